@@ -1,0 +1,5 @@
+"""``python -m gradtd``"""
+
+from gradtd.cli import main
+
+main()

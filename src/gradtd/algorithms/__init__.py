@@ -1,0 +1,23 @@
+"""Algorithms. A new one is a function, its `Algorithm`, and a line below."""
+
+from __future__ import annotations
+
+from gradtd import checks
+from gradtd.algorithms import generic_gtd, impression_gtd, least_squares, minibatch_tdc, td, two_step_sizes
+from gradtd.checks import InputError
+from gradtd.types import Algorithm
+
+ALGORITHMS: dict[str, Algorithm] = {
+    algorithm.name: algorithm
+    for module in (impression_gtd, generic_gtd, td, two_step_sizes, minibatch_tdc, least_squares)
+    for algorithm in module.ALGORITHMS
+}
+
+
+def as_algorithm(algorithm: Algorithm | str) -> Algorithm:
+    """An algorithm, given as itself or by name."""
+    if isinstance(algorithm, Algorithm):
+        return algorithm
+    if not isinstance(algorithm, str):
+        raise InputError(f"algorithm must be an Algorithm or a name, got {type(algorithm).__name__}.")
+    return ALGORITHMS[checks.known_name("algorithm", algorithm, ALGORITHMS)]

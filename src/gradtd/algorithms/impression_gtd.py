@@ -1,0 +1,211 @@
+"""The variants of Impression GTD: both directions, other similarities, matrices formed explicitly.
+
+A variant is put together from a ``gradient``, the direction A1' W (A2 theta + b2) for two batches, and
+from how often it is used. W = I is the correlation of features, phi_i . phi_j, of the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradtd import checks
+from gradtd.algorithms.generic_gtd import impression_gtd, two_vectors
+from gradtd.algorithms.parameters import RIDGE, choice
+from gradtd.checks import InputError
+from gradtd.estimates import (
+    add_features,
+    add_gradient,
+    add_to_sums,
+    batch_td_update,
+    batch_transpose_apply,
+    sums_td_update,
+    sums_transpose_apply,
+    td_error,
+)
+from gradtd.linalg import add_scaled, add_to_inverse, fill, matrix_apply, scale_by
+from gradtd.types import Algorithm, Batch, Floats, Hyper, Now, Parameter, State, StreamView
+
+
+def correlation_gradient(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, out: Floats) -> None:
+    """out = A1'(A2 theta + b2), never forming a matrix."""
+    batch_td_update(stream, second, state.theta, state.u)
+    batch_transpose_apply(stream, first, state.u, out)
+
+
+def matrix_gradient(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, out: Floats) -> None:
+    """out = A1'(A2 theta + b2), forming the batch's matrix (the paper's footnote)."""
+    _sum_batch(state, stream, second)
+    sums_td_update(state.A, state.b, second.shape[0], state.theta, state.u)
+    _sum_batch(state, stream, first)
+    sums_transpose_apply(state.A, first.shape[0], state.u, out)
+
+
+def _sum_batch(state: State, stream: StreamView, batch: Batch) -> None:
+    for i in range(state.A.shape[0]):
+        fill(state.A[i], 0.0)
+    fill(state.b, 0.0)
+    for j in range(batch.shape[0]):
+        add_to_sums(stream, batch[j], state.A, state.b)
+
+
+def weighted_gradient(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, out: Floats) -> None:
+    """out = A1' U^{-1} (A2 theta + b2), for a fixed S.P.D. matrix U."""
+    batch_td_update(stream, second, state.theta, state.u)
+    matrix_apply(state.inverse, state.u, state.left)
+    batch_transpose_apply(stream, first, state.left, out)
+
+
+def mspbe_gradient(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, out: Floats) -> None:
+    """out = A1' C^{-1} (A2 theta + b2), with C^{-1} estimated as it goes: half the gradient of MSPBE."""
+    batch_td_update(stream, second, state.theta, state.u)
+    matrix_apply(state.inverse, state.u, state.left)
+    scale_by(state.left, float(now.seen))
+    batch_transpose_apply(stream, first, state.left, out)
+
+
+def add_to_inverse_of_C(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """state.inverse = (ridge I + sum of phi phi')^{-1}, with the latest step added."""
+    fill(state.x, 0.0)
+    add_features(stream, now.t, 1.0, state.x)
+    add_to_inverse(state.inverse, state.x, state.x, state.left, state.right)
+
+
+def _kernel_gradient(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def gradient(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, out: Floats) -> None:
+        """out = mean over all pairs of rho_i y_i kernel(phi_i, phi_j) rho_j delta_j."""
+        fill(out, 0.0)
+        for j in range(second.shape[0]):
+            state.errors[j] = stream.steps[second[j]].rho * td_error(stream, second[j], state.theta)
+        for i in range(first.shape[0]):
+            step = stream.steps[first[i]]
+            impression = 0.0
+            for j in range(second.shape[0]):
+                other = stream.features[stream.steps[second[j]].row]
+                impression += kernel(stream.features[step.row], other) * state.errors[j]
+            add_gradient(stream, first[i], step.rho * impression / (first.shape[0] * second.shape[0]), out)
+
+    return gradient
+
+
+def _one_direction(gradient: Callable[..., Any]) -> Callable[..., Any]:
+    def update(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+        gradient(state, stream, now, now.first, now.second, state.g)
+        add_scaled(state.theta, -now.alpha, state.g)
+
+    return update
+
+
+def _both_directions(gradient: Callable[..., Any], share: float) -> Callable[..., Any]:
+    def update(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+        gradient(state, stream, now, now.first, now.second, state.g)
+        gradient(state, stream, now, now.second, now.first, state.h)
+        add_scaled(state.theta, -share * now.alpha, state.g)
+        add_scaled(state.theta, -share * now.alpha, state.h)
+
+    return update
+
+
+def cheaper_form(m1: int, m2: int, n_features: int) -> str:
+    """Which form of A1'(A2 theta + b2) takes fewer multiplications for batches of this size.
+
+    The matrix form costs (m1 + m2) d^2, the sample form (m1 + m2) 3 d, so matrices are worth forming
+    only for one or two features.
+
+    >>> cheaper_form(32, 32, 2), cheaper_form(32, 32, 5)
+    ('matrix', 'samples')
+    """
+    samples = 3 * n_features * (m1 + m2)
+    matrix = n_features**2 * (m1 + m2 + 2) + n_features * m2
+    return "matrix" if matrix < samples else "samples"
+
+
+def _choose(hyper: Mapping[str, Any]) -> Algorithm:
+    similarity, directions = hyper["similarity"], hyper["directions"]
+    form = hyper["form"]
+    plain = isinstance(similarity, str) and similarity == "correlation"
+    if form == "auto" and plain:
+        form = cheaper_form(hyper["m1"], hyper["m2"], hyper["n_features"])
+    elif form == "matrix" and not plain:
+        raise InputError("form='matrix' goes with similarity='correlation' only.")
+    if plain and form == "samples" and directions == "one":
+        return replace(_IMPRESSION, choose=None)
+    gradient: Callable[..., Any] = correlation_gradient
+    observe, fields = None, _scratch
+    if callable(similarity):
+        gradient, fields = _kernel_gradient(similarity), _kernel_fields
+    elif not isinstance(similarity, str):
+        gradient, fields = weighted_gradient, _fields_for_U
+    elif similarity == "mspbe":
+        gradient, observe, fields = mspbe_gradient, add_to_inverse_of_C, _fields_for_C
+    elif form == "matrix":
+        gradient, fields = matrix_gradient, _fields_for_matrix
+    if directions == "one":
+        update = _one_direction(gradient)
+    else:
+        update = _both_directions(gradient, 1.0 if directions == "both" else 0.5)
+    return replace(
+        _IMPRESSION, update=update, init=fields, observe=observe, dense_only=callable(similarity), choose=None
+    )
+
+
+def _scratch(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    return two_vectors(n_features, hyper) | {"h": np.zeros(n_features)}
+
+
+def _kernel_fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    return _scratch(n_features, hyper) | {"errors": np.zeros(max(hyper["m1"], hyper["m2"]))}
+
+
+def _fields_for_matrix(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    square = np.zeros((n_features, n_features))
+    return _scratch(n_features, hyper) | {"A": square, "b": np.zeros(n_features)}
+
+
+def _fields_for_U(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    U = hyper["similarity"]
+    if U.shape != (n_features, n_features):
+        raise InputError(f"similarity as a matrix U needs shape {(n_features, n_features)}, got {U.shape}.")
+    return _scratch(n_features, hyper) | {"inverse": np.linalg.inv(U), "left": np.zeros(n_features)}
+
+
+def _fields_for_C(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    vectors = {name: np.zeros(n_features) for name in ("x", "left", "right")}
+    return _scratch(n_features, hyper) | vectors | {"inverse": np.eye(n_features) / hyper["ridge"]}
+
+
+def _similarity(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return checks.one_of(name, value, ("correlation", "mspbe"))
+    if callable(value):
+        return value
+    U = checks.finite_array(name, value, 2)
+    if U.shape[0] != U.shape[1] or not np.allclose(U, U.T) or np.linalg.eigvalsh(U)[0] <= 0:
+        raise InputError(f"{name} as a matrix U must be symmetric and positive definite.")
+    return U
+
+
+_IMPRESSION = Algorithm(
+    "impression_gtd",
+    impression_gtd,
+    two_vectors,
+    draws="two batches",
+    parameters={
+        "directions": Parameter(
+            "one",
+            "one (Algorithm 1), both (each with the full step), averaged (half of each)",
+            choice("one", "both", "averaged"),
+        ),
+        "similarity": Parameter(
+            "correlation", "correlation, mspbe, an S.P.D. matrix U (phi' U^{-1} phi), or a kernel function", _similarity
+        ),
+        "form": Parameter("auto", "samples, matrix, or auto for the cheaper one", choice("auto", "samples", "matrix")),
+        "ridge": RIDGE,
+    },
+    choose=_choose,
+)
+
+ALGORITHMS = (_IMPRESSION,)

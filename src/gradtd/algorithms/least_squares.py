@@ -1,0 +1,121 @@
+"""Second-order rules, O(d^2) a step: LSTD, Newton TD, LSPE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradtd import checks
+from gradtd.algorithms.parameters import RIDGE, at_least, choice
+from gradtd.estimates import add_features, add_gradient, add_to_sums, td_error
+from gradtd.linalg import add_scaled, add_to_inverse, fill, matrix_apply
+from gradtd.types import Algorithm, Hyper, Index, Now, Parameter, State, StreamView
+
+
+def add_td_step_to_inverse(state: State, stream: StreamView, t: Index) -> None:
+    """state.inverse = (ridge I - sum of rho x y')^{-1}, with step t added; leaves state.left = inverse rho x."""
+    fill(state.x, 0.0)
+    add_features(stream, t, stream.steps[t].rho, state.x)
+    fill(state.y, 0.0)
+    add_gradient(stream, t, -1.0, state.y)
+    add_to_inverse(state.inverse, state.x, state.y, state.left, state.right)
+
+
+def _inverse(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    vectors = {name: np.zeros(n_features) for name in ("x", "y", "left", "right")}
+    return {"inverse": np.eye(n_features) / hyper["ridge"], **vectors}
+
+
+def lstd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """LSTD: theta solves (sum of A_t) theta + sum of b_t = 0 over all steps so far. No step-size.
+
+    ``solver="recursive"`` keeps the inverse of ridge I - sum A_t by Sherman-Morrison, O(d^2) a step,
+    and solves ridge (theta0 - theta) + sum A_t theta + sum b_t = 0. ``solver="batch"`` adds up A and b
+    and solves at each snapshot, O(d^2) a step and O(d^3) a snapshot, with the minimum-norm solution where
+    A is singular. Bradtke and Barto (1996), Boyan (2002).
+    """
+    delta = td_error(stream, now.t, state.theta)
+    add_td_step_to_inverse(state, stream, now.t)
+    add_scaled(state.theta, delta, state.left)
+
+
+def add_step(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Add the latest step to the sums A and b."""
+    add_to_sums(stream, now.t, state.A, state.b)
+
+
+def solve(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """theta = the least-squares solution of A theta + b = 0, ridge included."""
+    scale = 1.0 / now.seen
+    d = state.theta.shape[0]
+    system = state.A * scale
+    for i in range(d):
+        system[i, i] -= hyper.ridge * scale
+    state.theta[:] = np.linalg.lstsq(system, -state.b * scale, 1e-10)[0]
+
+
+def newton_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Newton TD: theta -= alpha A_t^{-1} rho delta phi, with A_t the mean over all steps so far.
+
+    The inverse is kept by Sherman-Morrison, with -ridge I added to the sum. Mean direction:
+    -A^{-1}(A theta + b), on- and off-policy. Cost O(d^2). Yao and Liu (2008), eq. 2ndordertd.
+    """
+    delta = td_error(stream, now.t, state.theta)
+    add_td_step_to_inverse(state, stream, now.t)
+    add_scaled(state.theta, now.alpha * now.seen * delta, state.left)
+
+
+def lspe(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """LSPE(0): theta += alpha C_t^{-1}(A_t theta + b_t), with the means over all steps so far.
+
+    C_t^{-1} by Sherman-Morrison, with ridge I added to the sum. Cost O(d^2). Converges on-policy for
+    alpha = 1; off-policy it may diverge. Nedic and Bertsekas (2003).
+    """
+    add_step(state, stream, now, hyper)
+    fill(state.x, 0.0)
+    add_features(stream, now.t, 1.0, state.x)
+    add_to_inverse(state.inverse, state.x, state.x, state.left, state.right)
+    matrix_apply(state.A, state.theta, state.left)
+    add_scaled(state.left, 1.0, state.b)
+    matrix_apply(state.inverse, state.left, state.right)
+    add_scaled(state.theta, now.alpha, state.right)
+
+
+def _sums(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    return {"A": np.zeros((n_features, n_features)), "b": np.zeros(n_features)}
+
+
+def _choose(hyper: Mapping[str, Any]) -> Algorithm:
+    if hyper["solver"] == "batch":
+        return replace(_LSTD, update=add_step, read=solve, init=_sums, choose=None)
+    checks.number_above("ridge (of the recursive solver)", hyper["ridge"], 0)
+    return replace(_LSTD, choose=None)
+
+
+_LSTD = Algorithm(
+    "lstd",
+    lstd,
+    init=_inverse,
+    step_size=False,
+    parameters={
+        "solver": Parameter(
+            "recursive", "recursive (every step) or batch (at snapshots)", choice("recursive", "batch")
+        ),
+        "ridge": Parameter(1e-3, "multiple of the identity added to the sum over steps", at_least(0)),
+    },
+    choose=_choose,
+)
+
+ALGORITHMS = (
+    _LSTD,
+    Algorithm("newton_td", newton_td, init=_inverse, parameters={"ridge": RIDGE}),
+    Algorithm(
+        "lspe",
+        lspe,
+        init=lambda n_features, hyper: {**_inverse(n_features, hyper), **_sums(n_features, hyper)},
+        parameters={"ridge": RIDGE},
+    ),
+)

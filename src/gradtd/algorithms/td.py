@@ -1,0 +1,78 @@
+"""Rules with one step-size that use the latest step, or a batch of past steps, as TD does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradtd.estimates import add_features, add_gradient, batch_td_update, td_error
+from gradtd.linalg import add_scaled
+from gradtd.types import Algorithm, Hyper, Now, State, StreamView
+
+
+def td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Off-policy TD(0): theta += alpha rho delta phi.
+
+    Mean: A theta + b. Cost O(d). Converges on-policy; off-policy it may diverge (Baird, two_state).
+    Sutton (1988).
+    """
+    rho_delta = stream.steps[now.t].rho * td_error(stream, now.t, state.theta)
+    add_features(stream, now.t, now.alpha * rho_delta, state.theta)
+
+
+def vtrace(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """TD with the ratio clipped at one: theta += alpha min(rho, 1) delta phi.
+
+    Cost O(d). Less variance, but it solves for another policy's values. Espeholt et al. (2018),
+    as the paper uses it.
+    """
+    clipped = min(stream.steps[now.t].rho, 1.0)
+    add_features(stream, now.t, now.alpha * clipped * td_error(stream, now.t, state.theta), state.theta)
+
+
+def etd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Emphatic TD(0): F = rho_{t-1} gamma F + 1, theta += alpha F rho delta phi.
+
+    F starts at 1 in every episode. Cost O(d). Stable off-policy, but its variance can be infinite, and
+    its solution is not the TD solution. Sutton, Mahmood and White (2016).
+    """
+    t = now.seen - 1
+    if t == 0 or stream.steps[t - 1].episode != stream.steps[t].episode:
+        state.follow_on[0] = 1.0
+    else:
+        before = stream.steps[t - 1]
+        state.follow_on[0] = before.rho * before.discount * state.follow_on[0] + 1.0
+    rho_delta = stream.steps[t].rho * td_error(stream, now.t, state.theta)
+    add_features(stream, now.t, now.alpha * state.follow_on[0] * rho_delta, state.theta)
+
+
+def residual_gradient(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Residual gradient: theta -= alpha rho delta (gamma phi' - phi).
+
+    SGD on E[rho delta^2] / 2. Cost O(d). Converges, but to the TD solution only where transitions are
+    deterministic. Baird (1995).
+    """
+    rho_delta = stream.steps[now.t].rho * td_error(stream, now.t, state.theta)
+    add_gradient(stream, now.t, -now.alpha * rho_delta, state.theta)
+
+
+def minibatch_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Mini-batch TD: theta += alpha times the mean of rho delta phi over a batch of past steps.
+
+    Mean: A theta + b. Cost O(m d). Less noise than TD, and diverges where TD does. Paper, Section 4.
+    """
+    batch_td_update(stream, now.first, state.theta, state.u)
+    add_scaled(state.theta, now.alpha, state.u)
+
+
+ALGORITHMS = (
+    Algorithm("td", td),
+    Algorithm("vtrace", vtrace),
+    Algorithm("etd", etd, init=lambda n_features, hyper: {"follow_on": np.zeros(1)}),
+    Algorithm("residual_gradient", residual_gradient),
+    Algorithm(
+        "minibatch_td",
+        minibatch_td,
+        init=lambda n_features, hyper: {"u": np.zeros(n_features)},
+        draws="one batch",
+    ),
+)

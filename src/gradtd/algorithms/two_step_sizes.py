@@ -1,0 +1,158 @@
+"""Rules with a second vector and a second step-size, eta times the first.
+
+With y = gamma phi' - phi and delta = r + y.theta. The ratio rho stands once in every estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gradtd.algorithms.parameters import ETA, above, at_least
+from gradtd.estimates import add_features, add_gradient, add_next_features, projected, td_error
+from gradtd.linalg import add_scaled, scale_by
+from gradtd.types import Algorithm, Hyper, Now, Parameter, State, StreamView
+
+
+def _second_vector(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    return {"w": np.zeros(n_features)}
+
+
+def gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """GTD: theta -= alpha rho y (phi.u);  u += eta alpha (rho delta phi - u).
+
+    Means: -A'u and A theta + b - u. Cost O(d). SGD-like on NEU; converges off-policy to the TD
+    solution. Sutton, Szepesvari and Maei (2008), eq. gtd.
+    """
+    rho = stream.steps[now.t].rho
+    delta, along = td_error(stream, now.t, state.theta), projected(stream, now.t, state.w)
+    add_gradient(stream, now.t, -now.alpha * rho * along, state.theta)
+    scale_by(state.w, 1.0 - hyper.eta * now.alpha)
+    add_features(stream, now.t, hyper.eta * now.alpha * rho * delta, state.w)
+
+
+def gtd2(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """GTD2: theta -= alpha rho y (phi.w);  w += eta alpha (rho delta - phi.w) phi.
+
+    Means: -A'w and A theta + b - C w. Cost O(d). Converges off-policy to the TD solution, descending
+    MSPBE. Sutton et al. (2009), eq. gtd2.
+    """
+    rho = stream.steps[now.t].rho
+    delta, along = td_error(stream, now.t, state.theta), projected(stream, now.t, state.w)
+    add_gradient(stream, now.t, -now.alpha * rho * along, state.theta)
+    add_features(stream, now.t, hyper.eta * now.alpha * (rho * delta - along), state.w)
+
+
+def tdc(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """TDC: theta += alpha rho (delta phi - gamma phi' (phi.w));  w += eta alpha (rho delta - phi.w) phi.
+
+    Means: A theta + b - D'w, with D = E[rho gamma phi phi''], and A theta + b - C w. Cost O(d).
+    Converges off-policy to the TD solution for small enough alpha. Sutton et al. (2009), eq. tdc.
+    """
+    rho = stream.steps[now.t].rho
+    delta, along = td_error(stream, now.t, state.theta), projected(stream, now.t, state.w)
+    add_features(stream, now.t, now.alpha * rho * delta, state.theta)
+    add_next_features(stream, now.t, -now.alpha * rho * along, state.theta)
+    add_features(stream, now.t, hyper.eta * now.alpha * (rho * delta - along), state.w)
+
+
+def tdc_transposed(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Transposed TDC as printed: theta as GTD2;  w += eta alpha ((rho (r + gamma v') - phi.w) phi - theta).
+
+    Means: -A'w and D theta + b - theta - C w. As printed it balances where C w = D theta + b - theta,
+    while the derivation before it asks for C w = D theta + b - C theta: the two agree only where
+    C theta = theta. So it does not in general lead to the TD solution; `tdc_transposed_corrected` does.
+    Cost O(d). Paper, Section 2, the display before eq. tdc.
+    """
+    rho = stream.steps[now.t].rho
+    value, along = projected(stream, now.t, state.theta), projected(stream, now.t, state.w)
+    target = td_error(stream, now.t, state.theta) + value
+    beta = hyper.eta * now.alpha
+    add_scaled(state.w, -beta, state.theta)
+    add_features(stream, now.t, beta * (rho * target - along), state.w)
+    add_gradient(stream, now.t, -now.alpha * rho * along, state.theta)
+
+
+def tdc_transposed_corrected(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Transposed TDC as derived: theta as GTD2;  w += eta alpha (rho (r + gamma v') - phi.theta - phi.w) phi.
+
+    w + theta is the least-squares answer to rho (r + gamma v'), so w tends to C^{-1}(D theta + b) - theta.
+    Means: -A'w and D theta + b - C theta - C w. On-policy this is GTD2 to the letter. Cost O(d).
+    """
+    rho = stream.steps[now.t].rho
+    value, along = projected(stream, now.t, state.theta), projected(stream, now.t, state.w)
+    target = td_error(stream, now.t, state.theta) + value
+    add_gradient(stream, now.t, -now.alpha * rho * along, state.theta)
+    add_features(stream, now.t, hyper.eta * now.alpha * (rho * target - value - along), state.w)
+
+
+def tdrc(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """TDRC: theta as TDC;  w += eta alpha ((rho delta - phi.w) phi - beta w).
+
+    Means: A theta + b - D'w and A theta + b - (C + beta I) w. Cost O(d). Converges off-policy to the
+    TD solution under the conditions of Ghiassian et al. (2020).
+    """
+    rho = stream.steps[now.t].rho
+    delta, along = td_error(stream, now.t, state.theta), projected(stream, now.t, state.w)
+    add_features(stream, now.t, now.alpha * rho * delta, state.theta)
+    add_next_features(stream, now.t, -now.alpha * rho * along, state.theta)
+    scale_by(state.w, 1.0 - hyper.eta * now.alpha * hyper.beta)
+    add_features(stream, now.t, hyper.eta * now.alpha * (rho * delta - along), state.w)
+
+
+def htd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """HTD: theta += alpha (rho delta phi - (rho - 1) y (phi.w));  w += eta alpha (rho delta phi + y (phi.w)).
+
+    Means: A theta + b - (A - A_mu)'w and A theta + b + A_mu'w, with A_mu = E[phi y'] without ratio.
+    On-policy it is TD. Cost O(d). Hackman (2012), White and White (2016).
+    """
+    rho = stream.steps[now.t].rho
+    delta, along = td_error(stream, now.t, state.theta), projected(stream, now.t, state.w)
+    add_features(stream, now.t, now.alpha * rho * delta, state.theta)
+    add_gradient(stream, now.t, -now.alpha * (rho - 1.0) * along, state.theta)
+    add_features(stream, now.t, hyper.eta * now.alpha * rho * delta, state.w)
+    add_gradient(stream, now.t, hyper.eta * now.alpha * along, state.w)
+
+
+def nasa(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """NASA for NEU: theta -= alpha z / beta;  z += a alpha (rho y (phi.u) - z);  u += b alpha (rho delta phi - u).
+
+    delta is that of the new theta. Averages the GTD direction once more. Cost O(d). Ghadimi, Ruszczynski
+    and Wang (2020), as the paper writes it in Section 2.4 (tau there is alpha here).
+    """
+    rho = stream.steps[now.t].rho
+    along = projected(stream, now.t, state.u)
+    add_scaled(state.theta, -now.alpha / hyper.beta, state.z)
+    scale_by(state.z, 1.0 - hyper.a * now.alpha)
+    add_gradient(stream, now.t, hyper.a * now.alpha * rho * along, state.z)
+    delta = td_error(stream, now.t, state.theta)
+    scale_by(state.u, 1.0 - hyper.b * now.alpha)
+    add_features(stream, now.t, hyper.b * now.alpha * rho * delta, state.u)
+
+
+ALGORITHMS = (
+    Algorithm("gtd", gtd, init=_second_vector, parameters={"eta": ETA}),
+    Algorithm("gtd2", gtd2, init=_second_vector, parameters={"eta": ETA}),
+    Algorithm("tdc", tdc, init=_second_vector, parameters={"eta": ETA}),
+    Algorithm("tdc_transposed", tdc_transposed, init=_second_vector, parameters={"eta": ETA}),
+    Algorithm("tdc_transposed_corrected", tdc_transposed_corrected, init=_second_vector, parameters={"eta": ETA}),
+    Algorithm(
+        "tdrc",
+        tdrc,
+        init=_second_vector,
+        parameters={"eta": ETA, "beta": Parameter(1.0, "regulariser of the second vector", at_least(0))},
+    ),
+    Algorithm("htd", htd, init=_second_vector, parameters={"eta": ETA}),
+    Algorithm(
+        "nasa",
+        nasa,
+        init=lambda n_features, hyper: {"z": np.zeros(n_features), "u": np.zeros(n_features)},
+        parameters={
+            "a": Parameter(1.0, "speed of the averaged direction", above(0)),
+            "b": Parameter(1.0, "speed of the averaged TD update", above(0)),
+            "beta": Parameter(1.0, "regulariser of the direction", above(0)),
+        },
+    ),
+)

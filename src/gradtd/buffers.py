@@ -1,0 +1,239 @@
+"""Independence sampling: which buffer a step belongs to, and drawing batches of step indices.
+
+The stream is known, so the buffers are, too: ``members`` lists the step indices of buffer 1 and
+then those of buffer 2, in the order they arrive. Inserting a step moves a counter, and a bounded
+buffer is a window that ends at the counter (oldest leaves first). Nothing is ever copied.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.checks import InputError
+from gradtd.splitmix import mixed, next_below, next_word
+from gradtd.types import Batch, Index, Integers, Now, Plain, Plan, Stream, Words
+
+SPLITS = ("odd-even", "coin", "episode-index", "none")
+"""How the two batches are kept independent:
+
+* ``odd-even``: odd episodes fill buffer 1, even ones buffer 2 (Algorithm 1);
+* ``coin``: a fair coin per episode chooses the buffer;
+* ``episode-index``: one buffer; at every step the episodes in it are dealt anew to the two
+  batches, so no pair of them shares an episode (eq. buffer1, buffer2);
+* ``none``: one buffer, both batches from all of it. Biased; kept to show the bias.
+"""
+
+
+class Buffers(NamedTuple):
+    """The two buffers of a run, as windows over ``members``."""
+
+    side: NDArray[np.uint8]
+    members: NDArray[np.uint32]
+    begin: Integers
+    arrived: Integers
+    capacity: int
+    unit: Integers
+    stamps: Integers
+
+
+def make_buffers(
+    stream: Stream,
+    split: str,
+    rng: Words,
+    *,
+    block: int | None = None,
+    capacity: int | None = None,
+    replacement: bool = True,
+) -> Buffers:
+    """Deal the steps of a stream to buffers; ``block`` makes that many steps count as an episode."""
+    if split == "latest":
+        nothing = np.zeros(0, np.int64)
+        return Buffers(nothing.astype(np.uint8), nothing.astype(np.uint32), nothing, nothing, 0, nothing, nothing)
+    unit = units(stream, block)
+    if split in ("odd-even", "coin") and unit[-1] == 0:
+        raise InputError(_single_episode(stream, block))
+    side = assign(unit, split, rng)
+    n_first = int((side == 0).sum())
+    return Buffers(
+        side=side,
+        members=np.argsort(side, kind="stable").astype(np.uint32),
+        begin=np.array([0, n_first], np.int64),
+        arrived=np.zeros(2, np.int64),
+        capacity=len(stream) if capacity is None else capacity,
+        unit=unit if split == "episode-index" else unit[:0],
+        stamps=np.zeros(0 if replacement else len(stream), np.int64),
+    )
+
+
+def _single_episode(stream: Stream, block: int | None) -> str:
+    what = "a single episode" if block is None else f"no more than one block of {block} steps"
+    return (
+        f"{stream.name} has {what} ({len(stream)} steps), so one of the two buffers would stay empty: "
+        "give block=T0 to count every T0 steps as an episode, with T0 below half the number of steps."
+    )
+
+
+def units(stream: Stream, block: int | None) -> Integers:
+    """The number of the independent piece each step belongs to: its episode, or its block of steps."""
+    if block is None:
+        return np.ascontiguousarray(stream.steps["episode"])
+    return np.arange(len(stream), dtype=np.int64) // block
+
+
+def assign(unit: Integers, split: str, rng: Words) -> NDArray[np.uint8]:
+    """The buffer of each step: 0 for buffer 1, 1 for buffer 2; all 0 where there is one buffer."""
+    if split == "odd-even":
+        return (1 - unit % 2).astype(np.uint8)
+    if split == "coin":
+        coins = np.random.default_rng(int(rng[0])).integers(0, 2, int(unit[-1]) + 1, dtype=np.uint8)
+        return np.ascontiguousarray(coins[unit])
+    return np.zeros(len(unit), np.uint8)
+
+
+def insert(buffers: Buffers, t: Index) -> Any:
+    """Step t arrives in its buffer; returns which."""
+    side = np.int64(buffers.side[t])
+    buffers.arrived[side] += 1
+    return side
+
+
+def _no_insertion(buffers: Buffers, t: Index) -> Any:
+    return np.int64(0)
+
+
+def stored(buffers: Buffers, side: int) -> Any:
+    """How many steps a buffer holds."""
+    return min(buffers.arrived[side], buffers.capacity)
+
+
+def draw(buffers: Buffers, side: int, rng: Words, batch: Batch, stamp: int) -> None:
+    """Fill ``batch`` with step indices of one buffer, uniformly; a ``stamp`` draws each at most once."""
+    n = stored(buffers, side)
+    begin = np.uint64(buffers.begin[side] + buffers.arrived[side] - n)
+    members = buffers.members
+    if stamp == 0:
+        for i in range(batch.shape[0]):
+            batch[i] = members[begin + next_below(rng, n)]
+        return
+    # Floyd's algorithm: a subset in as many draws as it has elements.
+    m = batch.shape[0]
+    for i in range(m):
+        last = n - m + i
+        place = begin + next_below(rng, last + 1)
+        if buffers.stamps[place] == stamp:
+            place = begin + np.uint64(last)
+        buffers.stamps[place] = stamp
+        batch[i] = members[place]
+
+
+def draw_dealt(buffers: Buffers, rng: Words, first: Batch, second: Batch, stamp: int) -> bool:
+    """Deal the episodes of one buffer to two batches with fresh coins, and draw both uniformly.
+
+    False where no deal was found that fills both, as with very few episodes.
+    """
+    n = stored(buffers, 0)
+    begin = np.uint64(buffers.arrived[0] - n)
+    for _ in range(32):
+        coins = next_word(rng)
+        if _draw_with_coin(buffers, begin, n, rng, coins, 0, first, stamp) and _draw_with_coin(
+            buffers, begin, n, rng, coins, 1, second, stamp
+        ):
+            return True
+        if stamp > 0:
+            for i in range(n):
+                buffers.stamps[begin + np.uint64(i)] = 0
+    return False
+
+
+def _draw_with_coin(
+    buffers: Buffers, begin: Any, n: int, rng: Words, coins: Any, wanted: int, batch: Batch, stamp: int
+) -> bool:
+    """Draw from the episodes whose coin shows ``wanted``; False where there seem to be too few of them."""
+    tries = 0
+    i = 0
+    while i < batch.shape[0]:
+        tries += 1
+        if tries > 64 + 64 * batch.shape[0]:
+            return False
+        place = begin + next_below(rng, n)
+        coin = mixed(coins + np.uint64(buffers.unit[place])) & np.uint64(1)
+        if coin != np.uint64(wanted) or (stamp > 0 and buffers.stamps[place] == stamp):
+            continue
+        if stamp > 0:
+            buffers.stamps[place] = stamp
+        batch[i] = buffers.members[place]
+        i += 1
+    return True
+
+
+def several_episodes(buffers: Buffers) -> bool:
+    """Whether the one buffer holds more than one episode."""
+    n = stored(buffers, 0)
+    if n == 0:
+        return False
+    last = buffers.arrived[0] - 1
+    return buffers.unit[last] != buffers.unit[last + 1 - n]
+
+
+def _stamp(plan: Plan, now: Now) -> int:
+    """What marks the steps drawn for one batch: 0 with replacement, else a number not used before."""
+    return 0 if plan.replacement else now.seen
+
+
+def _latest_only(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
+    return True
+
+
+def _one_batch(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
+    if stored(buffers, 0) <= plan.fill_1:
+        return False
+    draw(buffers, 0, rng, now.first, _stamp(plan, now))
+    return True
+
+
+def _other_batch(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
+    if not _two_buffers(buffers, rng, plan, now):
+        return False
+    draw(buffers, 1 - now.side, rng, now.first, _stamp(plan, now))
+    return True
+
+
+def _two_buffers(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
+    return stored(buffers, 0) > plan.fill_1 and stored(buffers, 1) > plan.fill_2
+
+
+def _two_batches(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
+    if not _two_buffers(buffers, rng, plan, now):
+        return False
+    draw(buffers, 0, rng, now.first, _stamp(plan, now))
+    draw(buffers, 1, rng, now.second, _stamp(plan, now))
+    return True
+
+
+def _two_dealt_batches(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
+    if stored(buffers, 0) <= plan.fill_1 + plan.fill_2 or not several_episodes(buffers):
+        return False
+    return draw_dealt(buffers, rng, now.first, now.second, _stamp(plan, now))
+
+
+def _two_careless_batches(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
+    if stored(buffers, 0) <= max(plan.fill_1, plan.fill_2):
+        return False
+    draw(buffers, 0, rng, now.first, _stamp(plan, now))
+    draw(buffers, 0, rng, now.second, -_stamp(plan, now))
+    return True
+
+
+def drawing(draws: str, split: str) -> tuple[Plain, Plain]:
+    """The functions that insert a step and draw what a rule needs; the latter is False before learning starts."""
+    if draws == "nothing":
+        return _no_insertion, _latest_only
+    if draws == "two batches":
+        special = {"episode-index": _two_dealt_batches, "none": _two_careless_batches}
+        return insert, special.get(split, _two_batches)
+    if draws != "one batch" and split not in ("odd-even", "coin"):
+        raise InputError(f"this algorithm needs two buffers: split must be odd-even or coin, got {split!r}.")
+    return insert, {"one batch": _one_batch, "other batch": _other_batch, "two buffers": _two_buffers}[draws]

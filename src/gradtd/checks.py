@@ -1,0 +1,107 @@
+"""Validators, named after what they check; each raises one complete sentence.
+
+They run at the public edge only: inside the library values are trusted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class InputError(ValueError):
+    """Bad input, explained in one sentence: what was given, what is allowed, what to do."""
+
+
+def known_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return ``name`` if it is one of ``known``; otherwise say which spelling is nearest.
+
+    >>> known_name("problem", "boyan_chian", ["boyan_chain", "baird"])
+    Traceback (most recent call last):
+    ...
+    gradtd.checks.InputError: unknown problem 'boyan_chian': did you mean 'boyan_chain'? \
+Known: baird, boyan_chain.
+    """
+    names = sorted(known)
+    if name in names:
+        return name
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    hint = f" did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"unknown {kind} {name!r}:{hint} Known: {', '.join(names)}.")
+
+
+def number(name: str, value: Any) -> float:
+    """A finite real number."""
+    if isinstance(value, (bool, str)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InputError(f"{name} must be a number, got {value!r}.")
+    if not math.isfinite(value):
+        raise InputError(f"{name} must be finite, got {value!r}.")
+    return float(value)
+
+
+def number_above(name: str, value: Any, low: float) -> float:
+    if number(name, value) <= low:
+        raise InputError(f"{name} must be greater than {low:g}, got {value!r}.")
+    return float(value)
+
+
+def number_at_least(name: str, value: Any, low: float) -> float:
+    if number(name, value) < low:
+        raise InputError(f"{name} must be at least {low:g}, got {value!r}.")
+    return float(value)
+
+
+def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    allowed = f"at least {low}" if high is None else f"between {low} and {high}"
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InputError(f"{name} must be a whole number, {allowed}; got {value!r}.")
+    if value < low or (high is not None and value > high):
+        raise InputError(f"{name} must be {allowed}, got {value!r}.")
+    return int(value)
+
+
+def one_of(name: str, value: Any, choices: Iterable[Any]) -> Any:
+    allowed = list(choices)
+    if not isinstance(value, (str, bool)) or value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}.")
+    return value
+
+
+def finite_array(name: str, values: Any, ndim: int) -> NDArray[np.float64]:
+    """A C-contiguous float64 array of the given dimension with no NaN and no infinity."""
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers: {error}.") from None
+    if np.ndim(values) != ndim:
+        raise InputError(f"{name} must have {ndim} dimension{'s' * (ndim > 1)}, got shape {np.shape(values)}.")
+    refuse_where(name, ~np.isfinite(array), array, "must be finite")
+    return array
+
+
+def refuse_where(name: str, bad: NDArray[np.bool_], values: NDArray[Any], rule: str) -> None:
+    """Raise and name the first offending entry if any entry is ``bad``."""
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        index = ", ".join(map(str, where))
+        more = int(bad.sum()) - 1
+        others = f" (and {more} more)" if more else ""
+        raise InputError(f"{name} {rule}: {name}[{index}] is {values[where]}{others}.")
+
+
+def probabilities(name: str, values: Any, ndim: int) -> NDArray[np.float64]:
+    """Entries in [0, 1] that sum to one along the last axis."""
+    array = finite_array(name, values, ndim)
+    refuse_where(name, (array < 0) | (array > 1), array, "must lie in [0, 1]")
+    sums = array.sum(axis=-1)
+    if not np.allclose(sums, 1.0, rtol=0, atol=1e-9):
+        worst = float(np.ravel(sums)[np.abs(np.ravel(sums) - 1).argmax()])
+        raise InputError(f"{name} must sum to 1 along its last axis, got a sum of {worst!r}.")
+    return array

@@ -1,0 +1,225 @@
+"""The command line: ``gradtd list``, ``gradtd run``, ``gradtd demo``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from gradtd import checks
+from gradtd.algorithms import ALGORITHMS, as_algorithm
+from gradtd.checks import InputError
+from gradtd.metrics import METRICS, measure
+from gradtd.plots import learning_curves, mean_and_error
+from gradtd.problems import PROBLEMS
+from gradtd.runner import Progress as Report
+from gradtd.runner import run as run_algorithm
+from gradtd.settings import parameters
+from gradtd.types import REQUIRED, Result
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Estimate what a policy is worth from data that another policy produced.",
+)
+
+
+@app.command("list")
+def list_(
+    name: Annotated[str | None, typer.Argument(help="An algorithm, to see its hyper-parameters.")] = None,
+) -> None:
+    """Show problems, algorithms and metrics; with the name of an algorithm, its hyper-parameters."""
+    console = Console()
+    if name is not None:
+        _show_algorithm(console, name)
+        return
+    for title, rows in (
+        ("Problems", {n: make.__doc__ for n, make in PROBLEMS.items()}),
+        ("Algorithms", {n: a.summary for n, a in ALGORITHMS.items()}),
+        ("Metrics", {n: metric.__doc__ for n, metric in METRICS.items()}),
+    ):
+        console.print(f"\n[bold]{title}[/bold]")
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for label, text in rows.items():
+            table.add_row(label, _first_line(text))
+        console.print(table)
+    console.print("\nHyper-parameters of an algorithm: gradtd list ALGORITHM")
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().splitlines()[0].replace("``", "")
+
+
+def _show_algorithm(console: Console, name: str) -> None:
+    algorithm = as_algorithm(name)
+    console.print((algorithm.update.__doc__ or "").replace("\n    ", "\n"), markup=False, highlight=False)
+    table = Table("hyper-parameter", "default", "meaning", box=None, pad_edge=False)
+    for label, parameter in parameters(algorithm).items():
+        default = "(required)" if parameter.default is REQUIRED else str(parameter.default)
+        table.add_row(label, default, parameter.help)
+    console.print(table)
+
+
+@app.command()
+def run(
+    problem: Annotated[str, typer.Argument(help="Name of a problem (gradtd list).")],
+    algorithm: Annotated[str, typer.Argument(help="Name of an algorithm (gradtd list).")],
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A hyper-parameter, e.g. --set alpha=5.")] = None,
+    runs: Annotated[int, typer.Option(help="Independent runs.")] = 100,
+    steps: Annotated[int, typer.Option(help="Steps in each run.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed; a run's data depend on it and on the run alone.")] = 0,
+    metric: Annotated[str, typer.Option(help="What to measure (gradtd list).")] = "rmsve",
+    at: Annotated[str | None, typer.Option(help="Steps to measure at, e.g. 500,1500,10000.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads (default: all cores).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the learning curve to this file.")] = None,
+) -> None:
+    """Run an algorithm on a problem and print the metric's mean and standard error."""
+    hyper = dict(_setting(text) for text in set_ or [])
+    checks.known_name("metric", metric, METRICS)
+    if plot is not None:
+        _check_picture(plot)
+    points = _points(at, steps)
+    dense = sorted({*points, *range(max(1, steps // 100), steps + 1, max(1, steps // 100))}) if plot else points
+    with _progress(f"{algorithm} on {problem}") as report:
+        result = run_algorithm(
+            problem, algorithm, runs=runs, steps=steps, seed=seed, snapshots=dense, threads=threads,
+            progress=report, **hyper,
+        )  # fmt: skip
+    values = measure(result, metric)
+    mean, error = mean_and_error(values[:, [dense.index(k) for k in points]])
+    if plot is not None:
+        learning_curves({result.label: (result.steps, values)}, plot, title=result.problem, metric=metric)
+    if as_json:
+        print(json.dumps(_as_json(result, metric, points, mean, error, steps)))
+    else:
+        _print_table(result, metric, points, mean, error)
+        if plot is not None:
+            print(f"picture: {plot}")
+
+
+@app.command()
+def demo(
+    plot: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("demo.png"),
+    runs: Annotated[int, typer.Option(help="Independent runs.")] = 100,
+    steps: Annotated[int, typer.Option(help="Steps in each run.")] = 5000,
+) -> None:
+    """Boyan's chain: Impression GTD beside TD, TDRC and LSTD on the same data, with a picture."""
+    _check_picture(plot)
+    lines: dict[str, tuple[str, dict[str, Any]]] = {
+        "Impression GTD (alpha 5, m 32)": ("impression_gtd", {"alpha": 5, "batch_size": 32}),
+        "TD (alpha 1/16)": ("td", {"alpha": 1 / 16}),
+        "TDRC (alpha 1/16)": ("tdrc", {"alpha": 1 / 16}),
+        "LSTD": ("lstd", {}),
+    }
+    curves = {}
+    for label, (algorithm, hyper) in lines.items():
+        with _progress(label) as report:
+            result = run_algorithm("boyan_chain", algorithm, runs=runs, steps=steps, progress=report, **hyper)
+        curves[label] = (result.steps, measure(result, "rmsve"))
+        mean, error = mean_and_error(curves[label][1])
+        print(f"{label:32s} RMSVE after {steps} steps: {mean[-1]:.3f} +- {error[-1]:.3f}")
+    learning_curves(curves, plot, title="Boyan's chain", metric="rmsve", log=True)
+    print(f"picture: {plot}")
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """``name=value``, the value a number, true, false, none or a word."""
+    name, sign, value = text.partition("=")
+    if not sign or not name or not value:
+        raise InputError(f"--set takes name=value, got {text!r}.")
+    words = {"true": True, "false": False, "none": None}
+    if value.lower() in words:
+        return name, words[value.lower()]
+    try:
+        top, bar, bottom = value.partition("/")
+        number = float(top) / float(bottom) if bar else float(value)
+    except (ValueError, ZeroDivisionError):
+        return name, value
+    return name, int(number) if number.is_integer() and "." not in value and "e" not in value.lower() else number
+
+
+def _points(at: str | None, steps: int) -> list[int]:
+    checks.whole_number("--steps", steps, 1)
+    if at is None:
+        return sorted({max(1, steps // 10), max(1, steps // 2), steps})
+    try:
+        points = sorted({int(k) for k in at.split(",")})
+    except ValueError:
+        raise InputError(f"--at takes step numbers separated by commas, got {at!r}.") from None
+    return [checks.whole_number("--at", k, 0, steps) for k in points]
+
+
+def _check_picture(path: Path) -> None:
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"--plot takes a file that ends in .png, .svg or .pdf, got {str(path)!r}.")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"--plot: there is no folder {str(path.absolute().parent)!r}.")
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Report | None]:
+    """A bar on the terminal once the work has taken a second; nothing where nobody watches."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    began = time.monotonic()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=False) as bar:
+        task = bar.add_task(label, total=None, visible=False)
+
+        def report(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, visible=time.monotonic() - began > 1)
+
+        yield report
+
+
+def _as_json(result: Result, metric: str, points: list[int], mean: Any, error: Any, steps: int) -> dict[str, Any]:
+    return {
+        "problem": result.problem,
+        "algorithm": result.algorithm,
+        "hyper": {name: value for name, value in result.hyper.items() if isinstance(value, (int, float, str, bool))},
+        "metric": metric,
+        "runs": len(result.diverged_at),
+        "steps": steps,
+        "at": points,
+        "mean": [float(value) for value in mean],
+        "se": [None if value != value else float(value) for value in error],
+        "diverged": result.diverged,
+        "seed": result.seed,
+        "versions": dict(result.versions),
+    }
+
+
+def _print_table(result: Result, metric: str, points: list[int], mean: Any, error: Any) -> None:
+    print(f"{result.label} on {result.problem}, {len(result.diverged_at)} runs, seed {result.seed}")
+    print(f"{'step':>8}  {metric:>10}  {'se':>10}")
+    for k, value, se in zip(points, mean, error, strict=True):
+        print(f"{k:>8}  {value:>10.5g}  {se:>10.2g}")
+    if result.diverged:
+        print(f"{result.diverged} of {len(result.diverged_at)} runs diverged; each is frozen where it did.")
+
+
+def main() -> None:
+    """Run the command line; bad input ends with one sentence and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        print(f"gradtd: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""Plain Python functions to compiled ones: the only file that imports Numba.
+
+Rules and helpers stay plain functions, so the whole library also runs interpreted
+(``GRADTD_INTERPRET=1``). To compile one, every plain function it reaches is made known to Numba, and
+a fingerprint of all their code becomes part of what Numba's disk cache is keyed by: an unedited
+rule is loaded in a fraction of a second, an edited one is compiled again, wherever it was edited.
+
+Compiled code runs without reference counts. Counting references to the arrays inside named tuples
+costs more than a TD update (160 against 18 ns); it is needed only by code that allocates. A rule that
+does is compiled again with the counts on.
+"""
+
+from __future__ import annotations
+
+import dis
+import hashlib
+import os
+import types as python_types
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types as numba_types
+from numba.core.errors import NumbaError
+from numba.extending import overload, register_jitable
+
+from gradtd import linalg
+from gradtd.checks import InputError
+from gradtd.types import Plain
+
+_LEAN: Any = {"_nrt": False, "forceinline": True}
+_known: set[Plain] = set()
+_OWN_CODE = Path(__file__).read_bytes()  # how this file compiles is part of what it compiled
+
+
+def interpreted() -> bool:
+    """Whether the environment asks for plain Python."""
+    return os.environ.get("GRADTD_INTERPRET", "") not in ("", "0")
+
+
+def compiled(make: Callable[..., Plain], *parts: Any, compile: bool | None = None) -> Plain:
+    """``make(fingerprint, *parts)`` compiled: ``make`` returns a function that closes over its arguments.
+
+    The fingerprint is of the code of ``make``, of the parts, and of all that they reach.
+    """
+    functions = [make, *(part for part in parts if callable(part))]
+    mark = fingerprint(*functions)
+    if not (not interpreted() if compile is None else compile):
+        return _wrapping_integers(make(mark, *parts))
+    _make_known(functions)
+    lean = _jit(make(mark, *parts), _nrt=False)
+    return _Kernel(lean, lambda: _jit(make(mark, *_counted(parts))))
+
+
+class _Kernel:
+    """A compiled function that turns reference counts on where its code turns out to need them."""
+
+    def __init__(self, lean: Plain, counted: Callable[[], Plain]) -> None:
+        self._call, self._make_counted = lean, counted
+        self.lean = True
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.lean:
+            try:
+                return self._call(*arguments)
+            except (NumbaError, RuntimeError, NotImplementedError):
+                self._call, self.lean = self._make_counted(), False
+        try:
+            return self._call(*arguments)
+        except NumbaError as error:
+            raise InputError(f"the rule does not compile; Numba says: {_gist(error)}") from error
+
+    @property
+    def stats(self) -> Any:
+        return self._call.stats  # type: ignore[attr-defined]
+
+
+def _gist(error: BaseException) -> str:
+    """The lines of a Numba message that say what is wrong."""
+    frame = ("Failed in", "During:", "raised from", "<source elided>", "^")
+    lines = [line.strip() for line in str(error).splitlines()]
+    return " ".join([line for line in lines if line and not line.startswith(frame)][:4])
+
+
+def _counted(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copies of the functions, made known to Numba with reference counts on."""
+    copies = []
+    for part in parts:
+        if isinstance(part, python_types.FunctionType):
+            copy = python_types.FunctionType(
+                part.__code__, part.__globals__, part.__name__, part.__defaults__, part.__closure__
+            )
+            register_jitable(copy)
+            copies.append(copy)
+        else:
+            copies.append(part)
+    return tuple(copies)
+
+
+def _jit(function: Plain, **options: Any) -> Plain:
+    """Compile lazily, from the disk cache where there is a place for one."""
+    try:
+        return numba.njit(function, nogil=True, cache=True, **options)  # type: ignore[no-any-return]
+    except RuntimeError as error:
+        warnings.warn(f"compiled code is not kept on disk: {error}", stacklevel=2)
+        return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
+
+
+def _wrapping_integers(function: Plain) -> Plain:
+    """Plain Python with the silent 64-bit overflow that compiled code has."""
+
+    def call(*arguments: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return function(*arguments)
+
+    return call
+
+
+def _make_known(functions: list[Plain]) -> None:
+    """Tell Numba of every plain function that these reach."""
+    for function in _reachable(functions):
+        if function in _known:
+            continue
+        if function in linalg.BY_STORAGE:
+            overload(function, jit_options=_LEAN, strict=False)(_chooser(*linalg.BY_STORAGE[function]))
+        else:
+            register_jitable(**_LEAN)(function)
+        _known.add(function)
+
+
+def _chooser(dense: Plain, sparse: Plain) -> Plain:
+    def choose(features: Any, *rest: Any) -> Plain:
+        return dense if isinstance(features, numba_types.Array) else sparse
+
+    return choose
+
+
+def fingerprint(*functions: Plain) -> str:
+    """A digest of the code of these functions, of all they call, and of the constants they read."""
+    digest = hashlib.sha256(_OWN_CODE)
+    for function in _reachable(functions):
+        digest.update(f"{function.__module__}.{function.__qualname__}|".encode())
+        digest.update(_code_text(function.__code__).encode())
+        for name, value in _outside_values(function):
+            if not callable(value) and not isinstance(value, python_types.ModuleType):
+                digest.update(f"{name}={_constant_text(value)};".encode())
+    return digest.hexdigest()[:24]
+
+
+def _constant_text(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, (int, float, complex, str, bytes, tuple, np.generic, type(None))):
+        return repr(value)
+    return type(value).__name__
+
+
+def _code_text(code: python_types.CodeType) -> str:
+    constants = [_code_text(c) if isinstance(c, python_types.CodeType) else repr(c) for c in code.co_consts]
+    return "|".join([code.co_code.hex(), *constants, *code.co_names, *code.co_varnames, *code.co_freevars])
+
+
+def _reachable(functions: list[Plain] | tuple[Plain, ...]) -> list[Any]:
+    """These plain functions and all that they call, in the order of a walk through them."""
+    found: dict[Any, None] = {}
+    waiting = list(functions)
+    while waiting:
+        function = waiting.pop()
+        if not isinstance(function, python_types.FunctionType) or function in found:
+            continue
+        if function.__module__.split(".")[0] in ("numpy", "math", "numba", "builtins"):
+            continue
+        found[function] = None
+        waiting.extend(value for _, value in _outside_values(function))
+    return list(found)
+
+
+def _outside_values(function: Any) -> Iterator[tuple[str, Any]]:
+    """Names a function takes from its closure, its globals, or a module among those, with their values."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            continue
+    for default in function.__defaults__ or ():
+        yield "default", default
+    module: Any = None
+    for instruction in _instructions(function.__code__):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            value = function.__globals__.get(instruction.argval, _MISSING)
+            module = value if isinstance(value, python_types.ModuleType) else None
+            if value is not _MISSING:
+                yield instruction.argval, value
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and module is not None:
+            value = getattr(module, instruction.argval, _MISSING)
+            yield f"{module.__name__}.{instruction.argval}", value
+            module = value if isinstance(value, python_types.ModuleType) else None
+        else:
+            module = None
+
+
+_MISSING = object()
+
+
+def _instructions(code: python_types.CodeType) -> Iterator[dis.Instruction]:
+    yield from dis.get_instructions(code)
+    for constant in code.co_consts:
+        if isinstance(constant, python_types.CodeType):
+            yield from _instructions(constant)

@@ -1,0 +1,99 @@
+"""Estimates of (A, b), as the two maps that rules use: ``theta -> A theta + b`` and ``u -> A' u``.
+
+A = E[rho x y'], b = E[rho r x] with y = discount x_next - x. An estimate comes from the latest step,
+from the average over a batch of step indices (O(m d), no matrix), or as a sum of matrices (O(d^2)).
+"""
+
+from __future__ import annotations
+
+from gradtd.linalg import (
+    add_difference,
+    add_outer,
+    add_row,
+    add_scaled,
+    difference_dot,
+    fill,
+    matrix_apply,
+    matrix_transpose_apply,
+    row_dot,
+    scale_by,
+)
+from gradtd.types import Batch, Floats, Index, StreamView
+
+
+def td_error(stream: StreamView, t: Index, theta: Floats) -> float:
+    """delta = r + y . theta at step t, without its ratio"""
+    step = stream.steps[t]
+    return step.reward + difference_dot(stream.features, step.row, step.next_row, step.discount, theta)
+
+
+def projected(stream: StreamView, t: Index, u: Floats) -> float:
+    """x . u at step t"""
+    return row_dot(stream.features, stream.steps[t].row, u)
+
+
+def add_features(stream: StreamView, t: Index, c: float, out: Floats) -> None:
+    """out += c x of step t"""
+    add_row(stream.features, stream.steps[t].row, c, out)
+
+
+def add_next_features(stream: StreamView, t: Index, c: float, out: Floats) -> None:
+    """out += c discount x_next of step t"""
+    step = stream.steps[t]
+    add_row(stream.features, step.next_row, c * step.discount, out)
+
+
+def add_gradient(stream: StreamView, t: Index, c: float, out: Floats) -> None:
+    """out += c y of step t: y is the gradient of its TD error"""
+    step = stream.steps[t]
+    add_difference(stream.features, step.row, step.next_row, step.discount, c, out)
+
+
+def sample_td_update(stream: StreamView, t: Index, theta: Floats, out: Floats) -> None:
+    """out = A_t theta + b_t = rho delta x, from step t alone"""
+    fill(out, 0.0)
+    add_features(stream, t, stream.steps[t].rho * td_error(stream, t, theta), out)
+
+
+def sample_transpose_apply(stream: StreamView, t: Index, u: Floats, out: Floats) -> None:
+    """out = A_t' u = rho (x . u) y, from step t alone"""
+    fill(out, 0.0)
+    add_gradient(stream, t, stream.steps[t].rho * projected(stream, t, u), out)
+
+
+def batch_td_update(stream: StreamView, batch: Batch, theta: Floats, out: Floats) -> None:
+    """out = A theta + b, averaged over a batch of step indices"""
+    fill(out, 0.0)
+    scale = 1.0 / batch.shape[0]
+    for j in range(batch.shape[0]):
+        t = batch[j]
+        add_features(stream, t, scale * stream.steps[t].rho * td_error(stream, t, theta), out)
+
+
+def batch_transpose_apply(stream: StreamView, batch: Batch, u: Floats, out: Floats) -> None:
+    """out = A' u, averaged over a batch of step indices"""
+    fill(out, 0.0)
+    scale = 1.0 / batch.shape[0]
+    for i in range(batch.shape[0]):
+        t = batch[i]
+        add_gradient(stream, t, scale * stream.steps[t].rho * projected(stream, t, u), out)
+
+
+def add_to_sums(stream: StreamView, t: Index, A: Floats, b: Floats) -> None:
+    """A += rho x y' and b += rho r x of step t"""
+    step = stream.steps[t]
+    add_outer(stream.features, step.row, step.next_row, step.discount, step.rho, A)
+    add_features(stream, t, step.rho * step.reward, b)
+
+
+def sums_td_update(A: Floats, b: Floats, n: int, theta: Floats, out: Floats) -> None:
+    """out = A theta + b, from sums over n steps"""
+    matrix_apply(A, theta, out)
+    add_scaled(out, 1.0, b)
+    scale_by(out, 1.0 / n)
+
+
+def sums_transpose_apply(A: Floats, n: int, u: Floats, out: Floats) -> None:
+    """out = A' u, from a sum over n steps"""
+    matrix_transpose_apply(A, u, out)
+    scale_by(out, 1.0 / n)

@@ -1,0 +1,157 @@
+"""The only loops over features, for dense and for sparse rows.
+
+``x`` is the feature row of a step, ``y = discount * x_next - x`` its discounted difference.
+Plain Python: the engine compiles it. Explicit loops, because for the feature counts of this field
+they beat array expressions once compiled, and they never allocate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradtd.types import Floats, Index
+
+BY_STORAGE: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any]]] = {}
+"""Which function reads dense and which reads sparse features; the engine chooses when it compiles."""
+
+
+def _by_storage(dense: Callable[..., Any], sparse: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(features: Any, *rest: Any) -> Any:
+        return (dense if isinstance(features, np.ndarray) else sparse)(features, *rest)
+
+    apply.__doc__ = dense.__doc__
+    BY_STORAGE[apply] = (dense, sparse)
+    return apply
+
+
+def _dense_row_dot(features: Any, row: Index, v: Floats) -> float:
+    """x . v"""
+    total = 0.0
+    for k in range(v.shape[0]):
+        total += features[row, k] * v[k]
+    return total
+
+
+def _sparse_row_dot(features: Any, row: Index, v: Floats) -> float:
+    total = 0.0
+    for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
+        total += features.data[k] * v[features.indices[k]]
+    return total
+
+
+def _dense_add_row(features: Any, row: Index, c: float, out: Floats) -> None:
+    """out += c x"""
+    for k in range(out.shape[0]):
+        out[k] += c * features[row, k]
+
+
+def _sparse_add_row(features: Any, row: Index, c: float, out: Floats) -> None:
+    for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
+        out[features.indices[k]] += c * features.data[k]
+
+
+def _dense_difference_dot(features: Any, row: Index, next_row: Index, discount: float, v: Floats) -> float:
+    """y . v"""
+    total = 0.0
+    for k in range(v.shape[0]):
+        total += (discount * features[next_row, k] - features[row, k]) * v[k]
+    return total
+
+
+def _sparse_difference_dot(features: Any, row: Index, next_row: Index, discount: float, v: Floats) -> float:
+    return discount * _sparse_row_dot(features, next_row, v) - _sparse_row_dot(features, row, v)
+
+
+def _dense_add_difference(features: Any, row: Index, next_row: Index, discount: float, c: float, out: Floats) -> None:
+    """out += c y"""
+    for k in range(out.shape[0]):
+        out[k] += c * (discount * features[next_row, k] - features[row, k])
+
+
+def _sparse_add_difference(features: Any, row: Index, next_row: Index, discount: float, c: float, out: Floats) -> None:
+    _sparse_add_row(features, next_row, c * discount, out)
+    _sparse_add_row(features, row, -c, out)
+
+
+def _dense_add_outer(features: Any, row: Index, next_row: Index, discount: float, c: float, out: Floats) -> None:
+    """out += c x y'"""
+    for i in range(out.shape[0]):
+        scale = c * features[row, i]
+        if scale != 0.0:
+            for k in range(out.shape[1]):
+                out[i, k] += scale * (discount * features[next_row, k] - features[row, k])
+
+
+def _sparse_add_outer(features: Any, row: Index, next_row: Index, discount: float, c: float, out: Floats) -> None:
+    for i in range(features.begin[row], features.begin[row + np.uint64(1)]):
+        scale = c * features.data[i]
+        _sparse_add_difference(features, row, next_row, discount, scale, out[features.indices[i]])
+
+
+row_dot = _by_storage(_dense_row_dot, _sparse_row_dot)
+add_row = _by_storage(_dense_add_row, _sparse_add_row)
+difference_dot = _by_storage(_dense_difference_dot, _sparse_difference_dot)
+add_difference = _by_storage(_dense_add_difference, _sparse_add_difference)
+add_outer = _by_storage(_dense_add_outer, _sparse_add_outer)
+
+
+def dot(u: Floats, v: Floats) -> float:
+    """u . v"""
+    total = 0.0
+    for k in range(u.shape[0]):
+        total += u[k] * v[k]
+    return total
+
+
+def fill(out: Floats, value: float) -> None:
+    """out = value, in every entry"""
+    for k in range(out.shape[0]):
+        out[k] = value
+
+
+def scale_by(out: Floats, c: float) -> None:
+    """out *= c"""
+    for k in range(out.shape[0]):
+        out[k] *= c
+
+
+def add_scaled(out: Floats, c: float, v: Floats) -> None:
+    """out += c v"""
+    for k in range(out.shape[0]):
+        out[k] += c * v[k]
+
+
+def matrix_apply(matrix: Floats, v: Floats, out: Floats) -> None:
+    """out = M v"""
+    for i in range(out.shape[0]):
+        total = 0.0
+        for k in range(v.shape[0]):
+            total += matrix[i, k] * v[k]
+        out[i] = total
+
+
+def matrix_transpose_apply(matrix: Floats, u: Floats, out: Floats) -> None:
+    """out = M' u, along the rows of M as they lie in memory"""
+    fill(out, 0.0)
+    for i in range(u.shape[0]):
+        add_scaled(out, u[i], matrix[i])
+
+
+def add_to_inverse(inverse: Floats, u: Floats, v: Floats, left: Floats, right: Floats) -> None:
+    """Replace the inverse of M by that of M + u v' (Sherman-Morrison); leaves ``left = new inverse u``.
+
+    Where M + u v' is singular to rounding the step is left out and ``left`` is zero.
+    """
+    matrix_apply(inverse, u, left)
+    matrix_transpose_apply(inverse, v, right)
+    denominator = 1.0 + dot(v, left)
+    if abs(denominator) < 1e-12:
+        fill(left, 0.0)
+        return
+    scale = 1.0 / denominator
+    for i in range(left.shape[0]):
+        left[i] *= scale
+        add_scaled(inverse[i], -left[i], right)

@@ -1,0 +1,96 @@
+"""The one loop: insert, draw, update, average, snapshot. Every algorithm runs through it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradtd import engine
+from gradtd.buffers import Buffers, drawing
+from gradtd.linalg import add_scaled, scale_by
+from gradtd.types import Algorithm, Batch, Floats, Hyper, Integers, Now, Plain, Plan, State, StreamView, Words
+
+
+def compile_run(algorithm: Algorithm, split: str, compile: bool | None = None) -> Plain:
+    """The loop around an algorithm's rule, compiled and cached on disk; a user's own rule like ours."""
+    insert, draw = drawing(algorithm.draws, split)
+    observe = algorithm.observe or _nothing
+    read = algorithm.read or _nothing
+    return engine.compiled(_driver, algorithm.update, observe, read, insert, draw, compile=compile)
+
+
+def _nothing(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """No such part in this rule."""
+
+
+def step_size(plan: Plan, n: int) -> float:
+    """alpha / (1 + n / t0)^p"""
+    if plan.p == 0.0:
+        return plan.alpha
+    return plan.alpha * (1.0 + n / plan.t0) ** -plan.p
+
+
+def within(theta: Floats, limit: float) -> bool:
+    """Whether every weight lies in [-limit, limit]; NaN does not."""
+    inside = True
+    for k in range(theta.shape[0]):
+        inside = inside and abs(theta[k]) <= limit
+    return inside
+
+
+def copy_to(out: Floats, theta: Floats, limit: float) -> None:
+    """Copy weights, cut at the limit so that what is kept is always finite."""
+    for k in range(theta.shape[0]):
+        value = theta[k]
+        if not value <= limit:
+            value = limit
+        elif value < -limit:
+            value = -limit
+        out[k] = value
+
+
+def _driver(fingerprint: str, update: Plain, observe: Plain, read: Plain, insert: Plain, draw: Plain) -> Plain:
+    def drive(
+        stream: StreamView,
+        buffers: Buffers,
+        rng: Words,
+        state: State,
+        hyper: Hyper,
+        plan: Plan,
+        first: Batch,
+        second: Batch,
+        at: Integers,
+        average: Floats,
+        out: Floats,
+    ) -> int:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        theta = state.theta
+        updates = 0
+        averaged = 0
+        taken = 0
+        while taken < at.shape[0] and at[taken] == 0:
+            copy_to(out[taken], theta, plan.limit)
+            taken += 1
+        for t in range(stream.steps.shape[0]):
+            seen = t + 1
+            side = insert(buffers, t)
+            now = Now(np.uint64(t), side, seen, step_size(plan, updates), first, second)
+            observe(state, stream, now, hyper)
+            if draw(buffers, rng, plan, now) and seen > plan.start:
+                update(state, stream, now, hyper)
+                updates += 1
+            if 0 <= plan.average_from < seen:
+                averaged += 1
+                weight = (plan.average_power + 1.0) / (averaged + plan.average_power)
+                scale_by(average, 1.0 - weight)
+                add_scaled(average, weight, theta)
+            if taken < at.shape[0] and at[taken] == seen:
+                read(state, stream, now, hyper)
+                copy_to(out[taken], average if averaged > 0 else theta, plan.limit)
+                taken += 1
+            if not within(theta, plan.limit):
+                for snapshot in range(taken, at.shape[0]):
+                    copy_to(out[snapshot], theta, plan.limit)
+                return seen
+        return -1
+
+    return drive

@@ -1,0 +1,121 @@
+"""Metrics on weights: ``metric(exact, thetas[..., d])`` gives ``values[...]``. They never run inside the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gradtd import checks
+from gradtd.checks import InputError
+from gradtd.mdp import SINGULAR, exact
+from gradtd.types import Exact, Floats, Problem, Result, Stream
+
+
+def rmsve(exact: Exact, thetas: Floats, weights: str = "uniform") -> Floats:
+    """Root mean squared value error over the states an episode can be in.
+
+    sqrt(sum_s w(s) (v_pi(s) - phi(s).theta)^2), with w uniform as in the paper, or ``weights="d_mu"``.
+    """
+    checks.one_of("weights", weights, ("uniform", "d_mu"))
+    states = exact.states
+    error = thetas @ exact.problem.features[states].T - exact.v_pi[states]
+    w = exact.d_mu[states] if weights == "d_mu" else np.full(len(states), 1 / len(states))
+    return np.asarray(np.sqrt(error**2 @ w))
+
+
+def neu(exact: Exact, thetas: Floats) -> Floats:
+    """Norm of the expected update, squared: |A theta + b|^2 (eq. Ab)."""
+    return np.asarray((_expected_update(exact, thetas) ** 2).sum(axis=-1))
+
+
+def mspbe(exact: Exact, thetas: Floats) -> Floats:
+    """Mean squared projected Bellman error: (A theta + b)' C^{-1} (A theta + b)."""
+    update = _expected_update(exact, thetas)
+    inverse = np.linalg.pinv(exact.C, rcond=SINGULAR, hermitian=True)
+    return np.asarray(np.maximum(np.einsum("...i,ij,...j", update, inverse, update), 0.0))
+
+
+def rmspbe(exact: Exact, thetas: Floats) -> Floats:
+    """Root of the mean squared projected Bellman error."""
+    return np.asarray(np.sqrt(mspbe(exact, thetas)))
+
+
+def msbe(exact: Exact, thetas: Floats) -> Floats:
+    """Mean squared Bellman error under d_mu: E[(r_pi + gamma P_pi v - v)^2]."""
+    values = thetas @ exact.problem.features.T
+    error = exact.r_pi + values @ exact.p_pi.T - values
+    return np.asarray(error**2 @ exact.d_mu)
+
+
+def distance(exact: Exact, thetas: Floats) -> Floats:
+    """Distance to theta_star; to the set of TD solutions where A is singular."""
+    _, values, directions = np.linalg.svd(exact.A)
+    seen = directions[values > SINGULAR * values[0]]
+    return np.asarray(np.linalg.norm((thetas - exact.theta_star) @ seen.T, axis=-1))
+
+
+METRICS: dict[str, Callable[..., Floats]] = {
+    metric.__name__: metric for metric in (rmsve, neu, mspbe, rmspbe, msbe, distance)
+}
+
+
+def measure(result: Result, metric: str | Callable[..., Floats] = "rmsve", **options: Any) -> Floats:
+    """A metric of a result's weights: shape (runs, snapshots).
+
+    >>> import gradtd
+    >>> result = gradtd.run("boyan_chain", "lstd", runs=3, steps=2000, snapshots=1000)
+    >>> gradtd.measure(result, "rmsve").shape
+    (3, 2)
+    """
+    if not isinstance(result.source, Problem):
+        raise InputError("the exact metrics need a problem; for a stream see empirical_neu.")
+    if not callable(metric):
+        metric = METRICS[checks.known_name("metric", metric, METRICS)]
+    return metric(_exact(result.source), result.thetas, **options)
+
+
+def empirical_neu(
+    stream: Stream,
+    first: Any,
+    second: Any,
+    thetas: Floats,
+    kernel: Callable[[Floats, Floats], float] | None = None,
+) -> Floats:
+    """NEU estimated from two sets of step indices: the mean over pairs of sim(s1, s2) delta_1 delta_2.
+
+    Paper, Section 4, divided by the number of pairs; every delta carries its ratio. The similarity is
+    the correlation of features, or ``kernel(phi_1, phi_2)``, which makes it the K-loss. Unbiased if
+    the two sets come from different episodes.
+    """
+    errors_1, x_1 = _td_errors(stream, first, thetas)
+    errors_2, x_2 = _td_errors(stream, second, thetas)
+    if kernel is None:
+        u_1, u_2 = errors_1 @ x_1 / len(x_1), errors_2 @ x_2 / len(x_2)
+        return np.asarray((u_1 * u_2).sum(axis=-1))
+    similarity = np.array([[kernel(a, b) for b in x_2] for a in x_1])
+    return np.asarray(np.einsum("...i,ij,...j", errors_1, similarity, errors_2) / similarity.size)
+
+
+def _td_errors(stream: Stream, indices: Any, thetas: Floats) -> tuple[Floats, Floats]:
+    steps = stream.steps[np.asarray(indices)]
+    if len(steps) == 0:
+        raise InputError("empirical NEU needs at least one step in each set, got an empty one.")
+    x, after = (np.asarray(_dense(stream.features[steps[name]])) for name in ("row", "next_row"))
+    difference = steps["discount"][:, None] * after - x
+    return steps["rho"] * (steps["reward"] + thetas @ difference.T), x
+
+
+def _dense(rows: Any) -> Floats:
+    return np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray())
+
+
+def _expected_update(exact: Exact, thetas: Floats) -> Floats:
+    return np.asarray(thetas @ exact.A.T + exact.b)
+
+
+@lru_cache(maxsize=64)
+def _exact(problem: Problem) -> Exact:
+    return exact(problem)

@@ -1,0 +1,60 @@
+"""Problems, each one function that returns a `Problem`. A new one is a function and a line below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gradtd import checks
+from gradtd.checks import InputError
+from gradtd.problems.boyan import boyan_chain, boyan_chain_tdrc
+from gradtd.problems.collision import collision
+from gradtd.problems.counterexamples import baird, two_state
+from gradtd.problems.garnet import garnet
+from gradtd.problems.random_walk import (
+    random_walk,
+    random_walk_dependent,
+    random_walk_inverted,
+    random_walk_tabular,
+)
+from gradtd.types import Problem
+
+PROBLEMS: dict[str, Callable[..., Problem]] = {
+    make.__name__: make
+    for make in (
+        boyan_chain,
+        boyan_chain_tdrc,
+        random_walk,
+        random_walk_tabular,
+        random_walk_inverted,
+        random_walk_dependent,
+        baird,
+        two_state,
+        garnet,
+        collision,
+    )
+}
+
+
+def as_problem(problem: Problem | str) -> Problem:
+    """A problem, given as itself or by name."""
+    if isinstance(problem, Problem):
+        return problem
+    if not isinstance(problem, str):
+        raise InputError(f"problem must be a Problem or a name, got {type(problem).__name__}.")
+    return PROBLEMS[checks.known_name("problem", problem, PROBLEMS)]()
+
+
+__all__ = [
+    "PROBLEMS",
+    "as_problem",
+    "baird",
+    "boyan_chain",
+    "boyan_chain_tdrc",
+    "collision",
+    "garnet",
+    "random_walk",
+    "random_walk_dependent",
+    "random_walk_inverted",
+    "random_walk_tabular",
+    "two_state",
+]

@@ -1,0 +1,68 @@
+"""Garnets: random problems of chosen size (Archibald, McKinnon and Thomas 1995)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradtd import checks
+from gradtd.checks import InputError
+from gradtd.types import FiniteMDP, Floats, Problem
+
+
+def garnet(
+    states: int = 30,
+    actions: int = 4,
+    branching: int = 3,
+    n_features: int = 8,
+    features: str = "dense",
+    off_policy: float = 0.5,
+    gamma: float = 0.9,
+    seed: int = 0,
+) -> Problem:
+    """A random continuing problem: from each state and action to ``branching`` random states.
+
+    Transition probabilities are gaps between uniform numbers, mean rewards are standard normal.
+    ``features`` are ``dense`` (standard normal) or ``binary`` (a quarter of them on), both with a
+    first feature that is always one and rows of length one. ``off_policy`` goes from 0 (target =
+    behaviour) to 1: it is the weight of an independent random policy in the target.
+    """
+    states = checks.whole_number("states", states, 2)
+    actions = checks.whole_number("actions", actions, 1)
+    branching = checks.whole_number("branching", branching, 1, states)
+    n_features = checks.whole_number("n_features", n_features, 1)
+    checks.one_of("features", features, ("dense", "binary"))
+    if not 0 <= checks.number("off_policy", off_policy) <= 1:
+        raise InputError(f"off_policy must lie in [0, 1], got {off_policy!r}.")
+    rng = np.random.default_rng(checks.whole_number("seed", seed, 0))
+    transition = np.zeros((states, actions, states))
+    for s in range(states):
+        for a in range(actions):
+            cuts = np.sort(rng.random(branching - 1))
+            successors = rng.choice(states, branching, replace=False)
+            # One in a thousand goes anywhere, so that every state is visited.
+            transition[s, a, successors] = 0.999 * np.diff(np.r_[0.0, cuts, 1.0])
+            transition[s, a] += 0.001 / states
+    reward = np.repeat(rng.standard_normal((states, actions, 1)), states, axis=2)
+    behaviour = rng.dirichlet(np.full(actions, 2.0), size=states)
+    other = rng.dirichlet(np.full(actions, 2.0), size=states)
+    return Problem(
+        name=f"garnet_{states}_{actions}_{branching}_{n_features}_{features}_{off_policy:g}_{seed}",
+        mdp=FiniteMDP(transition, reward, np.zeros(states, bool), np.full(states, 1 / states)),
+        behaviour=behaviour,
+        target=(1 - off_policy) * behaviour + off_policy * other,
+        features=_features(rng, states, n_features, features),
+        gamma=gamma,
+        theta0=np.zeros(n_features),
+        source=f"random, seed {seed}",
+        block=50,
+    )
+
+
+def _features(rng: np.random.Generator, states: int, n_features: int, kind: str) -> Floats:
+    if kind == "dense":
+        table = rng.standard_normal((states, n_features))
+    else:
+        on = max(1, n_features // 4)
+        table = (rng.random((states, n_features)).argsort(axis=1) < on).astype(np.float64)
+    table[:, 0] = 1.0
+    return np.asarray(table / np.linalg.norm(table, axis=1, keepdims=True))

@@ -1,0 +1,220 @@
+"""Many seeds, many settings: `learn`, `run` and `sweep`."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from gradtd import checks, splitmix
+from gradtd.algorithms import as_algorithm
+from gradtd.buffers import make_buffers
+from gradtd.checks import InputError
+from gradtd.loop import compile_run
+from gradtd.problems import as_problem
+from gradtd.records import record
+from gradtd.settings import Setup, set_up
+from gradtd.stream import sampler
+from gradtd.types import Algorithm, Floats, Integers, Problem, Result, Stream
+
+Snapshots = int | Iterable[int] | None
+Progress = Callable[[int, int], None]
+
+
+def learn(
+    stream: Stream,
+    algorithm: Algorithm | str,
+    *,
+    seed: int = 0,
+    snapshots: Snapshots = None,
+    theta0: Any = None,
+    compile: bool | None = None,
+    **hyper: Any,
+) -> Result:
+    """Run one algorithm over one stream, once, in the order of its steps.
+
+    ``snapshots`` is a list of step numbers, or n for every n steps (by default a hundred of them); the
+    snapshot at step k is taken after k steps were seen. ``seed`` fixes the batches that are drawn.
+
+    >>> import gradtd
+    >>> stream = gradtd.sample("boyan_chain", 3000)
+    >>> result = gradtd.learn(stream, "impression_gtd", alpha=5, batch_size=16)
+    >>> result.theta.round()
+    array([-24., -16.,  -8.,  -0.])
+    """
+    if not isinstance(stream, Stream):
+        raise InputError(f"stream must be a Stream (see Stream.from_arrays), got {type(stream).__name__}.")
+    rule = as_algorithm(algorithm)
+    at = _snapshot_steps(snapshots, len(stream))
+    setup = set_up(rule, hyper, n_features=stream.n_features, n_steps=len(stream), block=None)
+    if setup.algorithm.dense_only and not isinstance(stream.features, np.ndarray):
+        raise InputError(f"{rule.name} as set here needs dense features, but those of {stream.name} are sparse.")
+    start = _start_weights(theta0, np.zeros(stream.n_features))
+    kernel = compile_run(setup.algorithm, setup.split, compile=compile)
+    thetas = np.empty((len(at), stream.n_features))
+    diverged_at = run_once(kernel, setup, stream, start, checks.whole_number("seed", seed, 0), 0, at, thetas)
+    return _result(thetas, at, np.array([diverged_at]), stream, rule, setup, seed)
+
+
+def run(
+    problem: Problem | str,
+    algorithm: Algorithm | str,
+    *,
+    runs: int = 100,
+    steps: int = 10_000,
+    seed: int = 0,
+    snapshots: Snapshots = None,
+    threads: int | None = None,
+    theta0: Any = None,
+    progress: Progress | None = None,
+    compile: bool | None = None,
+    **hyper: Any,
+) -> Result:
+    """Run one algorithm on a problem for many seeds; run r of a seed sees the same data for every algorithm.
+
+    The result does not depend on ``threads``. ``progress(done, total)`` is called after every run.
+
+    >>> import gradtd
+    >>> result = gradtd.run("random_walk_tabular", "td", alpha=1/32, runs=10, steps=5000, snapshots=[1000, 5000])
+    >>> result.thetas.shape
+    (10, 2, 5)
+    >>> gradtd.measure(result, "rmsve").mean(axis=0) < 0.4
+    array([ True,  True])
+    """
+    return sweep(
+        problem, algorithm, {}, runs=runs, steps=steps, seed=seed, snapshots=snapshots, threads=threads,
+        theta0=theta0, progress=progress, compile=compile, **hyper,
+    )[0]  # fmt: skip
+
+
+def sweep(
+    problem: Problem | str,
+    algorithm: Algorithm | str,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    runs: int = 100,
+    steps: int = 10_000,
+    seed: int = 0,
+    snapshots: Snapshots = None,
+    threads: int | None = None,
+    theta0: Any = None,
+    progress: Progress | None = None,
+    compile: bool | None = None,
+    **hyper: Any,
+) -> list[Result]:
+    """`run` for every combination of the values in ``grid``, sharing the threads; results in grid order.
+
+    >>> import gradtd
+    >>> results = gradtd.sweep("boyan_chain", "td", {"alpha": [1/32, 1/16]}, runs=2, steps=100)
+    >>> [r.hyper["alpha"] for r in results]
+    [0.03125, 0.0625]
+    """
+    task, rule = as_problem(problem), as_algorithm(algorithm)
+    runs, steps = checks.whole_number("runs", runs, 1), checks.whole_number("steps", steps, 1)
+    seed = checks.whole_number("seed", seed, 0)
+    workers = (os.cpu_count() or 1) if threads is None else checks.whole_number("threads", threads, 1)
+    at = _snapshot_steps(snapshots, steps)
+    start = _start_weights(theta0, task.theta0)
+    setups = [
+        set_up(
+            rule, hyper | dict(zip(grid, values, strict=True)),
+            n_features=task.n_features, n_steps=steps, block=task.block,
+        )
+        for values in itertools.product(*grid.values())
+    ]  # fmt: skip
+    kernels = [compile_run(setup.algorithm, setup.split, compile=compile) for setup in setups]
+    draw_stream = sampler(task, compile)
+    thetas = np.empty((len(setups), runs, len(at), task.n_features))
+    diverged_at = np.full((len(setups), runs), -1)
+
+    def work(r: int) -> None:
+        stream = draw_stream(steps, seed, r)
+        for s, (setup, kernel) in enumerate(zip(setups, kernels, strict=True)):
+            diverged_at[s, r] = run_once(kernel, setup, stream, start, seed, r, at, thetas[s, r])
+
+    _for_each(work, runs, workers, progress)
+    return [_result(thetas[s], at, diverged_at[s], task, rule, setup, seed) for s, setup in enumerate(setups)]
+
+
+def run_once(
+    kernel: Any, setup: Setup, stream: Stream, start: Floats, seed: int, run: int, at: Integers, out: Floats
+) -> int:
+    """One run over one stream; fills ``out`` with the snapshots and returns the step of divergence or -1."""
+    hyper = setup.hyper
+    buffers = make_buffers(
+        stream,
+        setup.split,
+        splitmix.seeded(seed, run, splitmix.SPLIT),
+        block=hyper.get("block"),
+        capacity=hyper.get("capacity"),
+        replacement=setup.plan.replacement,
+    )
+    own = setup.algorithm.init(stream.n_features, hyper)
+    state = record(theta=start.copy(), **own)
+    first, second = np.zeros(setup.m1, np.uint32), np.zeros(setup.m2, np.uint32)
+    rng = splitmix.seeded(seed, run, splitmix.DRAWS)
+    average = np.zeros(stream.n_features)
+    numbers = record(**setup.numbers)
+    return int(kernel(stream.view, buffers, rng, state, numbers, setup.plan, first, second, at, average, out))
+
+
+def _result(
+    thetas: Floats,
+    at: Integers,
+    diverged_at: Integers,
+    source: Problem | Stream,
+    rule: Algorithm,
+    setup: Setup,
+    seed: int,
+) -> Result:
+    hyper = {name: value for name, value in setup.hyper.items() if value is not None}
+    return Result(
+        thetas, at, diverged_at, source.name, rule.name, hyper, setup.given, seed, _versions(), source
+    )  # fmt: skip
+
+
+def _for_each(work: Callable[[int], None], runs: int, threads: int, progress: Progress | None) -> None:
+    """Do the first run here, so that it compiles once, and the others on threads."""
+    work(0)
+    if progress:
+        progress(1, runs)
+    if threads == 1:
+        for r in range(1, runs):
+            work(r)
+            if progress:
+                progress(r + 1, runs)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for done, _ in enumerate(pool.map(work, range(1, runs)), start=2):
+            if progress:
+                progress(done, runs)
+
+
+def _snapshot_steps(snapshots: Snapshots, steps: int) -> Integers:
+    if snapshots is None:
+        snapshots = max(1, steps // 100)
+    if isinstance(snapshots, (int, np.integer)):
+        every = checks.whole_number("snapshots", snapshots, 1, steps)
+        return np.arange(every, steps + 1, every, dtype=np.int64)
+    at = [checks.whole_number("a snapshot", k, 0, steps) for k in snapshots]
+    if not at or any(b <= a for a, b in itertools.pairwise(at)):
+        raise InputError(f"snapshots must be step numbers in increasing order, got {at}.")
+    return np.array(at, np.int64)
+
+
+def _start_weights(theta0: Any, default: Floats) -> Floats:
+    if theta0 is None:
+        return default
+    weights = checks.finite_array("theta0", theta0, 1)
+    if weights.shape != default.shape:
+        raise InputError(f"theta0 needs {len(default)} entries, got {len(weights)}.")
+    return weights
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("gradtd", "numpy", "numba")}
