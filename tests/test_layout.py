@@ -9,7 +9,7 @@ import gradtd
 
 SOURCE = Path(gradtd.__file__).parent
 ORDER = [
-    *("checks", "types", "records", "linalg", "splitmix", "engine", "mdp", "problems", "stream", "buffers"),
+    *("checks", "types", "records", "linalg", "splitmix", "engine", "problems", "mdp", "stream", "buffers"),
     *("estimates", "algorithms", "loop", "settings", "metrics", "runner", "plots", "cli"),
 ]
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.checks import InputError
+from gradtd import splitmix
+from gradtd.checks import InputError, NeverLearnsError
 from gradtd.splitmix import mixed, next_below, next_word
 from gradtd.types import Batch, Index, Integers, Now, Plain, Plan, Stream, Words
 
@@ -42,21 +43,30 @@ class Buffers(NamedTuple):
 def make_buffers(
     stream: Stream,
     split: str,
-    rng: Words,
+    seed: tuple[int, int],
     *,
     block: int | None = None,
     capacity: int | None = None,
     replacement: bool = True,
+    fill: tuple[int, int] = (0, 0),
 ) -> Buffers:
-    """Deal the steps of a stream to buffers; ``block`` makes that many steps count as an episode."""
+    """Deal the steps of a stream to buffers; ``block`` makes that many steps count as an episode.
+
+    ``seed`` is that of the run, (seed, run). Refuses a stream on which learning could never start, because
+    the buffers will not hold more than ``fill`` steps.
+    """
     if split == "latest":
         nothing = np.zeros(0, np.int64)
         return Buffers(nothing.astype(np.uint8), nothing.astype(np.uint32), nothing, nothing, 0, nothing, nothing)
     unit = units(stream, block)
-    if split in ("odd-even", "coin") and unit[-1] == 0:
+    if split != "none" and unit[-1] == 0:
         raise InputError(_single_episode(stream, block))
-    side = assign(unit, split, rng)
+    side = assign(unit, split, seed)
     n_first = int((side == 0).sum())
+    if split in ("odd-even", "coin"):
+        _refuse_too_few(stream, (n_first, len(stream) - n_first), fill)
+    elif len(stream) <= (sum(fill) if split == "episode-index" else max(fill)):
+        raise NeverLearnsError(f"{stream.name} has {len(stream)} steps, too few for a batch of {max(fill)}.")
     return Buffers(
         side=side,
         members=np.argsort(side, kind="stable").astype(np.uint32),
@@ -76,6 +86,15 @@ def _single_episode(stream: Stream, block: int | None) -> str:
     )
 
 
+def _refuse_too_few(stream: Stream, held: tuple[int, int], fill: tuple[int, int]) -> None:
+    for i in (0, 1):
+        if held[i] <= fill[i]:
+            raise NeverLearnsError(
+                f"buffer {i + 1} gets only {held[i]} of the {len(stream)} steps of {stream.name} and must hold more "
+                f"than {fill[i]} before learning starts: take more steps, a smaller batch, or another split."
+            )
+
+
 def units(stream: Stream, block: int | None) -> Integers:
     """The number of the independent piece each step belongs to: its episode, or its block of steps."""
     if block is None:
@@ -83,12 +102,16 @@ def units(stream: Stream, block: int | None) -> Integers:
     return np.arange(len(stream), dtype=np.int64) // block
 
 
-def assign(unit: Integers, split: str, rng: Words) -> NDArray[np.uint8]:
-    """The buffer of each step: 0 for buffer 1, 1 for buffer 2; all 0 where there is one buffer."""
+def assign(unit: Integers, split: str, seed: tuple[int, int]) -> NDArray[np.uint8]:
+    """The buffer of each step: 0 for buffer 1, 1 for buffer 2; all 0 where there is one buffer.
+
+    ``seed`` is that of the run, (seed, run); only the coins need it.
+    """
     if split == "odd-even":
         return (1 - unit % 2).astype(np.uint8)
     if split == "coin":
-        coins = np.random.default_rng(int(rng[0])).integers(0, 2, int(unit[-1]) + 1, dtype=np.uint8)
+        word = splitmix.seeded(*seed, splitmix.SPLIT)[0]
+        coins = np.random.default_rng(word).integers(0, 2, int(unit[-1]) + 1, dtype=np.uint8)
         return np.ascontiguousarray(coins[unit])
     return np.zeros(len(unit), np.uint8)
 
@@ -187,6 +210,15 @@ def _latest_only(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
     return True
 
 
+def _new_batch(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
+    m = now.first.shape[0]
+    if now.seen % m != 0:
+        return False
+    for i in range(m):
+        now.first[i] = now.seen - m + i
+    return True
+
+
 def _one_batch(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
     if stored(buffers, 0) <= plan.fill_1:
         return False
@@ -229,8 +261,8 @@ def _two_careless_batches(buffers: Buffers, rng: Words, plan: Plan, now: Now) ->
 
 def drawing(draws: str, split: str) -> tuple[Plain, Plain]:
     """The functions that insert a step and draw what a rule needs; the latter is False before learning starts."""
-    if draws == "nothing":
-        return _no_insertion, _latest_only
+    if draws in ("nothing", "new batch"):
+        return _no_insertion, _latest_only if draws == "nothing" else _new_batch
     if draws == "two batches":
         special = {"episode-index": _two_dealt_batches, "none": _two_careless_batches}
         return insert, special.get(split, _two_batches)

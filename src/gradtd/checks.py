@@ -18,6 +18,10 @@ class InputError(ValueError):
     """Bad input, explained in one sentence: what was given, what is allowed, what to do."""
 
 
+class NeverLearnsError(InputError):
+    """The data are too few for learning to start."""
+
+
 def known_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Return ``name`` if it is one of ``known``; otherwise say which spelling is nearest.
 
@@ -74,14 +78,32 @@ def one_of(name: str, value: Any, choices: Iterable[Any]) -> Any:
     return value
 
 
+def numeric_array(name: str, values: Any, ndim: int) -> NDArray[Any]:
+    """An array of real numbers of the given dimension."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name} must be an array of numbers, got rows of different lengths.") from None
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} must be an array of real numbers, got {array.dtype}.")
+    if array.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension{'s' * (ndim > 1)}, got shape {array.shape}.")
+    return array
+
+
+def whole_numbers(name: str, values: Any) -> NDArray[np.int64]:
+    """A row of whole numbers."""
+    array = numeric_array(f"{name} (whole numbers)", values, 1)
+    if array.dtype.kind == "f":
+        refuse_where(name, ~(np.abs(array) < 2**53), array, "must hold whole numbers")
+        refuse_where(name, array != np.floor(array), array, "must hold whole numbers")
+    return array.astype(np.int64)
+
+
 def finite_array(name: str, values: Any, ndim: int) -> NDArray[np.float64]:
     """A C-contiguous float64 array of the given dimension with no NaN and no infinity."""
-    try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an array of numbers: {error}.") from None
-    if np.ndim(values) != ndim:
-        raise InputError(f"{name} must have {ndim} dimension{'s' * (ndim > 1)}, got shape {np.shape(values)}.")
+    array = numeric_array(name, values, ndim)
+    array = np.ascontiguousarray(array, dtype=np.float64)
     refuse_where(name, ~np.isfinite(array), array, "must be finite")
     return array
 
@@ -94,6 +116,13 @@ def refuse_where(name: str, bad: NDArray[np.bool_], values: NDArray[Any], rule: 
         more = int(bad.sum()) - 1
         others = f" (and {more} more)" if more else ""
         raise InputError(f"{name} {rule}: {name}[{index}] is {values[where]}{others}.")
+
+
+def fraction(name: str, value: Any) -> float:
+    """A number in [0, 1]."""
+    if not isinstance(value, (int, float, np.integer, np.floating)) or not 0 <= value <= 1:
+        raise InputError(f"{name} must be a number in [0, 1], got {value!r}.")
+    return float(value)
 
 
 def probabilities(name: str, values: Any, ndim: int) -> NDArray[np.float64]:

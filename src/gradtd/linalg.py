@@ -112,6 +112,12 @@ def fill(out: Floats, value: float) -> None:
         out[k] = value
 
 
+def copy(out: Floats, v: Floats) -> None:
+    """out = v"""
+    for k in range(out.shape[0]):
+        out[k] = v[k]
+
+
 def scale_by(out: Floats, c: float) -> None:
     """out *= c"""
     for k in range(out.shape[0]):

@@ -78,7 +78,7 @@ def _driver(fingerprint: str, update: Plain, observe: Plain, read: Plain, insert
             if draw(buffers, rng, plan, now) and seen > plan.start:
                 update(state, stream, now, hyper)
                 updates += 1
-            if 0 <= plan.average_from < seen:
+            if 0 <= plan.average_from < seen and updates > 0:
                 averaged += 1
                 weight = (plan.average_power + 1.0) / (averaged + plan.average_power)
                 scale_by(average, 1.0 - weight)

@@ -6,23 +6,24 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from gradtd.checks import InputError
+from gradtd.problems import as_problem
 from gradtd.types import Exact, FiniteMDP, Floats, Problem
 
 SINGULAR = 1e-10
 """A matrix whose smallest singular value is below this times its largest counts as singular."""
 
 
-def exact(problem: Problem) -> Exact:
+def exact(problem: Problem | str) -> Exact:
     """Everything about a problem that an algorithm has to estimate, computed exactly.
 
     The state law ``d_mu`` is the behaviour's stationary law (GTH elimination, no subtraction), of
     the chain that restarts at the start law where the problem is episodic. Where A is singular,
     ``theta_star`` is the minimum-norm solution, and ``notes`` says so.
 
-    >>> from gradtd.problems import boyan_chain
-    >>> exact(boyan_chain()).theta_star.round(9) + 0.0
+    >>> exact("boyan_chain").theta_star.round(9) + 0.0
     array([-24., -16.,  -8.,   0.])
     """
+    problem = as_problem(problem)
     mdp, features = problem.mdp, problem.features
     alive = ~mdp.terminal
     p_mu, p_pi = _state_chain(mdp, problem.behaviour), _state_chain(mdp, problem.target)
@@ -41,7 +42,7 @@ def exact(problem: Problem) -> Exact:
         C=C,
         d_mu=d_mu,
         v_pi=_true_values(problem, discounted, r_pi),
-        theta_star=solve_td(A, b),
+        theta_star=solve_td(A, b, scale=largest_value(C)),
         states=np.flatnonzero(alive),
         p_pi=discounted,
         r_pi=r_pi,
@@ -49,18 +50,29 @@ def exact(problem: Problem) -> Exact:
     )
 
 
-def solve_td(A: Floats, b: Floats) -> Floats:
-    """Solve ``A theta + b = 0``; the minimum-norm least-squares solution where A is singular."""
-    if rank(A) == A.shape[0]:
+def solve_td(A: Floats, b: Floats, scale: float = 0.0) -> Floats:
+    """Solve ``A theta + b = 0``; the minimum-norm least-squares solution where A is singular (see `rank`)."""
+    if rank(A, scale) == A.shape[0]:
         theta = np.linalg.solve(A, -b)
         return np.asarray(theta + np.linalg.solve(A, -(A @ theta + b)))
-    return np.asarray(np.linalg.lstsq(A, -b, rcond=SINGULAR)[0])
+    return np.asarray(np.linalg.pinv(A, rcond=_cut(A, scale)) @ -b)
 
 
-def rank(matrix: Floats) -> int:
-    """Rank to the tolerance `SINGULAR`."""
+def rank(matrix: Floats, scale: float = 0.0) -> int:
+    """Number of singular values above `SINGULAR` times the largest, or times ``scale`` where that is larger."""
     values = np.linalg.svd(matrix, compute_uv=False)
-    return int((values > SINGULAR * values[0]).sum()) if values[0] > 0 else 0
+    return int((values > SINGULAR * max(float(values[0]), scale)).sum())
+
+
+def largest_value(matrix: Floats) -> float:
+    """The largest singular value."""
+    return float(np.linalg.norm(matrix, 2))
+
+
+def _cut(matrix: Floats, scale: float) -> float:
+    """The share of a matrix's largest singular value below which `rank` counts one as zero."""
+    largest = largest_value(matrix)
+    return SINGULAR * max(largest, scale) / largest if largest > 0 else SINGULAR
 
 
 def stationary_law(chain: Floats) -> Floats:
@@ -131,7 +143,7 @@ def _true_values(problem: Problem, discounted: Floats, r_pi: Floats) -> Floats:
 
 def _rank_notes(A: Floats, C: Floats, n_features: int) -> tuple[str, ...]:
     notes = []
-    if (found := rank(A)) < n_features:
+    if (found := rank(A, largest_value(C))) < n_features:
         notes.append(f"A is singular (rank {found} of {n_features}): theta_star is the minimum-norm solution")
     if (found := rank(C)) < n_features:
         notes.append(f"C is singular (rank {found} of {n_features}): MSPBE uses its pseudo-inverse")

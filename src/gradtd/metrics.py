@@ -10,7 +10,7 @@ import numpy as np
 
 from gradtd import checks
 from gradtd.checks import InputError
-from gradtd.mdp import SINGULAR, exact
+from gradtd.mdp import SINGULAR, exact, largest_value, rank
 from gradtd.types import Exact, Floats, Problem, Result, Stream
 
 
@@ -52,8 +52,8 @@ def msbe(exact: Exact, thetas: Floats) -> Floats:
 
 def distance(exact: Exact, thetas: Floats) -> Floats:
     """Distance to theta_star; to the set of TD solutions where A is singular."""
-    _, values, directions = np.linalg.svd(exact.A)
-    seen = directions[values > SINGULAR * values[0]]
+    directions = np.linalg.svd(exact.A)[2]
+    seen = directions[: rank(exact.A, largest_value(exact.C))]
     return np.asarray(np.linalg.norm((thetas - exact.theta_star) @ seen.T, axis=-1))
 
 
@@ -100,9 +100,12 @@ def empirical_neu(
 
 
 def _td_errors(stream: Stream, indices: Any, thetas: Floats) -> tuple[Floats, Floats]:
-    steps = stream.steps[np.asarray(indices)]
-    if len(steps) == 0:
+    chosen = checks.whole_numbers("a set of steps", indices)
+    if len(chosen) == 0:
         raise InputError("empirical NEU needs at least one step in each set, got an empty one.")
+    outside = (chosen < 0) | (chosen >= len(stream))
+    checks.refuse_where("a set of steps", outside, chosen, f"must lie in 0 to {len(stream) - 1}")
+    steps = stream.steps[chosen]
     x, after = (np.asarray(_dense(stream.features[steps[name]])) for name in ("row", "next_row"))
     difference = steps["discount"][:, None] * after - x
     return steps["rho"] * (steps["reward"] + thetas @ difference.T), x

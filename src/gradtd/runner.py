@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from gradtd import checks, splitmix
 from gradtd.algorithms import as_algorithm
 from gradtd.buffers import make_buffers
-from gradtd.checks import InputError
+from gradtd.checks import InputError, NeverLearnsError
 from gradtd.loop import compile_run
 from gradtd.problems import as_problem
 from gradtd.records import record
@@ -51,7 +52,7 @@ def learn(
         raise InputError(f"stream must be a Stream (see Stream.from_arrays), got {type(stream).__name__}.")
     rule = as_algorithm(algorithm)
     at = _snapshot_steps(snapshots, len(stream))
-    setup = set_up(rule, hyper, n_features=stream.n_features, n_steps=len(stream), block=None)
+    setup = set_up(rule, hyper, n_steps=len(stream), block=None)
     if setup.algorithm.dense_only and not isinstance(stream.features, np.ndarray):
         raise InputError(f"{rule.name} as set here needs dense features, but those of {stream.name} are sparse.")
     start = _start_weights(theta0, np.zeros(stream.n_features))
@@ -77,6 +78,7 @@ def run(
 ) -> Result:
     """Run one algorithm on a problem for many seeds; run r of a seed sees the same data for every algorithm.
 
+    A run whose buffers never fill keeps its start weights; where that is so for all, it is an error.
     The result does not depend on ``threads``. ``progress(done, total)`` is called after every run.
 
     >>> import gradtd
@@ -123,7 +125,7 @@ def sweep(
     setups = [
         set_up(
             rule, hyper | dict(zip(grid, values, strict=True)),
-            n_features=task.n_features, n_steps=steps, block=task.block,
+            n_steps=steps, block=task.block,
         )
         for values in itertools.product(*grid.values())
     ]  # fmt: skip
@@ -132,12 +134,20 @@ def sweep(
     thetas = np.empty((len(setups), runs, len(at), task.n_features))
     diverged_at = np.full((len(setups), runs), -1)
 
+    idle: dict[tuple[int, int], NeverLearnsError] = {}
+
     def work(r: int) -> None:
         stream = draw_stream(steps, seed, r)
         for s, (setup, kernel) in enumerate(zip(setups, kernels, strict=True)):
-            diverged_at[s, r] = run_once(kernel, setup, stream, start, seed, r, at, thetas[s, r])
+            try:
+                diverged_at[s, r] = run_once(kernel, setup, stream, start, seed, r, at, thetas[s, r])
+            except NeverLearnsError as error:
+                idle[s, r], thetas[s, r] = error, start
 
     _for_each(work, runs, workers, progress)
+    for s in range(len(setups)):
+        if all((s, r) in idle for r in range(runs)):
+            raise idle[s, 0]
     return [_result(thetas[s], at, diverged_at[s], task, rule, setup, seed) for s, setup in enumerate(setups)]
 
 
@@ -149,15 +159,16 @@ def run_once(
     buffers = make_buffers(
         stream,
         setup.split,
-        splitmix.seeded(seed, run, splitmix.SPLIT),
+        (seed, run),
         block=hyper.get("block"),
         capacity=hyper.get("capacity"),
         replacement=setup.plan.replacement,
+        fill=(setup.plan.fill_1, setup.plan.fill_2),
     )
     own = setup.algorithm.init(stream.n_features, hyper)
     state = record(theta=start.copy(), **own)
     first, second = np.zeros(setup.m1, np.uint32), np.zeros(setup.m2, np.uint32)
-    rng = splitmix.seeded(seed, run, splitmix.DRAWS)
+    rng = splitmix.seeded(seed, run, splitmix.DRAWS) if setup.m1 else np.zeros(1, np.uint64)
     average = np.zeros(stream.n_features)
     numbers = record(**setup.numbers)
     return int(kernel(stream.view, buffers, rng, state, numbers, setup.plan, first, second, at, average, out))
@@ -179,20 +190,30 @@ def _result(
 
 
 def _for_each(work: Callable[[int], None], runs: int, threads: int, progress: Progress | None) -> None:
-    """Do the first run here, so that it compiles once, and the others on threads."""
-    work(0)
-    if progress:
-        progress(1, runs)
-    if threads == 1:
-        for r in range(1, runs):
-            work(r)
-            if progress:
-                progress(r + 1, runs)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        for done, _ in enumerate(pool.map(work, range(1, runs)), start=2):
+    """Do run 0 here, so that it compiles once; then every thread takes the next run until none is left."""
+    waiting = iter(range(1, runs))
+    finished = itertools.count(1)
+    lock = Lock()
+
+    def report() -> None:
+        with lock:
+            done = next(finished)
             if progress:
                 progress(done, runs)
+
+    def take_turns() -> None:
+        for r in waiting:
+            work(r)
+            report()
+
+    work(0)
+    report()
+    if threads == 1:
+        take_turns()
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(take_turns) for _ in range(threads)]:
+            future.result()
 
 
 def _snapshot_steps(snapshots: Snapshots, steps: int) -> Integers:

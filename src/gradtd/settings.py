@@ -39,10 +39,10 @@ ALWAYS = {
     "average_from": Parameter(None, "step after which averaging starts (tail: half of them)", _optional(whole(0))),
     "average_power": Parameter(3.0, "polynomial average: weights grow like this power", at_least(0)),
     "limit": Parameter(1e12, "a run with a weight beyond this has diverged", above(0)),
-    "start": Parameter(0, "number of steps before learning starts", whole(0)),
 }
-ONE_BATCH = {
-    "batch_size": Parameter(32, "steps in a batch", whole(1)),
+START = {"start": Parameter(0, "number of steps before learning starts", whole(0))}
+SIZE = {"batch_size": Parameter(32, "steps in a batch", whole(1))}
+ONE_BATCH = SIZE | {
     "capacity": Parameter(None, "most steps a buffer holds; the oldest leaves first", _optional(whole(1))),
     "replacement": Parameter(True, "draw with replacement", _yes_or_no),
 }
@@ -58,6 +58,7 @@ TWO_BUFFERS = {
 
 _BY_DRAWS: dict[str, dict[str, Parameter]] = {
     "nothing": {},
+    "new batch": SIZE,
     "one batch": ONE_BATCH | FILL,
     "other batch": ONE_BATCH | FILL | TWO_BUFFERS,
     "two buffers": FILL | TWO_BUFFERS,
@@ -67,10 +68,8 @@ _BY_DRAWS: dict[str, dict[str, Parameter]] = {
 
 def parameters(algorithm: Algorithm) -> dict[str, Parameter]:
     """Every hyper-parameter an algorithm takes, with default, help and check."""
-    own: dict[str, Parameter] = dict(algorithm.parameters)
-    if algorithm.name == "minibatch_tdc":
-        own |= {k: v for k, v in (ONE_BATCH | FILL).items() if k not in own}
-    return (STEP_SIZE if algorithm.step_size else {}) | own | _BY_DRAWS[algorithm.draws] | ALWAYS
+    steps = STEP_SIZE | START if algorithm.step_size else {}
+    return steps | dict(algorithm.parameters) | _BY_DRAWS[algorithm.draws] | ALWAYS
 
 
 @dataclass(frozen=True)
@@ -87,9 +86,7 @@ class Setup:
     m2: int
 
 
-def set_up(
-    algorithm: Algorithm, given: Mapping[str, Any], *, n_features: int, n_steps: int, block: int | None
-) -> Setup:
+def set_up(algorithm: Algorithm, given: Mapping[str, Any], *, n_steps: int, block: int | None) -> Setup:
     """Check and complete the hyper-parameters; ``block`` is the problem's own, where it has one."""
     known = parameters(algorithm)
     hyper: dict[str, Any] = {}
@@ -107,7 +104,7 @@ def set_up(
         if name in hyper and hyper[name] is None:
             hyper[name] = batch
     m1, m2 = hyper.get("m1", batch), hyper.get("m2", batch)
-    chosen = algorithm.choose(hyper | {"n_features": n_features}) if algorithm.choose else algorithm
+    chosen = algorithm.choose(hyper) if algorithm.choose else algorithm
     fill = hyper.get("fill")
     draws = chosen.draws
     uses_batches = draws in ("one batch", "other batch", "two batches")
@@ -115,7 +112,7 @@ def set_up(
         alpha=hyper.get("alpha", np.nan),
         t0=hyper.get("t0", 1.0),
         p=hyper.get("p", 0.0),
-        start=hyper["start"],
+        start=hyper.get("start", 0),
         fill_1=(m1 if uses_batches else 0) if fill is None else fill,
         fill_2=(m2 if uses_batches else 0) if fill is None else fill,
         replacement=hyper.get("replacement", True),
@@ -124,7 +121,11 @@ def set_up(
         limit=hyper["limit"],
     )
     _check_room(hyper, plan, m1, m2)
-    split = {"nothing": "latest", "one batch": "none"}.get(draws, hyper.get("split", "none"))
+    if chosen.read is not None and plan.average_from >= 0:
+        raise InputError(
+            f"{algorithm.name} as set here finds its weights at snapshots only: there is nothing to average."
+        )
+    split = {"nothing": "latest", "new batch": "latest", "one batch": "none"}.get(draws, hyper.get("split", "none"))
     own = {name: hyper[name] for name in algorithm.parameters if isinstance(hyper[name], (int, float))}
     numbers = {name: float(value) for name, value in own.items()} | {"alpha": plan.alpha}
     return Setup(chosen, hyper, tuple(given), numbers, plan, split, m1, m2)
@@ -141,11 +142,12 @@ def _average_from(hyper: Mapping[str, Any], n_steps: int) -> int:
 def _check_room(hyper: Mapping[str, Any], plan: Plan, m1: int, m2: int) -> None:
     """A bounded buffer must be able to hold what learning waits for, and what a batch takes."""
     capacity = hyper.get("capacity")
-    wanted = max(plan.fill_1, plan.fill_2)
+    dealt = hyper.get("split") == "episode-index"
+    wanted = plan.fill_1 + plan.fill_2 if dealt else max(plan.fill_1, plan.fill_2)
     if capacity is not None and capacity <= wanted:
         raise InputError(
             f"capacity must be greater than {wanted} so that learning can start "
-            f"(buffers must hold more than fill, by default the batch size), got {capacity}."
+            f"(a buffer must hold more than {'both batches' if dealt else 'a batch'}), got {capacity}."
         )
     if not plan.replacement and min(plan.fill_1 - m1, plan.fill_2 - m2) < -1:
         raise InputError(

@@ -133,6 +133,7 @@ class Stream:
         which row a step started from and which it led to. ``discount`` is gamma, 0 where the episode
         terminated, gamma where it was only cut off. ``rho`` is the target's probability of the
         action taken over the behaviour's. ``episode`` numbers the episodes; each must be in one piece.
+        Dense features are not copied.
 
         >>> import numpy as np
         >>> stream = Stream.from_arrays(
@@ -142,17 +143,17 @@ class Stream:
         Stream(stream: 3 steps, 2 episodes, 3 features, dense)
         """
         table = _feature_table(features)
-        rows = _whole_numbers("row", row)
+        rows = checks.whole_numbers("row", row)
         n_steps = len(rows)
         if n_steps == 0:
             raise InputError("a stream needs at least one step, got row of length 0.")
         columns: dict[str, NDArray[Any]] = {
-            "next_row": _whole_numbers("next_row", next_row),
+            "next_row": checks.whole_numbers("next_row", next_row),
             "reward": _column("reward", reward, n_steps),
             "discount": _column("discount", discount, n_steps),
             "rho": _column("rho", rho, n_steps),
         }
-        episodes = _whole_numbers("episode", episode)
+        episodes = checks.whole_numbers("episode", episode)
         for label, values in [*columns.items(), ("episode", episodes)]:
             if len(values) != n_steps:
                 raise InputError(f"every column needs one entry a step: row has {n_steps}, {label} has {len(values)}.")
@@ -206,7 +207,9 @@ def _feature_table(features: Any) -> Floats | scipy.sparse.csr_array:
     if type(features).__module__.startswith("scipy.sparse"):
         import scipy.sparse
 
-        table = scipy.sparse.csr_array(features, dtype=np.float64)
+        if features.ndim != 2 or features.dtype.kind not in "biuf":
+            raise InputError(f"features must be real numbers in 2 dimensions, got {features.dtype} {features.shape}.")
+        table = scipy.sparse.csr_array(features, dtype=np.float64, copy=True)
         table.sum_duplicates()
         checks.refuse_where("features.data", ~np.isfinite(table.data), table.data, "must be finite")
     else:
@@ -219,17 +222,6 @@ def _feature_table(features: Any) -> Floats | scipy.sparse.csr_array:
 def _column(name: str, values: Any, length: int) -> Floats:
     """One number a step; a single number stands for all of them."""
     return checks.finite_array(name, np.full(length, values) if np.ndim(values) == 0 else values, 1)
-
-
-def _whole_numbers(name: str, values: Any) -> Integers:
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise InputError(f"{name} must have 1 dimension, got shape {array.shape}.")
-    if array.dtype.kind not in "iu":
-        if array.dtype.kind not in "f" or not np.array_equal(array, np.floor(array)):
-            raise InputError(f"{name} must hold whole numbers, got {array.dtype} {array[:3]}...")
-        array = array.astype(np.int64)
-    return array.astype(np.int64)
 
 
 def _consecutive_episodes(episode: Integers) -> Integers:
@@ -261,9 +253,14 @@ class FiniteMDP:
     start: Floats
 
     def __post_init__(self) -> None:
-        checks.probabilities("transition", self.transition, 3)
-        checks.probabilities("start", self.start, 1)
-        checks.finite_array("reward", self.reward, 3)
+        for label, check, ndim in (
+            ("transition", checks.probabilities, 3),
+            ("start", checks.probabilities, 1),
+            ("reward", checks.finite_array, 3),
+            ("terminal", checks.numeric_array, 1),
+        ):
+            object.__setattr__(self, label, check(label, getattr(self, label), ndim))
+        object.__setattr__(self, "terminal", self.terminal.astype(bool))
         n_states, _, n_next = self.transition.shape
         if n_states != n_next or self.reward.shape != self.transition.shape:
             raise InputError(
@@ -304,16 +301,23 @@ class Problem:
     block: int | None = None
 
     def __post_init__(self) -> None:
-        shape = (self.mdp.n_states, self.mdp.n_actions)
+        n, shape = self.mdp.n_states, (self.mdp.n_states, self.mdp.n_actions)
         for label in ("behaviour", "target"):
-            if checks.probabilities(label, getattr(self, label), 2).shape != shape:
-                raise InputError(f"{label} needs shape {shape}, got {getattr(self, label).shape}.")
-        if checks.finite_array("features", self.features, 2).shape[0] != self.mdp.n_states:
-            raise InputError(f"features needs one row a state ({self.mdp.n_states}), got {self.features.shape}.")
-        if checks.finite_array("theta0", self.theta0, 1).shape[0] != self.n_features:
-            raise InputError(f"theta0 needs {self.n_features} entries, got {self.theta0.shape[0]}.")
-        if not 0 <= self.gamma <= 1:
-            raise InputError(f"gamma must lie in [0, 1], got {self.gamma!r}.")
+            policy = checks.probabilities(label, getattr(self, label), 2)
+            if policy.shape != shape:
+                raise InputError(f"{label} needs shape {shape}, got {policy.shape}.")
+            object.__setattr__(self, label, policy)
+        features, theta0 = (
+            checks.finite_array("features", self.features, 2),
+            checks.finite_array("theta0", self.theta0, 1),
+        )
+        if features.shape[0] != n:
+            raise InputError(f"features needs one row a state ({n}), got {features.shape}.")
+        if theta0.shape[0] != features.shape[1]:
+            raise InputError(f"theta0 needs {features.shape[1]} entries, got {theta0.shape[0]}.")
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "theta0", theta0)
+        object.__setattr__(self, "gamma", checks.fraction("gamma", self.gamma))
         alive = ~self.mdp.terminal[:, None]
         uncovered = (self.target > 0) & (self.behaviour == 0) & alive
         if uncovered.any():
@@ -362,6 +366,7 @@ class Algorithm:
     the rule keeps besides ``theta``. ``draws`` says which batches the rule receives:
 
     * ``"nothing"``: it uses the latest step;
+    * ``"new batch"``: ``now.first``, the m latest steps, every m steps;
     * ``"one batch"``: ``now.first``, from all steps so far;
     * ``"other batch"``: ``now.first``, from the buffer that the latest step did not go to;
     * ``"two buffers"``: no batches, but ``now.side``, and it starts when both buffers are filled;
@@ -383,7 +388,7 @@ class Algorithm:
     dense_only: bool = False
     choose: Callable[[Mapping[str, Any]], Algorithm] | None = None
 
-    DRAWS = ("nothing", "one batch", "other batch", "two buffers", "two batches")
+    DRAWS = ("nothing", "new batch", "one batch", "other batch", "two buffers", "two batches")
 
     def __post_init__(self) -> None:
         if self.draws not in self.DRAWS:

@@ -14,10 +14,10 @@ import numpy as np
 
 from gradtd import checks
 from gradtd.algorithms.generic_gtd import impression_gtd, two_vectors
+from gradtd.algorithms.least_squares import add_to_inverse_of_C
 from gradtd.algorithms.parameters import RIDGE, choice
 from gradtd.checks import InputError
 from gradtd.estimates import (
-    add_features,
     add_gradient,
     add_to_sums,
     batch_td_update,
@@ -26,7 +26,7 @@ from gradtd.estimates import (
     sums_transpose_apply,
     td_error,
 )
-from gradtd.linalg import add_scaled, add_to_inverse, fill, matrix_apply, scale_by
+from gradtd.linalg import add_scaled, fill, matrix_apply, scale_by
 from gradtd.types import Algorithm, Batch, Floats, Hyper, Now, Parameter, State, StreamView
 
 
@@ -37,7 +37,11 @@ def correlation_gradient(state: State, stream: StreamView, now: Now, first: Batc
 
 
 def matrix_gradient(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, out: Floats) -> None:
-    """out = A1'(A2 theta + b2), forming the batch's matrix (the paper's footnote)."""
+    """out = A1'(A2 theta + b2), forming the batches' matrices (the paper's footnote).
+
+    It costs (m1 + m2) d^2 where samples cost (m1 + m2) 3 d, and measured it is the slower one at every
+    number of features, 1 included (`docs/decisions.md`), so ``form="auto"`` means samples.
+    """
     _sum_batch(state, stream, second)
     sums_td_update(state.A, state.b, second.shape[0], state.theta, state.u)
     _sum_batch(state, stream, first)
@@ -65,13 +69,6 @@ def mspbe_gradient(state: State, stream: StreamView, now: Now, first: Batch, sec
     matrix_apply(state.inverse, state.u, state.left)
     scale_by(state.left, float(now.seen))
     batch_transpose_apply(stream, first, state.left, out)
-
-
-def add_to_inverse_of_C(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """state.inverse = (ridge I + sum of phi phi')^{-1}, with the latest step added."""
-    fill(state.x, 0.0)
-    add_features(stream, now.t, 1.0, state.x)
-    add_to_inverse(state.inverse, state.x, state.x, state.left, state.right)
 
 
 def _kernel_gradient(kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,29 +106,13 @@ def _both_directions(gradient: Callable[..., Any], share: float) -> Callable[...
     return update
 
 
-def cheaper_form(m1: int, m2: int, n_features: int) -> str:
-    """Which form of A1'(A2 theta + b2) takes fewer multiplications for batches of this size.
-
-    The matrix form costs (m1 + m2) d^2, the sample form (m1 + m2) 3 d, so matrices are worth forming
-    only for one or two features.
-
-    >>> cheaper_form(32, 32, 2), cheaper_form(32, 32, 5)
-    ('matrix', 'samples')
-    """
-    samples = 3 * n_features * (m1 + m2)
-    matrix = n_features**2 * (m1 + m2 + 2) + n_features * m2
-    return "matrix" if matrix < samples else "samples"
-
-
 def _choose(hyper: Mapping[str, Any]) -> Algorithm:
     similarity, directions = hyper["similarity"], hyper["directions"]
-    form = hyper["form"]
     plain = isinstance(similarity, str) and similarity == "correlation"
-    if form == "auto" and plain:
-        form = cheaper_form(hyper["m1"], hyper["m2"], hyper["n_features"])
-    elif form == "matrix" and not plain:
+    explicit = hyper["form"] == "matrix"
+    if explicit and not plain:
         raise InputError("form='matrix' goes with similarity='correlation' only.")
-    if plain and form == "samples" and directions == "one":
+    if plain and not explicit and directions == "one":
         return replace(_IMPRESSION, choose=None)
     gradient: Callable[..., Any] = correlation_gradient
     observe, fields = None, _scratch
@@ -141,7 +122,7 @@ def _choose(hyper: Mapping[str, Any]) -> Algorithm:
         gradient, fields = weighted_gradient, _fields_for_U
     elif similarity == "mspbe":
         gradient, observe, fields = mspbe_gradient, add_to_inverse_of_C, _fields_for_C
-    elif form == "matrix":
+    elif explicit:
         gradient, fields = matrix_gradient, _fields_for_matrix
     if directions == "one":
         update = _one_direction(gradient)
@@ -202,7 +183,7 @@ _IMPRESSION = Algorithm(
         "similarity": Parameter(
             "correlation", "correlation, mspbe, an S.P.D. matrix U (phi' U^{-1} phi), or a kernel function", _similarity
         ),
-        "form": Parameter("auto", "samples, matrix, or auto for the cheaper one", choice("auto", "samples", "matrix")),
+        "form": Parameter("auto", "samples, matrix, or auto: the cheaper one", choice("auto", "samples", "matrix")),
         "ridge": RIDGE,
     },
     choose=_choose,

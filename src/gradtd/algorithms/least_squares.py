@@ -11,16 +11,16 @@ import numpy as np
 from gradtd import checks
 from gradtd.algorithms.parameters import RIDGE, at_least, choice
 from gradtd.estimates import add_features, add_gradient, add_to_sums, td_error
-from gradtd.linalg import add_scaled, add_to_inverse, fill, matrix_apply
-from gradtd.types import Algorithm, Hyper, Index, Now, Parameter, State, StreamView
+from gradtd.linalg import add_scaled, add_to_inverse, copy, fill, matrix_apply
+from gradtd.types import Algorithm, Hyper, Now, Parameter, State, StreamView
 
 
-def add_td_step_to_inverse(state: State, stream: StreamView, t: Index) -> None:
-    """state.inverse = (ridge I - sum of rho x y')^{-1}, with step t added; leaves state.left = inverse rho x."""
+def add_step_to_inverse(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """state.inverse = (ridge I - sum of rho x y')^{-1}, the latest step added; state.left = inverse rho x."""
     fill(state.x, 0.0)
-    add_features(stream, t, stream.steps[t].rho, state.x)
+    add_features(stream, now.t, stream.steps[now.t].rho, state.x)
     fill(state.y, 0.0)
-    add_gradient(stream, t, -1.0, state.y)
+    add_gradient(stream, now.t, -1.0, state.y)
     add_to_inverse(state.inverse, state.x, state.y, state.left, state.right)
 
 
@@ -32,14 +32,12 @@ def _inverse(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
 def lstd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """LSTD: theta solves (sum of A_t) theta + sum of b_t = 0 over all steps so far. No step-size.
 
-    ``solver="recursive"`` keeps the inverse of ridge I - sum A_t by Sherman-Morrison, O(d^2) a step,
-    and solves ridge (theta0 - theta) + sum A_t theta + sum b_t = 0. ``solver="batch"`` adds up A and b
-    and solves at each snapshot, O(d^2) a step and O(d^3) a snapshot, with the minimum-norm solution where
-    A is singular. Bradtke and Barto (1996), Boyan (2002).
+    With a ridge, ridge (theta0 - theta) is added to the sum. ``solver="recursive"`` keeps the inverse of
+    ridge I - sum A_t by Sherman-Morrison, O(d^2) a step. ``solver="batch"`` adds up A and b and solves at each
+    snapshot, O(d^2) a step and O(d^3) a snapshot, with the minimum-norm solution where the system is singular.
+    Bradtke and Barto (1996), Boyan (2002).
     """
-    delta = td_error(stream, now.t, state.theta)
-    add_td_step_to_inverse(state, stream, now.t)
-    add_scaled(state.theta, delta, state.left)
+    add_scaled(state.theta, td_error(stream, now.t, state.theta), state.left)
 
 
 def add_step(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -47,14 +45,20 @@ def add_step(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     add_to_sums(stream, now.t, state.A, state.b)
 
 
+def keep_start(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Remember the weights of the start, towards which a ridge pulls."""
+    if now.seen == 1:
+        copy(state.anchor, state.theta)
+
+
 def solve(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """theta = the least-squares solution of A theta + b = 0, ridge included."""
     scale = 1.0 / now.seen
-    d = state.theta.shape[0]
     system = state.A * scale
-    for i in range(d):
+    for i in range(state.theta.shape[0]):
         system[i, i] -= hyper.ridge * scale
-    state.theta[:] = np.linalg.lstsq(system, -state.b * scale, 1e-10)[0]
+    right = -scale * (state.b + hyper.ridge * state.anchor)
+    state.theta[:] = np.linalg.lstsq(system, right, 1e-10)[0]
 
 
 def newton_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -64,8 +68,20 @@ def newton_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     -A^{-1}(A theta + b), on- and off-policy. Cost O(d^2). Yao and Liu (2008), eq. 2ndordertd.
     """
     delta = td_error(stream, now.t, state.theta)
-    add_td_step_to_inverse(state, stream, now.t)
     add_scaled(state.theta, now.alpha * now.seen * delta, state.left)
+
+
+def add_step_and_inverse_of_C(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Add the latest step to the sums A and b and to the inverse of ridge I + sum of phi phi'."""
+    add_step(state, stream, now, hyper)
+    add_to_inverse_of_C(state, stream, now, hyper)
+
+
+def add_to_inverse_of_C(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """state.inverse = (ridge I + sum of phi phi')^{-1}, the latest step added."""
+    fill(state.x, 0.0)
+    add_features(stream, now.t, 1.0, state.x)
+    add_to_inverse(state.inverse, state.x, state.x, state.left, state.right)
 
 
 def lspe(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -74,10 +90,6 @@ def lspe(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     C_t^{-1} by Sherman-Morrison, with ridge I added to the sum. Cost O(d^2). Converges on-policy for
     alpha = 1; off-policy it may diverge. Nedic and Bertsekas (2003).
     """
-    add_step(state, stream, now, hyper)
-    fill(state.x, 0.0)
-    add_features(stream, now.t, 1.0, state.x)
-    add_to_inverse(state.inverse, state.x, state.x, state.left, state.right)
     matrix_apply(state.A, state.theta, state.left)
     add_scaled(state.left, 1.0, state.b)
     matrix_apply(state.inverse, state.left, state.right)
@@ -85,12 +97,12 @@ def lspe(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 
 
 def _sums(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
-    return {"A": np.zeros((n_features, n_features)), "b": np.zeros(n_features)}
+    return {"A": np.zeros((n_features, n_features)), "b": np.zeros(n_features), "anchor": np.zeros(n_features)}
 
 
 def _choose(hyper: Mapping[str, Any]) -> Algorithm:
     if hyper["solver"] == "batch":
-        return replace(_LSTD, update=add_step, read=solve, init=_sums, choose=None)
+        return replace(_LSTD, update=add_step, observe=keep_start, read=solve, init=_sums, choose=None)
     checks.number_above("ridge (of the recursive solver)", hyper["ridge"], 0)
     return replace(_LSTD, choose=None)
 
@@ -99,6 +111,7 @@ _LSTD = Algorithm(
     "lstd",
     lstd,
     init=_inverse,
+    observe=add_step_to_inverse,
     step_size=False,
     parameters={
         "solver": Parameter(
@@ -111,11 +124,12 @@ _LSTD = Algorithm(
 
 ALGORITHMS = (
     _LSTD,
-    Algorithm("newton_td", newton_td, init=_inverse, parameters={"ridge": RIDGE}),
+    Algorithm("newton_td", newton_td, init=_inverse, observe=add_step_to_inverse, parameters={"ridge": RIDGE}),
     Algorithm(
         "lspe",
         lspe,
-        init=lambda n_features, hyper: {**_inverse(n_features, hyper), **_sums(n_features, hyper)},
+        init=lambda n_features, hyper: _inverse(n_features, hyper) | _sums(n_features, hyper),
+        observe=add_step_and_inverse_of_C,
         parameters={"ridge": RIDGE},
     ),
 )

@@ -29,19 +29,23 @@ def vtrace(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     add_features(stream, now.t, now.alpha * clipped * td_error(stream, now.t, state.theta), state.theta)
 
 
-def etd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """Emphatic TD(0): F = rho_{t-1} gamma F + 1, theta += alpha F rho delta phi.
-
-    F starts at 1 in every episode. Cost O(d). Stable off-policy, but its variance can be infinite, and
-    its solution is not the TD solution. Sutton, Mahmood and White (2016).
-    """
+def follow_on(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """F = rho_{t-1} gamma F + 1, and 1 where an episode begins."""
     t = now.seen - 1
     if t == 0 or stream.steps[t - 1].episode != stream.steps[t].episode:
         state.follow_on[0] = 1.0
     else:
         before = stream.steps[t - 1]
         state.follow_on[0] = before.rho * before.discount * state.follow_on[0] + 1.0
-    rho_delta = stream.steps[t].rho * td_error(stream, now.t, state.theta)
+
+
+def etd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Emphatic TD(0): F = rho_{t-1} gamma F + 1, theta += alpha F rho delta phi.
+
+    F starts at 1 in every episode. Cost O(d). Stable off-policy, but its variance can be infinite, and
+    its solution is not the TD solution. Sutton, Mahmood and White (2016).
+    """
+    rho_delta = stream.steps[now.t].rho * td_error(stream, now.t, state.theta)
     add_features(stream, now.t, now.alpha * state.follow_on[0] * rho_delta, state.theta)
 
 
@@ -67,7 +71,7 @@ def minibatch_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> No
 ALGORITHMS = (
     Algorithm("td", td),
     Algorithm("vtrace", vtrace),
-    Algorithm("etd", etd, init=lambda n_features, hyper: {"follow_on": np.zeros(1)}),
+    Algorithm("etd", etd, init=lambda n_features, hyper: {"follow_on": np.zeros(1)}, observe=follow_on),
     Algorithm("residual_gradient", residual_gradient),
     Algorithm(
         "minibatch_td",

@@ -43,7 +43,7 @@ def _chain(name: str, n: int, single_step_below: int, source: str) -> Problem:
     policy = np.ones((n, 1))
     features = _interpolated_features(n)
     return Problem(
-        name=name,
+        name=name if n == 13 else f"{name}_{n}",
         mdp=FiniteMDP(transition, reward, terminal, start),
         behaviour=policy,
         target=policy,

@@ -25,7 +25,7 @@ def baird(gamma: float = 0.9) -> Problem:
     theta0 = np.ones(n + 1)
     theta0[n - 1] = 10.0
     return Problem(
-        name="baird",
+        name="baird" if gamma == 0.9 else f"baird_{gamma}",
         mdp=FiniteMDP(transition, np.zeros((n, 2, n)), np.zeros(n, bool), np.full(n, 1 / n)),
         behaviour=np.tile([(n - 1) / n, 1 / n], (n, 1)),
         target=np.tile([0.0, 1.0], (n, 1)),
@@ -46,7 +46,7 @@ def two_state(gamma: float = 0.95) -> Problem:
     transition = np.zeros((2, 2, 2))
     transition[:, 0, 0] = transition[:, 1, 1] = 1.0
     return Problem(
-        name="two_state",
+        name="two_state" if gamma == 0.95 else f"two_state_{gamma}",
         mdp=FiniteMDP(transition, np.zeros((2, 2, 2)), np.zeros(2, bool), np.full(2, 0.5)),
         behaviour=np.full((2, 2), 0.5),
         target=np.tile([0.0, 1.0], (2, 1)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from gradtd import checks
-from gradtd.checks import InputError
 from gradtd.types import FiniteMDP, Floats, Problem
 
 
@@ -31,8 +30,7 @@ def garnet(
     branching = checks.whole_number("branching", branching, 1, states)
     n_features = checks.whole_number("n_features", n_features, 1)
     checks.one_of("features", features, ("dense", "binary"))
-    if not 0 <= checks.number("off_policy", off_policy) <= 1:
-        raise InputError(f"off_policy must lie in [0, 1], got {off_policy!r}.")
+    off_policy, gamma = checks.fraction("off_policy", off_policy), checks.fraction("gamma", gamma)
     rng = np.random.default_rng(checks.whole_number("seed", seed, 0))
     transition = np.zeros((states, actions, states))
     for s in range(states):
@@ -46,7 +44,7 @@ def garnet(
     behaviour = rng.dirichlet(np.full(actions, 2.0), size=states)
     other = rng.dirichlet(np.full(actions, 2.0), size=states)
     return Problem(
-        name=f"garnet_{states}_{actions}_{branching}_{n_features}_{features}_{off_policy:g}_{seed}",
+        name=f"garnet_{states}_{actions}_{branching}_{n_features}_{features}_{off_policy:g}_{gamma:g}_{seed}",
         mdp=FiniteMDP(transition, reward, np.zeros(states, bool), np.full(states, 1 / states)),
         behaviour=behaviour,
         target=(1 - off_policy) * behaviour + off_policy * other,

@@ -33,7 +33,7 @@ def random_walk(features: str = "tabular", n: int = 5) -> Problem:
     table = np.zeros((n + 2, _table(features, n).shape[1]))
     table[:n] = _table(features, n)
     return Problem(
-        name=f"random_walk_{features}",
+        name=f"random_walk_{features}" + (f"_{n}" if n != 5 else ""),
         mdp=FiniteMDP(transition, reward, np.arange(n + 2) >= n, np.eye(n + 2)[n // 2]),
         behaviour=np.full((n + 2, 2), 0.5),
         target=np.tile([0.4, 0.6], (n + 2, 1)),

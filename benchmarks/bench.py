@@ -1,0 +1,327 @@
+"""Speed of the library against C and NumPy, growth, threads, start-up and memory, in one run.
+
+Prints a table and writes benchmarks/results.json. Times are the least of several repeats, taken in turn, so
+that a busy moment of the machine hits all contestants alike. What counts are the ratios.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gradtd
+from gradtd import splitmix
+from gradtd.algorithms import as_algorithm
+from gradtd.buffers import make_buffers
+from gradtd.loop import compile_run
+from gradtd.runner import run_once
+from gradtd.settings import set_up
+from gradtd.types import Stream
+
+HERE = Path(__file__).parent
+STEPS = 10_000
+M = 32
+PROBLEM = "random_walk_tabular"
+SETTINGS: dict[str, dict[str, Any]] = {
+    "td": {"alpha": 1 / 32},
+    "tdrc": {"alpha": 1 / 32},
+    "impression_gtd": {"alpha": 0.5, "batch_size": M},
+    "expected_gtd": {"alpha": 0.5},
+}
+GOALS = {"impression_gtd": 1.3, "td": 1.5, "tdrc": 1.5}
+
+
+def least_times(contestants: dict[str, Callable[[], Any]], repeats: int = 15) -> dict[str, float]:
+    """Seconds of each contestant: the least of several repeats, all taken in turn."""
+    best = dict.fromkeys(contestants, np.inf)
+    for call in contestants.values():
+        call()
+    for _ in range(repeats):
+        for name, call in contestants.items():
+            began = time.perf_counter()
+            call()
+            best[name] = min(best[name], time.perf_counter() - began)
+    return best
+
+
+def our_kernel(stream: Stream, name: str, **hyper: Any) -> Callable[[], np.ndarray]:
+    """One run of the library over a stream, everything but sampling included."""
+    algorithm = as_algorithm(name)
+    setup = set_up(algorithm, hyper, n_steps=len(stream), block=None)
+    kernel = compile_run(setup.algorithm, setup.split)
+    at, out = np.array([len(stream)]), np.empty((1, stream.n_features))
+    start = np.zeros(stream.n_features)
+
+    def call() -> np.ndarray:
+        run_once(kernel, setup, stream, start, 0, 0, at, out)
+        return out[0]
+
+    return call
+
+
+def c_kernels(stream: Stream, folder: Path, fixed: int | None) -> dict[str, Callable[[], np.ndarray]]:
+    """The C versions, with the number of features fixed when they are compiled, or not."""
+    library = folder / f"kernels_{fixed}.so"
+    flags = [f"-DD={fixed}"] if fixed else []
+    command = ["gcc", "-O3", "-march=native", "-shared", "-fPIC", *flags, "-o", library, HERE / "kernels.c", "-lm"]
+    subprocess.run(command, check=True)
+    c = ctypes.CDLL(str(library))
+    n, d = len(stream), stream.n_features
+    buffers = make_buffers(stream, "odd-even", (0, 0))
+    x = np.ascontiguousarray(stream.features)
+
+    def at(array: np.ndarray) -> ctypes.c_void_p:
+        return array.ctypes.data_as(ctypes.c_void_p)
+
+    integer, real = ctypes.c_int64, ctypes.c_double
+    data = (at(stream.steps), integer(n), at(x), integer(d))
+
+    def td() -> np.ndarray:
+        theta = np.zeros(d)
+        c.td(*data, real(1 / 32), at(theta))
+        return theta
+
+    def tdrc() -> np.ndarray:
+        theta, w = np.zeros(d), np.zeros(d)
+        c.tdrc(*data, real(1 / 32), real(1), real(1), at(theta), at(w))
+        return theta
+
+    def impression_gtd() -> np.ndarray:
+        theta, u, g, rng = np.zeros(d), np.zeros(d), np.zeros(d), splitmix.seeded(0, 0, splitmix.DRAWS)
+        split = (at(buffers.side), at(buffers.members), integer(int(buffers.begin[1])))
+        c.impression_gtd(*data, *split, integer(M), real(0.5), at(rng), at(theta), at(u), at(g))
+        return theta
+
+    return {"td": td, "tdrc": tdrc, "impression_gtd": impression_gtd}
+
+
+def plain_numpy(stream: Stream, steps: int) -> dict[str, Callable[[], Any]]:
+    """The rules as a user would write them: feature vectors one by one, buffers as lists of transitions."""
+    features, d = stream.features, stream.n_features
+    log = [(int(s.row), int(s.next_row), s.reward, s.discount, s.rho, s.episode) for s in stream.steps[:steps]]
+
+    def td() -> np.ndarray:
+        theta = np.zeros(d)
+        for row, next_row, reward, discount, rho, _ in log:
+            phi, phi_next = features[row], features[next_row]
+            delta = reward + discount * np.dot(phi_next, theta) - np.dot(phi, theta)
+            theta = theta + 1 / 32 * rho * delta * phi
+        return theta
+
+    def tdrc() -> np.ndarray:
+        theta, w = np.zeros(d), np.zeros(d)
+        for row, next_row, reward, discount, rho, _ in log:
+            phi, phi_next = features[row], features[next_row]
+            delta = reward + discount * np.dot(phi_next, theta) - np.dot(phi, theta)
+            along = np.dot(phi, w)
+            theta = theta + 1 / 32 * rho * (delta * phi - discount * along * phi_next)
+            w = w + 1 / 32 * ((rho * delta - along) * phi - w)
+        return theta
+
+    def impression_gtd() -> np.ndarray:
+        rng, theta = np.random.default_rng(0), np.zeros(d)
+        buffers: tuple[list[Any], list[Any]] = ([], [])
+        for row, next_row, reward, discount, rho, episode in log:
+            buffers[1 - episode % 2].append((features[row], discount * features[next_row], reward, rho))
+            if min(map(len, buffers)) > M:
+                batch = [buffers[1][k] for k in rng.integers(len(buffers[1]), size=M)]
+                phi, phi_next, r, ratio = (np.array(column) for column in zip(*batch, strict=True))
+                u = np.mean((ratio * (r + phi_next @ theta - phi @ theta))[:, None] * phi, axis=0)
+                batch = [buffers[0][k] for k in rng.integers(len(buffers[0]), size=M)]
+                phi, phi_next, _, ratio = (np.array(column) for column in zip(*batch, strict=True))
+                theta = theta - 0.5 * np.mean((ratio * (phi @ u))[:, None] * (phi_next - phi), axis=0)
+        return theta
+
+    return {"td": td, "tdrc": tdrc, "impression_gtd": impression_gtd}
+
+
+def vectorised_numpy(stream: Stream, steps: int) -> Callable[[], Any]:
+    """Impression GTD by someone who knows NumPy well: the log as arrays, buffers as index arrays."""
+    s = stream.steps[:steps]
+    phi, phi_next = stream.features[s["row"]], s["discount"][:, None] * stream.features[s["next_row"]]
+    y, reward, rho = phi_next - phi, s["reward"].copy(), s["rho"].copy()
+    side = 1 - s["episode"] % 2
+    members = [np.flatnonzero(side == k) for k in (0, 1)]
+
+    def impression_gtd() -> np.ndarray:
+        rng, theta, count = np.random.default_rng(0), np.zeros(stream.n_features), [0, 0]
+        for t in range(steps):
+            count[side[t]] += 1
+            if count[0] > M and count[1] > M:
+                i, j = (members[k][rng.integers(count[k], size=M)] for k in (0, 1))
+                u = (rho[j] * (reward[j] + y[j] @ theta)) @ phi[j]
+                theta -= 0.5 / M**2 * ((rho[i] * (phi[i] @ u)) @ y[i])
+        return theta
+
+    return impression_gtd
+
+
+def against_c_and_numpy() -> dict[str, Any]:
+    stream = gradtd.sample(PROBLEM, STEPS)
+    short = 2000
+    with tempfile.TemporaryDirectory() as folder:
+        c, fixed = (c_kernels(stream, Path(folder), k) for k in (None, stream.n_features))
+        ours = {name: our_kernel(stream, name, **hyper) for name, hyper in SETTINGS.items()}
+        for name, call in c.items():
+            np.testing.assert_allclose(call(), ours[name](), rtol=1e-9)
+        times = least_times(
+            {f"ours {n}": f for n, f in ours.items()}
+            | {f"c {n}": f for n, f in c.items()}
+            | {f"c fixed d {n}": f for n, f in fixed.items()},
+            repeats=40,
+        )
+        plain = least_times(plain_numpy(stream, short), repeats=3)
+        vectorised = least_times({"": vectorised_numpy(stream, short)}, repeats=3)[""]
+    table = {}
+    for name in SETTINGS:
+        row = {"ours_ns": times[f"ours {name}"] / STEPS * 1e9}
+        if name in c:
+            row |= {
+                "c_ns": times[f"c {name}"] / STEPS * 1e9,
+                "c_fixed_d_ns": times[f"c fixed d {name}"] / STEPS * 1e9,
+                "numpy_ns": plain[name] / short * 1e9,
+            }
+            if name == "impression_gtd":
+                row["numpy_vectorised_ns"] = vectorised / short * 1e9
+            row["over_c"] = row["ours_ns"] / row["c_ns"]
+            row["over_c_fixed_d"] = row["ours_ns"] / row["c_fixed_d_ns"]
+            row["numpy_over_ours"] = row["numpy_ns"] / row["ours_ns"]
+        table[name] = row
+    return table
+
+
+def exponent(sizes: list[int], seconds: list[float]) -> float:
+    """Slope of log time over log size."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def random_stream(d: int) -> Stream:
+    """Dense features of any number; a hundred rows, so that it is arithmetic that is timed."""
+    rng = np.random.default_rng(d)
+    rows = 100
+    return Stream.from_arrays(
+        features=rng.standard_normal((rows, d)) / np.sqrt(d),
+        row=rng.integers(0, rows, STEPS), next_row=rng.integers(0, rows, STEPS), reward=rng.standard_normal(STEPS),
+        discount=0.9, rho=rng.uniform(0, 2, STEPS), episode=np.arange(STEPS) // 10,
+    )  # fmt: skip
+
+
+def growth() -> dict[str, Any]:
+    walk = gradtd.sample(PROBLEM, STEPS)
+    sizes = [8, 16, 32, 64, 128, 256]
+    m_times = [least_times({"": our_kernel(walk, "impression_gtd", alpha=0.1, batch_size=m)}, 7)[""] for m in sizes]
+    dims = [5, 10, 20, 50, 100, 200, 500, 1000]
+    d_times = {}
+    for name, hyper in (("impression_gtd", {"alpha": 1e-3, "batch_size": M}), ("td", {"alpha": 1e-3})):
+        d_times[name] = [least_times({"": our_kernel(random_stream(d), name, **hyper)}, 5)[""] for d in dims]
+    counts = [4, 8, 16, 32, 64]
+    settings = SETTINGS["impression_gtd"] | {"steps": STEPS, "threads": 1, "snapshots": [STEPS]}
+    run_times = [
+        least_times({"": lambda r=r: gradtd.run(PROBLEM, "impression_gtd", runs=r, **settings)}, 3)[""] for r in counts
+    ]
+    return {
+        "batch_size": {"sizes": sizes, "ns_a_step": per_step(m_times), "exponent": exponent(sizes, m_times)},
+        "features": {
+            name: {"sizes": dims, "ns_a_step": per_step(times), "exponent": exponent(dims, times)}
+            for name, times in d_times.items()
+        },
+        "runs": {"sizes": counts, "seconds": run_times, "exponent": exponent(counts, run_times)},
+    }
+
+
+def per_step(seconds: list[float]) -> list[float]:
+    return [s / STEPS * 1e9 for s in seconds]
+
+
+def two_threads() -> dict[str, float]:
+    found = {}
+    for name, runs in (("impression_gtd", 100), ("td", 1000)):
+        settings = SETTINGS[name] | {"runs": runs, "steps": STEPS, "snapshots": [STEPS]}
+        calls = {str(n): partial(gradtd.run, PROBLEM, name, threads=n, **settings) for n in (1, 2)}
+        times = least_times(calls, 5)
+        found[name] = times["1"] / times["2"]
+    return found
+
+
+FIRST_CALL = """
+import time; began = time.perf_counter()
+import gradtd
+imported = time.perf_counter()
+gradtd.run("random_walk_tabular", "impression_gtd", alpha=0.5, batch_size=32, runs=1, steps=100)
+done = time.perf_counter()
+import json; print(json.dumps([imported - began, done - imported]))
+"""
+
+
+def start_up() -> dict[str, float]:
+    """Seconds of `import gradtd` and of the first run, with an empty and with a filled cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"NUMBA_CACHE_DIR": cache}
+        outputs = [
+            json.loads(subprocess.check_output([sys.executable, "-c", FIRST_CALL], env=environment)) for _ in range(4)
+        ]
+    warm = min(outputs[1:], key=lambda pair: pair[1])
+    return {"import_s": warm[0], "first_call_cold_s": outputs[0][1], "first_call_warm_s": warm[1]}
+
+
+def peak_memory() -> dict[str, float]:
+    """MiB at most, of a process that imports and of one that does 100 runs of 10 000 steps, or one of a million."""
+    run = (
+        f"gradtd.run({PROBLEM!r}, 'impression_gtd', alpha=.5, batch_size={M}, runs={{}}, steps={{}}, snapshots=[{{}}])"
+    )
+    jobs = {"a run of 100 steps": (1, 100), "100 runs of 10 000": (100, 10_000), "one run of 1 000 000": (1, 10**6)}
+    tail = "; import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    return {
+        label: float(subprocess.check_output([sys.executable, "-c", "import gradtd; " + run.format(r, t, t) + tail]))
+        for label, (r, t) in jobs.items()
+    }
+
+
+def main() -> None:
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores; {PROBLEM}, {STEPS} steps, m {M}\n")
+    results: dict[str, Any] = {"steps": STEPS, "m": M, "problem": PROBLEM}
+    results["kernels"] = against_c_and_numpy()
+    print(
+        f"{'ns a step':16s} {'ours':>8} {'C':>8} {'ours/C':>7} {'goal':>5} "
+        f"{'C, d fixed':>11} {'NumPy':>9} {'NumPy/ours':>11}"
+    )
+    for name, row in results["kernels"].items():
+        if "c_ns" in row:
+            print(
+                f"{name:16s} {row['ours_ns']:8.1f} {row['c_ns']:8.1f} {row['over_c']:7.2f} {GOALS[name]:5.1f} "
+                f"{row['c_fixed_d_ns']:11.1f} {row['numpy_ns']:9.0f} {row['numpy_over_ours']:11.0f}"
+            )
+        else:
+            print(f"{name:16s} {row['ours_ns']:8.1f}")
+    row = results["kernels"]["impression_gtd"]
+    over = row["numpy_vectorised_ns"] / row["ours_ns"]
+    print(f"(goal for NumPy/ours: 150. Against NumPy with index arrays, impression_gtd: {over:.0f})")
+    results["threads"] = two_threads()
+    print("\nspeed-up on 2 threads (goal 1.8):", ", ".join(f"{n} {v:.2f}" for n, v in results["threads"].items()))
+    results["growth"] = growth()
+    grown = results["growth"]
+    print("growth exponents (goal at most 1.05):", end=" ")
+    print(f"batch size {grown['batch_size']['exponent']:.2f}, runs {grown['runs']['exponent']:.2f},", end=" ")
+    print(", ".join(f"features ({n}) {g['exponent']:.2f}" for n, g in grown["features"].items()))
+    results["start_up"] = start_up()
+    print("start-up:", ", ".join(f"{n} {v:.2f}" for n, v in results["start_up"].items()), "(goal: warm call under 1 s)")
+    results["peak_memory_mib"] = peak_memory()
+    print("peak memory, MiB:", ", ".join(f"{n} {v:.0f}" for n, v in results["peak_memory_mib"].items()))
+    (HERE / "results.json").write_text(json.dumps(results, indent=1))
+    print(f"\nwritten: {HERE / 'results.json'}")
+
+
+if __name__ == "__main__":
+    main()
