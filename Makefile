@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: test lint types unit demo bench clean
+.PHONY: test lint types unit demo reproduce bench clean
 
 test: lint types unit
 
@@ -26,6 +26,9 @@ unit: $(READY)
 
 demo: $(READY)
 	$(BIN)/gradtd demo --plot demo.png
+
+reproduce: $(READY)
+	$(BIN)/gradtd reproduce --runs 100 --out reproduction
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py

@@ -1,10 +1,12 @@
-"""The command line: ``gradtd list``, ``gradtd run``, ``gradtd demo``."""
+"""The command line: ``gradtd list``, ``gradtd run``, ``gradtd demo``, ``gradtd reproduce``."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,14 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from gradtd import checks
@@ -21,7 +30,6 @@ from gradtd.checks import InputError
 from gradtd.metrics import METRICS, measure
 from gradtd.plots import learning_curves, mean_and_error
 from gradtd.problems import PROBLEMS
-from gradtd.runner import Progress as Report
 from gradtd.runner import run as run_algorithm
 from gradtd.settings import parameters
 from gradtd.types import REQUIRED, Result
@@ -134,6 +142,35 @@ def demo(
     print(f"picture: {plot}")
 
 
+@app.command()
+def reproduce(
+    figures: Annotated[
+        list[str] | None, typer.Argument(help="Labels of figures, e.g. boyan_rmse (default: all).")
+    ] = None,
+    runs: Annotated[int, typer.Option(help="Independent runs of every line.")] = 100,
+    out: Annotated[Path, typer.Option(help="Folder for the page, figures and tables.")] = Path("reproduction"),
+    threads: Annotated[int | None, typer.Option(help="Threads (default: all cores).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+) -> None:
+    """Reproduce the paper's figures and judge its claims; resumes where it was interrupted."""
+    from gradtd.report import kind, write_report
+    from gradtd.reproduce import reproduce as run_all
+
+    workers = (os.cpu_count() or 1) if threads is None else checks.whole_number("--threads", threads, 1)
+    with _progress("the paper's figures", what=True) as report:
+        found, store = run_all(figures or [], out, runs=runs, threads=workers, report=report)
+    words = ["gradtd reproduce", *(figures or []), f"--runs {runs}"]
+    page = write_report(found, store, " ".join(words))
+    if as_json:
+        print(json.dumps({"runs": runs, "page": str(page), "claims": found.claims}))
+        return
+    for claim in found.claims:
+        print(f"{claim['id']:4s} {claim['verdict']:34s} {claim['statement']}")
+    counted = Counter(kind(claim["verdict"]) for claim in found.claims)
+    print("\n" + ", ".join(f"{number} {word}" for word, number in counted.items()))
+    print(f"page: {page}")
+
+
 def _setting(text: str) -> tuple[str, Any]:
     """``name=value``, the value a number, true, false, none or a word."""
     name, sign, value = text.partition("=")
@@ -169,21 +206,26 @@ def _check_picture(path: Path) -> None:
 
 
 @contextmanager
-def _progress(label: str) -> Iterator[Report | None]:
-    """A bar on the terminal once the work has taken a second; nothing where nobody watches."""
+def _progress(label: str, what: bool = False) -> Iterator[Any]:
+    """A bar on the terminal once the work has taken a second; nothing where nobody watches.
+
+    ``what``: progress is reported with what is being done in front.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
     began = time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    counter = TaskProgressColumn() if what else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), counter, TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=False) as bar:
         task = bar.add_task(label, total=None, visible=False)
 
-        def report(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, visible=time.monotonic() - began > 1)
+        def report(done: float, total: float, description: str = label) -> None:
+            visible = time.monotonic() - began > 1
+            bar.update(task, completed=done, total=total, description=description, visible=visible)
 
-        yield report
+        yield (lambda doing, done, total: report(done, total, doing)) if what else report
 
 
 def _as_json(result: Result, metric: str, points: list[int], mean: Any, error: Any, steps: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import os
 import types as python_types
 import warnings
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,12 @@ def compiled(make: Callable[..., Plain], *parts: Any, compile: bool | None = Non
     if not (not interpreted() if compile is None else compile):
         return _wrapping_integers(make(mark, *parts))
     _make_known(functions)
+    return _kernel(mark, make, parts)
+
+
+@lru_cache(maxsize=256)
+def _kernel(mark: str, make: Callable[..., Plain], parts: tuple[Any, ...]) -> _Kernel:
+    """One kernel a process for the same code; the mark changes where a constant that it reads does."""
     lean = _jit(make(mark, *parts), _nrt=False)
     return _Kernel(lean, lambda: _jit(make(mark, *_counted(parts))))
 
@@ -158,6 +165,7 @@ def _constant_text(value: Any) -> str:
     return type(value).__name__
 
 
+@lru_cache(maxsize=4096)
 def _code_text(code: python_types.CodeType) -> str:
     constants = [_code_text(c) if isinstance(c, python_types.CodeType) else repr(c) for c in code.co_consts]
     return "|".join([code.co_code.hex(), *constants, *code.co_names, *code.co_varnames, *code.co_freevars])
@@ -187,26 +195,32 @@ def _outside_values(function: Any) -> Iterator[tuple[str, Any]]:
             continue
     for default in function.__defaults__ or ():
         yield "default", default
-    module: Any = None
-    for instruction in _instructions(function.__code__):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            value = function.__globals__.get(instruction.argval, _MISSING)
-            module = value if isinstance(value, python_types.ModuleType) else None
-            if value is not _MISSING:
-                yield instruction.argval, value
-        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and module is not None:
-            value = getattr(module, instruction.argval, _MISSING)
-            yield f"{module.__name__}.{instruction.argval}", value
-            module = value if isinstance(value, python_types.ModuleType) else None
-        else:
-            module = None
+    for names in _names_read(function.__code__):
+        value = function.__globals__.get(names[0], _MISSING)
+        for name in names[1:]:
+            value = getattr(value, name, _MISSING) if isinstance(value, python_types.ModuleType) else _MISSING
+        if value is not _MISSING:
+            yield ".".join(names), value
 
 
 _MISSING = object()
 
 
-def _instructions(code: python_types.CodeType) -> Iterator[dis.Instruction]:
-    yield from dis.get_instructions(code)
+@lru_cache(maxsize=4096)
+def _names_read(code: python_types.CodeType) -> tuple[tuple[str, ...], ...]:
+    """The global names a function's code reads, each with the attributes taken of it."""
+    found: list[tuple[str, ...]] = []
+    chain: tuple[str, ...] = ()
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            chain = (instruction.argval,)
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
+            chain = (*chain, instruction.argval)
+        else:
+            chain = ()
+        if chain:
+            found.append(chain)
     for constant in code.co_consts:
         if isinstance(constant, python_types.CodeType):
-            yield from _instructions(constant)
+            found.extend(_names_read(constant))
+    return tuple(dict.fromkeys(found))

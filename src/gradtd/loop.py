@@ -12,10 +12,17 @@ from gradtd.types import Algorithm, Batch, Floats, Hyper, Integers, Now, Plain, 
 
 def compile_run(algorithm: Algorithm, split: str, compile: bool | None = None) -> Plain:
     """The loop around an algorithm's rule, compiled and cached on disk; a user's own rule like ours."""
+    return engine.compiled(_driver, *_parts(algorithm, split), compile=compile)
+
+
+def code_of(algorithm: Algorithm, split: str) -> str:
+    """A digest of all the code that a run of an algorithm goes through."""
+    return engine.fingerprint(_driver, algorithm.init, *_parts(algorithm, split))
+
+
+def _parts(algorithm: Algorithm, split: str) -> tuple[Plain, ...]:
     insert, draw = drawing(algorithm.draws, split)
-    observe = algorithm.observe or _nothing
-    read = algorithm.read or _nothing
-    return engine.compiled(_driver, algorithm.update, observe, read, insert, draw, compile=compile)
+    return algorithm.update, algorithm.observe or _nothing, algorithm.read or _nothing, insert, draw
 
 
 def _nothing(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:

@@ -1,13 +1,15 @@
 """The variants of Impression GTD: both directions, other similarities, matrices formed explicitly.
 
 A variant is put together from a ``gradient``, the direction A1' W (A2 theta + b2) for two batches, and
-from how often it is used. W = I is the correlation of features, phi_i . phi_j, of the paper.
+from how often it is used. W = I is the correlation of features, phi_i . phi_j, of the paper. The same choices
+give the same functions, so that they are compiled once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -71,6 +73,7 @@ def mspbe_gradient(state: State, stream: StreamView, now: Now, first: Batch, sec
     batch_transpose_apply(stream, first, state.left, out)
 
 
+@lru_cache(maxsize=64)
 def _kernel_gradient(kernel: Callable[..., Any]) -> Callable[..., Any]:
     def gradient(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, out: Floats) -> None:
         """out = mean over all pairs of rho_i y_i kernel(phi_i, phi_j) rho_j delta_j."""
@@ -88,6 +91,7 @@ def _kernel_gradient(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return gradient
 
 
+@lru_cache(maxsize=64)
 def _one_direction(gradient: Callable[..., Any]) -> Callable[..., Any]:
     def update(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
         gradient(state, stream, now, now.first, now.second, state.g)
@@ -96,6 +100,7 @@ def _one_direction(gradient: Callable[..., Any]) -> Callable[..., Any]:
     return update
 
 
+@lru_cache(maxsize=64)
 def _both_directions(gradient: Callable[..., Any], share: float) -> Callable[..., Any]:
     def update(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
         gradient(state, stream, now, now.first, now.second, state.g)

@@ -1,0 +1,1 @@
+"""The paper's figures, tables and claims as data: what to run, what to draw, what to check."""

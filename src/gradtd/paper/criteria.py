@@ -1,0 +1,341 @@
+"""Criteria that claims are judged by: statements about mean curves, with bootstrap intervals over runs.
+
+The algorithms of a figure saw the same experience in each run, so resampling runs keeps what is paired
+together. A criterion holds where its 95 % interval says so, fails where the interval excludes it, and is
+undecided between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gradtd.types import Floats, Integers
+
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a criterion found: True, False or None (undecided), and the measurement in words."""
+
+    holds: bool | None
+    measured: str
+
+    @staticmethod
+    def of(interval: tuple[float, float], low: float, high: float, measured: str) -> Outcome:
+        """Whether an interval lies inside [low, high]."""
+        if low <= interval[0] and interval[1] <= high:
+            return Outcome(True, measured)
+        outside = interval[1] < low or interval[0] > high
+        return Outcome(False if outside else None, measured)
+
+
+class Curves:
+    """The curves of a figure under one reading: ``values[label]`` has shape (runs, recorded steps)."""
+
+    def __init__(self, steps: Integers, values: Mapping[str, Floats], diverged: Mapping[str, int]) -> None:
+        self.steps, self.values, self.diverged = steps, values, diverged
+        runs = next(iter(values.values())).shape[0]
+        rng = np.random.default_rng(0)
+        self.weights = rng.multinomial(runs, np.full(runs, 1 / runs), size=RESAMPLES) / runs
+
+    def mean(self, label: str) -> Floats:
+        return np.asarray(self.values[label].mean(axis=0))
+
+    def resampled(self, label: str) -> Floats:
+        """Mean curves of the resamples, shape (resamples, steps)."""
+        return np.asarray(self.weights @ self.values[label])
+
+    def window(self, first: float, last: float) -> Any:
+        return (self.steps >= first) & (self.steps <= last)
+
+    def over(self, label: str, first: float, last: float) -> tuple[float, Floats]:
+        """The mean error over a window of steps, and its resamples."""
+        each = self.values[label][:, self.window(first, last)].mean(axis=1)
+        return float(each.mean()), np.asarray(self.weights @ each)
+
+
+Criterion = Callable[[Curves], Outcome]
+
+
+def interval(resamples: Floats) -> tuple[float, float]:
+    """The 95 % percentile interval."""
+    low, high = np.percentile(resamples, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _ratio(curves: Curves, a: str, b: str, window: tuple[float, float]) -> tuple[tuple[float, float], str]:
+    (value_a, many_a), (value_b, many_b) = curves.over(a, *window), curves.over(b, *window)
+    found = interval(many_a / many_b)
+    span = f"{window[0]:g}-{min(window[1], float(curves.steps[-1])):g}"
+    text = f"{a} / {b} = {value_a / value_b:.3g} [{found[0]:.3g}, {found[1]:.3g}] over steps {span}"
+    return found, text
+
+
+def lower(a: str, *others: str, after: float = 0, until: float = np.inf, factor: float = 1.0) -> Criterion:
+    """The mean error of ``a`` over the window is below ``factor`` times that of each of the others."""
+
+    def judge(curves: Curves) -> Outcome:
+        found = [_ratio(curves, a, b, (after, until)) for b in others]
+        return combined([Outcome.of(pair, -np.inf, factor, text) for pair, text in found], keep=_worst(found))
+
+    return judge
+
+
+def _worst(found: Sequence[tuple[tuple[float, float], str]]) -> int:
+    """The comparison that is hardest to win."""
+    return int(np.argmax([pair[1] for pair, _ in found]))
+
+
+def close(a: str, b: str, *, within: float, after: float = 0, until: float = np.inf) -> Criterion:
+    """The mean errors of two lines differ by less than the share ``within``."""
+
+    def judge(curves: Curves) -> Outcome:
+        found, text = _ratio(curves, a, b, (after, until))
+        return Outcome.of(found, 1 - within, 1 + within, text)
+
+    return judge
+
+
+def top(best: Sequence[str], rest: Sequence[str], *, after: float, until: float = np.inf) -> Criterion:
+    """Each of ``best`` has a lower mean error than each of ``rest``."""
+
+    def judge(curves: Curves) -> Outcome:
+        found = [_ratio(curves, a, b, (after, until)) for a in best for b in rest]
+        return combined([Outcome.of(pair, -np.inf, 1.0, text) for pair, text in found], keep=_worst(found))
+
+    return judge
+
+
+def ordered(labels: Sequence[str], *, after: float, until: float = np.inf) -> Criterion:
+    """The mean error grows along the list."""
+
+    def judge(curves: Curves) -> Outcome:
+        found = [_ratio(curves, a, b, (after, until)) for a, b in pairwise(labels)]
+        return combined([Outcome.of(pair, -np.inf, 1.0, text) for pair, text in found], keep=_worst(found))
+
+    return judge
+
+
+def overtaken(a: str, b: str, *, about: float, within: float = 0.3) -> Criterion:
+    """``a`` is ahead of ``b`` at first and falls behind near the step ``about``."""
+
+    def crossing(mean_a: Floats, mean_b: Floats, steps: Integers) -> float:
+        behind = mean_a > mean_b
+        ahead = np.flatnonzero(~behind)
+        if len(ahead) == 0 or ahead[-1] == len(steps) - 1:
+            return np.nan
+        return float(steps[ahead[-1] + 1])
+
+    def judge(curves: Curves) -> Outcome:
+        steps = curves.steps
+        smooth = _smoother(len(steps))
+        point = crossing(smooth @ curves.mean(a), smooth @ curves.mean(b), steps)
+        pairs = zip(curves.resampled(a) @ smooth.T, curves.resampled(b) @ smooth.T, strict=True)
+        many = np.array([crossing(x, y, steps) for x, y in pairs])
+        crossed = np.isfinite(many)
+        if np.isnan(point) or crossed.mean() < 0.5:
+            ratio = _ratio(curves, a, b, (float(steps[-1]) * 0.9, np.inf))[1]
+            return Outcome(False, f"no crossing within {steps[-1]} steps; {ratio}")
+        found = interval(many[crossed])
+        text = f"{a} is overtaken by {b} at step {point:g} [{found[0]:g}, {found[1]:g}] (paper: about {about:g})"
+        return Outcome.of((point, point), about * (1 - within), about * (1 + within), text)
+
+    return judge
+
+
+def _smoother(n: int, width: int = 9) -> Floats:
+    """A moving average over recorded steps, as a matrix."""
+    distance = np.abs(np.arange(n)[:, None] - np.arange(n)[None, :])
+    kernel = (distance <= width // 2).astype(float)
+    return np.asarray(kernel / kernel.sum(axis=1, keepdims=True))
+
+
+def falls_to(a: str, share: float, *, by: float = np.inf) -> Criterion:
+    """The error ends below a share of where it started."""
+
+    def judge(curves: Curves) -> Outcome:
+        last = min(by, float(curves.steps[-1]))
+        (end, many), start = curves.over(a, last, last), float(curves.mean(a)[0])
+        found = interval(many / start)
+        text = (
+            f"{a} is at {end:.3g} after {last:g} steps, {end / start:.2g} of its start [{found[0]:.2g}, {found[1]:.2g}]"
+        )
+        return Outcome.of(found, 0.0, share, text)
+
+    return judge
+
+
+def dips(a: str, by: float) -> Criterion:
+    """The mean error falls to a lowest point and then rises by more than the share ``by``."""
+
+    def judge(curves: Curves) -> Outcome:
+        mean = curves.mean(a)
+        lowest = int(mean.argmin())
+        end = curves.window(0.95 * curves.steps[-1], np.inf)
+        rise = curves.resampled(a)[:, end].mean(axis=1) / curves.resampled(a)[:, lowest] - 1
+        found = interval(rise)
+        value = mean[end].mean() / mean[lowest] - 1
+        text = f"{a}: lowest {mean[lowest]:.3g} at step {curves.steps[lowest]}, then {100 * value:+.0f} %"
+        return Outcome.of(found, by, np.inf, f"{text} [{100 * found[0]:.0f}, {100 * found[1]:.0f}]")
+
+    return judge
+
+
+def deeper(labels: Sequence[str]) -> Criterion:
+    """The lowest point of the mean curve gets lower along the list."""
+
+    def judge(curves: Curves) -> Outcome:
+        outcomes = []
+        for a, b in pairwise(labels):
+            least_a, least_b = curves.mean(a).min(), curves.mean(b).min()
+            many = curves.resampled(b).min(axis=1) / curves.resampled(a).min(axis=1)
+            text = (
+                f"lowest of {b} / of {a} = {least_b / least_a:.3g} [{interval(many)[0]:.3g}, {interval(many)[1]:.3g}]"
+            )
+            outcomes.append(Outcome.of(interval(many), -np.inf, 1.0, text))
+        return combined(outcomes)
+
+    return judge
+
+
+def steeper(labels: Sequence[str], rivals: Sequence[str], share: float = 0.1) -> Criterion:
+    """From where it starts to learn, each line needs fewer steps than each rival to fall to ``share`` of the start."""
+
+    def needed(mean: Floats, steps: Integers) -> float:
+        moved = np.flatnonzero(np.abs(mean - mean[0]) > 0.01 * mean[0])
+        fallen = np.flatnonzero(mean < share * mean[0])
+        return float(steps[fallen[0]] - steps[max(moved[0] - 1, 0)]) if len(moved) and len(fallen) else np.inf
+
+    def judge(curves: Curves) -> Outcome:
+        times = {a: needed(curves.mean(a), curves.steps) for a in (*labels, *rivals)}
+        slowest = max(labels, key=lambda a: times[a])
+        quickest = min(rivals, key=lambda a: times[a])
+        text = f"to a tenth of the start: {slowest} {times[slowest]:g} steps, {quickest} {times[quickest]:g}"
+        return Outcome(times[slowest] < times[quickest], text)
+
+    return judge
+
+
+def starts_later(labels: Sequence[str]) -> Criterion:
+    """The first recorded step with a change of the mean comes later along the list."""
+
+    def judge(curves: Curves) -> Outcome:
+        first = [int(curves.steps[np.flatnonzero(curves.mean(a) != curves.mean(a)[0])[0]]) for a in labels]
+        text = ", ".join(f"{a.split()[-1]} at {k}" for a, k in zip(labels, first, strict=True))
+        return Outcome(all(a <= b for a, b in pairwise(first)) and first[0] < first[-1], text)
+
+    return judge
+
+
+def shrinking_gain(labels: Sequence[str], after: float) -> Criterion:
+    """Of three lines, the gain from the first to the second is larger than from the second to the third."""
+
+    def judge(curves: Curves) -> Outcome:
+        x, y, z = (curves.over(a, after, np.inf) for a in labels)
+        gain_1, gain_2 = x[1] - y[1], y[1] - z[1]
+        text = f"gains {x[0] - y[0]:.3g} and {y[0] - z[0]:.3g}"
+        return Outcome.of(interval(gain_1 - gain_2), 0.0, np.inf, text)
+
+    return judge
+
+
+def unsteady(a: str, calm: str, factor: float) -> Criterion:
+    """Runs of ``a`` diverge, or spread more than ``factor`` times as much as those of ``calm`` at their widest."""
+
+    def judge(curves: Curves) -> Outcome:
+        ratio = curves.values[a].std(axis=0).max() / curves.values[calm].std(axis=0).max()
+        text = f"{a}: {curves.diverged[a]} diverged, standard deviation {ratio:.3g} times that of {calm}"
+        return Outcome(bool(curves.diverged[a] > 0 or ratio > factor), text)
+
+    return judge
+
+
+def linear_rate(a: str, *, after: float, share: float) -> Criterion:
+    """log error against steps is a straight line (R^2 at least .98), and falls to a share of the start."""
+
+    def judge(curves: Curves) -> Outcome:
+        mean = curves.mean(a)
+        end = int(np.argmax(mean < share * mean[0])) or len(mean)
+        chosen = curves.window(after, curves.steps[end - 1])
+        x, y = curves.steps[chosen].astype(float), np.log(np.maximum(mean[chosen], 1e-300))
+        r2 = float(np.corrcoef(x, y)[0, 1] ** 2) if chosen.sum() > 2 else np.nan
+        fallen = mean.min() / mean[0]
+        text = f"{a}: R^2 of log error on steps {r2:.3f}, falls to {fallen:.2g} of its start"
+        return Outcome(bool(r2 >= 0.98 and fallen <= share), text)
+
+    return judge
+
+
+def straight_after_bias(a: str) -> Criterion:
+    """After subtracting .8 of the end, log error against steps is a straight line (R^2 at least .95)."""
+
+    def judge(curves: Curves) -> Outcome:
+        logarithm = np.log(np.maximum(minus_bias(curves.steps, curves.mean(a)), 1e-12))
+        r2 = float(np.corrcoef(curves.steps, logarithm)[0, 1] ** 2)
+        return Outcome(bool(r2 >= 0.95), f"{a} less its bias: R^2 of log error on steps {r2:.2f}")
+
+    return judge
+
+
+def not_straight_after_bias(a: str) -> Criterion:
+    """The same is not a straight line."""
+
+    def judge(curves: Curves) -> Outcome:
+        found = straight_after_bias(a)(curves)
+        return Outcome(not found.holds, found.measured)
+
+    return judge
+
+
+def stays_near(a: str, value: float, factor: float, after: float) -> Criterion:
+    """After subtracting .8 of the end, the mean error stays within a factor of a value."""
+
+    def judge(curves: Curves) -> Outcome:
+        level = float(minus_bias(curves.steps, curves.mean(a))[curves.window(after, np.inf)].mean())
+        text = f"{a} less its bias: {level:.3g} after step {after:g} (paper: about {value:g})"
+        return Outcome(bool(value / factor <= level <= value * factor), text)
+
+    return judge
+
+
+def like(a: str, b: str, factor: float, after: float) -> Criterion:
+    """After subtracting .8 of the end, two mean curves are within a factor of each other."""
+
+    def judge(curves: Curves) -> Outcome:
+        levels = [minus_bias(curves.steps, curves.mean(x))[curves.window(after, np.inf)].mean() for x in (a, b)]
+        ratio = float(levels[0] / levels[1])
+        text = f"less their bias, {a} / {b} = {ratio:.3g} after step {after:g}"
+        return Outcome(bool(1 / factor <= ratio <= factor), text)
+
+    return judge
+
+
+def minus_bias(steps: Integers, mean: Floats) -> Floats:
+    """A mean curve less .8 of its mean over the last 100 steps."""
+    return np.asarray(mean - 0.8 * mean[..., steps > steps[-1] - 100].mean(axis=-1, keepdims=True))
+
+
+def power_of(curves: Curves, a: str, after: float = 1000) -> float:
+    """The slope of log error on log steps."""
+    chosen = curves.window(after, np.inf)
+    return float(np.polyfit(np.log(curves.steps[chosen]), np.log(curves.mean(a)[chosen]), 1)[0])
+
+
+def every(*criteria: Criterion) -> Criterion:
+    """All of these."""
+    return lambda curves: combined([judge(curves) for judge in criteria])
+
+
+def combined(outcomes: Sequence[Outcome], keep: int | None = None) -> Outcome:
+    """True if all hold, False if one fails, else undecided; in the words of all, or of one."""
+    verdicts = [o.holds for o in outcomes]
+    holds = False if False in verdicts else (None if None in verdicts else True)
+    failing = [o.measured for o in outcomes if o.holds is not True]
+    text = outcomes[keep].measured if keep is not None else "; ".join(failing or [o.measured for o in outcomes])
+    return Outcome(holds, text)

@@ -1,0 +1,311 @@
+"""The paper's 16 figures as data. A figure is an entry of `FIGURES`; its lines say what is run.
+
+Settings come from the captions and the text; what they leave open is named where it is filled in.
+Step-sizes of the baselines are those of the TDRC authors' code, which the paper adopts. GTD's are given
+nowhere: ``TUNED`` takes the best of a sweep on seeds that no figure uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+STEPS = 10_000
+EVERY = 25
+TUNED = "tuned"
+
+READINGS: dict[str, str] = {
+    "A1": "Algorithm 1: gradient from buffer 1, TD error from buffer 2, ratios in both factors",
+    "S2": "both directions each step, each with the full step-size",
+    "S-avg": "both directions each step, half the step-size each",
+    "no-rho": "without importance ratios (Baird only; contradicts the text)",
+    "v-mu": "as A1, errors against the values of the behaviour (random walks only; contradicts the text)",
+}
+DIRECTIONS = {"A1": "one", "S2": "both", "S-avg": "averaged", "no-rho": "one", "v-mu": "one"}
+WALKS = ("A1", "S2", "S-avg", "v-mu")
+"""Readings of the random walks' figures in RMSVE. A reading that only measures otherwise runs nothing anew."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: a label, an algorithm and its hyper-parameters; ``shown`` is False where only claims need it."""
+
+    label: str
+    algorithm: str
+    hyper: Mapping[str, Any] = field(default_factory=dict)
+    shown: bool = True
+
+    @property
+    def has_readings(self) -> bool:
+        return self.algorithm == "impression_gtd"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: its label in the paper, where it is run, what is measured, and its lines."""
+
+    label: str
+    title: str
+    problem: str
+    metric: str
+    lines: tuple[Line, ...]
+    readings: tuple[str, ...] = ("A1", "S2", "S-avg")
+    log: bool = False
+    minus_bias: bool = False
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """The label as a file name."""
+        return self.label.removeprefix("fig:")
+
+
+BASELINES = ("td", "tdrc", "tdc", "gtd2", "htd", "vtrace")
+ALPHAS: dict[str, dict[str, float]] = {
+    "random_walk_tabular": dict(zip(BASELINES, (1 / 32, 1 / 32, 1 / 16, 1 / 32, 1 / 32, 1 / 32), strict=True)),
+    "random_walk_dependent": dict(zip(BASELINES, (1 / 32, 1 / 32, 1 / 16, 1 / 16, 1 / 32, 1 / 32), strict=True)),
+    "random_walk_inverted": dict.fromkeys(BASELINES, 1 / 8),
+    "boyan_chain": dict(zip(BASELINES, (1 / 16, 1 / 16, 1 / 2, 1 / 2, 1 / 16, 1 / 16), strict=True)),
+    "baird": dict(zip(BASELINES, (1 / 256, 1 / 32, 1 / 256, 1 / 256, 1 / 256, 1 / 256), strict=True)),
+}
+"""Published step-sizes; eta = 1 and beta = 1. On Baird TDRC has the paper's own 1/32."""
+
+LABELS = {
+    "td": "TD",
+    "tdrc": "TDRC",
+    "tdc": "TDC",
+    "gtd": "GTD",
+    "gtd2": "GTD2",
+    "htd": "HTD",
+    "vtrace": "Vtrace",
+    "lstd": "LSTD",
+    "minibatch_td": "MiniBatchTD",
+    "impression_gtd": "Impression GTD",
+    "expected_gtd": "Expected GTD",
+    "at_td": "A'TD",
+    "r1_gtd": "R1-GTD",
+}
+FLOOR = Line("LSTD", "lstd")
+"""What the same data allow: shown as a thin line in every figure."""
+
+
+def baselines(problem: str, *names: str, hidden: tuple[str, ...] = ()) -> tuple[Line, ...]:
+    """Baselines with their published step-sizes; GTD's is tuned."""
+    return tuple(
+        Line(LABELS[n], n, {"alpha": TUNED if n == "gtd" else ALPHAS[problem][n]}, shown=n not in hidden) for n in names
+    )
+
+
+def impression(alpha: float, m: int, label: str = "Impression GTD", **more: Any) -> Line:
+    return Line(label, "impression_gtd", {"alpha": alpha, "batch_size": m, **more})
+
+
+def batch_sizes(alpha: float, *sizes: int) -> tuple[Line, ...]:
+    return tuple(impression(alpha, m, f"Impression GTD m={m}") for m in sizes)
+
+
+def step_sizes(m: int, *alphas: float, **more: Any) -> tuple[Line, ...]:
+    return tuple(impression(alpha, m, f"Impression GTD alpha={alpha:g}", **more) for alpha in alphas)
+
+
+def minibatch_td(alpha: float, m: int) -> Line:
+    return Line("MiniBatchTD", "minibatch_td", {"alpha": alpha, "batch_size": m})
+
+
+_ALL = ("td", "tdrc", "tdc", "gtd2", "gtd", "htd", "vtrace")
+_BOYAN, _TAB, _INV, _DEP = "boyan_chain", "random_walk_tabular", "random_walk_inverted", "random_walk_dependent"
+_BOYAN_SIZES = batch_sizes(5.0, 4, 8, 16, 32, 64, 128)
+
+FIGURES: tuple[Figure, ...] = (
+    Figure(
+        "fig:boyan_rmse",
+        "Boyan chain: algorithm comparisons",
+        _BOYAN,
+        "rmsve",
+        (*baselines(_BOYAN, *_ALL, hidden=("htd", "vtrace")), impression(10.0, 10), minibatch_td(0.05, 10)),
+        log=True,
+        note="HTD and Vtrace are TD to the letter here, because the chain is on-policy; they are not drawn.",
+    ),
+    Figure(
+        "fig:boyan_rmse_imGTD_bsz",
+        "Boyan chain: batch size effect for Impression GTD",
+        _BOYAN,
+        "rmsve",
+        (*_BOYAN_SIZES, *baselines(_BOYAN, "td", "tdrc")),
+        log=True,
+    ),
+    Figure(
+        "fig:boyan_rmse_imGTD_stepsize",
+        "Boyan chain: step-size effect for Impression GTD",
+        _BOYAN,
+        "rmsve",
+        (*step_sizes(16, 0.1, 1.0, 5.0, 10.0), *baselines(_BOYAN, "td")),
+        log=True,
+    ),
+    Figure(
+        "fig:rmsve_boyan_batchsize_linear_rate",
+        "Boyan chain: batch sizes again, less a bias",
+        _BOYAN,
+        "rmsve",
+        (
+            *(line for line in _BOYAN_SIZES if line.hyper["batch_size"] in (4, 16, 32, 128)),
+            Line("Expected GTD", "expected_gtd", {"alpha": 5.0}),
+            *baselines(_BOYAN, "td"),
+        ),
+        log=True,
+        minus_bias=True,
+        note="From each curve .8 of its mean over the last 100 steps is subtracted, as the paper does.",
+    ),
+    Figure(
+        "fig:rwtab",
+        "Random walk, tabular: algorithm comparisons",
+        _TAB,
+        "rmsve",
+        (*baselines(_TAB, *_ALL), impression(1.0, 32), minibatch_td(0.05, 32)),
+        readings=WALKS,
+        log=True,
+    ),
+    Figure(
+        "fig:rwtab_batch",
+        "Random walk, tabular: batch size effect for Impression GTD",
+        _TAB,
+        "rmsve",
+        (*batch_sizes(0.5, 4, 8, 16, 32, 64), *baselines(_TAB, "td")),
+        readings=WALKS,
+        log=True,
+        note="The paper does not say which batch sizes; these are ours.",
+    ),
+    Figure(
+        "fig:rwtab_alpha",
+        "Random walk, tabular: step-size effect for Impression GTD",
+        _TAB,
+        "rmsve",
+        (*step_sizes(8, 0.25, 0.5, 1.0), *baselines(_TAB, "td"), minibatch_td(1 / 32, 8)),
+        readings=WALKS,
+        log=True,
+    ),
+    Figure(
+        "fig:rwinvpbe",
+        "Random walk, inverted: baselines in RMSPBE",
+        _INV,
+        "rmspbe",
+        baselines(_INV, *_ALL),
+        log=True,
+    ),
+    Figure(
+        "fig:rwinvrmsve",
+        "Random walk, inverted: algorithm comparisons",
+        _INV,
+        "rmsve",
+        (*baselines(_INV, *_ALL), impression(1.0, 32)),
+        readings=WALKS,
+        log=True,
+    ),
+    Figure(
+        "fig:rwinv_batchsize",
+        "Random walk, inverted: batch size effect for Impression GTD",
+        _INV,
+        "rmsve",
+        (*batch_sizes(1.0, 8, 16, 32, 64), *baselines(_INV, "gtd2")),
+        readings=WALKS,
+        log=True,
+    ),
+    Figure(
+        "fig:rwinv_alpha",
+        "Random walk, inverted: step-size effect for Impression GTD",
+        _INV,
+        "rmsve",
+        step_sizes(32, 0.25, 0.5, 1.0, 2.0),
+        readings=WALKS,
+        log=True,
+        note="The paper does not say which step-sizes; these are ours.",
+    ),
+    Figure(
+        "fig:rwdep_pbe",
+        "Random walk, dependent: algorithm comparisons in RMSPBE",
+        _DEP,
+        "rmspbe",
+        (*baselines(_DEP, *_ALL), impression(0.05, 32)),
+        log=True,
+    ),
+    Figure(
+        "fig:rwdep_rmsve",
+        "Random walk, dependent: algorithm comparisons in RMSVE",
+        _DEP,
+        "rmsve",
+        (*baselines(_DEP, *_ALL), impression(0.05, 32)),
+        readings=WALKS,
+        log=True,
+    ),
+    Figure(
+        "fig:rwdep_batchsize",
+        "Random walk, dependent: batch size effect for Impression GTD",
+        _DEP,
+        "rmsve",
+        (*batch_sizes(0.05, 8, 16, 32, 64), *baselines(_DEP, "gtd2")),
+        readings=WALKS,
+        log=True,
+    ),
+    Figure(
+        "fig:rwdep_stepsize",
+        "Random walk, dependent: step-size effect for Impression GTD",
+        _DEP,
+        "rmsve",
+        step_sizes(32, 0.5, 0.1, 0.05, 0.025),
+        readings=WALKS,
+        log=True,
+    ),
+    Figure(
+        "fig:baird_results",
+        "Baird's counterexample",
+        "baird",
+        "rmsve",
+        (
+            *step_sizes(10, 0.001, 0.01, 0.05, start=100),
+            *baselines("baird", *_ALL, hidden=("td", "gtd2", "htd", "vtrace")),
+            Line("TDRC alpha=.04", "tdrc", {"alpha": 0.04}, shown=False),
+            Line("TDRC alpha=.05", "tdrc", {"alpha": 0.05}, shown=False),
+        ),
+        readings=("A1", "S2", "S-avg", "no-rho"),
+        log=True,
+        note="The paper names one step-size of Impression GTD, .001, and draws more; .01 and .05 are ours.",
+    ),
+)
+
+FRAMEWORK: dict[str, tuple[Line, ...]] = {
+    problem: tuple(Line(LABELS[n], n, {"alpha": alpha}) for n in ("expected_gtd", "at_td", "r1_gtd"))
+    for problem, alpha in ((_BOYAN, 1.0), (_TAB, 0.5), (_INV, 0.5), (_DEP, 0.05))
+}
+"""The other algorithms of the framework at one step-size a problem, for the claims about them."""
+
+CARELESS = (
+    impression(0.02, 1, "independent", capacity=20, average="tail"),
+    impression(0.02, 1, "careless", split="none", capacity=40, average="tail"),
+)
+"""Single pairs from small buffers, episodes respected or not: for the claim about independence sampling."""
+
+EXTRA: tuple[Figure, ...] = (
+    *(
+        Figure(f"extra:framework_{problem}", "the framework", problem, "rmsve", lines, readings=("A1",))
+        for problem, lines in FRAMEWORK.items()
+    ),
+    Figure("extra:careless", "buffers of 40 steps", _DEP, "rmspbe", CARELESS, readings=("A1",)),
+)
+"""Runs that only claims use."""
+
+GRID = tuple(2.0**k for k in range(-14, 6))
+SWEPT: dict[str, dict[str, Any]] = {
+    "td": {},
+    "tdrc": {},
+    "tdc": {},
+    "gtd": {},
+    "gtd2": {},
+    "htd": {},
+    "vtrace": {},
+    "minibatch_td": {"batch_size": 32},
+    "impression_gtd": {"batch_size": 32},
+    "expected_gtd": {"fill": 100},
+}
+"""What the step-size sweeps cover, on every problem, over `GRID`."""
+PROBLEMS = (_BOYAN, _TAB, _INV, _DEP, "baird")

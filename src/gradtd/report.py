@@ -1,0 +1,198 @@
+"""One self-contained page, the figures as files, and the numbers behind them, from a finished reproduction."""
+
+from __future__ import annotations
+
+import base64
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradtd.mdp import exact
+from gradtd.paper.criteria import minus_bias
+from gradtd.paper.figures import FLOOR, LABELS, READINGS, Figure
+from gradtd.plots import paper_figure, sensitivity_figure, styled
+from gradtd.reproduce import SEED, TUNING_SEED, Reproduction
+from gradtd.results import Store
+from gradtd.types import Floats
+
+PROBLEM_TITLES = {
+    "boyan_chain": "Boyan's chain",
+    "random_walk_tabular": "Random walk, tabular features",
+    "random_walk_inverted": "Random walk, inverted features",
+    "random_walk_dependent": "Random walk, dependent features",
+    "baird": "Baird's counterexample",
+}
+VERDICTS = ("reproduces", "reproduces under another reading", "does not reproduce")
+
+
+def write_report(found: Reproduction, store: Store, command: str) -> Path:
+    """Draw every figure and write ``index.html``; returns its path."""
+    sections = [_section(problem, found, store) for problem in found.sweeps]
+    across = [c for c in found.claims if len(c["figures"]) != 1 or c["figures"][0].startswith("extra:")]
+    page = _template().render(
+        summary=_summary(found),
+        claims=found.claims,
+        sections=sections,
+        across=across,
+        table_1=_table_1(found),
+        readings=READINGS,
+        command=command,
+        runs=found.runs,
+        steps=int(found.steps[-1]),
+        seed=SEED,
+        tuning_seed=TUNING_SEED,
+        versions={name: version(name) for name in ("gradtd", "numpy", "scipy", "numba", "matplotlib", "pyarrow")},
+        python=platform.python_version(),
+        speed=_speed(found),
+    )
+    return store.write_text("index.html", page)
+
+
+def _template() -> Any:
+    import jinja2
+
+    folder = Path(__file__).parent / "templates"
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("report.html")
+
+
+def kind(verdict: str) -> str:
+    """Which of the three verdicts a claim's wording stands for."""
+    return VERDICTS[1] if verdict.startswith("reproduces under") else verdict
+
+
+def _summary(found: Reproduction) -> dict[str, Any]:
+    counts = {word: sum(kind(c["verdict"]) == word for c in found.claims) for word in VERDICTS}
+    return {"counts": counts, "total": len(found.claims)}
+
+
+def _section(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
+    figures = []
+    for figure in found.figures:
+        if figure.problem == problem:
+            claims = [c for c in found.claims if c["figures"] == [figure.label]]
+            figures.append({"figure": figure, "image": draw(figure, found, store), "claims": claims})
+    return {
+        "title": PROBLEM_TITLES[problem],
+        "problem": problem,
+        "figures": figures,
+        "tuned_image": _draw_tuned(problem, found, store),
+        "sensitivity_image": _draw_sensitivity(problem, found, store),
+        "tuned": _tuned_rows(problem, found),
+    }
+
+
+def draw(figure: Figure, found: Reproduction, store: Store) -> str:
+    """Draw one of the paper's figures under the first reading; the PNG as text for the page."""
+    curves = found.curves[figure.label, "A1"]
+    shown = {line.label: curves.values[line.label] for line in (*figure.lines, FLOOR) if line.shown}
+    shift = None
+    if figure.minus_bias:
+        shift = {
+            label: float((v.mean(axis=0) - minus_bias(found.steps, v.mean(axis=0)))[0]) for label, v in shown.items()
+        }
+    paths = _paths(store, figure.name)
+    paper_figure(
+        found.steps, styled(shown), paths, title=figure.title, metric=figure.metric, log=figure.log, shift=shift,
+        ceiling=_ceiling(shown),
+    )  # fmt: skip
+    return _embedded(paths[0])
+
+
+def _ceiling(curves: Mapping[str, Floats]) -> float:
+    """Ten times the error of the start: a diverging line leaves the picture instead of flattening the others."""
+    return 10 * max(float(values[:, 0].mean()) for values in curves.values())
+
+
+def _draw_tuned(problem: str, found: Reproduction, store: Store) -> str:
+    tuned = found.tuned_curves[problem]
+    paths = _paths(store, f"tuned_{problem}")
+    title = f"{PROBLEM_TITLES[problem]}: every algorithm with its best step-size"
+    paper_figure(found.steps, styled(tuned), paths, title=title, metric="rmsve", log=True, ceiling=_ceiling(tuned))
+    return _embedded(paths[0])
+
+
+def _draw_sensitivity(problem: str, found: Reproduction, store: Store) -> str:
+    paths = _paths(store, f"sensitivity_{problem}")
+    sweeps = {LABELS[a]: sweep for a, sweep in found.sweeps[problem].items()}
+    sensitivity_figure(sweeps, paths, title=f"{PROBLEM_TITLES[problem]}: step-size sensitivity", metric="rmsve")
+    return _embedded(paths[0])
+
+
+def _tuned_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
+    """For each algorithm its best step-size, and its error at the end and over all steps, beside LSTD's."""
+    tail = found.steps > 0.9 * found.steps[-1]
+    floor = found.tuned_curves[problem]["LSTD"]
+    rows = []
+    for label, values in found.tuned_curves[problem].items():
+        name = next(n for n, known in LABELS.items() if known == label)
+        rows.append(
+            {
+                "label": label,
+                "alpha": found.tuned[problem].get(name),
+                "end": float(values[:, tail].mean()),
+                "area": float(values.mean()),
+                "over_lstd": float(values[:, tail].mean() / floor[:, tail].mean()),
+            }
+        )
+    return sorted(rows, key=lambda row: row["area"])
+
+
+def _paths(store: Store, name: str) -> list[Path]:
+    return [store.path(f"figures/{name}.{ending}") for ending in ("png", "svg")]
+
+
+def _embedded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def _table_1(found: Reproduction) -> list[dict[str, Any]]:
+    """Table 1 (table:alg_L_mu_lambda) with numbers: m = 32 for Impression GTD, t = 10 000 for the others."""
+    m, t = 32, int(found.steps[-1])
+    rows = []
+    for problem in found.sweeps:
+        law = exact(problem)
+        variance = _variance_of_A(problem)
+        norm = float(np.linalg.norm(law.A, 2) ** 2)
+        eigenvalues = np.linalg.eigvalsh(law.A.T @ law.A)
+        mu = float(eigenvalues[eigenvalues > 1e-10 * eigenvalues[-1]][0])
+        entries = {
+            "Impression GTD": (4 * variance / m, variance / m, 2 * variance**2 / m**2),
+            "Expected GTD": (8 * variance / t, 2 * variance / t, 8 * variance**2 / t**2),
+            "A'TD": (4 * variance / t, variance, 2 * variance**2 / t),
+            "R1-GTD": (4 * variance, variance / t, 2 * variance**2 / t),
+        }
+        rows.append(
+            {"title": PROBLEM_TITLES[problem], "norm": norm, "variance": variance, "mu": mu, "entries": entries}
+        )
+    return rows
+
+
+def _variance_of_A(problem: str) -> float:
+    """||Sigma_A||_F^2 = E|rho phi y'|_F^2 - |A|_F^2, over the exact law of a step."""
+    law = exact(problem)
+    task, mdp = law.problem, law.problem.mdp
+    ratio = np.divide(task.target, task.behaviour, out=np.zeros_like(task.target), where=task.behaviour > 0)
+    weight = law.d_mu[:, None, None] * task.behaviour[:, :, None] * mdp.transition * (ratio**2)[:, :, None]
+    after = np.where(mdp.terminal[:, None], 0.0, task.gamma * task.features)
+    difference = ((after[None, :, :] - task.features[:, None, :]) ** 2).sum(axis=2)
+    size = (task.features**2).sum(axis=1)
+    second = float(np.einsum("sat,s,st->", weight, size, difference))
+    return second - float((law.A**2).sum())
+
+
+def _speed(found: Reproduction) -> dict[str, float]:
+    ideal = found.kernel_seconds / found.threads
+    return {
+        "seconds": found.seconds,
+        "ideal": ideal,
+        "ratio": found.seconds / ideal,
+        "run_steps": found.run_steps,
+        "threads": found.threads,
+    }
