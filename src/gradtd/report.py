@@ -69,7 +69,11 @@ def kind(verdict: str) -> str:
 
 def _summary(found: Reproduction) -> dict[str, Any]:
     counts = {word: sum(kind(c["verdict"]) == word for c in found.claims) for word in VERDICTS}
-    return {"counts": counts, "total": len(found.claims)}
+    by_reading = {
+        reading: [c["id"] for c in found.claims if c["readings"].get(reading, {}).get("holds")] for reading in READINGS
+    }
+    open_ones = [c["id"] for c in found.claims if c["readings"]["A1"]["holds"] is None]
+    return {"counts": counts, "total": len(found.claims), "by_reading": by_reading, "undecided": open_ones}
 
 
 def _section(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
@@ -139,6 +143,7 @@ def _tuned_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
                 "end": float(values[:, tail].mean()),
                 "area": float(values.mean()),
                 "over_lstd": float(values[:, tail].mean() / floor[:, tail].mean()),
+                "far": int((values[:, -1] > 10 * values[:, 0]).sum()),
             }
         )
     return sorted(rows, key=lambda row: row["area"])

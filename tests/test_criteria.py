@@ -1,0 +1,131 @@
+"""Criteria of claims, on curves made so that the answer is known."""
+
+import numpy as np
+import pytest
+
+from gradtd.paper import criteria
+from gradtd.paper.claims import CLAIMS, Claim
+from gradtd.paper.figures import EXTRA, FIGURES, FLOOR
+
+STEPS = np.arange(0, 10_001, 25)
+
+
+def curves(spread=0.01, runs=40, diverged=None, **means):
+    """Curves around given means; what varies from run to run is shared by all lines, as in a paired experiment."""
+    rng = np.random.default_rng(1)
+    shared = 1 + 0.3 * rng.standard_normal((runs, 1))
+    values = {
+        label: (mean * np.ones(len(STEPS)))
+        * np.maximum(shared + spread * rng.standard_normal((runs, len(STEPS))), 0.01)
+        for label, mean in means.items()
+    }
+    return criteria.Curves(STEPS, values, dict.fromkeys(means, 0) | (diverged or {}))
+
+
+FALLING = np.exp(-STEPS / 1000)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "holds", "fails"),
+    [
+        (criteria.lower("a", "b"), {"a": 1.0, "b": 1.1}, {"a": 1.1, "b": 1.0}),
+        (criteria.lower("a", "b", factor=0.8), {"a": 0.7, "b": 1.0}, {"a": 0.9, "b": 1.0}),
+        (criteria.lower("a", "b", "c"), {"a": 1.0, "b": 1.1, "c": 2.0}, {"a": 1.0, "b": 1.1, "c": 0.9}),
+        (criteria.close("a", "b", within=0.1), {"a": 1.05, "b": 1.0}, {"a": 1.2, "b": 1.0}),
+        (criteria.top(["a", "b"], ["c"], after=0), {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 4, "c": 3}),
+        (criteria.ordered(["a", "b", "c"], after=0), {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 3, "c": 2}),
+        (
+            criteria.overtaken("a", "b", about=7000),
+            {"a": np.maximum(1 - STEPS / 10_000, 0.4), "b": 1.15 - 0.9 * STEPS / 8400},
+            {"a": 1 - 0.5 * STEPS / 10_000, "b": 2 - STEPS / 10_000},
+        ),
+        (criteria.falls_to("a", 0.01), {"a": FALLING}, {"a": 1 - 0.5 * STEPS / 10_000}),
+        (criteria.dips("a", 0.05), {"a": 1 + 0.5 * np.cos(STEPS / 2500)}, {"a": FALLING + 0.1}),
+        (
+            criteria.deeper(["a", "b"]),
+            {"a": FALLING + 0.2, "b": FALLING + 0.1},
+            {"a": FALLING + 0.1, "b": FALLING + 0.2},
+        ),
+        (
+            criteria.steeper(["a"], ["b"]),
+            {"a": np.exp(-STEPS / 100), "b": np.exp(-STEPS / 500)},
+            {"a": np.exp(-STEPS / 500), "b": np.exp(-STEPS / 100)},
+        ),
+        (criteria.shrinking_gain(["a", "b", "c"], 0), {"a": 4, "b": 2, "c": 1.5}, {"a": 4, "b": 3.5, "c": 1}),
+        (criteria.linear_rate("a", after=0, share=0.01), {"a": FALLING}, {"a": 1 / (1 + STEPS)}),
+        (criteria.straight_after_bias("a"), {"a": np.exp(-STEPS / 2000)}, {"a": 0.5 + 5 / (1 + STEPS / 100)}),
+        (criteria.not_straight_after_bias("a"), {"a": 0.5 + 5 / (1 + STEPS / 100)}, {"a": np.exp(-STEPS / 2000)}),
+        (criteria.stays_near("a", 0.2, 1.5, 2000), {"a": 1.0 + 0 * STEPS}, {"a": 5.0 + 0 * STEPS}),
+        (criteria.like("a", "b", 1.5, 2000), {"a": 1.0, "b": 1.2}, {"a": 1.0, "b": 3.0}),
+    ],
+)
+def test_a_criterion_holds_and_fails_where_it_should(criterion, holds, fails):
+    assert criterion(curves(spread=0.001, **holds)).holds is True
+    found = criterion(curves(spread=0.001, **fails))
+    assert found.holds is False
+    assert found.measured
+
+
+def test_what_the_interval_leaves_open_is_undecided():
+    rng = np.random.default_rng(2)
+    values = {label: 1 + 0.3 * rng.standard_normal((20, 1)) + np.zeros((20, len(STEPS))) for label in "ab"}
+    found = criteria.lower("a", "b")(criteria.Curves(STEPS, values, {"a": 0, "b": 0}))
+    assert found.holds is None
+
+
+def test_pairing_by_run_decides_what_unpaired_runs_would_not():
+    """A difference of 2 % under a spread of 30 % between runs that both lines share."""
+    assert criteria.lower("a", "b")(curves(a=1.0, b=1.02)).holds is True
+
+
+def test_intervals_of_the_bootstrap_cover_a_known_mean():
+    """95 % intervals for the mean of 40 normal numbers, 400 times; fewer than 90 % covering has probability < 1e-5."""
+    rng = np.random.default_rng(3)
+    covered = 0
+    for _ in range(400):
+        values = 1 + 0.1 * rng.standard_normal((40, 1)) * np.ones((40, len(STEPS)))
+        _, many = criteria.Curves(STEPS, {"a": values}, {"a": 0}).over("a", 0, np.inf)
+        low, high = criteria.interval(many)
+        covered += low <= 1 <= high
+    assert covered / 400 > 0.9
+
+
+def test_a_diverged_line_is_unsteady():
+    steady = curves(a=1.0, b=1.0)
+    assert criteria.unsteady("a", "b", 2.0)(steady).holds is False
+    assert criteria.unsteady("a", "b", 2.0)(curves(a=1.0, b=1.0, diverged={"a": 3})).holds is True
+    assert criteria.unsteady("a", "b", 2.0)(curves(a=9.0, b=1.0)).holds is True
+
+
+def test_crossing_steps_come_with_an_interval():
+    found = criteria.overtaken("a", "b", about=5000)(curves(spread=0.02, a=0.5, b=1 - STEPS / 10_000))
+    assert found.holds is True
+    assert "at step" in found.measured
+    assert "[" in found.measured
+
+
+PAPER_LABELS = [
+    "boyan_rmse", "boyan_rmse_imGTD_bsz", "boyan_rmse_imGTD_stepsize", "rmsve_boyan_batchsize_linear_rate", "rwtab",
+    "rwtab_batch", "rwtab_alpha", "rwinvpbe", "rwinvrmsve", "rwinv_batchsize", "rwinv_alpha", "rwdep_pbe",
+    "rwdep_rmsve", "rwdep_batchsize", "rwdep_stepsize", "baird_results",
+]  # fmt: skip
+
+
+def test_all_16_figures_of_the_paper_are_there():
+    assert [figure.name for figure in FIGURES] == PAPER_LABELS
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+def test_a_claim_speaks_of_lines_that_its_figures_have(claim: Claim):
+    known = {figure.label: figure for figure in (*FIGURES, *EXTRA)}
+    assert claim.statement.endswith(".")
+    for label, criterion in claim.parts:
+        lines = {line.label: FALLING + 0.1 * k for k, line in enumerate((*known[label].lines, FLOOR))}
+        assert criterion(curves(**lines)).measured
+
+
+def test_claims_cover_the_list():
+    found = {claim.id.rstrip("abcd") for claim in CLAIMS}
+    expected = {f"{letter}{k}" for letter, n in (("B", 7), ("T", 7), ("I", 8), ("D", 7), ("C", 4), ("G", 6))
+                for k in range(1, n + 1)}  # fmt: skip
+    assert found == expected
