@@ -9,12 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
-
-from gradtd.mdp import exact
-from gradtd.metrics import rmsve
 from gradtd.paper.criteria import (
     Criterion,
     Curves,
@@ -31,7 +26,6 @@ from gradtd.paper.criteria import (
     not_straight_after_bias,
     ordered,
     overtaken,
-    power_of,
     shrinking_gain,
     starts_later,
     stays_near,
@@ -40,11 +34,10 @@ from gradtd.paper.criteria import (
     top,
     unsteady,
 )
+from gradtd.paper.explanations import IM, Sweeps, alphas, explain_b6, explain_b7, explain_c3, explain_d6, sizes, widths
 from gradtd.paper.figures import FRAMEWORK
 
 MUCH = 0.8
-IM = "Impression GTD"
-Sweeps = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -72,73 +65,6 @@ class Claim:
         return combined(outcomes)
 
 
-def _sizes(*sizes: int) -> list[str]:
-    return [f"{IM} m={m}" for m in sizes]
-
-
-def _alphas(*alphas: float) -> list[str]:
-    return [f"{IM} alpha={alpha:g}" for alpha in alphas]
-
-
-def _explain_b6(curves: Mapping[str, Curves]) -> str:
-    figure = curves["fig:boyan_rmse_imGTD_stepsize"]
-    found = ordered(_alphas(1, 5, 10), after=9000)(figure)
-    answer = "does hold" if found.holds else "does not hold either"
-    return (
-        f"alpha = .1 has not arrived: its error is still {float(figure.mean(_alphas(0.1)[0])[-1]):.2g} at the end, "
-        f"so its bias cannot be seen. Among 1, 5 and 10 the order {answer}."
-    )
-
-
-def _explain_b7(curves: Mapping[str, Curves]) -> str:
-    figure = curves["fig:rmsve_boyan_batchsize_linear_rate"]
-    slopes = {a: power_of(figure, a) for a in ("LSTD", "Expected GTD", f"{IM} m=128", "TD")}
-    text = ", ".join(f"{a} {slope:.2f}" for a, slope in slopes.items())
-    return (
-        f"From step 1000 on the raw errors follow powers of the number of steps: {text}. A power of -1/2 is the "
-        "sampling error of the data seen so far, which LSTD shows, too."
-    )
-
-
-def _explain_c3(curves: Mapping[str, Curves]) -> str:
-    A = exact("baird").A
-    values = np.linalg.eigvalsh(A.T @ A)
-    mu = float(values[values > 1e-10 * values[-1]][0])
-    steps = int(curves["fig:baird_results"].steps[-1])
-    left = (1 - 0.001 * mu) ** steps
-    return (
-        f"With importance ratios the smallest nonzero eigenvalue of A'A is {mu:.2g}, so at alpha = .001 the slowest "
-        f"part of the error shrinks by the factor (1 - alpha mu)^t = {left:.3f} in {steps} steps, at alpha = .05 by "
-        f"{(1 - 0.05 * mu) ** steps:.3f}. Near zero within them it cannot be."
-    )
-
-
-def _explain_d6(curves: Mapping[str, Curves]) -> str:
-    found = exact("random_walk_dependent")
-    at_solution = float(rmsve(found, found.theta_star))
-    mean = curves["fig:rwdep_batchsize"].mean(f"{IM} m=32")
-    return (
-        f"The TD solution has RMSVE {at_solution:.3f}. A curve comes back only if it passes below where it ends; "
-        f"that of m = 32 ends at {mean[-1]:.3f}, its lowest point is {mean.min():.3f}. Reading v-mu tests the "
-        "likeliest mismatch: errors measured against the values of the behaviour, which the weights pass on their way."
-    )
-
-
-def _widths(sweeps: Sweeps) -> Outcome:
-    """Octaves of step-size within which the error stays below twice the algorithm's own best."""
-    wide: dict[str, list[float]] = {}
-    for by_algorithm in sweeps.values():
-        for algorithm, sweep in by_algorithm.items():
-            error = np.asarray(sweep["error"])
-            wide.setdefault(algorithm, []).append(float((error < 2 * error.min()).sum()))
-    mean = {algorithm: float(np.mean(octaves)) for algorithm, octaves in wide.items()}
-    rivals = ("gtd", "gtd2", "tdc", "tdrc", "htd")
-    text = "octaves within a factor 2 of its best, mean over problems: " + ", ".join(
-        f"{a} {mean[a]:.1f}" for a in ("impression_gtd", *rivals)
-    )
-    return Outcome(all(mean["impression_gtd"] > mean[a] for a in rivals), text)
-
-
 _TWO = ("TD", "TDRC")
 _BASE = ("TD", "TDRC", "TDC", "GTD2", "GTD", "HTD", "Vtrace")
 _FRAMEWORK = [f"extra:framework_{problem}" for problem in FRAMEWORK]
@@ -163,33 +89,33 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "B4a",
         "At every batch size (4 to 128, alpha 5) it drops more steeply than TD and TDRC.",
-        (("fig:boyan_rmse_imGTD_bsz", steeper(_sizes(4, 8, 16, 32, 64, 128), _TWO)),),
+        (("fig:boyan_rmse_imGTD_bsz", steeper(sizes(4, 8, 16, 32, 64, 128), _TWO)),),
     ),
     Claim(
         "B4b",
         "Batch sizes 32, 64 and 128 are significantly faster than TD and TDRC.",
-        (("fig:boyan_rmse_imGTD_bsz", top(_sizes(32, 64, 128), _TWO, after=1000)),),
+        (("fig:boyan_rmse_imGTD_bsz", top(sizes(32, 64, 128), _TWO, after=1000)),),
     ),
     Claim(
         "B4c",
         "The gain shrinks after batch size 32.",
-        (("fig:boyan_rmse_imGTD_bsz", shrinking_gain(_sizes(16, 32, 64), after=1000)),),
+        (("fig:boyan_rmse_imGTD_bsz", shrinking_gain(sizes(16, 32, 64), after=1000)),),
     ),
     Claim(
         "B4d",
         "Larger batches start later.",
-        (("fig:boyan_rmse_imGTD_bsz", starts_later(_sizes(4, 8, 16, 32, 64, 128))),),
+        (("fig:boyan_rmse_imGTD_bsz", starts_later(sizes(4, 8, 16, 32, 64, 128))),),
     ),
     Claim(
         "B5",
         "Step-sizes .1, 1, 5 and 10 (m 16) are all faster than TD.",
-        (("fig:boyan_rmse_imGTD_stepsize", top(_alphas(0.1, 1, 5, 10), ["TD"], after=1000)),),
+        (("fig:boyan_rmse_imGTD_stepsize", top(alphas(0.1, 1, 5, 10), ["TD"], after=1000)),),
     ),
     Claim(
         "B6",
         "A larger step-size leaves a larger bias.",
-        (("fig:boyan_rmse_imGTD_stepsize", ordered(_alphas(0.1, 1, 5, 10), after=9000)),),
-        explain=_explain_b6,
+        (("fig:boyan_rmse_imGTD_stepsize", ordered(alphas(0.1, 1, 5, 10), after=9000)),),
+        explain=explain_b6,
     ),
     Claim(
         "B7a",
@@ -210,7 +136,7 @@ CLAIMS: tuple[Claim, ...] = (
         "B7c",
         "Less its bias, a large batch (128) falls on a straight line: a linear rate.",
         (("fig:rmsve_boyan_batchsize_linear_rate", straight_after_bias(f"{IM} m=128")),),
-        explain=_explain_b7,
+        explain=explain_b7,
     ),
     Claim(
         "B7d",
@@ -240,22 +166,22 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "T4",
         "After 4500 steps every batch size (alpha .5) beats TD.",
-        (("fig:rwtab_batch", top(_sizes(4, 8, 16, 32, 64), ["TD"], after=4500)),),
+        (("fig:rwtab_batch", top(sizes(4, 8, 16, 32, 64), ["TD"], after=4500)),),
     ),
     Claim(
         "T5",
         "Larger batches accelerate more.",
-        (("fig:rwtab_batch", ordered(_sizes(64, 32, 16, 8, 4), after=0)),),
+        (("fig:rwtab_batch", ordered(sizes(64, 32, 16, 8, 4), after=0)),),
     ),
     Claim(
         "T6a",
         "At m 8, alpha 1 is overtaken by alpha .5 at about step 7000.",
-        (("fig:rwtab_alpha", overtaken(*_alphas(1, 0.5), about=7000)),),
+        (("fig:rwtab_alpha", overtaken(*alphas(1, 0.5), about=7000)),),
     ),
     Claim(
         "T6b",
         "At m 8, alpha 1 is overtaken by alpha .25 at about step 8100.",
-        (("fig:rwtab_alpha", overtaken(*_alphas(1, 0.25), about=8100)),),
+        (("fig:rwtab_alpha", overtaken(*alphas(1, 0.25), about=8100)),),
     ),
     Claim(
         "T7",
@@ -265,7 +191,7 @@ CLAIMS: tuple[Claim, ...] = (
                 "fig:rwtab_alpha",
                 every(
                     lower("MiniBatchTD", "TD", after=2000),
-                    lower("MiniBatchTD", *_alphas(0.25, 0.5, 1), after=9000),
+                    lower("MiniBatchTD", *alphas(0.25, 0.5, 1), after=9000),
                 ),
             ),
         ),
@@ -302,7 +228,7 @@ CLAIMS: tuple[Claim, ...] = (
         (
             (
                 "fig:rwinv_batchsize",
-                every(top(_sizes(16, 32, 64), _sizes(8), after=2000), top(_sizes(16, 32, 64), ["GTD2"], after=2000)),
+                every(top(sizes(16, 32, 64), sizes(8), after=2000), top(sizes(16, 32, 64), ["GTD2"], after=2000)),
             ),
         ),
     ),
@@ -313,8 +239,8 @@ CLAIMS: tuple[Claim, ...] = (
             (
                 "fig:rwinv_alpha",
                 every(
-                    lower(*_alphas(2, 0.25), until=2000),
-                    lower(*_alphas(0.25, 2), after=9000),
+                    lower(*alphas(2, 0.25), until=2000),
+                    lower(*alphas(0.25, 2), after=9000),
                 ),
             ),
         ),
@@ -353,33 +279,33 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "D5a",
         "Impression GTD beats GTD2 at every batch size after an initial time.",
-        (("fig:rwdep_batchsize", top(_sizes(8, 16, 32, 64), ["GTD2"], after=2000)),),
+        (("fig:rwdep_batchsize", top(sizes(8, 16, 32, 64), ["GTD2"], after=2000)),),
     ),
     Claim(
         "D5b",
         "Larger batches (32, 64) are slightly better than smaller ones (8, 16).",
-        (("fig:rwdep_batchsize", top(_sizes(32, 64), _sizes(8, 16), after=2000)),),
+        (("fig:rwdep_batchsize", top(sizes(32, 64), sizes(8, 16), after=2000)),),
     ),
     Claim(
         "D6",
         "The RMSVE makes a way back: it dips, then rises, for all algorithms.",
-        (("fig:rwdep_batchsize", every(*(dips(a, 0.05) for a in (*_sizes(8, 16, 32, 64), "GTD2")))),),
-        explain=_explain_d6,
+        (("fig:rwdep_batchsize", every(*(dips(a, 0.05) for a in (*sizes(8, 16, 32, 64), "GTD2")))),),
+        explain=explain_d6,
     ),
     Claim(
         "D7a",
         "alpha .5 is the fastest at first.",
-        (("fig:rwdep_stepsize", lower(*_alphas(0.5, 0.1, 0.05, 0.025), until=1000)),),
+        (("fig:rwdep_stepsize", lower(*alphas(0.5, 0.1, 0.05, 0.025), until=1000)),),
     ),
     Claim(
         "D7b",
         "Among .1, .05 and .025 a smaller step-size has a lower lowest point.",
-        (("fig:rwdep_stepsize", deeper(_alphas(0.1, 0.05, 0.025))),),
+        (("fig:rwdep_stepsize", deeper(alphas(0.1, 0.05, 0.025))),),
     ),
     Claim(
         "D7c",
         "alpha .025 is the best in the end.",
-        (("fig:rwdep_stepsize", lower(*_alphas(0.025, 0.5, 0.1, 0.05), after=9000)),),
+        (("fig:rwdep_stepsize", lower(*alphas(0.025, 0.5, 0.1, 0.05), after=9000)),),
     ),
     Claim(
         "C1",
@@ -407,20 +333,20 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "C3a",
         "Impression GTD (m 10) drops steeply, all the way to near zero.",
-        (("fig:baird_results", falls_to(_alphas(0.05)[0], 0.01)),),
-        explain=_explain_c3,
+        (("fig:baird_results", falls_to(alphas(0.05)[0], 0.01)),),
+        explain=explain_c3,
     ),
     Claim(
         "C3b",
         "With alpha .001 it is slower and also gets near zero.",
-        (("fig:baird_results", falls_to(_alphas(0.001)[0], 0.01)),),
-        explain=_explain_c3,
+        (("fig:baird_results", falls_to(alphas(0.001)[0], 0.01)),),
+        explain=explain_c3,
     ),
     Claim(
         "C4",
         "Its error falls at a linear rate to zero.",
-        (("fig:baird_results", linear_rate(_alphas(0.05)[0], after=500, share=0.01)),),
-        explain=_explain_c3,
+        (("fig:baird_results", linear_rate(alphas(0.05)[0], after=500, share=0.01)),),
+        explain=explain_c3,
     ),
     Claim(
         "G1",
@@ -430,7 +356,7 @@ CLAIMS: tuple[Claim, ...] = (
             ("fig:rwtab", lower(IM, *_BASE, "MiniBatchTD", after=500)),
             ("fig:rwinvrmsve", lower(IM, *_BASE, after=500)),
             ("fig:rwdep_rmsve", lower(IM, *_BASE, after=500)),
-            ("fig:baird_results", lower(_alphas(0.05)[0], "TDRC", "TDC", "GTD", after=500)),
+            ("fig:baird_results", lower(alphas(0.05)[0], "TDRC", "TDC", "GTD", after=500)),
         ),
     ),
     Claim(
@@ -454,7 +380,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "G5",
         "Well-performing step-sizes of Impression GTD span a larger range than those of the two-step-size methods.",
-        sweep=_widths,
+        sweep=widths,
     ),
     Claim(
         "G6",
