@@ -15,11 +15,25 @@ def compile_run(algorithm: Algorithm, split: str, compile: bool | None = None) -
     insert, draw = drawing(algorithm.draws, split)
     observe = algorithm.observe or _nothing
     read = algorithm.read or _nothing
-    return engine.compiled(_driver, algorithm.update, observe, read, insert, draw, compile=compile)
+    chosen = algorithm.chosen
+    used = _given_step_size if chosen is None else _chosen_step_size(chosen)
+    return engine.compiled(_driver, algorithm.update, used, observe, read, insert, draw, compile=compile)
 
 
 def _nothing(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """No such part in this rule."""
+
+
+def _given_step_size(state: State, now: Now) -> float:
+    """The step-size that the loop handed to the rule."""
+    return now.alpha
+
+
+def _chosen_step_size(chosen: Plain) -> Plain:
+    def used(state: State, now: Now) -> float:
+        return chosen(state)
+
+    return used
 
 
 def step_size(plan: Plan, n: int) -> float:
@@ -48,7 +62,9 @@ def copy_to(out: Floats, theta: Floats, limit: float) -> None:
         out[k] = value
 
 
-def _driver(fingerprint: str, update: Plain, observe: Plain, read: Plain, insert: Plain, draw: Plain) -> Plain:
+def _driver(
+    fingerprint: str, update: Plain, used: Plain, observe: Plain, read: Plain, insert: Plain, draw: Plain
+) -> Plain:
     def drive(
         stream: StreamView,
         buffers: Buffers,
@@ -61,14 +77,17 @@ def _driver(fingerprint: str, update: Plain, observe: Plain, read: Plain, insert
         at: Integers,
         average: Floats,
         out: Floats,
+        alphas: Floats,
     ) -> int:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
         theta = state.theta
         updates = 0
         averaged = 0
         taken = 0
+        alpha = np.nan
         while taken < at.shape[0] and at[taken] == 0:
             copy_to(out[taken], theta, plan.limit)
+            alphas[taken] = alpha
             taken += 1
         for t in range(stream.steps.shape[0]):
             seen = t + 1
@@ -77,7 +96,10 @@ def _driver(fingerprint: str, update: Plain, observe: Plain, read: Plain, insert
             observe(state, stream, now, hyper)
             if draw(buffers, rng, plan, now) and seen > plan.start:
                 update(state, stream, now, hyper)
-                updates += 1
+                step = used(state, now)
+                if step != 0.0:
+                    alpha = step
+                    updates += 1
             if 0 <= plan.average_from < seen and updates > 0:
                 averaged += 1
                 weight = (plan.average_power + 1.0) / (averaged + plan.average_power)
@@ -86,10 +108,12 @@ def _driver(fingerprint: str, update: Plain, observe: Plain, read: Plain, insert
             if taken < at.shape[0] and at[taken] == seen:
                 read(state, stream, now, hyper)
                 copy_to(out[taken], average if averaged > 0 else theta, plan.limit)
+                alphas[taken] = alpha
                 taken += 1
             if not within(theta, plan.limit):
                 for snapshot in range(taken, at.shape[0]):
                     copy_to(out[snapshot], theta, plan.limit)
+                    alphas[snapshot] = alpha
                 return seen
         return -1
 
