@@ -86,9 +86,9 @@ class Plan(NamedTuple):
     """The numbers that steer the loop.
 
     The step-size of update n = 0, 1, ... is alpha / (1 + n / t0)^p; alpha is 1 where the rule chooses
-    its step-size itself. Learning starts after ``start`` steps and when the buffers hold more than ``fill_1`` and ``fill_2``. From step ``average_from`` on
-    (-1: never) the iterates are averaged, the n-th with weight (power + 1) / (n + power). A run whose
-    weights leave [-limit, limit] has diverged.
+    its step-size itself. Learning starts after ``start`` steps and when the buffers hold more than
+    ``fill_1`` and ``fill_2``. From step ``average_from`` on (-1: never) the iterates are averaged, the n-th
+    with weight (power + 1) / (n + power). A run whose weights leave [-limit, limit] has diverged.
     """
 
     alpha: float
