@@ -267,6 +267,17 @@ def test_step_size_decays_with_the_number_of_updates(case):
     assert_same(thetas, twin_of(name, settings, naive.decaying(ALPHA, 30.0, 0.7)))
 
 
+def test_a_chosen_step_size_at_its_lower_bound():
+    """From the solution of the whole stream the loss is all noise, and the step-size the least that is allowed."""
+    solution = gradtd.learn(STREAM, "lstd", ridge=1e-6).theta
+    found = gradtd.learn(
+        STREAM, "impression_gtd", theta0=solution, seed=3, snapshots=1, compile=False, **TWO_SIZES, **AUTO
+    )
+    log = log_of("impression_gtd", TWO_SIZES)
+    twin = naive.TWINS["impression_gtd"](log, solution, itertools.repeat(1.0), alpha="auto")
+    assert_same(found.thetas, np.array(list(twin)))
+
+
 def test_a_chosen_step_size_decays_too():
     settings = TWO_SIZES | AUTO
     thetas = learn(STREAM, "impression_gtd", compile=False, t0=30.0, p=0.7, **settings)

@@ -25,14 +25,14 @@ def heavy_garnet(seed, scale=1.0):
 
 @pytest.mark.parametrize("m", [1, 4, 16])
 def test_auto_does_not_diverge_where_ratios_are_heavy(m):
-    """Without average. Were no step shortened, the error would pass the bound of 100 times that at the start."""
+    """Without average. At most 13 times the error at the start; were no step shortened, 60 to 300 times."""
     for seed in range(12):
         problem = heavy_garnet(seed)
         result = gradtd.run(problem, "impression_gtd", batch_size=m, average="none", runs=8, steps=3000, snapshots=50)
         error = gradtd.measure(result, "rmspbe")
         start = gradtd.metrics.rmspbe(gradtd.exact(problem), problem.theta0)
         assert result.diverged == 0
-        assert error.max() < 100 * start
+        assert error.max() < 40 * start
 
 
 def test_auto_does_not_depend_on_the_scale_of_features_and_rewards():
@@ -112,7 +112,7 @@ def test_the_probe_finds_the_exact_threshold(name, m, low, high):
 
 
 def test_auto_approaches_the_lstd_solution_though_rare_ratios_are_large():
-    """Steps are shortened for batches never seen before only: a million steps leave less than a tenth of the distance."""
+    """Only batches of a kind not seen before get shorter steps: a million steps leave less than a tenth of the way."""
     problem = heavy_garnet(0)
     settings = {"runs": 4, "steps": 1_000_000, "snapshots": [1_000_000]}
     found = gradtd.run(problem, "impression_gtd", batch_size=16, **settings).theta
