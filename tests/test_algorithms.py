@@ -56,7 +56,8 @@ SPARSE = random_stream(sparse=True)
 T = len(STREAM)
 
 TWO_SIZES = {"m1": 3, "m2": 5}
-ENGINE = {"m1", "m2", "split", "fill", "start", "capacity", "replacement", "block", "batch_size"}
+ENGINE = {"m1", "m2", "split", "fill", "start", "capacity", "replacement", "block", "batch_size", "average"}
+AUTO = {"alpha": "auto", "average": "none"}
 COMPILED = {
     "impression_gtd": ("impression_gtd", TWO_SIZES),
     "impression_gtd single pair": ("impression_gtd", {"batch_size": 1}),
@@ -66,6 +67,11 @@ COMPILED = {
     "impression_gtd U": ("impression_gtd", TWO_SIZES | {"similarity": U}),
     "impression_gtd kernel": ("impression_gtd", TWO_SIZES | {"similarity": bell}),
     "impression_gtd matrix": ("impression_gtd", TWO_SIZES | {"form": "matrix"}),
+    "impression_gtd auto": ("impression_gtd", TWO_SIZES | AUTO),
+    "impression_gtd auto single pair": ("impression_gtd", {"batch_size": 1} | AUTO),
+    "impression_gtd auto both": ("impression_gtd", TWO_SIZES | AUTO | {"directions": "both"}),
+    "impression_gtd auto mspbe": ("impression_gtd", TWO_SIZES | AUTO | {"similarity": "mspbe", "ridge": 0.5}),
+    "impression_gtd auto U": ("impression_gtd", TWO_SIZES | AUTO | {"similarity": U}),
     "expected_gtd": ("expected_gtd", {}),
     "expected_gtd one": ("expected_gtd", {"buffers": "one"}),
     "expected_gtd both": ("expected_gtd", {"buffers": "both"}),
@@ -95,22 +101,37 @@ COMPILED = {
     "lspe": ("lspe", {"ridge": 0.5}),
 }
 # The same code put together in other ways: interpreted only, since every combination would compile anew.
-INTERPRETED = {
-    f"impression_gtd {similarity} {directions}": (
-        "impression_gtd",
-        TWO_SIZES | {"directions": directions} | special,
-    )
-    for directions in ("both", "averaged")
-    for similarity, special in {
-        "mspbe": {"similarity": "mspbe"},
-        "U": {"similarity": U},
-        "kernel": {"similarity": bell},
-        "matrix": {"form": "matrix"},
-    }.items()
-} | {
-    f"impression_gtd {split}": ("impression_gtd", TWO_SIZES | {"split": split})
-    for split in ("coin", "episode-index", "none")
-}
+INTERPRETED = (
+    {
+        f"impression_gtd {similarity} {directions}": (
+            "impression_gtd",
+            TWO_SIZES | {"directions": directions} | special,
+        )
+        for directions in ("both", "averaged")
+        for similarity, special in {
+            "mspbe": {"similarity": "mspbe"},
+            "U": {"similarity": U},
+            "kernel": {"similarity": bell},
+            "matrix": {"form": "matrix"},
+        }.items()
+    }
+    | {
+        f"impression_gtd {split}": ("impression_gtd", TWO_SIZES | {"split": split})
+        for split in ("coin", "episode-index", "none")
+    }
+    | {
+        "impression_gtd auto averaged": ("impression_gtd", TWO_SIZES | AUTO | {"directions": "averaged"}),
+        "impression_gtd auto mspbe both": (
+            "impression_gtd",
+            TWO_SIZES | AUTO | {"directions": "both", "similarity": "mspbe"},
+        ),
+        "impression_gtd auto U averaged": (
+            "impression_gtd",
+            TWO_SIZES | AUTO | {"directions": "averaged", "similarity": U},
+        ),
+        "impression_gtd auto episode-index": ("impression_gtd", TWO_SIZES | AUTO | {"split": "episode-index"}),
+    }
+)
 CASES = COMPILED | INTERPRETED
 
 
@@ -159,7 +180,7 @@ def log_of(name, settings, seed=3):
 def twin_of(name, settings, alphas=None):
     """The weights of the naive twin after every step."""
     own = {key: value for key, value in settings.items() if key not in ENGINE or key in ALGORITHMS[name].parameters}
-    alphas = itertools.repeat(ALPHA) if alphas is None else alphas
+    alphas = itertools.repeat(1.0 if "alpha" in settings else ALPHA) if alphas is None else alphas
     return np.array(list(naive.TWINS[name](log_of(name, settings), THETA0, alphas, **own)))
 
 
@@ -188,9 +209,9 @@ def test_sparse_features_give_the_weights_of_dense_ones(case):
     assert_same(learned(case, compile=False, sparse=True), learned(case, compile=False))
 
 
-@pytest.mark.parametrize("case", ["impression_gtd", "r1_gtd", "tdc", "lspe"])
+@pytest.mark.parametrize("case", ["impression_gtd", "impression_gtd auto", "r1_gtd", "tdc", "lspe"])
 def test_compiled_rules_read_sparse_features(case):
-    """Together these four use every function on rows."""
+    """Together these five use every function on rows."""
     assert_same(learned(case, compile=True, sparse=True), learned(case, compile=True))
 
 
@@ -244,6 +265,23 @@ def test_step_size_decays_with_the_number_of_updates(case):
     name, settings = CASES[case]
     thetas = learn(STREAM, name, compile=case != "impression_gtd", t0=30.0, p=0.7, **settings)
     assert_same(thetas, twin_of(name, settings, naive.decaying(ALPHA, 30.0, 0.7)))
+
+
+def test_a_chosen_step_size_at_its_lower_bound():
+    """From the solution of the whole stream the loss is all noise, and the step-size the least that is allowed."""
+    solution = gradtd.learn(STREAM, "lstd", ridge=1e-6).theta
+    found = gradtd.learn(
+        STREAM, "impression_gtd", theta0=solution, seed=3, snapshots=1, compile=False, **TWO_SIZES, **AUTO
+    )
+    log = log_of("impression_gtd", TWO_SIZES)
+    twin = naive.TWINS["impression_gtd"](log, solution, itertools.repeat(1.0), alpha="auto")
+    assert_same(found.thetas, np.array(list(twin)))
+
+
+def test_a_chosen_step_size_decays_too():
+    settings = TWO_SIZES | AUTO
+    thetas = learn(STREAM, "impression_gtd", compile=False, t0=30.0, p=0.7, **settings)
+    assert_same(thetas, twin_of("impression_gtd", settings, naive.decaying(1.0, 30.0, 0.7)))
 
 
 @pytest.mark.parametrize(

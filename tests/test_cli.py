@@ -40,6 +40,18 @@ def test_a_table_for_people_and_a_picture(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("settings", [[], ["--set", "alpha=auto"]])
+def test_impression_gtd_needs_no_settings(settings):
+    arguments = ["run", "boyan_chain", "impression_gtd", *settings, "--runs", "3", "--steps", "500", "--at", "50,500"]
+    output = json.loads(_run(*arguments, "--json").stdout)
+    assert output["hyper"]["alpha"] == "auto"
+    assert output["hyper"]["average"] == "polynomial"
+    assert output["alpha"][0] is None
+    assert output["alpha"][1] > 1
+    assert output["mean"][1] < 1
+    assert "alpha" in _run(*arguments).stdout.splitlines()[1]
+
+
 def test_one_run_has_no_standard_error():
     output = json.loads(_run("run", "boyan_chain", "td", "--set", "alpha=1/16", "--runs", "1", "--json").stdout)
     assert output["hyper"]["alpha"] == 0.0625
@@ -72,6 +84,8 @@ def test_demo_draws_a_picture(tmp_path):
         (["run", "boyan_chain", "tdd"], "unknown algorithm 'tdd': did you mean 'td'?"),
         (["run", "boyan_chain", "td"], "td needs alpha"),
         (["run", "boyan_chain", "td", "--set", "alpha"], "--set takes name=value, got 'alpha'"),
+        (["run", "boyan_chain", "td", "--set", "alpha=auto"], "alpha='auto' is offered by impression_gtd alone"),
+        (["run", "boyan_chain", "impression_gtd", "--set", "alpha=fast"], "a number above 0 or 'auto', got 'fast'"),
         (["run", "boyan_chain", "td", "--set", "alpha=-1"], "alpha must be greater than 0, got -1"),
         (["run", "boyan_chain", "td", "--set", "alpha=1", "--at", "1,x"], "--at takes step numbers"),
         (["run", "boyan_chain", "td", "--set", "alpha=1", "--at", "99999"], "--at must be between 0 and 10000"),

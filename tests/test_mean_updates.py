@@ -242,9 +242,10 @@ def spd(d):
     return root @ root.T + np.eye(d)
 
 
-def variant(law, similarity="correlation", directions="one", form="samples"):
+def variant(law, similarity="correlation", directions="one", form="samples", alpha=ALPHA):
     """An Impression GTD for single pairs, and its arrays."""
     hyper = {"similarity": similarity, "directions": directions, "form": form, "m1": 1, "m2": 1, "ridge": 1.0}
+    hyper["alpha"] = alpha
     chosen = ALGORITHMS["impression_gtd"].choose(hyper | {"n_features": len(law.theta)})
     return chosen.update, dict(chosen.init(len(law.theta), hyper))
 
@@ -278,6 +279,29 @@ def test_impression_gtd_with_the_true_C_descends_mspbe(law):
     own["inverse"] = np.linalg.inv(40 * law.C)
     change = mean_change_over_pairs(law, update, own, seen=40)
     assert_close(change, -law.A.T @ np.linalg.inv(law.C) @ law.td_update(law.theta))
+
+
+@pytest.mark.parametrize(("directions", "share"), [("one", 1), ("both", 2), ("averaged", 1)])
+@pytest.mark.parametrize("similarity", ["correlation", "mspbe", "U"])
+def test_auto_descends_the_loss_and_its_averages_are_those_of_the_exact_step(law, similarity, directions, share):
+    """One update after 75 batches of which the averages are zero but for a |g|^2 that no batch surprises."""
+    d, count = len(law.theta), 75
+    W = {"correlation": np.eye(d), "mspbe": np.linalg.inv(law.C), "U": np.linalg.inv(spd(d))}[similarity]
+    update, own = variant(law, spd(d) if similarity == "U" else similarity, directions, alpha="auto")
+    own |= {"seen": [count], "squared": [1e9], "next_alpha": [1.0]}
+    if similarity == "mspbe":
+        own["inverse"] = np.linalg.inv(40 * law.C)
+
+    def after(i, j):
+        state = after_one_update(law, update, own, first=[i], second=[j], seen=40)
+        assert state.alpha[0] == ALPHA
+        return np.concatenate([state.theta - law.theta, (count + 1) * state.loss, (count / 4 + 20.25) * state.along])
+
+    mean = law.mean_over_pairs(after)
+    residual, z = law.td_update(law.theta), own["z"]
+    assert_close(mean[:d] / ALPHA, -share * law.A.T @ W @ residual)
+    assert_close(mean[d], share * residual @ W @ residual)
+    assert_close(mean[d + 1], share * z @ law.A.T @ W @ law.A @ z)
 
 
 def test_impression_gtd_with_a_kernel_descends_the_kernel_loss(law):

@@ -115,6 +115,19 @@ def test_both_lstd_solvers_agree():
     np.testing.assert_allclose(recursive.thetas, batch.thetas, rtol=1e-8)
 
 
+def test_a_result_reports_the_step_size_of_the_latest_update():
+    settings = {"runs": 2, "steps": 300, "snapshots": [0, 1, 30, 300]}
+    decaying = gradtd.run("boyan_chain", "td", alpha=0.1, p=0.5, t0=10.0, **settings)
+    expected = 0.1 / np.sqrt(1 + np.array([0, 29, 299]) / 10)
+    np.testing.assert_allclose(decaying.alphas[:, 1:], np.tile(expected, (2, 1)), rtol=1e-14)
+    assert np.isnan(decaying.alphas[:, 0]).all()
+    waiting = gradtd.run("boyan_chain", "impression_gtd", alpha=0.5, **settings)
+    np.testing.assert_array_equal(waiting.alphas, np.tile([np.nan, np.nan, np.nan, 0.5], (2, 1)))
+    assert np.isnan(gradtd.run("boyan_chain", "lstd", **settings).alphas).all()
+    wild = gradtd.learn(gradtd.sample("boyan_chain", 300), "td", alpha=10.0, snapshots=[0, 1, 300])
+    np.testing.assert_array_equal(wild.alphas, [np.nan, 10.0, 10.0])
+
+
 def test_progress_is_reported_for_every_run():
     seen = []
     gradtd.run(
@@ -135,8 +148,13 @@ BAD = [
     ({"alpha": 0}, "alpha must be greater than 0, got 0"),
     ({"alpha": -1.5}, "alpha must be greater than 0, got -1.5"),
     ({"alpha": np.nan}, "alpha must be finite, got nan"),
-    ({"alpha": "big"}, "alpha must be a number, got 'big'"),
-    ({}, "needs alpha"),
+    ({"alpha": "fast"}, "alpha must be a number above 0 or 'auto', got 'fast'"),
+    ({"alpha": None}, "alpha must be a number, got None"),
+    ({"alpha": "auto", "similarity": min}, "alpha='auto' is not offered with a kernel as similarity"),
+    ({"alpha": "auto", "form": "matrix"}, "alpha='auto' is not offered with form='matrix'"),
+    ({}, "watches 75 pairs of batches before its first update, and boyan_chain with its 100 steps has"),
+    ({"steps": 1000, "start": 950}, "watches 75 pairs of batches .* 1000 steps has 50: take more steps"),
+    ({"steps": 40}, "buffer . gets only .* of the 40 steps"),
     ({"alpha": 1, "batch_size": 0}, "batch_size must be at least 1, got 0"),
     ({"alpha": 1, "m1": 0}, "m1 must be at least 1, got 0"),
     ({"alpha": 1, "batch_size": 2.5}, "batch_size must be a whole number, at least 1; got 2.5"),

@@ -116,6 +116,16 @@ def assign(unit: Integers, split: str, seed: tuple[int, int]) -> NDArray[np.uint
     return np.zeros(len(unit), np.uint8)
 
 
+def filled_after(buffers: Buffers, plan: Plan, split: str) -> int:
+    """After how many steps two batches can not yet be drawn, but with the next one they can.
+
+    With ``episode-index`` a second episode is needed besides, so it may take longer.
+    """
+    if split in ("odd-even", "coin"):
+        return int(max(buffers.members[plan.fill_1], buffers.members[buffers.begin[1] + plan.fill_2]))
+    return plan.fill_1 + plan.fill_2 if split == "episode-index" else max(plan.fill_1, plan.fill_2)
+
+
 def insert(buffers: Buffers, t: Index) -> Any:
     """Step t arrives in its buffer; returns which."""
     side = np.int64(buffers.side[t])

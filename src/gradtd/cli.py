@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import (
@@ -239,17 +240,25 @@ def _as_json(result: Result, metric: str, points: list[int], mean: Any, error: A
         "at": points,
         "mean": [float(value) for value in mean],
         "se": [None if value != value else float(value) for value in error],
+        "alpha": [None if value != value else value for value in _step_sizes(result, points)],
         "diverged": result.diverged,
         "seed": result.seed,
         "versions": dict(result.versions),
     }
 
 
+def _step_sizes(result: Result, points: list[int]) -> list[float]:
+    """The median over runs of the step-size in force; NaN where no run has made an update."""
+    columns = result.alphas[:, np.isin(result.steps, points)].T
+    return [float(np.median(known)) if (known := column[~np.isnan(column)]).size else np.nan for column in columns]
+
+
 def _print_table(result: Result, metric: str, points: list[int], mean: Any, error: Any) -> None:
     print(f"{result.label} on {result.problem}, {len(result.diverged_at)} runs, seed {result.seed}")
-    print(f"{'step':>8}  {metric:>10}  {'se':>10}")
-    for k, value, se in zip(points, mean, error, strict=True):
-        print(f"{k:>8}  {value:>10.5g}  {se:>10.2g}")
+    chosen = result.hyper.get("alpha") == "auto"
+    print(f"{'step':>8}  {metric:>10}  {'se':>10}" + f"  {'alpha':>10}" * chosen)
+    for k, value, se, alpha in zip(points, mean, error, _step_sizes(result, points), strict=True):
+        print(f"{k:>8}  {value:>10.5g}  {se:>10.2g}" + f"  {alpha:>10.3g}" * chosen)
     if result.diverged:
         print(f"{result.diverged} of {len(result.diverged_at)} runs diverged; each is frozen where it did.")
 

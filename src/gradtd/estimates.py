@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from gradtd.linalg import (
     add_difference,
+    add_difference_to_two,
     add_outer,
     add_row,
+    add_row_to_two,
     add_scaled,
     difference_dot,
     fill,
@@ -17,6 +19,8 @@ from gradtd.linalg import (
     matrix_transpose_apply,
     row_dot,
     scale_by,
+    two_difference_dots,
+    two_row_dots,
 )
 from gradtd.types import Batch, Floats, Index, StreamView
 
@@ -77,6 +81,37 @@ def batch_transpose_apply(stream: StreamView, batch: Batch, u: Floats, out: Floa
     for i in range(batch.shape[0]):
         t = batch[i]
         add_gradient(stream, t, scale * stream.steps[t].rho * projected(stream, t, u), out)
+
+
+def batch_td_update_and_apply(
+    stream: StreamView, batch: Batch, theta: Floats, z: Floats, out: Floats, out_z: Floats
+) -> None:
+    """out = A theta + b and out_z = A z, averaged over a batch in one pass"""
+    fill(out, 0.0)
+    fill(out_z, 0.0)
+    scale = 1.0 / batch.shape[0]
+    for j in range(batch.shape[0]):
+        step = stream.steps[batch[j]]
+        at_theta, at_z = two_difference_dots(stream.features, step.row, step.next_row, step.discount, theta, z)
+        c = scale * step.rho
+        add_row_to_two(stream.features, step.row, c * (step.reward + at_theta), c * at_z, out, out_z)
+
+
+def batch_transpose_apply_to_two(
+    stream: StreamView, batch: Batch, u: Floats, v: Floats, out: Floats, out_v: Floats
+) -> float:
+    """out = A' u and out_v = A' v, averaged over a batch in one pass; returns b . u"""
+    fill(out, 0.0)
+    fill(out_v, 0.0)
+    total = 0.0
+    scale = 1.0 / batch.shape[0]
+    for i in range(batch.shape[0]):
+        step = stream.steps[batch[i]]
+        on_u, on_v = two_row_dots(stream.features, step.row, u, v)
+        c, e = scale * step.rho * on_u, scale * step.rho * on_v
+        total += step.reward * c
+        add_difference_to_two(stream.features, step.row, step.next_row, step.discount, c, e, out, out_v)
+    return total
 
 
 def add_to_sums(stream: StreamView, t: Index, A: Floats, b: Floats) -> None:

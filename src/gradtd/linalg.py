@@ -76,6 +76,71 @@ def _sparse_add_difference(features: Any, row: Index, next_row: Index, discount:
     _sparse_add_row(features, row, -c, out)
 
 
+def _dense_two_row_dots(features: Any, row: Index, u: Floats, v: Floats) -> tuple[float, float]:
+    """x . u and x . v"""
+    one = 0.0
+    two = 0.0
+    for k in range(u.shape[0]):
+        x = features[row, k]
+        one += x * u[k]
+        two += x * v[k]
+    return one, two
+
+
+def _sparse_two_row_dots(features: Any, row: Index, u: Floats, v: Floats) -> tuple[float, float]:
+    return _sparse_row_dot(features, row, u), _sparse_row_dot(features, row, v)
+
+
+def _dense_add_row_to_two(features: Any, row: Index, c: float, e: float, out: Floats, other: Floats) -> None:
+    """out += c x and other += e x"""
+    for k in range(out.shape[0]):
+        x = features[row, k]
+        out[k] += c * x
+        other[k] += e * x
+
+
+def _sparse_add_row_to_two(features: Any, row: Index, c: float, e: float, out: Floats, other: Floats) -> None:
+    _sparse_add_row(features, row, c, out)
+    _sparse_add_row(features, row, e, other)
+
+
+def _dense_two_difference_dots(
+    features: Any, row: Index, next_row: Index, discount: float, u: Floats, v: Floats
+) -> tuple[float, float]:
+    """y . u and y . v"""
+    one = 0.0
+    two = 0.0
+    for k in range(u.shape[0]):
+        y = discount * features[next_row, k] - features[row, k]
+        one += y * u[k]
+        two += y * v[k]
+    return one, two
+
+
+def _sparse_two_difference_dots(
+    features: Any, row: Index, next_row: Index, discount: float, u: Floats, v: Floats
+) -> tuple[float, float]:
+    one = _sparse_difference_dot(features, row, next_row, discount, u)
+    return one, _sparse_difference_dot(features, row, next_row, discount, v)
+
+
+def _dense_add_difference_to_two(
+    features: Any, row: Index, next_row: Index, discount: float, c: float, e: float, out: Floats, other: Floats
+) -> None:
+    """out += c y and other += e y"""
+    for k in range(out.shape[0]):
+        y = discount * features[next_row, k] - features[row, k]
+        out[k] += c * y
+        other[k] += e * y
+
+
+def _sparse_add_difference_to_two(
+    features: Any, row: Index, next_row: Index, discount: float, c: float, e: float, out: Floats, other: Floats
+) -> None:
+    _sparse_add_difference(features, row, next_row, discount, c, out)
+    _sparse_add_difference(features, row, next_row, discount, e, other)
+
+
 def _dense_add_outer(features: Any, row: Index, next_row: Index, discount: float, c: float, out: Floats) -> None:
     """out += c x y'"""
     for i in range(out.shape[0]):
@@ -96,6 +161,10 @@ add_row = _by_storage(_dense_add_row, _sparse_add_row)
 difference_dot = _by_storage(_dense_difference_dot, _sparse_difference_dot)
 add_difference = _by_storage(_dense_add_difference, _sparse_add_difference)
 add_outer = _by_storage(_dense_add_outer, _sparse_add_outer)
+two_row_dots = _by_storage(_dense_two_row_dots, _sparse_two_row_dots)
+add_row_to_two = _by_storage(_dense_add_row_to_two, _sparse_add_row_to_two)
+two_difference_dots = _by_storage(_dense_two_difference_dots, _sparse_two_difference_dots)
+add_difference_to_two = _by_storage(_dense_add_difference_to_two, _sparse_add_difference_to_two)
 
 
 def dot(u: Floats, v: Floats) -> float:

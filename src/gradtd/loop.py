@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from gradtd import engine
@@ -22,11 +24,25 @@ def code_of(algorithm: Algorithm, split: str) -> str:
 
 def _parts(algorithm: Algorithm, split: str) -> tuple[Plain, ...]:
     insert, draw = drawing(algorithm.draws, split)
-    return algorithm.update, algorithm.observe or _nothing, algorithm.read or _nothing, insert, draw
+    used = _given_step_size if algorithm.chosen is None else _chosen_step_size(algorithm.chosen)
+    return algorithm.update, used, algorithm.observe or _nothing, algorithm.read or _nothing, insert, draw
 
 
 def _nothing(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """No such part in this rule."""
+
+
+def _given_step_size(state: State, now: Now) -> float:
+    """The step-size that the loop handed to the rule."""
+    return now.alpha
+
+
+@lru_cache(maxsize=64)
+def _chosen_step_size(chosen: Plain) -> Plain:
+    def used(state: State, now: Now) -> float:
+        return chosen(state)
+
+    return used
 
 
 def step_size(plan: Plan, n: int) -> float:
@@ -55,7 +71,9 @@ def copy_to(out: Floats, theta: Floats, limit: float) -> None:
         out[k] = value
 
 
-def _driver(fingerprint: str, update: Plain, observe: Plain, read: Plain, insert: Plain, draw: Plain) -> Plain:
+def _driver(
+    fingerprint: str, update: Plain, used: Plain, observe: Plain, read: Plain, insert: Plain, draw: Plain
+) -> Plain:
     def drive(
         stream: StreamView,
         buffers: Buffers,
@@ -68,14 +86,17 @@ def _driver(fingerprint: str, update: Plain, observe: Plain, read: Plain, insert
         at: Integers,
         average: Floats,
         out: Floats,
+        alphas: Floats,
     ) -> int:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
         theta = state.theta
         updates = 0
         averaged = 0
         taken = 0
+        alpha = np.nan
         while taken < at.shape[0] and at[taken] == 0:
             copy_to(out[taken], theta, plan.limit)
+            alphas[taken] = alpha
             taken += 1
         for t in range(stream.steps.shape[0]):
             seen = t + 1
@@ -84,7 +105,10 @@ def _driver(fingerprint: str, update: Plain, observe: Plain, read: Plain, insert
             observe(state, stream, now, hyper)
             if draw(buffers, rng, plan, now) and seen > plan.start:
                 update(state, stream, now, hyper)
-                updates += 1
+                step = used(state, now)
+                if step != 0.0:
+                    alpha = step
+                    updates += 1
             if 0 <= plan.average_from < seen and updates > 0:
                 averaged += 1
                 weight = (plan.average_power + 1.0) / (averaged + plan.average_power)
@@ -93,10 +117,12 @@ def _driver(fingerprint: str, update: Plain, observe: Plain, read: Plain, insert
             if taken < at.shape[0] and at[taken] == seen:
                 read(state, stream, now, hyper)
                 copy_to(out[taken], average if averaged > 0 else theta, plan.limit)
+                alphas[taken] = alpha
                 taken += 1
             if not within(theta, plan.limit):
                 for snapshot in range(taken, at.shape[0]):
                     copy_to(out[snapshot], theta, plan.limit)
+                    alphas[snapshot] = alpha
                 return seen
         return -1
 

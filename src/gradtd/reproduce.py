@@ -194,9 +194,9 @@ class _Worker:
         stream, at = sampler(problem)(STEPS, SEED, 0), np.array([STEPS])
         best = np.inf
         for _ in range(3):
-            out = np.empty((1, problem.n_features))
+            out, alphas = np.empty((1, problem.n_features)), np.empty(1)
             began = time.perf_counter()
-            run_once(kernel, setup, stream, problem.theta0, SEED, 0, at, out)
+            run_once(kernel, setup, stream, problem.theta0, SEED, 0, at, out, alphas)
             best = min(best, time.perf_counter() - began)
         return best
 

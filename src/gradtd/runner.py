@@ -14,7 +14,7 @@ import numpy as np
 
 from gradtd import checks, splitmix
 from gradtd.algorithms import as_algorithm
-from gradtd.buffers import make_buffers
+from gradtd.buffers import Buffers, filled_after, make_buffers
 from gradtd.checks import InputError, NeverLearnsError
 from gradtd.loop import compile_run
 from gradtd.problems import as_problem
@@ -57,9 +57,9 @@ def learn(
         raise InputError(f"{rule.name} as set here needs dense features, but those of {stream.name} are sparse.")
     start = _start_weights(theta0, np.zeros(stream.n_features))
     kernel = compile_run(setup.algorithm, setup.split, compile=compile)
-    thetas = np.empty((len(at), stream.n_features))
-    diverged_at = run_once(kernel, setup, stream, start, checks.whole_number("seed", seed, 0), 0, at, thetas)
-    return _result(thetas, at, np.array([diverged_at]), stream, rule, setup, seed)
+    thetas, alphas = np.empty((len(at), stream.n_features)), np.empty(len(at))
+    diverged_at = run_once(kernel, setup, stream, start, checks.whole_number("seed", seed, 0), 0, at, thetas, alphas)
+    return _result(thetas, alphas, at, np.array([diverged_at]), stream, rule, setup, seed)
 
 
 def run(
@@ -132,6 +132,7 @@ def sweep(
     kernels = [compile_run(setup.algorithm, setup.split, compile=compile) for setup in setups]
     draw_stream = sampler(task, compile)
     thetas = np.empty((len(setups), runs, len(at), task.n_features))
+    alphas = np.full(thetas.shape[:3], np.nan)
     diverged_at = np.full((len(setups), runs), -1)
 
     idle: dict[tuple[int, int], NeverLearnsError] = {}
@@ -140,7 +141,7 @@ def sweep(
         stream = draw_stream(steps, seed, r)
         for s, (setup, kernel) in enumerate(zip(setups, kernels, strict=True)):
             try:
-                diverged_at[s, r] = run_once(kernel, setup, stream, start, seed, r, at, thetas[s, r])
+                diverged_at[s, r] = run_once(kernel, setup, stream, start, seed, r, at, thetas[s, r], alphas[s, r])
             except NeverLearnsError as error:
                 idle[s, r], thetas[s, r] = error, start
 
@@ -148,13 +149,23 @@ def sweep(
     for s in range(len(setups)):
         if all((s, r) in idle for r in range(runs)):
             raise idle[s, 0]
-    return [_result(thetas[s], at, diverged_at[s], task, rule, setup, seed) for s, setup in enumerate(setups)]
+    return [
+        _result(thetas[s], alphas[s], at, diverged_at[s], task, rule, setup, seed) for s, setup in enumerate(setups)
+    ]
 
 
 def run_once(
-    kernel: Any, setup: Setup, stream: Stream, start: Floats, seed: int, run: int, at: Integers, out: Floats
+    kernel: Any,
+    setup: Setup,
+    stream: Stream,
+    start: Floats,
+    seed: int,
+    run: int,
+    at: Integers,
+    out: Floats,
+    alphas: Floats,
 ) -> int:
-    """One run over one stream; fills ``out`` with the snapshots and returns the step of divergence or -1."""
+    """One run over one stream; fills ``out`` and ``alphas`` at the snapshots, returns the step of divergence or -1."""
     hyper = setup.hyper
     buffers = make_buffers(
         stream,
@@ -165,17 +176,31 @@ def run_once(
         replacement=setup.plan.replacement,
         fill=(setup.plan.fill_1, setup.plan.fill_2),
     )
+    if setup.algorithm.watches:
+        _refuse_too_short(stream, buffers, setup)
     own = setup.algorithm.init(stream.n_features, hyper)
     state = record(theta=start.copy(), **own)
     first, second = np.zeros(setup.m1, np.uint32), np.zeros(setup.m2, np.uint32)
     rng = splitmix.seeded(seed, run, splitmix.DRAWS) if setup.m1 else np.zeros(1, np.uint64)
     average = np.zeros(stream.n_features)
     numbers = record(**setup.numbers)
-    return int(kernel(stream.view, buffers, rng, state, numbers, setup.plan, first, second, at, average, out))
+    return int(kernel(stream.view, buffers, rng, state, numbers, setup.plan, first, second, at, average, out, alphas))
+
+
+def _refuse_too_short(stream: Stream, buffers: Buffers, setup: Setup) -> None:
+    """A rule that watches before it learns needs a longer stream than one that does not."""
+    left = len(stream) - max(setup.plan.start, filled_after(buffers, setup.plan, setup.split))
+    watches = setup.algorithm.watches
+    if left <= watches:
+        raise NeverLearnsError(
+            f"alpha='auto' watches {watches} pairs of batches before its first update, and {stream.name} with its "
+            f"{len(stream)} steps has {max(left, 0)}: take more steps, a smaller batch, or give alpha a number."
+        )
 
 
 def _result(
     thetas: Floats,
+    alphas: Floats,
     at: Integers,
     diverged_at: Integers,
     source: Problem | Stream,
@@ -185,7 +210,7 @@ def _result(
 ) -> Result:
     hyper = {name: value for name, value in setup.hyper.items() if value is not None}
     return Result(
-        thetas, at, diverged_at, source.name, rule.name, hyper, setup.given, seed, _versions(), source
+        thetas, at, diverged_at, source.name, rule.name, hyper, setup.given, seed, _versions(), source, alphas
     )  # fmt: skip
 
 

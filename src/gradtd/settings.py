@@ -27,14 +27,25 @@ def _yes_or_no(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def _step_size(name: str, value: Any) -> float:
+    if isinstance(value, str) and value == "auto":
+        raise InputError(
+            f"{name}='auto' is offered by impression_gtd alone: other rules may diverge with every step-size; "
+            f"give {name} a number."
+        )
+    return checks.number_above(name, value, 0)
+
+
 STEP_SIZE = {
-    "alpha": Parameter(REQUIRED, "step-size", above(0)),
+    "alpha": Parameter(REQUIRED, "step-size", _step_size),
     "t0": Parameter(1000.0, "the step-size of update n is alpha / (1 + n / t0)^p", above(0)),
     "p": Parameter(0.0, "power of the decay; 0 keeps the step-size constant", at_least(0)),
 }
 ALWAYS = {
     "average": Parameter(
-        "none", "weights reported: the last ones, or an average", choice("none", "uniform", "tail", "polynomial")
+        "none",
+        "weights reported: the last ones, or an average (with alpha=auto: polynomial)",
+        choice("none", "uniform", "tail", "polynomial"),
     ),
     "average_from": Parameter(None, "step after which averaging starts (tail: half of them)", _optional(whole(0))),
     "average_power": Parameter(3.0, "polynomial average: weights grow like this power", at_least(0)),
@@ -99,6 +110,9 @@ def set_up(algorithm: Algorithm, given: Mapping[str, Any], *, n_steps: int, bloc
         hyper[name] = value if name not in given and value is None else parameter.check(name, value)
     if "block" in hyper and hyper["block"] is None:
         hyper["block"] = block
+    auto = isinstance(hyper.get("alpha"), str)
+    if auto and "average" not in given:
+        hyper["average"] = "polynomial"
     batch = hyper.get("batch_size", 0)
     for name in TWO_SIZES:
         if name in hyper and hyper[name] is None:
@@ -109,7 +123,7 @@ def set_up(algorithm: Algorithm, given: Mapping[str, Any], *, n_steps: int, bloc
     draws = chosen.draws
     uses_batches = draws in ("one batch", "other batch", "two batches")
     plan = Plan(
-        alpha=hyper.get("alpha", np.nan),
+        alpha=1.0 if auto else hyper.get("alpha", np.nan),
         t0=hyper.get("t0", 1.0),
         p=hyper.get("p", 0.0),
         start=hyper.get("start", 0),

@@ -85,10 +85,10 @@ class Now(NamedTuple):
 class Plan(NamedTuple):
     """The numbers that steer the loop.
 
-    The step-size of update n = 0, 1, ... is alpha / (1 + n / t0)^p. Learning starts after ``start``
-    steps and when the buffers hold more than ``fill_1`` and ``fill_2``. From step ``average_from`` on
-    (-1: never) the iterates are averaged, the n-th with weight (power + 1) / (n + power). A run whose
-    weights leave [-limit, limit] has diverged.
+    The step-size of update n = 0, 1, ... is alpha / (1 + n / t0)^p; alpha is 1 where the rule chooses
+    its step-size itself. Learning starts after ``start`` steps and when the buffers hold more than
+    ``fill_1`` and ``fill_2``. From step ``average_from`` on (-1: never) the iterates are averaged, the n-th
+    with weight (power + 1) / (n + power). A run whose weights leave [-limit, limit] has diverged.
     """
 
     alpha: float
@@ -372,6 +372,8 @@ class Algorithm:
     * ``"two buffers"``: no batches, but ``now.side``, and it starts when both buffers are filled;
     * ``"two batches"``: ``now.first`` and ``now.second``, from the two buffers.
 
+    A rule that chooses its step-size itself says what it used last in ``chosen(state)``: 0 while it only
+    watches, as it does for its first ``watches`` batches; ``now.alpha`` is then a factor, 1 unless it decays.
     ``dense_only`` says that the rule reads whole feature rows, ``stream.features[row]``.
     ``parameters`` maps names to `Parameter` (or just to a default number). Where a parameter changes
     the code of the rule, ``choose(hyper)`` returns the algorithm that is meant.
@@ -385,6 +387,8 @@ class Algorithm:
     draws: str = "nothing"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     step_size: bool = True
+    chosen: Callable[..., Any] | None = None
+    watches: int = 0
     dense_only: bool = False
     choose: Callable[[Mapping[str, Any]], Algorithm] | None = None
 
@@ -433,8 +437,10 @@ class Result:
 
     ``thetas`` has shape (runs, snapshots, features), for `gradtd.learn` (snapshots, features);
     ``steps`` the step numbers of the snapshots; ``diverged_at`` for each run the step at which it
-    was found diverged, -1 where it was not. From then on the run is frozen. ``hyper`` holds every
-    hyper-parameter, ``given`` the names of those that were not left at their default.
+    was found diverged, -1 where it was not. From then on the run is frozen. ``alphas`` has shape (runs,
+    snapshots), for `gradtd.learn` (snapshots,): the step-size of the latest update, NaN before the first
+    and for an algorithm without one. ``hyper`` holds every hyper-parameter, ``given`` the names of those
+    that were not left at their default.
     """
 
     thetas: Floats
@@ -447,6 +453,7 @@ class Result:
     seed: int
     versions: Mapping[str, str]
     source: Problem | Stream
+    alphas: Floats
 
     @property
     def theta(self) -> Floats:

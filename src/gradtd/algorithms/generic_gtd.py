@@ -40,9 +40,10 @@ def impression_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> 
     """Impression GTD: theta -= alpha A1'(A2 theta + b2), both factors averages over drawn batches.
 
     u = mean over batch 2 of rho delta phi;  theta -= alpha mean over batch 1 of rho y (phi.u), with
-    y = gamma phi' - phi. One step-size. Cost O((m1 + m2) d). With a constant step it converges
-    linearly to a neighbourhood of the TD solution. Paper, Algorithm 1 and eq. imgtd; m1 = m2 = 1 is
-    the single pair of eq. one_update.
+    y = gamma phi' - phi. One step-size, and with ``alpha="auto"``, the default, that is chosen as it goes
+    (`gradtd.algorithms.auto_step`). Cost O((m1 + m2) d). With a constant step it converges linearly to a
+    neighbourhood of the TD solution. Paper, Algorithm 1 and eq. imgtd; m1 = m2 = 1 is the single pair of
+    eq. one_update.
     """
     batch_td_update(stream, now.second, state.theta, state.u)
     batch_transpose_apply(stream, now.first, state.u, state.g)

@@ -15,6 +15,16 @@ from typing import Any
 import numpy as np
 
 from gradtd import checks
+from gradtd.algorithms.auto_step import (
+    WATCHES,
+    as_it_is,
+    auto_fields,
+    auto_step,
+    by_inverse,
+    by_inverse_of_C,
+    chosen,
+    number_or_auto,
+)
 from gradtd.algorithms.generic_gtd import impression_gtd, two_vectors
 from gradtd.algorithms.least_squares import add_to_inverse_of_C
 from gradtd.algorithms.parameters import RIDGE, choice
@@ -117,6 +127,8 @@ def _choose(hyper: Mapping[str, Any]) -> Algorithm:
     explicit = hyper["form"] == "matrix"
     if explicit and not plain:
         raise InputError("form='matrix' goes with similarity='correlation' only.")
+    if isinstance(hyper["alpha"], str):
+        return _choose_auto(similarity, directions, explicit)
     if plain and not explicit and directions == "one":
         return replace(_IMPRESSION, choose=None)
     gradient: Callable[..., Any] = correlation_gradient
@@ -136,6 +148,29 @@ def _choose(hyper: Mapping[str, Any]) -> Algorithm:
     return replace(
         _IMPRESSION, update=update, init=fields, observe=observe, dense_only=callable(similarity), choose=None
     )
+
+
+def _choose_auto(similarity: Any, directions: str, explicit: bool) -> Algorithm:
+    if callable(similarity) or explicit:
+        what = "a kernel as similarity" if callable(similarity) else "form='matrix'"
+        raise InputError(f"alpha='auto' is not offered with {what}: give alpha a number.")
+    weigh, fields, observe = as_it_is, _auto_fields(_nothing), None
+    if not isinstance(similarity, str):
+        weigh, fields = by_inverse, _auto_fields(_fields_for_U)
+    elif similarity == "mspbe":
+        weigh, fields, observe = by_inverse_of_C, _auto_fields(_fields_for_C), add_to_inverse_of_C
+    update = auto_step(weigh, directions)
+    return replace(
+        _IMPRESSION, update=update, init=fields, observe=observe, chosen=chosen, watches=WATCHES, choose=None
+    )
+
+
+def _nothing(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+def _auto_fields(more: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    return lambda n_features, hyper: more(n_features, hyper) | auto_fields(n_features, hyper)
 
 
 def _scratch(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,6 +215,7 @@ _IMPRESSION = Algorithm(
     two_vectors,
     draws="two batches",
     parameters={
+        "alpha": Parameter("auto", "step-size: a number, or auto, which chooses it as it goes", number_or_auto),
         "directions": Parameter(
             "one",
             "one (Algorithm 1), both (each with the full step), averaged (half of each)",

@@ -1,0 +1,143 @@
+"""``alpha="auto"`` of Impression GTD: a step-size that nobody has to choose.
+
+Write G = A1' W A2 for the step's two batches, so that g = G theta + A1' W b2 is the direction of the update.
+Two things are estimated from every pair of batches, in the same passes that make g:
+
+* **the stability threshold.** A unit vector z follows z <- normalise(z - alpha_th G z), the recursion of the
+  error itself, and so turns to the direction that becomes unstable first; there the mean square of
+  z - alpha G z stays below one for alpha below alpha_th = 2 <z.Gz> / <|Gz|^2>.
+* **the one-step-optimal step**, the step after which theta is nearest to the solution in mean square:
+  <theta.g + b1.W(A2 theta + b2)> / <|g|^2>. The numerator is u1' W u2 with u = A theta + b: the batches are
+  independent, so it is an unbiased estimate of the loss (Polyak's step, with the batches crossed).
+
+<.> are moving averages over the latest part of the run. The step-size of an update uses those up to the update
+before, so it is independent of the batches it multiplies:
+
+    alpha = clip(one-step-optimal, alpha_th / 6, alpha_th / 2)
+
+A batch with |g|^2 beyond a quarter of all that the window has seen is an event that no average knows yet: its
+step is shortened to that size. The share of such batches goes to zero as the window grows. Nothing depends on
+the scale of features or rewards. The cost stays O((m1 + m2) d).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gradtd.checks import InputError, number_above
+from gradtd.estimates import batch_td_update_and_apply, batch_transpose_apply_to_two
+from gradtd.linalg import add_scaled, copy, dot, matrix_apply, scale_by
+from gradtd.types import Batch, Floats, Hyper, Now, State, StreamView
+
+WATCHES = 75
+"""Pairs of batches to look at before the first update."""
+LOWEST, HIGHEST = 1 / 6, 1 / 2
+"""Bounds of the step-size, as parts of the threshold."""
+SURPRISE = 1 / 4
+"""A |g|^2 beyond this part of the sum over the window shortens its step."""
+
+
+@lru_cache(maxsize=64)
+def auto_step(weigh: Callable[..., Any], directions: str) -> Callable[..., Any]:
+    """The update of Impression GTD with its step-size chosen; ``weigh(state, now, u)`` makes W u of u."""
+    share = 0.5 if directions == "averaged" else 1.0
+
+    def look(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, g: Floats, q: Floats) -> float:
+        """g = A1' W (A2 theta + b2) and q = A1' W A2 z, one pass over each batch; returns b1' W (A2 theta + b2)"""
+        batch_td_update_and_apply(stream, second, state.theta, state.z, state.u, state.v)
+        weigh(state, now, state.u)
+        weigh(state, now, state.v)
+        return batch_transpose_apply_to_two(stream, first, state.u, state.v, g, q)
+
+    def one_direction(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+        loss = look(state, stream, now, now.first, now.second, state.g, state.q)
+        step_and_learn(state, now, loss + dot(state.theta, state.g))
+
+    def both_directions(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+        loss = look(state, stream, now, now.first, now.second, state.g, state.q)
+        loss += look(state, stream, now, now.second, now.first, state.h, state.r)
+        for out, other in ((state.g, state.h), (state.q, state.r)):
+            add_scaled(out, 1.0, other)
+            scale_by(out, share)
+        step_and_learn(state, now, share * loss + dot(state.theta, state.g))
+
+    return one_direction if directions == "one" else both_directions
+
+
+def step_and_learn(state: State, now: Now, loss: float) -> None:
+    """theta -= alpha g with the alpha learned before; then learn from g, q = G z and this estimate of the loss."""
+    n = state.seen[0]
+    squared = dot(state.g, state.g)
+    if n >= WATCHES:
+        alpha = state.next_alpha[0] * now.alpha
+        known = SURPRISE * (n / 2.0 + 100.0) * state.squared[0]
+        if squared > known:
+            alpha *= np.sqrt(known / squared)
+        state.alpha[0] = alpha
+        add_scaled(state.theta, -alpha, state.g)
+    n += 1.0
+    state.seen[0] = n
+    weight = 1.0 / min(n, n / 4.0 + 20.0)
+    _blend(state.along, weight, dot(state.z, state.q))
+    _blend(state.length, weight, dot(state.q, state.q))
+    weight = 1.0 / min(n, n / 2.0 + 100.0)
+    _blend(state.loss, weight, loss)
+    _blend(state.squared, weight, squared)
+    threshold = 0.0
+    if state.along[0] > 0.0 and state.length[0] > 0.0:
+        threshold = 2.0 * state.along[0] / state.length[0]
+    alpha = LOWEST * threshold
+    if state.squared[0] > 0.0 and state.loss[0] / state.squared[0] > alpha:
+        alpha = min(state.loss[0] / state.squared[0], HIGHEST * threshold)
+    state.next_alpha[0] = alpha
+    add_scaled(state.z, -threshold, state.q)
+    size = np.sqrt(dot(state.z, state.z))
+    if size > 0.0:
+        scale_by(state.z, 1.0 / size)
+
+
+def _blend(mean: Floats, weight: float, value: float) -> None:
+    mean[0] += weight * (value - mean[0])
+
+
+def chosen(state: State) -> float:
+    """The step-size of the latest update, 0 while watching."""
+    return state.alpha[0]  # type: ignore[no-any-return]
+
+
+def as_it_is(state: State, now: Now, u: Floats) -> None:
+    """W = I, the correlation of features"""
+
+
+def by_inverse(state: State, now: Now, u: Floats) -> None:
+    """W = U^{-1}"""
+    matrix_apply(state.inverse, u, state.left)
+    copy(u, state.left)
+
+
+def by_inverse_of_C(state: State, now: Now, u: Floats) -> None:
+    """W = C^{-1}, from the inverse of the sum over all steps so far"""
+    matrix_apply(state.inverse, u, state.left)
+    copy(u, state.left)
+    scale_by(u, float(now.seen))
+
+
+def auto_fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    """What the rule keeps besides theta: the probe z, directions, moving averages, the step-size."""
+    z = np.random.default_rng(0).standard_normal(n_features)
+    vectors = {name: np.zeros(n_features) for name in ("u", "v", "g", "q", "h", "r")}
+    numbers = ("seen", "along", "length", "loss", "squared", "next_alpha", "alpha")
+    return vectors | {"z": z / np.linalg.norm(z)} | {name: np.zeros(1) for name in numbers}
+
+
+def number_or_auto(name: str, value: Any) -> Any:
+    """A step-size above zero, or the word auto."""
+    if isinstance(value, str):
+        if value != "auto":
+            raise InputError(f"{name} must be a number above 0 or 'auto', got {value!r}.")
+        return value
+    return number_above(name, value, 0)
