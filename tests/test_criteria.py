@@ -5,7 +5,7 @@ import pytest
 
 from gradtd.paper import criteria
 from gradtd.paper.claims import CLAIMS, Claim
-from gradtd.paper.figures import EXTRA, FIGURES, FLOOR
+from gradtd.paper.figures import BESIDE, EXTRA, FIGURES
 
 STEPS = np.arange(0, 10_001, 25)
 
@@ -120,7 +120,7 @@ def test_a_claim_speaks_of_lines_that_its_figures_have(claim: Claim):
     known = {figure.label: figure for figure in (*FIGURES, *EXTRA)}
     assert claim.statement.endswith(".")
     for label, criterion in claim.parts:
-        lines = {line.label: FALLING + 0.1 * k for k, line in enumerate((*known[label].lines, FLOOR))}
+        lines = {line.label: FALLING + 0.1 * k for k, line in enumerate((*known[label].lines, *BESIDE))}
         assert criterion(curves(**lines)).measured
 
 

@@ -134,3 +134,39 @@ def probabilities(name: str, values: Any, ndim: int) -> NDArray[np.float64]:
         worst = float(np.ravel(sums)[np.abs(np.ravel(sums) - 1).argmax()])
         raise InputError(f"{name} must sum to 1 along its last axis, got a sum of {worst!r}.")
     return array
+
+
+def feature_table(features: Any) -> Any:
+    """A table of finite features, dense or sparse (CSR, a copy), with at least one row and column."""
+    if type(features).__module__.startswith("scipy.sparse"):
+        import scipy.sparse
+
+        if features.ndim != 2 or features.dtype.kind not in "biuf":
+            raise InputError(f"features must be real numbers in 2 dimensions, got {features.dtype} {features.shape}.")
+        table = scipy.sparse.csr_array(features, dtype=np.float64, copy=True)
+        table.sum_duplicates()
+        refuse_where("features.data", ~np.isfinite(table.data), table.data, "must be finite")
+    else:
+        table = finite_array("features", features, 2)
+    if 0 in table.shape:
+        raise InputError(f"features needs at least one row and one column, got shape {table.shape}.")
+    return table
+
+
+def number_a_step(name: str, values: Any, length: int) -> NDArray[np.float64]:
+    """One number a step; a single number stands for all of them."""
+    return finite_array(name, np.full(length, values) if np.ndim(values) == 0 else values, 1)
+
+
+def consecutive_episodes(episode: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the episodes 0, 1, ... in order of appearance; refuse one that comes back later."""
+    begins = np.r_[True, episode[1:] != episode[:-1]]
+    first_seen, count = np.unique(episode[begins], return_counts=True)
+    if (count > 1).any():
+        again = first_seen[count > 1][0]
+        at = np.flatnonzero(begins & (episode == again))[1]
+        raise InputError(
+            f"the steps of an episode must be contiguous: episode {again} comes back at step {at}; "
+            "sort the steps by episode and time."
+        )
+    return np.cumsum(begins).astype(np.int64) - 1

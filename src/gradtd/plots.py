@@ -16,6 +16,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 OWN_COLOUR = {
     "Impression GTD": "#0072B2",
+    "Impression GTD (auto)": "#332288",
     "TD": "#D55E00",
     "TDRC": "#009E73",
     "TDC": "#CC79A7",
@@ -28,7 +29,13 @@ OWN_COLOUR = {
     "LSTD": "#000000",
 }
 """The same colour for an algorithm in every figure of the reproduction."""
-STYLE = {"HTD": (0, (4, 2)), "Vtrace": (0, (4, 2)), "MiniBatchTD": (0, (4, 2)), "Expected GTD": (0, (4, 2))}
+STYLE: dict[str, Any] = {
+    "Impression GTD (auto)": (0, (6, 1.5, 1, 1.5)),
+    "HTD": (0, (4, 2)),
+    "Vtrace": (0, (4, 2)),
+    "MiniBatchTD": (0, (4, 2)),
+    "Expected GTD": (0, (4, 2)),
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ def mean_and_error(values: Floats) -> tuple[Floats, Floats]:
 
 def styled(curves: Mapping[str, Floats]) -> list[Curve]:
     """Curves with their algorithms' colours; several settings of Impression GTD get shades of its blue."""
-    family = [label for label in curves if label.startswith("Impression GTD ")]
+    family = [label for label in curves if label.startswith("Impression GTD ") and "=" in label]
     shades = dict(zip(family, _shades(len(family)), strict=True))
     return [
         Curve(

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradtd.mdp import exact
 from gradtd.paper.criteria import minus_bias
-from gradtd.paper.figures import FLOOR, LABELS, READINGS, Figure
+from gradtd.paper.figures import BESIDE, LABELS, READINGS, Figure
 from gradtd.plots import paper_figure, sensitivity_figure, styled
 from gradtd.reproduce import SEED, TUNING_SEED, Reproduction
 from gradtd.results import Store
@@ -95,7 +95,7 @@ def _section(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
 def draw(figure: Figure, found: Reproduction, store: Store) -> str:
     """Draw one of the paper's figures under the first reading; the PNG as text for the page."""
     curves = found.curves[figure.label, "A1"]
-    shown = {line.label: curves.values[line.label] for line in (*figure.lines, FLOOR) if line.shown}
+    shown = {line.label: curves.values[line.label] for line in (*figure.lines, *BESIDE) if line.shown}
     shift = None
     if figure.minus_bias:
         shift = {
@@ -135,7 +135,7 @@ def _tuned_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
     floor = found.tuned_curves[problem]["LSTD"]
     rows = []
     for label, values in found.tuned_curves[problem].items():
-        name = next(n for n, known in LABELS.items() if known == label)
+        name = next((n for n, known in LABELS.items() if known == label), "")
         rows.append(
             {
                 "label": label,

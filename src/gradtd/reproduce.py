@@ -20,11 +20,11 @@ from gradtd.metrics import measure, rmspbe, rmsve
 from gradtd.paper.claims import CLAIMS, Claim
 from gradtd.paper.criteria import Curves, Outcome
 from gradtd.paper.figures import (
+    BESIDE,
     DIRECTIONS,
     EVERY,
     EXTRA,
     FIGURES,
-    FLOOR,
     GRID,
     LABELS,
     PROBLEMS,
@@ -62,7 +62,8 @@ class Job:
     @property
     def weight(self) -> float:
         """Work a run-step, roughly, in batch entries."""
-        batch = float(self.hyper.get("batch_size", 2)) + 2
+        default = 32 if self.algorithm == "impression_gtd" else 2
+        batch = float(self.hyper.get("batch_size", default)) + 2
         return batch * (2 if self.algorithm == "impression_gtd" and self.reading in ("S2", "S-avg") else 1)
 
 
@@ -115,7 +116,8 @@ def reproduce(
             LABELS[a]: worker.run(Job(problem, a, {**SWEPT[a], "alpha": alpha}))["rmsve"]
             for a, alpha in found.tuned[problem].items()
         }
-        found.tuned_curves[problem]["LSTD"] = worker.run(Job(problem, "lstd", {}))["rmsve"]
+        for line in BESIDE:
+            found.tuned_curves[problem][line.label] = worker.run(Job(problem, line.algorithm, line.hyper))["rmsve"]
     found.claims = [verdict(claim, found) for claim in CLAIMS if _testable(claim, found)]
     found.seconds, found.kernel_seconds, found.run_steps = worker.seconds, worker.kernel_seconds, worker.run_steps
     _write_tables(store, found)
@@ -146,7 +148,7 @@ class _Worker:
 
     def _jobs(self, figure: Figure, reading: str, tuned: Mapping[str, float]) -> dict[str, Job]:
         jobs = {}
-        for line in (*figure.lines, FLOOR):
+        for line in (*figure.lines, *BESIDE):
             hyper = dict(line.hyper)
             if hyper.get("alpha") == TUNED:
                 hyper["alpha"] = tuned.get(line.algorithm, 1.0)
@@ -345,7 +347,7 @@ def _tidy(figure: Figure, found: Reproduction) -> dict[str, Any]:
     rows = {}
     for reading in figure.readings:
         for label, values in found.curves[figure.label, reading].values.items():
-            line = next((line for line in (*figure.lines, FLOOR) if line.label == label), FLOOR)
+            line = next(line for line in (*figure.lines, *BESIDE) if line.label == label)
             if reading in ("A1", "v-mu") or line.has_readings:
                 rows[reading, label] = values
     return _tidy_curves(rows, found)

@@ -142,16 +142,16 @@ class Stream:
         >>> stream
         Stream(stream: 3 steps, 2 episodes, 3 features, dense)
         """
-        table = _feature_table(features)
+        table = checks.feature_table(features)
         rows = checks.whole_numbers("row", row)
         n_steps = len(rows)
         if n_steps == 0:
             raise InputError("a stream needs at least one step, got row of length 0.")
         columns: dict[str, NDArray[Any]] = {
             "next_row": checks.whole_numbers("next_row", next_row),
-            "reward": _column("reward", reward, n_steps),
-            "discount": _column("discount", discount, n_steps),
-            "rho": _column("rho", rho, n_steps),
+            "reward": checks.number_a_step("reward", reward, n_steps),
+            "discount": checks.number_a_step("discount", discount, n_steps),
+            "rho": checks.number_a_step("rho", rho, n_steps),
         }
         episodes = checks.whole_numbers("episode", episode)
         for label, values in [*columns.items(), ("episode", episodes)]:
@@ -167,7 +167,7 @@ class Stream:
         steps["row"] = rows
         for label in ("next_row", "reward", "discount", "rho"):
             steps[label] = columns[label]
-        steps["episode"] = _consecutive_episodes(episodes)
+        steps["episode"] = checks.consecutive_episodes(episodes)
         return cls(table, steps.view(np.recarray), name)
 
     def __len__(self) -> int:
@@ -201,41 +201,6 @@ def compiled_features(features: Floats | scipy.sparse.csr_array) -> Floats | Spa
         np.ascontiguousarray(features.indptr, dtype=np.int64),
         int(features.shape[1]),
     )
-
-
-def _feature_table(features: Any) -> Floats | scipy.sparse.csr_array:
-    if type(features).__module__.startswith("scipy.sparse"):
-        import scipy.sparse
-
-        if features.ndim != 2 or features.dtype.kind not in "biuf":
-            raise InputError(f"features must be real numbers in 2 dimensions, got {features.dtype} {features.shape}.")
-        table = scipy.sparse.csr_array(features, dtype=np.float64, copy=True)
-        table.sum_duplicates()
-        checks.refuse_where("features.data", ~np.isfinite(table.data), table.data, "must be finite")
-    else:
-        table = checks.finite_array("features", features, 2)
-    if 0 in table.shape:
-        raise InputError(f"features needs at least one row and one column, got shape {table.shape}.")
-    return table
-
-
-def _column(name: str, values: Any, length: int) -> Floats:
-    """One number a step; a single number stands for all of them."""
-    return checks.finite_array(name, np.full(length, values) if np.ndim(values) == 0 else values, 1)
-
-
-def _consecutive_episodes(episode: Integers) -> Integers:
-    """Number the episodes 0, 1, ... in order of appearance; refuse one that comes back later."""
-    begins = np.r_[True, episode[1:] != episode[:-1]]
-    first_seen, count = np.unique(episode[begins], return_counts=True)
-    if (count > 1).any():
-        again = first_seen[count > 1][0]
-        at = np.flatnonzero(begins & (episode == again))[1]
-        raise InputError(
-            f"the steps of an episode must be contiguous: episode {again} comes back at step {at}; "
-            "sort the steps by episode and time."
-        )
-    return np.cumsum(begins).astype(np.int64) - 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ class Line:
 
     @property
     def has_readings(self) -> bool:
-        return self.algorithm == "impression_gtd"
+        return self.algorithm == "impression_gtd" and "alpha" in self.hyper
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,10 @@ LABELS = {
 }
 FLOOR = Line("LSTD", "lstd")
 """What the same data allow: shown as a thin line in every figure."""
+AUTO = Line("Impression GTD (auto)", "impression_gtd")
+"""Impression GTD with nothing chosen: batches of 32, alpha="auto". Not in the paper."""
+BESIDE = (AUTO, FLOOR)
+"""What every figure shows beside the paper's lines."""
 
 
 def baselines(problem: str, *names: str, hidden: tuple[str, ...] = ()) -> tuple[Line, ...]:
