@@ -104,7 +104,8 @@ def test_printed_lemma_fails_on_the_counterexample_and_the_corrected_one_holds()
     # The same by hand, along e2: E|g|^2 is at least E|A' D2 e2|^2.
     law, e2 = COUNTEREXAMPLE, np.array([0.0, 1.0])
     along = law.A @ e2
-    noise = sum(p * np.sum((law.A.T @ (np.outer(x, y) - law.A) @ e2) ** 2) for p, x, y in zip(law.p, law.phi, law.d))
+    steps = zip(law.p, law.phi, law.d, strict=True)
+    noise = sum(p * np.sum((law.A.T @ (np.outer(x, y) - law.A) @ e2) ** 2) for p, x, y in steps)
     assert noise / 1000 > 2 * found.L * along @ along + found.lam
 
 
@@ -214,7 +215,7 @@ def test_notes_say_what_is_false():
     for word in (
         "Theorem 1: not proven",
         "|Hx| = |H'x|",
-        "factor alpha too many",
+        "alpha too many",
         "R1-GTD is not faster",
         "rank 7 of 8",
     ):

@@ -24,8 +24,8 @@ NOTES = (
     "Lemma of L-lambda smoothness: its proof uses |Hx| = |H'x|, which is false; the lemma fails on some problems (see "
     "smoothness), if on none of the paper's own.",
     "Theorem 2: the one-step inequality holds wherever L-lambda smoothness does for f = NEU / 2; the bias after it "
-    "carries a factor alpha too many. sigma^2 of the lemma belongs to a whole batch, so sigma_v^2 is taken of the batch "
-    "here and m is 1: with one pair's sigma_v^2, as in Table 1, the printed bias can be negative.",
+    "carries a factor alpha too many. sigma^2 of the lemma belongs to a whole batch, so sigma_v^2 is taken of the "
+    "batch here and m is 1: with one pair's sigma_v^2, as in Table 1, the printed bias can be negative.",
     "Theorem 3: the batch size is sufficient, though its proof is not complete (Corollary D of the corrected layer); "
     "the text before it divides by |A|^2, the theorem by |A|, and only the second has the right units.",
     "Theorem 3 and Table 1: rate and threshold are symmetric in (m1, m2), so R1-GTD is not faster than A'TD; only its "

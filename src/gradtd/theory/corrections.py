@@ -1,8 +1,8 @@
 """Layer 2: corrected statements, each proven in docs/theory.md, for independent batches of any two sizes.
 
-With F = NEU / 2, so that its gradient is A'(A theta + b); Delta = theta - theta*; B = A'A; V* the adjoint of the mean-square
-operator, V*(P) = E[A2' A1 P A1' A2]; N = E[A1' Gamma A1] / m2 the noise at the solution. Where A is singular everything is
-restricted to span{d_k}. They need equations with a solution (A theta* + b = 0).
+With F = NEU / 2, so that its gradient is A'(A theta + b); Delta = theta - theta*; B = A'A; V* the adjoint of the
+mean-square operator, V*(P) = E[A2' A1 P A1' A2]; N = E[A1' Gamma A1] / m2 the noise at the solution. Where A is
+singular everything is restricted to span{d_k}. They need equations with a solution (A theta* + b = 0).
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class Corrected:
     def kappa_bound(self, s: float) -> float:
         """The simple bound kappa_s <= (a^{1-s} + |V_A| / (m1 mu^s)) (a^s + |W_A| / (m2 mu^{1-s})), a = |A|^2."""
         s, a, mu = _power(s), self.law.norm_A**2, self.law.mu
-        return (a ** (1 - s) + self.norm_V / (self.m1 * mu**s)) * (a**s + self.norm_W / (self.m2 * mu ** (1 - s)))
+        outer, inner = a ** (1 - s) + self.norm_V / (self.m1 * mu**s), a**s + self.norm_W / (self.m2 * mu ** (1 - s))
+        return float(outer * inner)
 
     def alpha_limit(self, s: float = 0.5) -> float:
         """Theorem C holds for every alpha below 2 / kappa_s."""
@@ -97,16 +98,20 @@ class Corrected:
         return 1.0 - self._below(alpha, self.kappa(s), 2.0, "2 / kappa_s") * self.law.mu * (2.0 - alpha * self.kappa(s))
 
     def rate_bound(self, alpha: float, t: int, theta0: Floats | None = None, s: float = 0.5) -> float:
-        """Theorem C: the bound on E|Delta_t|_P^2, (q^{t/2} |Delta_0|_P + sqrt(alpha tr(P N) / (mu (2 - alpha kappa_s))))^2."""
+        """Theorem C: the bound on E|Delta_t|_P^2 with P = B^{-s}.
+
+        (q^{t/2} |Delta_0|_P + sqrt(alpha tr(P N) / (mu (2 - alpha kappa_s))))^2.
+        """
         kappa, power = self.kappa(s), self._values ** -_power(s)
         left = self._below(alpha, kappa, 2.0, "2 / kappa_s") * float(power @ np.diag(self.N))
         delta = self._delta(theta0)
         floor = math.sqrt(left / (self.law.mu * (2.0 - alpha * kappa)))
-        return (self.q(alpha, s) ** (t / 2) * math.sqrt(float(power @ delta**2)) + floor) ** 2
+        start = math.sqrt(float(power @ delta**2))
+        return float((self.q(alpha, s) ** (t / 2) * start + floor) ** 2)
 
     def error_bound(self, alpha: float, t: int, theta0: Floats | None = None, s: float = 0.5) -> float:
         """Theorem C turned into a bound on E|Delta_t|^2: |Delta|^2 <= |A|^{2s} |Delta|_P^2."""
-        return self.law.norm_A ** (2 * s) * self.rate_bound(alpha, t, theta0, s)
+        return float(self.law.norm_A ** (2 * s)) * self.rate_bound(alpha, t, theta0, s)
 
     # Corollary D
 
@@ -123,13 +128,13 @@ class Corrected:
     # Theorems E and F
 
     def floor_bound(self, alpha: float) -> float:
-        """Theorem E: E|Delta|^2 in the long run is at most alpha tr(B^{-1} N) / (2 - alpha kappa_1), alpha < 2 / kappa_1."""
+        """Theorem E: E|Delta|^2 is in the long run at most alpha tr(B^{-1} N) / (2 - alpha kappa_1)."""
         kappa = self.kappa(1.0)
         self._below(alpha, kappa, 2.0, "2 / kappa_1")
         return alpha * float(np.sum(np.diag(self.N) / self._values)) / (2.0 - alpha * kappa)
 
     def neu_bound(self, alpha: float, t: int, theta0: Floats | None = None) -> float:
-        """Theorem F, in place of Theorem 1: the bound on the mean over k < t of E NEU(theta_k), for alpha < 1 / kappa_0.
+        """Theorem F, in place of Theorem 1: the bound on the mean over k < t of E NEU(theta_k), alpha < 1 / kappa_0.
 
         |Delta_0|^2 / (2 alpha t (1 - alpha kappa_0)) + alpha tr(N) / (1 - alpha kappa_0).
         """
@@ -166,7 +171,7 @@ def corrected(source: Source, m1: int, m2: int | None = None) -> Corrected:
     >>> boyan.alpha_lemma_a < boyan.alpha_limit(0.5) < 116
     True
     >>> round(boyan.floor_bound(10.0), 3)
-    0.217
+    0.139
     """
     one = law(source)
     m1 = checks.whole_number("m1", m1, 1)
