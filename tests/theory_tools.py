@@ -20,18 +20,21 @@ def law_of(phi, d, c=None):
     )  # fmt: skip
 
 
-def small_law(seed, steps=4, d=2):
-    """A law of a few steps with random features, ratios, discounts and rewards; two of them share their rows."""
+def small_stream(seed, steps=4, d=2):
+    """A few steps with random features, ratios, discounts and rewards; two of them share their rows."""
     rng = np.random.default_rng(seed)
     row, next_row = rng.integers(0, 3, (2, steps))
     row[:3] = 0, 1, 2
     row[-1], next_row[-1] = row[0], next_row[0]
-    return theory.law(
-        gradtd.Stream.from_arrays(
-            features=rng.normal(size=(3, d)), row=row, next_row=next_row, reward=rng.normal(size=steps),
-            discount=rng.uniform(0.2, 1, steps), rho=rng.uniform(0.3, 2, steps), episode=np.arange(steps),
-        )
+    return gradtd.Stream.from_arrays(
+        features=rng.normal(size=(3, d)), row=row, next_row=next_row, reward=rng.normal(size=steps),
+        discount=rng.uniform(0.2, 1, steps), rho=rng.uniform(0.3, 2, steps), episode=np.arange(steps),
     )  # fmt: skip
+
+
+def small_law(seed, steps=4, d=2):
+    """The empirical law of `small_stream`."""
+    return theory.law(small_stream(seed, steps, d))
 
 
 COUNTEREXAMPLE = law_of(

@@ -7,11 +7,14 @@ from gradtd.theory.as_printed import Printed, Row, Smoothness, printed
 from gradtd.theory.corrections import Corrected, corrected
 from gradtd.theory.exact import Curve, best_alpha, error_curve, floor, rate, stability_threshold, stationary
 from gradtd.theory.laws import Law, law
+from gradtd.theory.odes import JointCurve, Ode, ode
 
 __all__ = [
     "Corrected",
     "Curve",
+    "JointCurve",
     "Law",
+    "Ode",
     "Printed",
     "Row",
     "Smoothness",
@@ -20,6 +23,7 @@ __all__ = [
     "error_curve",
     "floor",
     "law",
+    "ode",
     "printed",
     "rate",
     "stability_threshold",

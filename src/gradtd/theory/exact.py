@@ -100,8 +100,8 @@ def error_curve(
     array([8.960e+02, 2.101e+01, 6.500e-01])
     """
     found = moments(source, m1, m2, **options)
-    at = _steps(steps)
-    delta0 = found.basis.T @ (_start(theta0, law(source)) - found.theta_star)
+    at = step_numbers(steps)
+    delta0 = found.basis.T @ (start_weights(theta0, law(source)) - found.theta_star)
     return _curve(found, _alpha(alpha), at, delta0)
 
 
@@ -130,7 +130,7 @@ def best_alpha(
         span = (0.0, found.threshold)
         return float(minimize_scalar(found.rate, bounds=span, method="bounded", options={"xatol": 1e-4 * span[1]}).x)
     at = np.array([checks.whole_number("horizon", horizon, 1)])
-    delta0 = found.basis.T @ (_start(theta0, law(source)) - found.theta_star)
+    delta0 = found.basis.T @ (start_weights(theta0, law(source)) - found.theta_star)
 
     def log_error(log_alpha: float) -> float:
         with np.errstate(all="ignore"):
@@ -182,7 +182,8 @@ def _alpha(alpha: Any) -> float:
     return checks.number_above("alpha", alpha, 0.0)
 
 
-def _start(theta0: Any, source: Law) -> Floats:
+def start_weights(theta0: Any, source: Law) -> Floats:
+    """Weights to start from: those given, or the law's own."""
     if theta0 is None:
         return source.theta0
     start = checks.finite_array("theta0", theta0, 1)
@@ -191,7 +192,8 @@ def _start(theta0: Any, source: Law) -> Floats:
     return start
 
 
-def _steps(steps: int | Iterable[int]) -> Integers:
+def step_numbers(steps: int | Iterable[int]) -> Integers:
+    """0, 1, ..., steps, or the growing numbers given."""
     if np.ndim(np.asarray(steps)) == 0:
         return np.arange(checks.whole_number("steps", steps, 0) + 1)
     at = checks.whole_numbers("steps", list(np.asarray(steps)))

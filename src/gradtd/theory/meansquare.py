@@ -86,9 +86,17 @@ class MeanSquare(ABC):
         """U^{-1}(X): the M with B M + M B' = X."""
         if self.eigenvalues is not None:
             return np.asarray(X / (self.eigenvalues[:, None] + self.eigenvalues[None, :]))
-        from scipy.linalg import solve_continuous_lyapunov
+        T, Z, solve = self._schur
+        Y, scale, _ = solve(T, T, Z.T @ X @ Z, tranb="T")
+        return np.asarray(Z @ (scale * Y) @ Z.T)
 
-        return np.asarray(solve_continuous_lyapunov(self.drift, X))
+    @cached_property
+    def _schur(self) -> Any:
+        """The drift as Z T Z' with T almost triangular, and the routine that solves T Y + Y T' = F."""
+        from scipy.linalg import get_lapack_funcs, schur
+
+        T, Z = schur(self.drift)
+        return T, Z, get_lapack_funcs("trsyl", (T,))
 
     def drifted(self, M: Floats) -> Floats:
         """U(M) = B M + M B'."""
