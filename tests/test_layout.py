@@ -10,7 +10,7 @@ import gradtd
 SOURCE = Path(gradtd.__file__).parent
 ORDER = [
     *("checks", "types", "records", "linalg", "splitmix", "engine", "problems", "mdp", "stream", "buffers"),
-    *("estimates", "algorithms", "loop", "settings", "metrics", "theory", "runner", "plots", "cli"),
+    *("estimates", "algorithms", "loop", "settings", "metrics", "theory", "runner", "plots", "theory_cli", "cli"),
 ]
 
 

@@ -159,7 +159,7 @@ def test_td_diverges_on_the_counterexamples_and_the_gradient_methods_do_not():
 
 
 def test_tdrc_with_its_usual_beta_is_unstable_on_two_states():
-    """A = .35, C = 2.5, D = 2.85: the determinant of the joint matrix is eta A (D - C - beta), positive up to beta = .35."""
+    """A = .35, C = 2.5, D = 2.85: the joint matrix has determinant eta A (D - C - beta), positive up to beta = .35."""
     assert theory.ode("tdrc", "baird").stable
     assert not theory.ode("tdrc", "two_state", beta=1.0).stable
     assert not theory.ode("tdrc", "two_state", beta=0.36).stable

@@ -24,6 +24,7 @@ from gradtd.problems import PROBLEMS
 from gradtd.runner import Progress as Report
 from gradtd.runner import run as run_algorithm
 from gradtd.settings import parameters
+from gradtd.theory_cli import theory
 from gradtd.types import REQUIRED, Result
 
 app = typer.Typer(
@@ -210,6 +211,9 @@ def _print_table(result: Result, metric: str, points: list[int], mean: Any, erro
         print(f"{k:>8}  {value:>10.5g}  {se:>10.2g}")
     if result.diverged:
         print(f"{result.diverged} of {len(result.diverged_at)} runs diverged; each is frozen where it did.")
+
+
+app.command()(theory)
 
 
 def main() -> None:

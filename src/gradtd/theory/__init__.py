@@ -8,6 +8,8 @@ from gradtd.theory.corrections import Corrected, corrected
 from gradtd.theory.exact import Curve, best_alpha, error_curve, floor, rate, stability_threshold, stationary
 from gradtd.theory.laws import Law, law
 from gradtd.theory.odes import JointCurve, Ode, ode
+from gradtd.theory.simulate import simulate
+from gradtd.theory.summary import summary
 
 __all__ = [
     "Corrected",
@@ -26,6 +28,8 @@ __all__ = [
     "ode",
     "printed",
     "rate",
+    "simulate",
     "stability_threshold",
     "stationary",
+    "summary",
 ]
