@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.theory.krylov import power_curves
 from gradtd.types import Floats
 
 DENSE_SPECTRUM = 100
@@ -157,10 +158,14 @@ class MeanSquare(ABC):
             if _packed_size(self.n) + self.n + 1 <= DENSE_CURVE and steps[-1] > 50:
                 out = self._dense_curves(alpha, steps, M, v, reads)
                 return np.where(np.isnan(out), np.inf, out)
+            quick = self._krylov_curves(alpha, steps, M, v, reads) if steps[-1] > 100 else None
+            if quick is not None:
+                return quick
             now = 0
             for place, t in enumerate(steps):
                 while now < t:
                     M = M - alpha * self.drifted(M) + alpha**2 * self.second_moment(M, v)
+                    M = 0.5 * (M + M.T)  # what rounding leaves unsymmetric would grow
                     v = v - alpha * (self.drift @ v)
                     now += 1
                 out[:, place] = [np.vdot(read.weight, M) + read.slope @ v + read.offset for read in reads]
@@ -187,6 +192,21 @@ class MeanSquare(ABC):
             now = int(t)
             out[:, place] = rows @ state
         return out
+
+    def _krylov_curves(
+        self, alpha: float, steps: Sequence[int], M: Floats, v: Floats, reads: Sequence[Readout]
+    ) -> Floats | None:
+        """The same in the Krylov space of the recursion of (M, v, 1), or None where that does not settle."""
+        n, size = self.n, _packed_size(self.n)
+        one = max(float(np.linalg.norm(M)), alpha**2 * float(np.linalg.norm(self.noise)))
+
+        def step(z: Floats) -> Floats:
+            M, v, share = unpack(z[:size], n), z[size:-1], z[-1] / one
+            moment = self.second_moment(M, v) + (share - 1.0) * self.noise
+            return np.r_[pack(M - alpha * self.drifted(M) + alpha**2 * moment), v - alpha * (self.drift @ v), z[-1]]
+
+        rows = np.array([np.r_[pack(read.weight), read.slope, read.offset / one] for read in reads])
+        return power_curves(step, np.r_[pack(M), v, one], rows, steps)
 
     def _step_matrix(self, alpha: float) -> Floats:
         n, size = self.n, _packed_size(self.n)
