@@ -1,8 +1,8 @@
 """Long curves of a linear recursion z -> T z from a few applications of T: Arnoldi's method.
 
-In an orthonormal basis W of the Krylov space of z, T^t z is close to |z| W H^t e_1 with H = W' T W. It is exact for t below
-the dimension; for a contraction a dimension of order sqrt(t) is enough. Where that is too many the curve is made in
-pieces, each started where the one before ended.
+In an orthonormal basis W of the Krylov space of z, T^t z is close to |z| W H^t e_1 with H = W' T W. It is exact for t
+below the dimension; for a contraction a dimension of order sqrt(t) is enough. Where that is too many the curve is made
+in pieces, each started where the one before ended.
 """
 
 from __future__ import annotations

@@ -203,7 +203,8 @@ class MeanSquare(ABC):
         def step(z: Floats) -> Floats:
             M, v, share = unpack(z[:size], n), z[size:-1], z[-1] / one
             moment = self.second_moment(M, v) + (share - 1.0) * self.noise
-            return np.r_[pack(M - alpha * self.drifted(M) + alpha**2 * moment), v - alpha * (self.drift @ v), z[-1]]
+            moved = pack(M - alpha * self.drifted(M) + alpha**2 * moment)
+            return np.concatenate([moved, v - alpha * (self.drift @ v), z[-1:]])
 
         rows = np.array([np.r_[pack(read.weight), read.slope, read.offset / one] for read in reads])
         return power_curves(step, np.r_[pack(M), v, one], rows, steps)
