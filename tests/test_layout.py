@@ -10,8 +10,8 @@ import gradtd
 SOURCE = Path(gradtd.__file__).parent
 ORDER = [
     *("checks", "types", "records", "linalg", "splitmix", "engine", "problems", "mdp", "stream", "buffers"),
-    *("estimates", "algorithms", "loop", "settings", "metrics", "runner", "plots", "paper", "results", "reproduce"),
-    *("report", "cli"),
+    *("estimates", "algorithms", "loop", "settings", "metrics", "theory", "runner", "plots", "theory_cli", "paper"),
+    *("results", "reproduce", "report", "cli"),
 ]
 
 

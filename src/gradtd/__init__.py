@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gradtd import theory
     from gradtd.algorithms import ALGORITHMS
     from gradtd.checks import InputError
     from gradtd.mdp import exact
@@ -66,10 +67,13 @@ __all__ = [
     "run",
     "sample",
     "sweep",
+    "theory",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "theory":
+        return importlib.import_module("gradtd.theory")
     if name not in _HOMES:
         raise AttributeError(f"module 'gradtd' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"gradtd.{_HOMES[name]}"), name)

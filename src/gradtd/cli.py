@@ -33,6 +33,7 @@ from gradtd.plots import learning_curves, mean_and_error
 from gradtd.problems import PROBLEMS
 from gradtd.runner import run as run_algorithm
 from gradtd.settings import parameters
+from gradtd.theory_cli import theory
 from gradtd.types import REQUIRED, Result
 
 app = typer.Typer(
@@ -261,6 +262,9 @@ def _print_table(result: Result, metric: str, points: list[int], mean: Any, erro
         print(f"{k:>8}  {value:>10.5g}  {se:>10.2g}" + f"  {alpha:>10.3g}" * chosen)
     if result.diverged:
         print(f"{result.diverged} of {len(result.diverged_at)} runs diverged; each is frozen where it did.")
+
+
+app.command()(theory)
 
 
 def main() -> None:

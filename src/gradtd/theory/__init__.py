@@ -1,0 +1,35 @@
+"""Theory you can call: will it converge, how fast, to what floor, with which step-size and batch size?
+
+Start with `law`; `printed`, `corrected` and the exact functions are three layers over it. See docs/theory.md.
+"""
+
+from gradtd.theory.as_printed import Printed, Row, Smoothness, printed
+from gradtd.theory.corrections import Corrected, corrected
+from gradtd.theory.exact import Curve, best_alpha, error_curve, floor, rate, stability_threshold, stationary
+from gradtd.theory.laws import Law, law
+from gradtd.theory.odes import JointCurve, Ode, ode
+from gradtd.theory.simulate import simulate
+from gradtd.theory.summary import summary
+
+__all__ = [
+    "Corrected",
+    "Curve",
+    "JointCurve",
+    "Law",
+    "Ode",
+    "Printed",
+    "Row",
+    "Smoothness",
+    "best_alpha",
+    "corrected",
+    "error_curve",
+    "floor",
+    "law",
+    "ode",
+    "printed",
+    "rate",
+    "simulate",
+    "stability_threshold",
+    "stationary",
+    "summary",
+]

@@ -1,0 +1,266 @@
+"""The law of one step: everything the theory needs to know about a problem or a sample of steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.checks import InputError
+from gradtd.mdp import exact, largest_value, rank, solve_td
+from gradtd.problems import as_problem
+from gradtd.theory.support import Support
+from gradtd.types import Floats, Problem, Stream
+
+LARGEST_TABLE = 50_000_000
+"""Most entries of a dense table of features that the theory will make."""
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The law of one step and the moments that the theory is made of.
+
+    Step k has probability ``p[k]``, ratio ``rho[k]``, reward ``reward[k]`` and discount ``discount[k]``; it goes from
+    ``features[row[k]]`` to ``features[next_row[k]]``. Paper letters: phi_k, d_k = rho (gamma phi' - phi), c_k = rho r,
+    A = E[phi d'], b = E[phi c], B = A'A, e_k = d_k . theta* + c_k, D_k = phi_k d_k' - A. The ratio is part of d and c,
+    and so of every moment here. ``n_steps`` is the number of equally likely steps where the law is that of a sample.
+    """
+
+    name: str
+    features: Floats
+    row: NDArray[np.int64]
+    next_row: NDArray[np.int64]
+    p: Floats
+    rho: Floats
+    discount: Floats
+    reward: Floats
+    theta0: Floats
+    n_steps: int | None = None
+
+    def __repr__(self) -> str:
+        kind = "exact" if self.n_steps is None else f"empirical, {self.n_steps} steps"
+        return f"Law({self.name}: {self.n_features} features, {len(self.p)} different steps, {kind})"
+
+    @property
+    def n_features(self) -> int:
+        return int(self.features.shape[1])
+
+    @cached_property
+    def support(self) -> Support:
+        return Support(self.features, self.features, self.row, self.next_row, self.p, self.rho, self.discount)
+
+    @property
+    def phi(self) -> Floats:
+        """phi_k, one row a step."""
+        return np.asarray(self.features[self.row])
+
+    @property
+    def phi_next(self) -> Floats:
+        """phi'_k, one row a step, without ratio and discount."""
+        return np.asarray(self.features[self.next_row])
+
+    @property
+    def d(self) -> Floats:
+        """d_k = rho (gamma phi' - phi), one row a step."""
+        return self.support.d_vectors()
+
+    @property
+    def c(self) -> Floats:
+        """c_k = rho r, one entry a step."""
+        return np.asarray(self.rho * self.reward)
+
+    @cached_property
+    def A(self) -> Floats:
+        """E[phi d']."""
+        return np.asarray(self.features.T @ self.support.d_sums(self.p))
+
+    @cached_property
+    def b(self) -> Floats:
+        """E[phi c]."""
+        return np.asarray(self.features.T @ self.support.per_row(self.p * self.c))
+
+    @cached_property
+    def C(self) -> Floats:
+        """E[phi phi'], without ratio."""
+        return self.support.phi_moment(self.support.per_row(self.p))
+
+    @cached_property
+    def B(self) -> Floats:
+        """A'A, the matrix of the mean update."""
+        return np.asarray(self.A.T @ self.A)
+
+    @cached_property
+    def theta_star(self) -> Floats:
+        """The TD solution, A theta + b = 0; that of minimum norm where A is singular."""
+        return solve_td(self.A, self.b, scale=largest_value(self.C))
+
+    @cached_property
+    def e(self) -> Floats:
+        """e_k = d_k . theta* + c_k, the TD error at the solution, ratio included."""
+        return np.asarray(self.support.d_dot(self.theta_star) + self.c)
+
+    @cached_property
+    def left_over(self) -> Floats:
+        """A theta* + b: zero wherever the TD equations can be solved."""
+        left = self.A @ self.theta_star + self.b
+        scale = largest_value(self.A) * float(np.linalg.norm(self.theta_star)) + float(np.linalg.norm(self.b))
+        return left if np.linalg.norm(left) > 1e-9 * scale else np.zeros_like(left)
+
+    @cached_property
+    def singular_values(self) -> tuple[Floats, Floats]:
+        """Singular values of A above rounding, and the directions (rows) of theta they belong to."""
+        _, values, directions = np.linalg.svd(self.A)
+        found = rank(self.A, largest_value(self.C))
+        return values[:found], directions[:found]
+
+    @property
+    def rank(self) -> int:
+        """Rank of A."""
+        return len(self.singular_values[0])
+
+    @cached_property
+    def dimension(self) -> int:
+        """Dimension of span{d_k}, in which theta moves."""
+        second = self.support.d_moment(np.ones(len(self.features)))
+        values = np.linalg.eigvalsh(second)
+        if values[0] > 1e-12 * values[-1]:
+            return self.n_features
+        return rank(np.unique(self.d, axis=0))
+
+    @property
+    def blind(self) -> bool:
+        """Whether theta moves in directions that A does not see, so that nothing pulls it back there."""
+        return self.dimension > self.rank
+
+    @property
+    def mu(self) -> float:
+        """Smallest eigenvalue of A'A, zeros left out."""
+        return float(self.singular_values[0][-1] ** 2)
+
+    @property
+    def norm_A(self) -> float:
+        """Spectral norm of A."""
+        return float(self.singular_values[0][0])
+
+    @cached_property
+    def Gamma(self) -> Floats:
+        """E[phi phi' e^2]."""
+        return self.support.phi_moment(self.support.per_row(self.p * self.e**2))
+
+    @cached_property
+    def V_A(self) -> Floats:
+        """E[D D'] = E[phi phi' |d|^2] - A A'."""
+        return np.asarray(
+            self.support.phi_moment(self.support.per_row(self.p * self.support.d_norms)) - self.A @ self.A.T
+        )
+
+    @cached_property
+    def W_A(self) -> Floats:
+        """E[D' D] = E[d d' |phi|^2] - A'A."""
+        return self.support.d_moment((self.features**2).sum(axis=1)) - self.B
+
+    @cached_property
+    def Sigma_A(self) -> Floats:
+        """Standard deviations of the entries of phi d'."""
+        return np.sqrt(np.maximum((self.features**2).T @ self.support.d_entry_squares - self.A**2, 0.0))
+
+    @cached_property
+    def Sigma_b(self) -> Floats:
+        """Standard deviations of the entries of phi c."""
+        square = (self.features**2).T @ self.support.per_row(self.p * self.c**2)
+        return np.sqrt(np.maximum(square - self.b**2, 0.0))
+
+    @property
+    def S(self) -> float:
+        """|Sigma_A|^2 in Frobenius norm, the trace of V_A."""
+        return float((self.Sigma_A**2).sum())
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know before believing the numbers."""
+        notes = []
+        if self.rank < self.n_features:
+            notes.append(
+                f"A has rank {self.rank} of {self.n_features}: theta_star is the solution of minimum norm, mu the "
+                "smallest eigenvalue of A'A that is not zero, and errors are measured where A can see them."
+            )
+        if self.blind:
+            notes.append(
+                f"theta moves in {self.dimension} directions and A sees {self.rank} of them: in the others nothing "
+                "pulls theta back, so no step-size is stable in mean square; drop features that depend on others."
+            )
+        if np.any(self.left_over):
+            notes.append("the TD equations have no solution; theta_star is their least-squares solution.")
+        return tuple(notes)
+
+
+def law(source: Problem | str | Stream | Law) -> Law:
+    """The law of one step: exact for a problem (or its name), empirical for a stream.
+
+    For a problem a step has probability d_mu(s) behaviour(a|s) P(s'|s,a), with the behaviour's stationary law d_mu;
+    for a stream each of its n steps has probability 1/n. Cost: linear in the number of steps.
+
+    >>> boyan = law("boyan_chain")
+    >>> boyan
+    Law(boyan_chain: 4 features, 23 different steps, exact)
+    >>> boyan.theta_star.round(9) + 0.0
+    array([-24., -16.,  -8.,   0.])
+    >>> [round(x, 4) for x in (boyan.norm_A, boyan.mu, boyan.S)]
+    [0.1223, 0.0017, 0.1847]
+    """
+    if isinstance(source, Law):
+        found = source
+    elif isinstance(source, Stream):
+        found = _of_stream(source)
+    else:
+        found = _of_problem(as_problem(source))
+    if not np.any(found.A):
+        raise InputError(f"A of {found.name} is zero: there is nothing to learn; give steps with features and ratios.")
+    return found
+
+
+def _of_problem(problem: Problem) -> Law:
+    mdp, d_mu = problem.mdp, exact(problem).d_mu
+    joint = d_mu[:, None, None] * problem.behaviour[:, :, None] * mdp.transition
+    s, a, after = np.nonzero(joint)
+    return Law(
+        name=problem.name,
+        features=problem.features,
+        row=s,
+        next_row=after,
+        p=joint[s, a, after],
+        rho=problem.target[s, a] / problem.behaviour[s, a],
+        discount=np.where(mdp.terminal[after], 0.0, problem.gamma),
+        reward=mdp.reward[s, a, after],
+        theta0=problem.theta0,
+    )
+
+
+def _of_stream(stream: Stream) -> Law:
+    steps = stream.steps
+    if len(steps) < 2:
+        raise InputError(f"the empirical law needs at least 2 steps, and {stream.name} has {len(steps)}: add data.")
+    columns = [np.asarray(steps[name], np.float64) for name in ("row", "next_row", "discount", "rho", "reward")]
+    kinds, count = np.unique(np.column_stack(columns), axis=0, return_counts=True)
+    used, place = np.unique(kinds[:, :2].astype(np.int64), return_inverse=True)
+    if len(used) * stream.n_features > LARGEST_TABLE:
+        raise InputError(
+            f"the theory needs a dense table of features, and {len(used)} rows of {stream.n_features} are too many: "
+            "give it a part of the stream."
+        )
+    table = stream.features[used]
+    place = place.reshape(len(kinds), 2)
+    return Law(
+        name=stream.name,
+        features=np.ascontiguousarray(table if isinstance(table, np.ndarray) else table.toarray()),
+        row=place[:, 0],
+        next_row=place[:, 1],
+        p=count / len(steps),
+        rho=kinds[:, 3],
+        discount=kinds[:, 2],
+        reward=kinds[:, 4],
+        theta0=np.zeros(stream.n_features),
+        n_steps=len(steps),
+    )

@@ -1,0 +1,220 @@
+"""The other algorithms with a linear mean update: their ODE, and the exact second moments of theta and w together.
+
+Every rule here is x <- x + alpha (J_k x + j_k) for the joint vector x = (theta, w), with a matrix of low rank that
+depends on the step k (see `gradtd.theory.rules`). Its ODE is x' = J x + j with J = E J_k. Where every eigenvalue of J
+has a negative real part the rule converges for small enough step-sizes; how small, exactly, is the threshold of the
+joint second moment (see `gradtd.theory.meansquare`), under independent single steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gradtd import checks
+from gradtd.checks import InputError
+from gradtd.theory.exact import Source, start_weights, step_numbers
+from gradtd.theory.laws import LARGEST_TABLE, Law, law
+from gradtd.theory.meansquare import MeanSquare, Readout
+from gradtd.theory.rules import RULES, Pieces
+from gradtd.types import Floats, Integers
+
+
+@dataclass(frozen=True, eq=False)
+class JointCurve:
+    """E|theta_t - theta*|^2 to the TD solution, and E|w_t - w*|^2 to the rule's own limit (zero without a w)."""
+
+    steps: Integers
+    error: Floats
+    second_error: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Ode:
+    """The mean update of a rule as an ODE, x' = matrix x + vector with x = (theta, w). See `ode`."""
+
+    name: str
+    law: Law
+    eta: float
+    beta: float
+    matrix: Floats
+    vector: Floats
+    pieces: Pieces
+
+    @cached_property
+    def basis(self) -> Floats:
+        """Orthonormal directions in which x moves."""
+        n, d = len(self.matrix), self.law.n_features
+        moment = self.pieces.constant @ self.pieces.constant.T
+        for L, _, _ in self.pieces.terms:
+            moment = moment + (L * self.law.p[:, None]).T @ L
+        scale = np.ones(n)
+        for block in (slice(0, d), slice(d, n)):
+            size = float(np.trace(moment[block, block]))
+            scale[block] = 1.0 / math.sqrt(size) if size > 0 else 1.0
+        values, vectors = np.linalg.eigh(scale[:, None] * moment * scale[None, :])
+        kept = vectors[:, values > 1e-13 * values[-1]]
+        return np.eye(n) if kept.shape[1] == n else np.linalg.qr(kept / scale[:, None])[0]
+
+    @cached_property
+    def spectrum(self) -> Any:
+        """Eigenvalues of the matrix in the directions in which x moves, the largest real part first."""
+        values = np.linalg.eigvals(self.basis.T @ self.matrix @ self.basis)
+        return values[np.argsort(-values.real)]
+
+    @property
+    def stable(self) -> bool:
+        """Whether every eigenvalue has a negative real part."""
+        return bool(self.spectrum[0].real < -1e-13 * np.abs(self.spectrum).max())
+
+    @property
+    def limit(self) -> Floats:
+        """The theta at which the mean update is zero: where the rule goes if it is stable."""
+        return np.asarray(self._moments.x_star[: self.law.n_features])
+
+    @property
+    def mean_threshold(self) -> float:
+        """The step-size below which the mean of theta converges; 0 where it does for none."""
+        return self._moments.mean_threshold()
+
+    @property
+    def stability_threshold(self) -> float:
+        """The step-size below which the second moments of theta and w stay bounded; 0 where they do for none."""
+        return self._moments.threshold
+
+    def rate(self, alpha: float) -> float:
+        """The factor by which the joint second moment contracts in a step."""
+        return self._moments.rate(checks.number_above("alpha", alpha, 0.0))
+
+    def floor(self, alpha: float) -> float:
+        """E|theta - theta*|^2 in the long run, to the TD solution; infinite where the rule is not stable."""
+        found, alpha = self._moments, checks.number_above("alpha", alpha, 0.0)
+        if alpha >= found.threshold:
+            return math.inf
+        read = found.distance(self.law)
+        return float(np.vdot(read.weight, found.stationary(alpha))) + read.offset
+
+    def error_curve(self, alpha: float, *, steps: int | Iterable[int], theta0: Any = None) -> JointCurve:
+        """The expected errors after each of ``steps`` single independent steps, from theta0 and w = 0."""
+        alpha = checks.number_above("alpha", alpha, 0.0)
+        at, start = step_numbers(steps), start_weights(theta0, self.law)
+        found = JointMoments(self, start)
+        d, n = self.law.n_features, len(self.matrix)
+        delta0 = found.basis.T @ (np.r_[start, np.zeros(n - d)] - found.x_star)
+        second = found.basis[d:].T @ found.basis[d:]
+        reads = [found.distance(self.law), Readout(second, np.zeros(found.n))]
+        error, second_error = found.curves(alpha, [int(t) for t in at], delta0, reads)
+        return JointCurve(at, error, second_error)
+
+    @cached_property
+    def _moments(self) -> JointMoments:
+        return JointMoments(self, self.law.theta0)
+
+
+class JointMoments(MeanSquare):
+    """Second moments of x = (theta, w) about the point where the mean update is zero."""
+
+    def __init__(self, rule: Ode, theta0: Floats) -> None:
+        p, Q = rule.law.p, rule.basis
+        self.basis, self.n = Q, Q.shape[1]
+        start = np.r_[theta0, np.zeros(len(Q) - len(theta0))]
+        self.drift = -(Q.T @ rule.matrix @ Q)
+        outside = start - Q @ (Q.T @ start)
+        if np.linalg.svd(self.drift, compute_uv=False)[-1] < 1e-12 * np.linalg.norm(self.drift, 2):
+            raise InputError(
+                f"the mean update of {rule.name} on {rule.law.name} is singular where theta and w move, so it has no "
+                "single limit; drop features that depend on others."
+            )
+        self.x_star = outside + Q @ np.linalg.solve(self.drift, Q.T @ (rule.matrix @ outside + rule.vector))
+        self.p = p
+        self.left = [L @ Q for L, _, _ in rule.pieces.terms]
+        self.right = [R @ Q for _, R, _ in rule.pieces.terms]
+        self.at_star = [R @ self.x_star + c for _, R, c in rule.pieces.terms]
+        self.constant = Q.T @ rule.pieces.constant @ Q
+        self.constant_at_star = Q.T @ rule.pieces.constant @ self.x_star
+        parts = zip(self.left, self.right, strict=True)
+        self.mean_of_terms = np.asarray(sum((L * p[:, None]).T @ R for L, R in parts))
+
+    def quadratic(self, M: Floats) -> Floats:
+        return self._moment(M, None)
+
+    def second_moment(self, M: Floats, v: Floats) -> Floats:
+        return self._moment(M, v)
+
+    def _moment(self, M: Floats, v: Floats | None) -> Floats:
+        """E of (J_0 x + sum L t)(J_0 x + sum L t)' with t = R . x + c; the linear part alone where v is None."""
+        right, left = self._trimmed
+        slopes = [R @ v for R in self.right] if v is not None else []
+        out = np.zeros((self.n, self.n))
+        for a, (rows, L) in enumerate(left):
+            for b, (columns, other) in enumerate(left[: a + 1]):
+                (i, R), (j, S) = right[a], right[b]
+                product = np.einsum("ki,ki->k", R @ M[i, j], S)
+                if v is not None:
+                    s, t = self.at_star[a], self.at_star[b]
+                    product = product + s * slopes[b] + t * slopes[a] + s * t
+                part = (L * (self.p * product)[:, None]).T @ other
+                out[rows, columns] += part
+                if a != b:
+                    out[columns, rows] += part.T
+        J0, terms = self.constant, self.mean_of_terms
+        crossed = J0 @ M @ terms.T
+        own = J0 @ M @ J0.T
+        if v is not None:
+            # At x* the terms and J_0 x* cancel in the mean.
+            h = self.constant_at_star
+            crossed = crossed - np.outer(J0 @ v, h) + np.outer(h, terms @ v) - np.outer(h, h)
+            bent = np.outer(J0 @ v, h)
+            own = own + bent + bent.T + np.outer(h, h)
+        return np.asarray(out + own + crossed + crossed.T)
+
+    @cached_property
+    def _trimmed(self) -> tuple[list[tuple[slice, Floats]], list[tuple[slice, Floats]]]:
+        """The R_k and the L_k without the columns of zeros at their sides, and which columns are left."""
+        return [_without_zeros(R) for R in self.right], [_without_zeros(L) for L in self.left]
+
+    def distance(self, source: Law) -> Readout:
+        """E|theta - theta*|^2 to the TD solution, in the directions that A sees."""
+        seen = source.singular_values[1]
+        there = seen @ self.basis[: source.n_features]
+        apart = seen @ (self.x_star[: source.n_features] - source.theta_star)
+        return Readout(there.T @ there, 2.0 * (there.T @ apart), float(apart @ apart))
+
+
+def _without_zeros(vectors: Floats) -> tuple[slice, Floats]:
+    used = np.flatnonzero(vectors.any(axis=0))
+    kept = slice(int(used[0]), int(used[-1]) + 1) if len(used) else slice(0, 0)
+    return kept, np.ascontiguousarray(vectors[:, kept])
+
+
+def ode(name: str, source: Source, eta: float = 1.0, beta: float = 1.0) -> Ode:
+    """The ODE of an algorithm on a law, x' = J x + j, with w's step-size eta alpha (and TDRC's beta).
+
+    Algorithms: td, vtrace, residual_gradient, gtd, gtd2, tdc, tdc_transposed, tdc_transposed_corrected, tdrc, htd.
+    Cost of one application of the joint second moment: O(K d^2) for K different steps.
+
+    >>> ode("td", "baird").stable, ode("tdrc", "baird").stable
+    (False, True)
+    >>> tdc = ode("tdc", "boyan_chain", eta=4.0)
+    >>> tdc.matrix.shape, round(tdc.stability_threshold, 3)
+    ((8, 8), 0.585)
+    """
+    one = law(source)
+    parts = RULES[checks.known_name("algorithm with a linear mean update", name, RULES)]
+    eta, beta = checks.number_above("eta", eta, 0.0), checks.number_at_least("beta", beta, 0.0)
+    if len(one.p) * 2 * one.n_features > LARGEST_TABLE:
+        raise InputError(
+            f"{len(one.p)} different steps with {one.n_features} features are too many for the joint theory: "
+            "give it a part of the stream, or a smaller problem."
+        )
+    pieces = parts(one, eta, beta)
+    matrix, vector = pieces.constant.copy(), np.zeros(len(pieces.constant))
+    for L, R, c in pieces.terms:
+        matrix += (L * one.p[:, None]).T @ R
+        vector += L.T @ (one.p * c)
+    return Ode(name, one, eta, beta, matrix, vector, pieces)
