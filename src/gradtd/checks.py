@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,15 @@ def probabilities(name: str, values: Any, ndim: int) -> NDArray[np.float64]:
         worst = float(np.ravel(sums)[np.abs(np.ravel(sums) - 1).argmax()])
         raise InputError(f"{name} must sum to 1 along its last axis, got a sum of {worst!r}.")
     return array
+
+
+def picture_file(name: str, path: Path) -> Path:
+    """A file for a picture: a known kind, in a folder that is there."""
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"{name} takes a file that ends in .png, .svg or .pdf, got {str(path)!r}.")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{name}: there is no folder {str(path.absolute().parent)!r}.")
+    return path
 
 
 def feature_table(features: Any) -> Any:

@@ -99,7 +99,7 @@ def run(
     hyper = dict(_setting(text) for text in set_ or [])
     checks.known_name("metric", metric, METRICS)
     if plot is not None:
-        _check_picture(plot)
+        checks.picture_file("--plot", plot)
     points = _points(at, steps)
     dense = sorted({*points, *range(max(1, steps // 100), steps + 1, max(1, steps // 100))}) if plot else points
     with _progress(f"{algorithm} on {problem}") as report:
@@ -126,7 +126,7 @@ def demo(
     steps: Annotated[int, typer.Option(help="Steps in each run.")] = 5000,
 ) -> None:
     """Boyan's chain: Impression GTD beside TD, TDRC and LSTD on the same data, with a picture."""
-    _check_picture(plot)
+    checks.picture_file("--plot", plot)
     lines: dict[str, tuple[str, dict[str, Any]]] = {
         "Impression GTD (alpha 5, m 32)": ("impression_gtd", {"alpha": 5, "batch_size": 32}),
         "TD (alpha 1/16)": ("td", {"alpha": 1 / 16}),
@@ -198,13 +198,6 @@ def _points(at: str | None, steps: int) -> list[int]:
     except ValueError:
         raise InputError(f"--at takes step numbers separated by commas, got {at!r}.") from None
     return [checks.whole_number("--at", k, 0, steps) for k in points]
-
-
-def _check_picture(path: Path) -> None:
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"--plot takes a file that ends in .png, .svg or .pdf, got {str(path)!r}.")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"--plot: there is no folder {str(path.absolute().parent)!r}.")
 
 
 @contextmanager

@@ -111,7 +111,7 @@ def paper_figure(
         floor = max(0.5 * min(lows), 1e-3 * ceiling / 10 if shift else 0.0) if log else 0.0
         axes.set_ylim(floor, min(axes.get_ylim()[1], ceiling))
     for path in paths:
-        _save(figure, path)
+        save(figure, path)
     return axes
 
 
@@ -131,7 +131,7 @@ def sensitivity_figure(
     axes.set_yscale("log")
     _legend(axes, "algorithm", beside=True)
     for path in paths:
-        _save(figure, path)
+        save(figure, path)
     return axes
 
 
@@ -178,7 +178,8 @@ def _legend(axes: Any, title: str, beside: bool) -> None:
     axes.legend(frameon=False, title=title, fontsize=8.5, title_fontsize=8.5, alignment="left", **place)
 
 
-def _save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
+    """Write a figure to a file; the same figure gives the same bytes."""
     import matplotlib
 
     with matplotlib.rc_context({"svg.hashsalt": "gradtd"}):

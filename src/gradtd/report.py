@@ -9,14 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from gradtd.mdp import exact
 from gradtd.paper.criteria import minus_bias
-from gradtd.paper.figures import BESIDE, LABELS, READINGS, Figure
+from gradtd.paper.figures import BESIDE, LABELS, PUBLISHED, READINGS, Figure
 from gradtd.plots import paper_figure, sensitivity_figure, styled
 from gradtd.reproduce import SEED, TUNING_SEED, Reproduction
 from gradtd.results import Store
+from gradtd.theory import summary
+from gradtd.theory_cli import picture
 from gradtd.types import Floats
 
 PROBLEM_TITLES = {
@@ -38,7 +37,7 @@ def write_report(found: Reproduction, store: Store, command: str) -> Path:
         claims=found.claims,
         sections=sections,
         across=across,
-        table_1=_table_1(found),
+        labels=LABELS,
         readings=READINGS,
         command=command,
         runs=found.runs,
@@ -89,6 +88,7 @@ def _section(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
         "tuned_image": _draw_tuned(problem, found, store),
         "sensitivity_image": _draw_sensitivity(problem, found, store),
         "tuned": _tuned_rows(problem, found),
+        "theory": _theory(problem, found, store),
     }
 
 
@@ -157,39 +157,13 @@ def _embedded(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
-def _table_1(found: Reproduction) -> list[dict[str, Any]]:
-    """Table 1 (table:alg_L_mu_lambda) with numbers: m = 32 for Impression GTD, t = 10 000 for the others."""
-    m, t = 32, int(found.steps[-1])
-    rows = []
-    for problem in found.sweeps:
-        law = exact(problem)
-        variance = _variance_of_A(problem)
-        norm = float(np.linalg.norm(law.A, 2) ** 2)
-        eigenvalues = np.linalg.eigvalsh(law.A.T @ law.A)
-        mu = float(eigenvalues[eigenvalues > 1e-10 * eigenvalues[-1]][0])
-        entries = {
-            "Impression GTD": (4 * variance / m, variance / m, 2 * variance**2 / m**2),
-            "Expected GTD": (8 * variance / t, 2 * variance / t, 8 * variance**2 / t**2),
-            "A'TD": (4 * variance / t, variance, 2 * variance**2 / t),
-            "R1-GTD": (4 * variance, variance / t, 2 * variance**2 / t),
-        }
-        rows.append(
-            {"title": PROBLEM_TITLES[problem], "norm": norm, "variance": variance, "mu": mu, "entries": entries}
-        )
-    return rows
-
-
-def _variance_of_A(problem: str) -> float:
-    """||Sigma_A||_F^2 = E|rho phi y'|_F^2 - |A|_F^2, over the exact law of a step."""
-    law = exact(problem)
-    task, mdp = law.problem, law.problem.mdp
-    ratio = np.divide(task.target, task.behaviour, out=np.zeros_like(task.target), where=task.behaviour > 0)
-    weight = law.d_mu[:, None, None] * task.behaviour[:, :, None] * mdp.transition * (ratio**2)[:, :, None]
-    after = np.where(mdp.terminal[:, None], 0.0, task.gamma * task.features)
-    difference = ((after[None, :, :] - task.features[:, None, :]) ** 2).sum(axis=2)
-    size = (task.features**2).sum(axis=1)
-    second = float(np.einsum("sat,s,st->", weight, size, difference))
-    return second - float((law.A**2).sum())
+def _theory(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
+    """What theory says of the published setting of Impression GTD: constants, Table 1, and exact against measured."""
+    alpha, m = PUBLISHED[problem]
+    told = summary(problem, m, alpha, t=int(found.steps[-1]))
+    paths = _paths(store, f"theory_{problem}")
+    picture(problem, told, paths, None, found.runs)
+    return told | {"image": _embedded(paths[0])}
 
 
 def _speed(found: Reproduction) -> dict[str, float]:

@@ -315,10 +315,9 @@ def _under(claim: Claim, found: Reproduction, reading: str) -> dict[str, Curves]
 
 
 def _distinct(outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
-    """One reading is enough where the claim does not speak of Impression GTD."""
+    """The first reading, and those under which something else was measured."""
     first = outcomes["A1"]
-    same = all(o.measured == first.measured for o in outcomes.values())
-    return {"A1": first} if same else outcomes
+    return {r: o for r, o in outcomes.items() if r == "A1" or o.measured != first.measured}
 
 
 def _write_tables(store: Store, found: Reproduction) -> None:

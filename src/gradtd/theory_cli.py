@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +11,7 @@ import numpy as np
 import typer
 
 from gradtd import checks
-from gradtd.checks import InputError
-from gradtd.plots import COLOURS
+from gradtd.plots import COLOURS, save
 from gradtd.types import Floats, Integers
 
 
@@ -28,13 +28,13 @@ def theory(
     from gradtd.theory.summary import summary
 
     if plot is not None:
-        _check_picture(plot)
+        checks.picture_file("--plot", plot)
     checks.whole_number("--batch-size", batch_size, 1)
     if alpha is not None:
         checks.number_above("--alpha", alpha, 0.0)
     found = summary(problem, batch_size, alpha)
     if plot is not None:
-        picture(problem, found, plot, steps, checks.whole_number("--runs", runs, 2))
+        picture(problem, found, [plot], steps, checks.whole_number("--runs", runs, 2))
     if as_json:
         print(json.dumps(found))
         return
@@ -70,7 +70,7 @@ def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def picture(problem: str, found: dict[str, Any], path: Path, steps: int | None, runs: int) -> None:
+def picture(problem: str, found: dict[str, Any], paths: Sequence[Path], steps: int | None, runs: int) -> None:
     """Exact curve, bounds, and means of runs with independent draws and on trajectories."""
     from gradtd.runner import run
     from gradtd.theory import corrected, error_curve, law, printed, simulate
@@ -105,10 +105,10 @@ def picture(problem: str, found: dict[str, Any], path: Path, steps: int | None, 
         snapshots=at.tolist(),
     )
     seen = one.singular_values[1]
-    paths = (((result.thetas - one.theta_star) @ seen.T) ** 2).sum(axis=-1)
-    measured = [("independent draws", fresh, COLOURS[0]), ("trajectories", paths, COLOURS[4])]
+    walked = (((result.thetas - one.theta_star) @ seen.T) ** 2).sum(axis=-1)
+    measured = [("independent draws", fresh, COLOURS[0]), ("trajectories", walked, COLOURS[4])]
     share = alpha / found["alpha_star"]
-    _draw(path, at, lines, measured, f"{found['problem']}: batches of {m}, alpha {alpha:.3g} = {share:.2g} alpha*")
+    _draw(paths, at, lines, measured, f"{found['problem']}: batches of {m}, alpha {alpha:.3g} = {share:.2g} alpha*")
 
 
 def _horizon(found: dict[str, Any]) -> int:
@@ -118,7 +118,7 @@ def _horizon(found: dict[str, Any]) -> int:
 
 
 def _draw(
-    path: Path,
+    paths: Sequence[Path],
     at: Integers,
     lines: list[tuple[str, Floats, dict[str, Any]]],
     measured: list[tuple[str, Floats, str]],
@@ -150,11 +150,5 @@ def _draw(
     axes.set_title(title, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(frameon=False, loc="outside right upper", fontsize=9)
-    figure.savefig(path, dpi=150)
-
-
-def _check_picture(path: Path) -> None:
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"--plot takes a file that ends in .png, .svg or .pdf, got {str(path)!r}.")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"--plot: there is no folder {str(path.absolute().parent)!r}.")
+    for path in paths:
+        save(figure, path)

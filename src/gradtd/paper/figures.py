@@ -298,6 +298,11 @@ EXTRA: tuple[Figure, ...] = (
 )
 """Runs that only claims use."""
 
+PUBLISHED: dict[str, tuple[float, int]] = {
+    _BOYAN: (10.0, 10), _TAB: (1.0, 32), _INV: (1.0, 32), _DEP: (0.05, 32), "baird": (0.05, 10)
+}  # fmt: skip
+"""Step-size and batch size of Impression GTD in each problem's comparison (on Baird ours: see the figure's note)."""
+
 GRID = tuple(2.0**k for k in range(-14, 6))
 SWEPT: dict[str, dict[str, Any]] = {
     "td": {},
