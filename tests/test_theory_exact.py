@@ -398,3 +398,39 @@ def test_baird_is_restricted_to_the_directions_it_moves_in():
     assert (law.rank, law.dimension, law.blind) == (7, 7, False)
     assert "A has rank 7 of 8" in law.notes[0]
     assert law.mu == pytest.approx(0.0011, abs=1e-4)
+
+
+# Curves from Krylov spaces -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95, 1.02])
+@pytest.mark.parametrize("dimensions", [(30, 45, 70, 100, 150, 220), (10, 20, 30)], ids=str)
+def test_curves_in_pieces_are_those_of_plain_iteration(monkeypatch, share, dimensions):
+    """With few dimensions the curve needs several pieces, or is left to plain iteration; the numbers are the same."""
+    alpha, at = share * theory.stability_threshold(BIG, 4), [0, 7, 150, 1999, 3000]
+    monkeypatch.setattr("gradtd.theory.meansquare.DENSE_CURVE", 0)
+    monkeypatch.setattr("gradtd.theory.krylov.DIMENSIONS", dimensions)
+    quick = theory.error_curve(BIG, alpha, 4, steps=at, theta0=np.ones(20))
+    monkeypatch.setattr("gradtd.theory.meansquare.power_curves", lambda *arguments: None)
+    plain = theory.error_curve(BIG, alpha, 4, steps=at, theta0=np.ones(20))
+    np.testing.assert_allclose(quick.error, plain.error, rtol=1e-7)
+    np.testing.assert_allclose(quick.neu, plain.neu, rtol=1e-7)
+
+
+def test_powers_of_a_matrix_without_forming_them():
+    from gradtd.theory.krylov import power_curves
+
+    rng = np.random.default_rng(0)
+    turned = np.linalg.qr(rng.normal(size=(400, 400)))[0]
+    values = np.r_[np.linspace(-0.3, 0.999, 399), 1.0]
+    T, start, rows = (turned * values) @ turned.T, rng.normal(size=400), rng.normal(size=(2, 400))
+    steps, calls = [0, 3, 500, 20_000], []
+
+    def apply(z):
+        calls.append(1)
+        return T @ z
+
+    expected = [rows @ (turned * values**t) @ (turned.T @ start) for t in steps]
+    np.testing.assert_allclose(power_curves(apply, start, rows, steps), np.array(expected).T, rtol=1e-6)
+    assert len(calls) < 1500
+    assert power_curves(lambda z: z * np.nan, start, rows, steps) is None
