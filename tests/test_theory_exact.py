@@ -362,7 +362,7 @@ def test_bad_input_gets_a_sentence():
     for call, message in [
         (lambda: theory.law("boyan_chian"), "did you mean 'boyan_chain'"),
         (lambda: theory.law(3), "must be a Problem or a name"),
-        (lambda: theory.law(short), "at least 2 steps, and stream has 1"),
+        (lambda: theory.law(short), "at least 2 steps (no fewer than features), and stream has 1"),
         (lambda: theory.law(nothing), "nothing to learn"),
         (lambda: theory.stability_threshold(law, 0), "m1 must be at least 1, got 0"),
         (lambda: theory.stability_threshold(law, 1, 1.5), "m2 must be a whole number"),

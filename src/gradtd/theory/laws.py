@@ -240,8 +240,12 @@ def _of_problem(problem: Problem) -> Law:
 
 def _of_stream(stream: Stream) -> Law:
     steps = stream.steps
-    if len(steps) < 2:
-        raise InputError(f"the empirical law needs at least 2 steps, and {stream.name} has {len(steps)}: add data.")
+    least = max(2, stream.n_features)
+    if len(steps) < least:
+        raise InputError(
+            f"the empirical law needs at least {least} steps (no fewer than features), and {stream.name} has "
+            f"{len(steps)}: add data, or take fewer features."
+        )
     columns = [np.asarray(steps[name], np.float64) for name in ("row", "next_row", "discount", "rho", "reward")]
     kinds, count = np.unique(np.column_stack(columns), axis=0, return_counts=True)
     used, place = np.unique(kinds[:, :2].astype(np.int64), return_inverse=True)

@@ -73,6 +73,18 @@ class Ode:
         return bool(self.spectrum[0].real < -1e-13 * np.abs(self.spectrum).max())
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before running the rule: why it would diverge and what to do, and the law's own notes."""
+        if self.stable:
+            return self.law.notes
+        worst = (
+            f"the mean update of {self.name} is unstable on {self.law.name} (largest real part "
+            f"{self.spectrum[0].real:.2g}): it diverges with every step-size; take impression_gtd or another rule "
+            "whose ode is stable."
+        )
+        return (worst, *self.law.notes)
+
+    @property
     def limit(self) -> Floats:
         """The theta at which the mean update is zero: where the rule goes if it is stable."""
         return np.asarray(self._moments.x_star[: self.law.n_features])
