@@ -9,8 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gradtd.paper.criteria import minus_bias
-from gradtd.paper.figures import BESIDE, LABELS, PUBLISHED, READINGS, Figure
+from gradtd.paper.figures import BESIDE, COMPARISONS, LABELS, PUBLISHED, READINGS, Figure
 from gradtd.plots import paper_figure, sensitivity_figure, styled
 from gradtd.reproduce import SEED, TUNING_SEED, Reproduction
 from gradtd.results import Store
@@ -25,6 +27,7 @@ PROBLEM_TITLES = {
     "random_walk_dependent": "Random walk, dependent features",
     "baird": "Baird's counterexample",
 }
+BESIDE_LABELS = tuple(line.label for line in BESIDE)
 VERDICTS = ("reproduces", "reproduces under another reading", "does not reproduce")
 
 
@@ -38,6 +41,7 @@ def write_report(found: Reproduction, store: Store, command: str) -> Path:
         sections=sections,
         across=across,
         labels=LABELS,
+        ratios_at=RATIOS_AT,
         readings=READINGS,
         command=command,
         runs=found.runs,
@@ -88,6 +92,7 @@ def _section(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
         "tuned_image": _draw_tuned(problem, found, store),
         "sensitivity_image": _draw_sensitivity(problem, found, store),
         "tuned": _tuned_rows(problem, found),
+        "ratios": _ratio_rows(problem, found),
         "theory": _theory(problem, found, store),
     }
 
@@ -147,6 +152,28 @@ def _tuned_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
             }
         )
     return sorted(rows, key=lambda row: row["area"])
+
+
+RATIOS_AT = (500, 1500, 3000, 5000, 10_000)
+
+
+def _ratio_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
+    """Mean errors over LSTD's on the same data at chosen steps, as published and with the best step-size."""
+    chosen = np.searchsorted(found.steps, RATIOS_AT)
+    floor = found.tuned_curves[problem]["LSTD"].mean(axis=0)[chosen]
+    published = {}
+    for figure in found.figures:
+        if figure.label == COMPARISONS[problem]:
+            values = found.curves[figure.label, "A1"].values
+            published = {line.label: values[line.label] for line in figure.lines}
+    rows = [("published", label, values) for label, values in published.items()]
+    rows += [("best step-size", k, v) for k, v in found.tuned_curves[problem].items() if k not in BESIDE_LABELS]
+    rows += [("no step-size", k, found.tuned_curves[problem][k]) for k in BESIDE_LABELS if k != "LSTD"]
+    made = [
+        {"setting": kind, "label": label, "ratios": (values.mean(axis=0)[chosen] / floor).tolist()}
+        for kind, label, values in rows
+    ]
+    return sorted(made, key=lambda row: float(row["ratios"][-1]))
 
 
 def _paths(store: Store, name: str) -> list[Path]:

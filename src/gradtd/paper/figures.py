@@ -303,6 +303,15 @@ PUBLISHED: dict[str, tuple[float, int]] = {
 }  # fmt: skip
 """Step-size and batch size of Impression GTD in each problem's comparison (on Baird ours: see the figure's note)."""
 
+COMPARISONS: dict[str, str] = {
+    _BOYAN: "fig:boyan_rmse",
+    _TAB: "fig:rwtab",
+    _INV: "fig:rwinvrmsve",
+    _DEP: "fig:rwdep_rmsve",
+    "baird": "fig:baird_results",
+}
+"""The figure of each problem that compares algorithms in RMSVE."""
+
 GRID = tuple(2.0**k for k in range(-14, 6))
 SWEPT: dict[str, dict[str, Any]] = {
     "td": {},
