@@ -69,6 +69,8 @@ def test_list_shows_everything_there_is():
     for word in ("boyan_chain", "impression_gtd", "tdc_transposed", "rmspbe"):
         assert word in output
     assert "(required)" in _run("list", "tdrc").stdout
+    assert "branching" in _run("list", "garnet").stdout
+    assert "weights" in _run("list", "rmsve").stdout
 
 
 def test_demo_draws_a_picture(tmp_path):
@@ -95,6 +97,10 @@ def test_demo_draws_a_picture(tmp_path):
         (["run", "boyan_chain", "td", "--set", "alpha=1", "--plot", "no/x.png"], "there is no folder"),
         (["run", "boyan_chain", "td", "--set", "alpha=1", "--runs", "many"], "--runs"),
         (["list", "tdrcc"], "did you mean 'tdrc'?"),
+        (["run", "boyan_chain", "td", "--set", "runs=3"], "unknown hyper-parameter of td 'runs'"),
+        (["run", "boyan_chain", "td", "--set", "alpha=1", "--set", "alpha=2"], "--set alpha is given twice"),
+        (["run", "boyan_chain", "TDRCC", "--set", "alpha=1"], "did you mean 'tdrc'?"),
+        (["run", "boyan_chain", "td", "--set", "alpha=.1", "--runs", "2", "--plot", "/proc/x.png"], "gradtd: "),
     ],
 )
 def test_bad_input_gets_one_sentence_and_no_traceback(arguments, message):

@@ -140,3 +140,19 @@ def test_without_a_place_for_the_cache_it_compiles_and_warns(monkeypatch):
             features=np.eye(2), row=[0, 1], next_row=[1, 0], reward=[1, 1], discount=0.5, episode=[0, 0]
         ), gradtd.Algorithm("fresh", fresh), alpha=0.5)  # fmt: skip
     assert result.theta[0] == 1.0
+
+
+def test_a_rule_that_assigns_to_the_record_is_told_what_to_write():
+    def assigns(state, stream, now, hyper):
+        state.theta += now.alpha * stream.features[stream.steps[now.t].row]
+
+    with pytest.raises(gradtd.InputError, match=r"write into the array, state.theta\[:\]"):
+        gradtd.learn(gradtd.sample("boyan_chain", 10), gradtd.Algorithm("assigns", assigns), alpha=0.1)
+
+
+def test_a_misspelt_name_in_a_rule_is_named_with_its_place():
+    def misspelt(state, stream, now, hyper):
+        state.thta[0] = 1.0
+
+    with pytest.raises(gradtd.InputError, match=r"thta.*test_engine.py"):
+        gradtd.learn(gradtd.sample("boyan_chain", 10), gradtd.Algorithm("misspelt", misspelt), alpha=0.1)

@@ -85,6 +85,11 @@ def test_what_a_curve_depends_on_is_in_its_key(finished, monkeypatch):
 
     monkeypatch.setitem(gradtd.ALGORITHMS, "td", gradtd.Algorithm("td", edited))
     keys.append(worker._key(job, problem, runs=3, seed=0))
+    monkeypatch.setattr(module, "code_around", lambda: "a simulator, edited")
+    keys.append(worker._key(job, problem, runs=3, seed=0))
+    auto, fixed = (Job("boyan_chain", "impression_gtd", h) for h in ({}, {"alpha": 1.0}))
+    keys += [worker._key(j, problem, runs=3, seed=0) for j in (auto, fixed)]
+    assert keys[-1]["code"] != keys[-2]["code"]
     assert len({json.dumps(key, sort_keys=True) for key in keys}) == len(keys)
 
 
@@ -194,6 +199,8 @@ def test_a_half_written_file_is_never_taken_for_a_finished_one(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         store.fetch({"a": 1}, fail)
-    assert not store.has({"a": 1})
     store.fetch({"a": 1}, lambda: {"v": np.arange(3)})
     np.testing.assert_array_equal(store.fetch({"a": 1}, fail)["v"], np.arange(3))
+    kept = next(store.kept.glob("*.npz"))
+    kept.write_bytes(kept.read_bytes()[:100])
+    np.testing.assert_array_equal(store.fetch({"a": 1}, lambda: {"v": np.arange(3)})["v"], np.arange(3))

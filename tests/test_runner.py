@@ -207,3 +207,42 @@ def test_a_kernel_needs_dense_features():
     sparse = gradtd.Stream(scipy.sparse.csr_array(stream.features), stream.steps)
     with pytest.raises(gradtd.InputError, match="dense features"):
         gradtd.learn(sparse, "impression_gtd", alpha=0.1, similarity=lambda a, b: a[0] * b[0])
+
+
+@pytest.mark.parametrize("steps", [7, 100, 350, 2999])
+def test_the_default_snapshots_end_at_the_last_step(steps):
+    stream = gradtd.sample("boyan_chain", steps)
+    at = gradtd.learn(stream, "lstd").steps
+    assert at[-1] == steps
+    assert len(at) == min(steps, 100)
+    assert (np.diff(at) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("grid", "more", "message"),
+    [
+        ([0.1, 0.2], {}, "grid must map names to lists"),
+        ({"alpha": 0.1}, {}, r"grid\['alpha'\] must be a list of values, got 0.1"),
+        ({"alpha": []}, {}, "must be a list of values"),
+        ({"alpha": [0.1]}, {"alpha": 0.2}, "alpha is given twice"),
+    ],
+)
+def test_a_bad_grid_gets_a_sentence(grid, more, message):
+    with pytest.raises(gradtd.InputError, match=message):
+        gradtd.sweep("boyan_chain", "td", grid, runs=1, steps=10, **more)
+
+
+def test_measure_and_empirical_neu_refuse_what_they_cannot_read():
+    stream = gradtd.sample("random_walk_tabular", 1000)
+    mask = stream.steps["episode"] % 2 == 0
+    theta = np.full(5, 0.3)
+    by_mask = gradtd.empirical_neu(stream, mask, ~mask, theta)
+    assert by_mask == gradtd.empirical_neu(stream, np.flatnonzero(mask), np.flatnonzero(~mask), theta) != 0
+    for call, message in [
+        (lambda: gradtd.measure([1, 2]), "one Result of gradtd.run, got list"),
+        (lambda: gradtd.empirical_neu("baird", [0], [1], theta), "needs a Stream, got str"),
+        (lambda: gradtd.empirical_neu(stream, [0], [1], [1.0]), "thetas need 5 numbers"),
+        (lambda: gradtd.empirical_neu(stream, [True, False], [1], theta), "got truth values"),
+    ]:
+        with pytest.raises(gradtd.InputError, match=message):
+            call()

@@ -35,7 +35,7 @@ Known: baird, boyan_chain.
     names = sorted(known)
     if name in names:
         return name
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
     hint = f" did you mean {near[0]!r}?" if near else ""
     raise InputError(f"unknown {kind} {name!r}:{hint} Known: {', '.join(names)}.")
 
@@ -79,14 +79,14 @@ def one_of(name: str, value: Any, choices: Iterable[Any]) -> Any:
     return value
 
 
-def numeric_array(name: str, values: Any, ndim: int) -> NDArray[Any]:
+def numeric_array(name: str, values: Any, ndim: int, what: str = "real numbers") -> NDArray[Any]:
     """An array of real numbers of the given dimension."""
     try:
         array = np.asarray(values)
     except ValueError:
         raise InputError(f"{name} must be an array of numbers, got rows of different lengths.") from None
     if array.dtype.kind not in "biuf":
-        raise InputError(f"{name} must be an array of real numbers, got {array.dtype}.")
+        raise InputError(f"{name} must be an array of {what}, got {array.dtype}.")
     if array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension{'s' * (ndim > 1)}, got shape {array.shape}.")
     return array
@@ -94,7 +94,9 @@ def numeric_array(name: str, values: Any, ndim: int) -> NDArray[Any]:
 
 def whole_numbers(name: str, values: Any) -> NDArray[np.int64]:
     """A row of whole numbers."""
-    array = numeric_array(f"{name} (whole numbers)", values, 1)
+    array = numeric_array(name, values, 1, "whole numbers")
+    if array.dtype.kind == "b":
+        raise InputError(f"{name} must hold whole numbers, got truth values; np.flatnonzero makes numbers of them.")
     if array.dtype.kind == "f":
         refuse_where(name, ~(np.abs(array) < 2**53), array, "must hold whole numbers")
         refuse_where(name, array != np.floor(array), array, "must hold whole numbers")
@@ -121,7 +123,7 @@ def refuse_where(name: str, bad: NDArray[np.bool_], values: NDArray[Any], rule: 
 
 def fraction(name: str, value: Any) -> float:
     """A number in [0, 1]."""
-    if not isinstance(value, (int, float, np.integer, np.floating)) or not 0 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or not 0 <= value <= 1:
         raise InputError(f"{name} must be a number in [0, 1], got {value!r}.")
     return float(value)
 
@@ -132,8 +134,9 @@ def probabilities(name: str, values: Any, ndim: int) -> NDArray[np.float64]:
     refuse_where(name, (array < 0) | (array > 1), array, "must lie in [0, 1]")
     sums = array.sum(axis=-1)
     if not np.allclose(sums, 1.0, rtol=0, atol=1e-9):
-        worst = float(np.ravel(sums)[np.abs(np.ravel(sums) - 1).argmax()])
-        raise InputError(f"{name} must sum to 1 along its last axis, got a sum of {worst!r}.")
+        where = np.unravel_index(int(np.abs(sums - 1).argmax()), sums.shape)
+        index = "".join(f"{k}, " for k in where) + ":"
+        raise InputError(f"{name} must sum to 1 along its last axis: {name}[{index}] sums to {float(sums[where])!r}.")
     return array
 
 

@@ -1,4 +1,6 @@
-"""The command line: ``gradtd list``, ``gradtd run``, ``gradtd demo``, ``gradtd reproduce``."""
+"""The command line: ``gradtd list``, ``gradtd run``, ``gradtd demo``, ``gradtd theory``,
+``gradtd reproduce``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,12 +50,12 @@ app = typer.Typer(
 
 @app.command("list")
 def list_(
-    name: Annotated[str | None, typer.Argument(help="An algorithm, to see its hyper-parameters.")] = None,
+    name: Annotated[str | None, typer.Argument(help="One of them, to see its parameters.")] = None,
 ) -> None:
-    """Show problems, algorithms and metrics; with the name of an algorithm, its hyper-parameters."""
+    """Show problems, algorithms and metrics; with a name, what it does and its parameters."""
     console = Console()
     if name is not None:
-        _show_algorithm(console, name)
+        _show(console, name)
         return
     for title, rows in (
         ("Problems", {n: make.__doc__ for n, make in PROBLEMS.items()}),
@@ -64,14 +67,21 @@ def list_(
         for label, text in rows.items():
             table.add_row(label, _first_line(text))
         console.print(table)
-    console.print("\nHyper-parameters of an algorithm: gradtd list ALGORITHM")
+    console.print("\nMore about one of them, its parameters too: gradtd list NAME")
 
 
 def _first_line(text: str | None) -> str:
     return (text or "").strip().splitlines()[0].replace("``", "")
 
 
-def _show_algorithm(console: Console, name: str) -> None:
+def _show(console: Console, name: str) -> None:
+    """What there is to know about a problem, an algorithm or a metric."""
+    checks.known_name("problem, algorithm or metric", name, [*PROBLEMS, *ALGORITHMS, *METRICS])
+    if name not in ALGORITHMS:
+        thing: Any = PROBLEMS.get(name) or METRICS[name]
+        console.print(f"{name}{signature(thing)}", markup=False, highlight=False)
+        console.print((thing.__doc__ or "").replace("\n    ", "\n"), markup=False, highlight=False)
+        return
     algorithm = as_algorithm(name)
     console.print((algorithm.update.__doc__ or "").replace("\n    ", "\n"), markup=False, highlight=False)
     table = Table("hyper-parameter", "default", "meaning", box=None, pad_edge=False)
@@ -96,7 +106,12 @@ def run(
     plot: Annotated[Path | None, typer.Option(help="Draw the learning curve to this file.")] = None,
 ) -> None:
     """Run an algorithm on a problem and print the metric's mean and standard error."""
-    hyper = dict(_setting(text) for text in set_ or [])
+    hyper: dict[str, Any] = {}
+    for name, value in map(_setting, set_ or []):
+        checks.known_name(f"hyper-parameter of {algorithm}", name, parameters(as_algorithm(algorithm)))
+        if name in hyper:
+            raise InputError(f"--set {name} is given twice.")
+        hyper[name] = value
     checks.known_name("metric", metric, METRICS)
     if plot is not None:
         checks.picture_file("--plot", plot)
@@ -160,7 +175,7 @@ def reproduce(
 
     workers = (os.cpu_count() or 1) if threads is None else checks.whole_number("--threads", threads, 1)
     with _progress("the paper's figures", what=True) as report:
-        found, store = run_all(figures or [], out, runs=runs, threads=workers, report=report)
+        found, store = run_all(figures or [], out, runs=runs, threads=workers, progress=report)
     words = ["gradtd reproduce", *(figures or []), f"--runs {runs}"]
     page = write_report(found, store, " ".join(words))
     if as_json:
@@ -266,6 +281,9 @@ def main() -> None:
         app()
     except InputError as error:
         print(f"gradtd: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except OSError as error:
+        print(f"gradtd: {error.filename or 'a file'}: {error.strerror}.", file=sys.stderr)
         raise SystemExit(2) from None
 
 

@@ -77,19 +77,32 @@ class _Kernel:
                 self._call, self.lean = self._make_counted(), False
         try:
             return self._call(*arguments)
-        except NumbaError as error:
-            raise InputError(f"the rule does not compile; Numba says: {_gist(error)}") from error
+        except (NumbaError, NotImplementedError) as error:
+            raise InputError(f"the rule does not compile; {_gist(error)}") from error
 
     @property
     def stats(self) -> Any:
         return self._call.stats  # type: ignore[attr-defined]
 
 
+_TELLING = (
+    *("Unknown attribute", "Untyped global", "NameError", "Cannot unify", "Use of unsupported"),
+    *("missing a required", "too many positional", "No conversion", "Invalid use", "cannot assign"),
+)
+
+
 def _gist(error: BaseException) -> str:
-    """The lines of a Numba message that say what is wrong."""
-    frame = ("Failed in", "During:", "raised from", "<source elided>", "^")
+    """What a Numba message says is wrong, and where in the user's file."""
     lines = [line.strip() for line in str(error).splitlines()]
-    return " ".join([line for line in lines if line and not line.startswith(frame)][:4])
+    if any("setattr" in line or "No definition for lowering" in line for line in lines):
+        return "state is a record whose fields cannot be assigned to: write into the array, state.theta[:] = ..."
+    frame = ("Failed in", "During:", "raised from", "<source elided>", "^", "File ")
+    telling = [line for line in lines if any(word in line for word in _TELLING)]
+    plain = [line for line in lines if line and not line.startswith(frame)]
+    places = [line for line in lines if line.startswith("File ") and "site-packages" not in line]
+    theirs = [line for line in places if "gradtd/" not in line.replace("\\", "/")]
+    where = f" ({(theirs or places)[-1].rstrip(':')})" if places else ""
+    return f"Numba says: {' '.join((telling or plain)[-1:])}{where}"
 
 
 def _counted(parts: tuple[Any, ...]) -> tuple[Any, ...]:

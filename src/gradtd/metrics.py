@@ -70,6 +70,8 @@ def measure(result: Result, metric: str | Callable[..., Floats] = "rmsve", **opt
     >>> gradtd.measure(result, "rmsve").shape
     (3, 2)
     """
+    if not isinstance(result, Result):
+        raise InputError(f"measure takes one Result of gradtd.run, got {type(result).__name__}.")
     if not isinstance(result.source, Problem):
         raise InputError("the exact metrics need a problem; for a stream see empirical_neu.")
     if not callable(metric):
@@ -88,8 +90,13 @@ def empirical_neu(
 
     Paper, Section 4, divided by the number of pairs; every delta carries its ratio. The similarity is
     the correlation of features, or ``kernel(phi_1, phi_2)``, which makes it the K-loss. Unbiased if
-    the two sets come from different episodes.
+    the two sets come from different episodes. A set is a list of step indices, or a mask over all steps.
     """
+    if not isinstance(stream, Stream):
+        raise InputError(f"empirical_neu needs a Stream, got {type(stream).__name__}.")
+    thetas = np.asarray(thetas)
+    if thetas.dtype.kind not in "iuf" or thetas.shape[-1:] != (stream.n_features,):
+        raise InputError(f"thetas need {stream.n_features} numbers in their last dimension, got shape {thetas.shape}.")
     errors_1, x_1 = _td_errors(stream, first, thetas)
     errors_2, x_2 = _td_errors(stream, second, thetas)
     if kernel is None:
@@ -100,6 +107,9 @@ def empirical_neu(
 
 
 def _td_errors(stream: Stream, indices: Any, thetas: Floats) -> tuple[Floats, Floats]:
+    mask = np.asarray(indices)
+    if mask.dtype == bool and mask.shape == (len(stream),):
+        indices = np.flatnonzero(mask)
     chosen = checks.whole_numbers("a set of steps", indices)
     if len(chosen) == 0:
         raise InputError("empirical NEU needs at least one step in each set, got an empty one.")

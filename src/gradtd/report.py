@@ -28,7 +28,7 @@ PROBLEM_TITLES = {
     "baird": "Baird's counterexample",
 }
 BESIDE_LABELS = tuple(line.label for line in BESIDE)
-VERDICTS = ("reproduces", "reproduces under another reading", "does not reproduce")
+VERDICTS = ("reproduces", "reproduces under another reading", "undecided", "does not reproduce")
 
 
 def write_report(found: Reproduction, store: Store, command: str) -> Path:
@@ -66,7 +66,7 @@ def _template() -> Any:
 
 
 def kind(verdict: str) -> str:
-    """Which of the three verdicts a claim's wording stands for."""
+    """Which of the four verdicts a claim's wording stands for."""
     return VERDICTS[1] if verdict.startswith("reproduces under") else verdict
 
 
@@ -75,8 +75,7 @@ def _summary(found: Reproduction) -> dict[str, Any]:
     by_reading = {
         reading: [c["id"] for c in found.claims if c["readings"].get(reading, {}).get("holds")] for reading in READINGS
     }
-    open_ones = [c["id"] for c in found.claims if c["readings"]["A1"]["holds"] is None]
-    return {"counts": counts, "total": len(found.claims), "by_reading": by_reading, "undecided": open_ones}
+    return {"counts": counts, "total": len(found.claims), "by_reading": by_reading}
 
 
 def _section(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
@@ -194,11 +193,10 @@ def _theory(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
 
 
 def _speed(found: Reproduction) -> dict[str, float]:
-    ideal = found.kernel_seconds / found.threads
     return {
         "seconds": found.seconds,
-        "ideal": ideal,
-        "ratio": found.seconds / ideal,
+        "ideal": found.ideal_seconds,
+        "ratio": found.seconds / found.ideal_seconds,
         "run_steps": found.run_steps,
         "threads": found.threads,
     }

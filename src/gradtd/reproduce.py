@@ -14,6 +14,7 @@ import numpy as np
 
 from gradtd import checks, engine
 from gradtd.algorithms import as_algorithm
+from gradtd.buffers import make_buffers
 from gradtd.loop import code_of, compile_run
 from gradtd.mdp import exact
 from gradtd.metrics import measure, rmspbe, rmsve
@@ -27,22 +28,21 @@ from gradtd.paper.figures import (
     FIGURES,
     GRID,
     LABELS,
-    PROBLEMS,
+    PAPER_PROBLEMS,
     STEPS,
     SWEPT,
     TUNED,
     Figure,
-    Line,
 )
 from gradtd.problems import as_problem
 from gradtd.results import Arrays, Store, problem_digest
 from gradtd.runner import run, run_once, sweep
 from gradtd.settings import set_up
-from gradtd.stream import sampler
+from gradtd.stream import outcome_tables, sampler, walk
 from gradtd.types import Exact, Floats, Integers, Problem
 
 SEED, TUNING_SEED = 0, 10_000
-Report = Callable[[str, float, float], None]
+Progress = Callable[[str, float, float], None]
 """Called with what is being run, work done and work in all."""
 
 
@@ -80,7 +80,7 @@ class Reproduction:
     tuned_curves: dict[str, dict[str, Floats]] = field(default_factory=dict)
     claims: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
-    kernel_seconds: float = 0.0
+    ideal_seconds: float = 0.0
     run_steps: float = 0.0
     threads: int = 1
 
@@ -93,15 +93,15 @@ def chosen_figures(names: Iterable[str]) -> tuple[Figure, ...]:
 
 
 def reproduce(
-    names: Iterable[str], out: Path, *, runs: int = 100, threads: int, report: Report | None = None
+    names: Iterable[str], out: Path, *, runs: int = 100, threads: int, progress: Progress | None = None
 ) -> tuple[Reproduction, Store]:
     """Run (or resume) the reproduction of some figures, or of all, into a folder."""
     figures = chosen_figures(names)
     runs = checks.whole_number("--runs", runs, 2)
     store = Store(out)
-    worker = _Worker(store, runs, threads, report)
+    worker = _Worker(store, runs, threads, progress)
     complete = len(figures) == len(FIGURES)
-    problems = [p for p in PROBLEMS if any(f.problem == p for f in figures)]
+    problems = [p for p in PAPER_PROBLEMS if any(f.problem == p for f in figures)]
     extras = EXTRA if complete else ()
     worker.plan(problems, (*figures, *extras))
     found = Reproduction(runs, worker.at, figures, threads=threads)
@@ -119,7 +119,7 @@ def reproduce(
         for line in BESIDE:
             found.tuned_curves[problem][line.label] = worker.run(Job(problem, line.algorithm, line.hyper))["rmsve"]
     found.claims = [verdict(claim, found) for claim in CLAIMS if _testable(claim, found)]
-    found.seconds, found.kernel_seconds, found.run_steps = worker.seconds, worker.kernel_seconds, worker.run_steps
+    found.seconds, found.ideal_seconds, found.run_steps = worker.seconds, worker.ideal_seconds, worker.run_steps
     _write_tables(store, found)
     return found, store
 
@@ -127,11 +127,11 @@ def reproduce(
 class _Worker:
     """Runs jobs, or fetches what is finished, and keeps count of time and progress."""
 
-    def __init__(self, store: Store, runs: int, threads: int, report: Report | None) -> None:
-        self.store, self.runs, self.threads, self.report = store, runs, threads, report
+    def __init__(self, store: Store, runs: int, threads: int, progress: Progress | None) -> None:
+        self.store, self.runs, self.threads, self.progress = store, runs, threads, progress
         self.tuning_runs = max(3, runs // 4)
         self.at = np.arange(0, STEPS + 1, EVERY)
-        self.seconds = self.kernel_seconds = self.run_steps = self.done = 0.0
+        self.seconds = self.ideal_seconds = self.run_steps = self.done = 0.0
         self.total = 1.0
         self.seen: set[str] = set()
 
@@ -168,9 +168,8 @@ class _Worker:
     def run(self, job: Job) -> Arrays:
         problem = problem_of(job)
         key = self._key(job, problem, runs=self.runs, seed=SEED, every=EVERY)
-        began = time.perf_counter()
         arrays = self.store.fetch(key, lambda: self._compute(job, problem))
-        self._count(job, self.runs, time.perf_counter() - began, arrays, key)
+        self._count(job, self.runs, arrays, key)
         return arrays
 
     def _compute(self, job: Job, problem: Problem) -> Arrays:
@@ -187,7 +186,8 @@ class _Worker:
             "diverged_at": result.diverged_at,
         }
         seconds = time.perf_counter() - began
-        return arrays | {"seconds": np.array([seconds, self._kernel_seconds(job, problem) * self.runs])}
+        ideal = self._kernel_seconds(job, problem) * self.runs / self.threads
+        return arrays | {"seconds": np.array([seconds, ideal])}
 
     def _kernel_seconds(self, job: Job, problem: Problem) -> float:
         """Seconds of one run of the compiled loop alone, on data that are there already."""
@@ -206,9 +206,10 @@ class _Worker:
         """Errors of one algorithm over the grid of step-sizes, on seeds that no figure uses."""
         job = Job(problem, algorithm, SWEPT[algorithm])
         task = as_problem(problem)
-        key = self._key(job, task, runs=self.tuning_runs, seed=TUNING_SEED, grid=list(GRID))
+        setting = replace(job, hyper={**job.hyper, "alpha": GRID[0]})
+        key = self._key(setting, task, runs=self.tuning_runs, seed=TUNING_SEED, grid=list(GRID))
         arrays = self.store.fetch(key, lambda: self._compute_sweep(job, task))
-        self._count(job, self.tuning_runs * len(GRID), 0.0, arrays, key)
+        self._count(job, self.tuning_runs * len(GRID), arrays, key)
         return arrays
 
     def _compute_sweep(self, job: Job, problem: Problem) -> Arrays:
@@ -221,40 +222,44 @@ class _Worker:
         values = np.minimum(np.array([measure(r, "rmsve") for r in results]), ceiling)
         seconds = time.perf_counter() - began
         setting = replace(job, hyper={**job.hyper, "alpha": GRID[0]})
-        kernel = self._kernel_seconds(setting, problem) * self.tuning_runs * len(GRID)
+        ideal = self._kernel_seconds(setting, problem) * self.tuning_runs * len(GRID) / self.threads
         return {
             "alpha": np.array(GRID),
             "error": values[:, :, self.at > 0.9 * STEPS].mean(axis=(1, 2)),
             "area": values.mean(axis=(1, 2)),
             "diverged": np.array([r.diverged for r in results]),
             "ceiling": np.array([ceiling]),
-            "seconds": np.array([seconds, kernel]),
+            "seconds": np.array([seconds, ideal]),
         }
 
     def _key(self, job: Job, problem: Problem, **more: Any) -> dict[str, Any]:
-        rule = as_algorithm(job.algorithm)
-        hyper = {"alpha": 1.0, **job.hyper} if rule.step_size else job.hyper
-        setup = set_up(rule, hyper, n_steps=STEPS, block=problem.block)
+        setup = set_up(as_algorithm(job.algorithm), job.hyper, n_steps=STEPS, block=problem.block)
         return {
             "problem": problem_digest(problem),
             "measured_on": job.problem,
             "algorithm": job.algorithm,
-            "hyper": dict(sorted(job.hyper.items())),
-            "code": [code_of(setup.algorithm, setup.split), engine.fingerprint(rmsve, rmspbe)],
+            "hyper": dict(sorted(setup.hyper.items())),
+            "code": [code_of(setup.algorithm, setup.split), code_around()],
             "steps": STEPS,
             **more,
         }
 
-    def _count(self, job: Job, runs: int, seconds: float, arrays: Arrays, key: Mapping[str, Any]) -> None:
+    def _count(self, job: Job, runs: int, arrays: Arrays, key: Mapping[str, Any]) -> None:
         label = json.dumps(key, sort_keys=True)
         if label not in self.seen:
             self.seen.add(label)
             self.done += job.weight * runs
             self.run_steps += runs * STEPS
             self.seconds += float(arrays["seconds"][0])
-            self.kernel_seconds += float(arrays["seconds"][1])
-        if self.report:
-            self.report(job.label, self.done, self.total)
+            self.ideal_seconds += float(arrays["seconds"][1])
+        if self.progress:
+            self.progress(job.label, self.done, self.total)
+
+
+@lru_cache
+def code_around() -> str:
+    """A digest of the code around the rules: simulator, buffers, exact solutions, metrics."""
+    return engine.fingerprint(walk, outcome_tables, make_buffers, run_once, exact, rmsve, rmspbe)
 
 
 def problem_of(job: Job) -> Problem:
@@ -278,7 +283,7 @@ def best_alpha(swept: Arrays) -> float:
 
 def _testable(claim: Claim, found: Reproduction) -> bool:
     there = {label for label, _ in found.curves}
-    return set(claim.figures) <= there if claim.parts else set(found.sweeps) == set(PROBLEMS)
+    return set(claim.figures) <= there if claim.parts else set(found.sweeps) == set(PAPER_PROBLEMS)
 
 
 def verdict(claim: Claim, found: Reproduction) -> dict[str, Any]:
@@ -295,6 +300,8 @@ def verdict(claim: Claim, found: Reproduction) -> dict[str, Any]:
         word = "reproduces"
     elif holding:
         word = f"reproduces under reading {holding[0]}"
+    elif outcomes["A1"].holds is None:
+        word = "undecided"
     else:
         word = "does not reproduce"
     explanation = ""
@@ -366,4 +373,4 @@ def _tidy_curves(rows: Mapping[tuple[str, str], Floats], found: Reproduction) ->
     }
 
 
-__all__ = ["Line", "Reproduction", "best_alpha", "chosen_figures", "reproduce", "verdict"]
+__all__ = ["Reproduction", "best_alpha", "chosen_figures", "reproduce", "verdict"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,16 +61,13 @@ class Store:
         """The arrays kept under a key; computed and kept where there are none."""
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
         path = self.kept / f"{digest}.npz"
-        if path.exists():
-            with np.load(path) as found:
+        try:
+            with path.open("rb") as file, np.load(file) as found:
                 return {name: found[name] for name in found.files}
-        arrays = compute()
-        self._replace(path, lambda part: np.savez(part.open("wb"), allow_pickle=False, **arrays))
+        except (OSError, ValueError, zipfile.BadZipFile):
+            arrays = compute()  # not there, or not whole
+        self._replace(path, lambda part: _save(part, arrays))
         return arrays
-
-    def has(self, key: Mapping[str, Any]) -> bool:
-        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
-        return (self.kept / f"{digest}.npz").exists()
 
     def write_text(self, name: str, text: str) -> Path:
         return self._replace(self.folder / name, lambda part: part.write_text(text))
@@ -93,6 +91,11 @@ class Store:
         write(part)
         os.replace(part, path)
         return path
+
+
+def _save(path: Path, arrays: Arrays) -> None:
+    with path.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def _column(pa: Any, values: Any) -> Any:

@@ -39,8 +39,8 @@ def learn(
 ) -> Result:
     """Run one algorithm over one stream, once, in the order of its steps.
 
-    ``snapshots`` is a list of step numbers, or n for every n steps (by default a hundred of them); the
-    snapshot at step k is taken after k steps were seen. ``seed`` fixes the batches that are drawn.
+    ``snapshots`` is a list of step numbers, or n for every n steps (by default a hundred, the last step among
+    them); the snapshot at step k is taken after k steps were seen. ``seed`` fixes the batches that are drawn.
 
     >>> import gradtd
     >>> stream = gradtd.sample("boyan_chain", 3000)
@@ -121,6 +121,7 @@ def sweep(
     seed = checks.whole_number("seed", seed, 0)
     workers = (os.cpu_count() or 1) if threads is None else checks.whole_number("threads", threads, 1)
     at = _snapshot_steps(snapshots, steps)
+    _check_grid(grid, hyper)
     start = _start_weights(theta0, task.theta0)
     setups = [
         set_up(
@@ -243,14 +244,24 @@ def _for_each(work: Callable[[int], None], runs: int, threads: int, progress: Pr
 
 def _snapshot_steps(snapshots: Snapshots, steps: int) -> Integers:
     if snapshots is None:
-        snapshots = max(1, steps // 100)
-    if isinstance(snapshots, (int, np.integer)):
+        return np.unique(np.ceil(np.linspace(steps / 100, steps, 100)).astype(np.int64))
+    if not isinstance(snapshots, Iterable):
         every = checks.whole_number("snapshots", snapshots, 1, steps)
         return np.arange(every, steps + 1, every, dtype=np.int64)
     at = [checks.whole_number("a snapshot", k, 0, steps) for k in snapshots]
     if not at or any(b <= a for a, b in itertools.pairwise(at)):
         raise InputError(f"snapshots must be step numbers in increasing order, got {at}.")
     return np.array(at, np.int64)
+
+
+def _check_grid(grid: Any, hyper: Mapping[str, Any]) -> None:
+    if not isinstance(grid, Mapping):
+        raise InputError(f"grid must map names to lists of values, for example {{'alpha': [0.1, 0.2]}}; got {grid!r}.")
+    for name, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Iterable) or not list(values):
+            raise InputError(f"grid[{name!r}] must be a list of values, got {values!r}.")
+        if name in hyper:
+            raise InputError(f"{name} is given twice, in the grid and beside it.")
 
 
 def _start_weights(theta0: Any, default: Floats) -> Floats:

@@ -208,8 +208,8 @@ class FiniteMDP:
     """Dynamics of a finite Markov decision process, written once.
 
     ``transition[s, a, s']`` and ``reward[s, a, s']``; ``terminal[s]`` marks states in which an
-    episode is over; ``start[s]`` is the law of the first state. The simulator and the exact
-    matrices both derive from these arrays.
+    episode is over (their rows of ``transition`` do not matter); ``start[s]`` is the law of the first
+    state. The simulator and the exact matrices both derive from these arrays.
     """
 
     transition: Floats
@@ -218,6 +218,7 @@ class FiniteMDP:
     start: Floats
 
     def __post_init__(self) -> None:
+        self._loop_terminal_states()
         for label, check, ndim in (
             ("transition", checks.probabilities, 3),
             ("start", checks.probabilities, 1),
@@ -236,6 +237,16 @@ class FiniteMDP:
             raise InputError(f"terminal and start need one entry a state ({n_states}).")
         if self.terminal.all() or self.start[self.terminal].sum() > 0:
             raise InputError("an episode must start in a state that is not terminal.")
+
+    def _loop_terminal_states(self) -> None:
+        """Whatever is given for them, terminal states stay where they are."""
+        transition, terminal = checks.numeric_array("transition", self.transition, 3), np.asarray(self.terminal)
+        if terminal.shape == transition.shape[:1] == transition.shape[2:]:
+            over = np.flatnonzero(terminal)
+            transition = transition.astype(np.float64)
+            transition[over] = 0.0
+            transition[over, :, over] = 1.0
+            object.__setattr__(self, "transition", transition)
 
     @property
     def n_states(self) -> int:
@@ -261,21 +272,25 @@ class Problem:
     target: Floats
     features: Floats
     gamma: float
-    theta0: Floats
-    source: str
+    theta0: Floats = None  # type: ignore[assignment]  # zeros, once made
+    source: str = "a user"
     block: int | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.mdp, FiniteMDP):
+            raise InputError(f"mdp must be a FiniteMDP, got {type(self.mdp).__name__}.")
+        if self.block is not None:
+            checks.whole_number("block", self.block, 1)
         n, shape = self.mdp.n_states, (self.mdp.n_states, self.mdp.n_actions)
         for label in ("behaviour", "target"):
             policy = checks.probabilities(label, getattr(self, label), 2)
             if policy.shape != shape:
                 raise InputError(f"{label} needs shape {shape}, got {policy.shape}.")
             object.__setattr__(self, label, policy)
-        features, theta0 = (
-            checks.finite_array("features", self.features, 2),
-            checks.finite_array("theta0", self.theta0, 1),
-        )
+        features = checks.finite_array("features", self.features, 2)
+        if 0 in features.shape:
+            raise InputError(f"features needs at least one row and one column, got shape {features.shape}.")
+        theta0 = np.zeros(features.shape[1]) if self.theta0 is None else checks.finite_array("theta0", self.theta0, 1)
         if features.shape[0] != n:
             raise InputError(f"features needs one row a state ({n}), got {features.shape}.")
         if theta0.shape[0] != features.shape[1]:
@@ -441,4 +456,4 @@ class Result:
         """The algorithm and the hyper-parameters that were given."""
         shown = {name: self.hyper.get(name) for name in self.given}
         settings = ", ".join(f"{k}={'...' if isinstance(v, np.ndarray) else v}" for k, v in shown.items())
-        return f"{self.algorithm}({settings})"
+        return f"{self.algorithm}({settings})" if settings else self.algorithm

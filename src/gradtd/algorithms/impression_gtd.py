@@ -204,7 +204,7 @@ def _similarity(name: str, value: Any) -> Any:
     if callable(value):
         return value
     U = checks.finite_array(name, value, 2)
-    if U.shape[0] != U.shape[1] or not np.allclose(U, U.T) or np.linalg.eigvalsh(U)[0] <= 0:
+    if U.size == 0 or U.shape[0] != U.shape[1] or not np.allclose(U, U.T) or np.linalg.eigvalsh(U)[0] <= 0:
         raise InputError(f"{name} as a matrix U must be symmetric and positive definite.")
     return U
 

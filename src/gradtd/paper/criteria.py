@@ -1,8 +1,8 @@
 """Criteria that claims are judged by: statements about mean curves, with bootstrap intervals over runs.
 
 The algorithms of a figure saw the same experience in each run, so resampling runs keeps what is paired
-together. A criterion holds where its 95 % interval says so, fails where the interval excludes it, and is
-undecided between.
+together. A criterion that compares errors holds where its 95 % interval says so, fails where the interval
+excludes it, and is undecided between. Criteria about the shape of a curve judge the mean curve.
 """
 
 from __future__ import annotations
@@ -82,14 +82,17 @@ def lower(a: str, *others: str, after: float = 0, until: float = np.inf, factor:
 
     def judge(curves: Curves) -> Outcome:
         found = [_ratio(curves, a, b, (after, until)) for b in others]
-        return combined([Outcome.of(pair, -np.inf, factor, text) for pair, text in found], keep=_worst(found))
+        return _all_below(found, factor)
 
     return judge
 
 
-def _worst(found: Sequence[tuple[tuple[float, float], str]]) -> int:
-    """The comparison that is hardest to win."""
-    return int(np.argmax([pair[1] for pair, _ in found]))
+def _all_below(found: Sequence[tuple[tuple[float, float], str]], limit: float) -> Outcome:
+    """Whether all ratios are below a limit, in the words of the one that decides."""
+    outcomes = [Outcome.of(pair, -np.inf, limit, text) for pair, text in found]
+    together = combined(outcomes)
+    deciding = [k for k, outcome in enumerate(outcomes) if outcome.holds == together.holds]
+    return outcomes[max(deciding, key=lambda k: found[k][0][1])]
 
 
 def close(a: str, b: str, *, within: float, after: float = 0, until: float = np.inf) -> Criterion:
@@ -107,7 +110,7 @@ def top(best: Sequence[str], rest: Sequence[str], *, after: float, until: float 
 
     def judge(curves: Curves) -> Outcome:
         found = [_ratio(curves, a, b, (after, until)) for a in best for b in rest]
-        return combined([Outcome.of(pair, -np.inf, 1.0, text) for pair, text in found], keep=_worst(found))
+        return _all_below(found, 1.0)
 
     return judge
 
@@ -117,7 +120,7 @@ def ordered(labels: Sequence[str], *, after: float, until: float = np.inf) -> Cr
 
     def judge(curves: Curves) -> Outcome:
         found = [_ratio(curves, a, b, (after, until)) for a, b in pairwise(labels)]
-        return combined([Outcome.of(pair, -np.inf, 1.0, text) for pair, text in found], keep=_worst(found))
+        return _all_below(found, 1.0)
 
     return judge
 
@@ -144,7 +147,7 @@ def overtaken(a: str, b: str, *, about: float, within: float = 0.3) -> Criterion
             return Outcome(False, f"no crossing within {steps[-1]} steps; {ratio}")
         found = interval(many[crossed])
         text = f"{a} is overtaken by {b} at step {point:g} [{found[0]:g}, {found[1]:g}] (paper: about {about:g})"
-        return Outcome.of((point, point), about * (1 - within), about * (1 + within), text)
+        return Outcome.of(found, about * (1 - within), about * (1 + within), text)
 
     return judge
 
@@ -332,10 +335,9 @@ def every(*criteria: Criterion) -> Criterion:
     return lambda curves: combined([judge(curves) for judge in criteria])
 
 
-def combined(outcomes: Sequence[Outcome], keep: int | None = None) -> Outcome:
-    """True if all hold, False if one fails, else undecided; in the words of all, or of one."""
+def combined(outcomes: Sequence[Outcome]) -> Outcome:
+    """True if all hold, False if one fails, else undecided; in the words of those that do not hold, or of all."""
     verdicts = [o.holds for o in outcomes]
     holds = False if False in verdicts else (None if None in verdicts else True)
     failing = [o.measured for o in outcomes if o.holds is not True]
-    text = outcomes[keep].measured if keep is not None else "; ".join(failing or [o.measured for o in outcomes])
-    return Outcome(holds, text)
+    return Outcome(holds, "; ".join(failing or [o.measured for o in outcomes]))

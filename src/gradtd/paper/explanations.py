@@ -69,13 +69,25 @@ def explain_d6(curves: Mapping[str, Curves]) -> str:
     )
 
 
+def _octaves(sweep: Mapping[str, Any]) -> float:
+    """Neighbouring step-sizes of the grid, the best among them, that never diverge and stay within twice its error."""
+    error = np.where(np.asarray(sweep["diverged"]) == 0, np.asarray(sweep["error"]), np.inf)
+    best = int(error.argmin())
+    good = error < 2 * error[best]
+    low, high = best, best
+    while low > 0 and good[low - 1]:
+        low -= 1
+    while high < len(good) - 1 and good[high + 1]:
+        high += 1
+    return float(high - low + 1)
+
+
 def widths(sweeps: Sweeps) -> Outcome:
     """Octaves of step-size within which the error stays below twice the algorithm's own best."""
     wide: dict[str, list[float]] = {}
     for by_algorithm in sweeps.values():
         for algorithm, sweep in by_algorithm.items():
-            error = np.asarray(sweep["error"])
-            wide.setdefault(algorithm, []).append(float((error < 2 * error.min()).sum()))
+            wide.setdefault(algorithm, []).append(_octaves(sweep))
     mean = {algorithm: float(np.mean(octaves)) for algorithm, octaves in wide.items()}
     rivals = ("gtd", "gtd2", "tdc", "tdrc", "htd")
     text = "octaves within a factor 2 of its best, mean over problems: " + ", ".join(

@@ -326,4 +326,4 @@ SWEPT: dict[str, dict[str, Any]] = {
     "expected_gtd": {"fill": 100},
 }
 """What the step-size sweeps cover, on every problem, over `GRID`."""
-PROBLEMS = (_BOYAN, _TAB, _INV, _DEP, "baird")
+PAPER_PROBLEMS = (_BOYAN, _TAB, _INV, _DEP, "baird")
