@@ -161,3 +161,37 @@ def add_to_inverse(inverse: Floats, u: Floats, v: Floats, left: Floats, right: F
     for i in range(left.shape[0]):
         left[i] *= scale
         add_scaled(inverse[i], -left[i], right)
+
+
+def weighted_dot(w: Floats, a: Floats, b: Floats) -> float:
+    """sum of w a b"""
+    total = 0.0
+    for k in range(w.shape[0]):
+        total += w[k] * a[k] * b[k]
+    return total
+
+
+def weighted(out: Floats, c: float, w: Floats, v: Floats) -> None:
+    """out = c w v, entry by entry"""
+    for k in range(out.shape[0]):
+        out[k] = c * w[k] * v[k]
+
+
+def add_squares(s: Floats, inverse: Floats, x: Floats) -> None:
+    """s += x^2 and inverse = 1 / s, 0 where s is"""
+    for k in range(s.shape[0]):
+        if x[k] != 0.0:
+            s[k] += x[k] * x[k]
+            if s[k] > 0.0:
+                inverse[k] = 1.0 / s[k]
+
+
+def line_sums(p: Floats, q: Floats, u: Floats, s: Floats, inverse: Floats) -> tuple[float, float, float]:
+    """The sums of q u / s, of q^2 / s and of p^2 s, in one pass"""
+    along, square, size = 0.0, 0.0, 0.0
+    for k in range(u.shape[0]):
+        scaled = q[k] * inverse[k]
+        along += scaled * u[k]
+        square += scaled * q[k]
+        size += p[k] * p[k] * s[k]
+    return along, square, size
