@@ -382,9 +382,9 @@ def lspe(log, theta, alphas, ridge=1.0):
 # All stored steps ----------------------------------------------------------------------------------------
 
 
-def krylov_gtd(log, theta, alphas, M=64, K=3, eps=0.01, window=0):
+def krylov_gtd(log, theta, alphas, M=64, K=5, eps=0.01, window=0):
     """The procedure of the rule's docstring with A, b, u and every image computed anew from all stored steps."""
-    kept, stage, begun, read, noise = [], "idle", 0, 0, 0.0
+    kept, stage, begun, read, noise, terms = [], "idle", 0, 0, 0.0, 0.0
     for t, k, _ in log:
         n = t + 1
         oldest = max(0, n - window) if window else 0
@@ -396,7 +396,8 @@ def krylov_gtd(log, theta, alphas, M=64, K=3, eps=0.01, window=0):
         noise += k.rho**2 * (k.x @ (w * k.x)) * (k.y @ (w * k.y))
         if oldest > 0:
             noise *= 1 - 1 / window
-        if stage == "idle" and u @ (w * u) > 0:
+        terms += k.rho * (abs(k.reward) + abs(k.y * theta).sum()) * np.sqrt(k.x @ (w * k.x))
+        if stage == "idle" and np.sqrt(u @ (w * u)) > 1e-12 * terms:
             v = w * u / np.sqrt(u @ (w * u))
             begun, read = begun + 1, oldest
             stage, p = ("image", v) if begun % 2 else ("gradient", None)
@@ -404,37 +405,37 @@ def krylov_gtd(log, theta, alphas, M=64, K=3, eps=0.01, window=0):
             read = min(read + M, n)
         if stage == "gradient" and read == n:
             g = A.T @ v
-            stage, read = "idle" if g @ (w * g) == 0 else "image", oldest
+            stage, read = "image" if np.sqrt(g @ (w * g)) > 1e-12 * np.sqrt(n * noise) else "idle", oldest
             if stage == "image":
                 p = w * g / np.sqrt(g @ (w * g))
         elif stage == "image" and read == n:
-            kept, stage = _conjugate(kept, p, A, w, K), "idle"
+            kept, stage = _conjugate(kept, p, A, w, K, 1e-16 * np.sqrt(n * noise)), "idle"
         for p_i, _ in kept:
             q_i = A @ p_i
             squares_of_p = sum(p_i[i] ** 2 / w[i] for i in range(len(w)) if w[i] > 0)
             below = q_i @ (w * q_i) + eps * noise * squares_of_p
             if below > 0:
-                theta = theta - q_i @ (w * u) / below * p_i
+                a = q_i @ (w * u) / below
+                terms += abs(a) * np.sqrt(q_i @ (w * q_i))
+                theta = theta - a * p_i
                 u = A @ theta + b
         yield theta
 
 
-def _conjugate(kept, p, A, w, K):
+def _conjugate(kept, p, A, w, K, error):
     """The kept pairs (direction, bound on the rounding error of its image) with a new one, conjugate to them."""
 
     def length(v):
         return np.sqrt((A @ v) @ (w * (A @ v)))
 
-    if length(p) == 0:
+    if error >= 1e-8 * length(p):
         return kept
-    others, start = kept[-(K - 1) :] if K > 1 else [], p
-    error = 1e-16 * length(p)
+    others, alone = kept[-(K - 1) :] if K > 1 else [], (p, error)
     for p_i, error_i in others:
-        if length(p_i) == 0:
-            continue
-        c = (A @ p) @ (w * (A @ p_i)) / length(p_i) ** 2
-        p, error = p - c * p_i, error + abs(c) * error_i
-    return [*others, (p, error)] if error < 1e-8 * length(p) else [(start, 1e-16 * length(start))]
+        if length(p_i) > 0:
+            c = (A @ p) @ (w * (A @ p_i)) / length(p_i) ** 2
+            p, error = p - c * p_i, error + abs(c) * error_i
+    return [*others, (p, error)] if error < 1e-8 * length(p) else [alone]
 
 
 def svrg_gtd(log, theta, alphas, eta=1.0, M=32):

@@ -16,7 +16,7 @@ from gradtd.types import Now
 from test_algorithms import STREAM
 
 NOBODY = np.zeros(0, np.uint32)
-DEFAULTS = {"M": 64, "K": 3, "eps": 0.01, "window": 0}
+DEFAULTS = {"M": 64, "K": 5, "eps": 0.01, "window": 0}
 STARS = [star(seed=31), star(10, 4, seed=32), star(20, 8, seed=33)]
 
 
@@ -96,7 +96,7 @@ def test_every_search_lowers_the_empirical_neu_and_leads_to_lstd(problem, eps):
     first = values = [neu()]
     for _ in range(3000):
         if state.counters[rule.STAGE] == rule.IDLE:
-            rule.begin_direction(state, 0)
+            rule.begin_direction(state, 0, float(len(stream)))
         if state.counters[rule.STAGE] != rule.IDLE:
             rule.read_steps(state, stream.view, 64, 0, 400)
         for i in range(state.counters[rule.KEPT]):
@@ -122,7 +122,7 @@ def test_kept_images_are_orthogonal_when_a_direction_was_just_kept():
     assert state.counters[rule.STAGE] == rule.IDLE or state.counters[rule.NEXT] >= 0
     kept = state.counters[rule.KEPT]
     state.counters[rule.STAGE] = rule.IDLE
-    rule.begin_direction(state, 0)
+    rule.begin_direction(state, 0, float(len(stream)))
     while state.counters[rule.STAGE] != rule.IDLE:
         rule.read_steps(state, stream.view, 64, 0, 60)
     images = state.q[: state.counters[rule.KEPT]] * np.sqrt(state.inverse)

@@ -15,23 +15,27 @@ import numpy as np
 from gradtd.algorithms.parameters import at_least, whole
 from gradtd.estimates import add_features, add_gradient, projected
 from gradtd.linalg import (
+    absolute_dot,
     add_scaled,
     add_squares,
     copy,
     difference_dot,
     dot,
     fill,
+    four_difference_dots,
+    four_row_dots,
     line_sums,
     weighted,
     weighted_dot,
 )
-from gradtd.types import Algorithm, Floats, Hyper, Index, Now, Parameter, State, StreamView
+from gradtd.types import Algorithm, Floats, Hyper, Now, Parameter, State, StreamView
 
 IDLE, GRADIENT, IMAGE = 0, 1, 2
 STAGE, NEXT, STARTED, KEPT = 0, 1, 2, 3
 """Places in ``state.counters``: what is being computed, the next step to read, directions begun, directions kept."""
-ROUNDING, TRUSTED = 1e-16, 1e-8
-"""An image is kept while the bound on its rounding error is below ``TRUSTED`` times its length."""
+ROUNDING, TRUSTED, NOTHING = 1e-16, 1e-8, 1e-12
+"""An image is kept where the bound on its rounding error is below ``TRUSTED`` times its length; a residual or a gradient
+shorter than ``NOTHING`` times the terms it was added up from is rounding error."""
 
 
 def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -66,7 +70,7 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
         oldest = now.seen - int(hyper.window)
         remove_step(state, stream, oldest - 1, 1.0 / hyper.window)
     if state.counters[STAGE] == IDLE:
-        begin_direction(state, oldest)
+        begin_direction(state, oldest, float(now.seen))
     if state.counters[STAGE] != IDLE:
         read_steps(state, stream, int(hyper.M), oldest, now.seen)
     for i in range(state.counters[KEPT]):
@@ -74,7 +78,10 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
 
 
 def add_step(state: State, stream: StreamView, now: Now) -> None:
-    """u += rho (r + y.theta) x;  q += rho (y.p) x for every kept pair;  noise += rho^2 <x, x> <y, y>."""
+    """u += rho (r + y.theta) x;  q += rho (y.p) x for every kept pair;  noise += rho^2 <x, x> <y, y>.
+
+    ``terms`` adds up the lengths of what u was put together from.
+    """
     step = stream.steps[now.t]
     add_scaled(state.u, step.rho * (step.reward + dot(state.y, state.theta)), state.x)
     for i in range(state.counters[KEPT]):
@@ -82,6 +89,8 @@ def add_step(state: State, stream: StreamView, now: Now) -> None:
     length_x = weighted_dot(state.inverse, state.x, state.x)
     length_y = weighted_dot(state.inverse, state.y, state.y)
     state.noise[0] += (step.rho * now.seen) ** 2 * length_x * length_y
+    size = abs(step.reward) + absolute_dot(state.y, state.theta)
+    state.terms[0] += step.rho * size * np.sqrt(now.seen * length_x)
 
 
 def remove_step(state: State, stream: StreamView, t: int, share: float) -> None:
@@ -99,9 +108,9 @@ def remove_step(state: State, stream: StreamView, t: int, share: float) -> None:
     state.noise[0] *= 1.0 - share
 
 
-def begin_direction(state: State, oldest: int) -> None:
+def begin_direction(state: State, oldest: int, n: float) -> None:
     """v = w u, scaled; it is the direction itself, or A'v will be."""
-    if not set_weighted(state, state.v, state.u):
+    if not set_weighted(state, state.v, state.u, n, state.terms[0]):
         return
     state.counters[NEXT] = oldest
     state.counters[STARTED] += 1
@@ -114,12 +123,15 @@ def begin_direction(state: State, oldest: int) -> None:
         state.counters[STAGE] = GRADIENT
 
 
-def set_weighted(state: State, out: Floats, v: Floats) -> bool:
-    """out = v / s, scaled so that the sum of out^2 s is one; False where v is zero."""
-    size = weighted_dot(state.inverse, v, v)
-    if not size > 0.0:
+def set_weighted(state: State, out: Floats, v: Floats, n: float, terms: float) -> bool:
+    """out = w v / sqrt <v, v>, with w = n / s; False where v is zero to rounding.
+
+    By Cauchy and Schwarz neither A out nor A'out is longer than sqrt(n noise).
+    """
+    length = np.sqrt(n * weighted_dot(state.inverse, v, v))
+    if not length > NOTHING * terms:
         return False
-    weighted(out, 1.0 / np.sqrt(size), state.inverse, v)
+    weighted(out, n / length, state.inverse, v)
     return True
 
 
@@ -129,47 +141,70 @@ def read_steps(state: State, stream: StreamView, most: int, oldest: int, seen: i
     end = min(begin + most, seen)
     state.counters[NEXT] = end
     if state.counters[STAGE] == GRADIENT:
-        for t in range(begin, end):
-            add_to_gradient(stream, np.uint64(t), state.v, state.g)
+        add_to_gradient(stream, begin, end, state.v, state.g)
         if end == seen:
             state.counters[NEXT] = oldest
             fill(state.new_q, 0.0)
-            state.counters[STAGE] = IMAGE if set_weighted(state, state.new_p, state.g) else IDLE
+            clear = set_weighted(state, state.new_p, state.g, float(seen), np.sqrt(seen * state.noise[0]))
+            state.counters[STAGE] = IMAGE if clear else IDLE
     else:
-        for t in range(begin, end):
-            add_to_image(stream, np.uint64(t), state.new_p, state.new_q)
+        add_to_image(stream, begin, end, state.new_p, state.new_q)
         if end == seen:
-            keep_direction(state)
+            keep_direction(state, float(seen))
             state.counters[STAGE] = IDLE
 
 
-def add_to_gradient(stream: StreamView, t: Index, v: Floats, out: Floats) -> None:
-    """out += A_t' v = rho (x.v) y"""
-    add_gradient(stream, t, stream.steps[t].rho * projected(stream, t, v), out)
+def add_to_gradient(stream: StreamView, begin: int, end: int, v: Floats, out: Floats) -> None:
+    """out += A_t'v = rho (x.v) y, for t from begin to end, four at a time"""
+    t = begin
+    while t + 4 <= end:
+        a, b, c, e = np.uint64(t), np.uint64(t + 1), np.uint64(t + 2), np.uint64(t + 3)
+        steps = stream.steps
+        along = four_row_dots(stream.features, steps[a].row, steps[b].row, steps[c].row, steps[e].row, v)
+        add_gradient(stream, a, steps[a].rho * along[0], out)
+        add_gradient(stream, b, steps[b].rho * along[1], out)
+        add_gradient(stream, c, steps[c].rho * along[2], out)
+        add_gradient(stream, e, steps[e].rho * along[3], out)
+        t += 4
+    for last in range(t, end):
+        a = np.uint64(last)
+        add_gradient(stream, a, stream.steps[a].rho * projected(stream, a, v), out)
 
 
-def add_to_image(stream: StreamView, t: Index, p: Floats, out: Floats) -> None:
-    """out += A_t p = rho (y.p) x"""
-    step = stream.steps[t]
-    along = difference_dot(stream.features, step.row, step.next_row, step.discount, p)
-    add_features(stream, t, step.rho * along, out)
+def add_to_image(stream: StreamView, begin: int, end: int, p: Floats, out: Floats) -> None:
+    """out += A_t p = rho (y.p) x, for t from begin to end, four at a time"""
+    t = begin
+    while t + 4 <= end:
+        a, b, c, e = np.uint64(t), np.uint64(t + 1), np.uint64(t + 2), np.uint64(t + 3)
+        steps = stream.steps
+        along = four_difference_dots(stream.features, steps[a], steps[b], steps[c], steps[e], p)
+        add_features(stream, a, steps[a].rho * along[0], out)
+        add_features(stream, b, steps[b].rho * along[1], out)
+        add_features(stream, c, steps[c].rho * along[2], out)
+        add_features(stream, e, steps[e].rho * along[3], out)
+        t += 4
+    for last in range(t, end):
+        a = np.uint64(last)
+        step = stream.steps[a]
+        along_one = difference_dot(stream.features, step.row, step.next_row, step.discount, p)
+        add_features(stream, a, step.rho * along_one, out)
 
 
-def keep_direction(state: State) -> None:
+def keep_direction(state: State, n: float) -> None:
     """Keep the new pair, its image orthogonal to the others; where rounding spoils that, keep it alone and as it was.
 
     ``error`` bounds the rounding error of an image, which subtractions of nearly equal images blow up.
     """
     p, q = state.new_p, state.new_q
-    length = weighted_dot(state.inverse, q, q)
-    if not length > 0.0:
+    error = ROUNDING * np.sqrt(n * state.noise[0])
+    if not error < TRUSTED * np.sqrt(n * weighted_dot(state.inverse, q, q)):
         return
     if state.counters[KEPT] == state.p.shape[0]:
         drop_oldest(state)
     kept = state.counters[KEPT]
     copy(state.v, p)
     copy(state.g, q)
-    error = ROUNDING * np.sqrt(length)
+    alone = error
     for i in range(kept):
         square = weighted_dot(state.inverse, state.q[i], state.q[i])
         if square > 0.0:
@@ -177,8 +212,8 @@ def keep_direction(state: State) -> None:
             add_scaled(p, -c, state.p[i])
             add_scaled(q, -c, state.q[i])
             error += abs(c) * state.error[i]
-    if not error < TRUSTED * np.sqrt(weighted_dot(state.inverse, q, q)):
-        kept, error = 0, ROUNDING * np.sqrt(length)
+    if not error < TRUSTED * np.sqrt(n * weighted_dot(state.inverse, q, q)):
+        kept, error = 0, alone
         p, q = state.v, state.g
     copy(state.p[kept], p)
     copy(state.q[kept], q)
@@ -203,13 +238,14 @@ def search_line(state: State, p: Floats, q: Floats, n: float, eps: float) -> Non
         a = n * along / below
         add_scaled(state.theta, -a, p)
         add_scaled(state.u, -a, q)
+        state.terms[0] += abs(a) * np.sqrt(n * square)
 
 
 def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     names = ("u", "s", "inverse", "x", "y", "v", "g", "new_p", "new_q")
     vectors = {name: np.zeros(n_features) for name in names}
     pairs = {name: np.zeros((hyper["K"], n_features)) for name in "pq"}
-    return vectors | pairs | {"error": np.zeros(hyper["K"]), "noise": np.zeros(1), "counters": np.zeros(4, np.int64)}
+    return vectors | pairs | {"error": np.zeros(hyper["K"]), "noise": np.zeros(1), "terms": np.zeros(1), "counters": np.zeros(4, np.int64)}
 
 
 ALGORITHMS = (
@@ -220,7 +256,7 @@ ALGORITHMS = (
         step_size=False,
         parameters={
             "M": Parameter(64, "stored steps read each step", whole(2)),
-            "K": Parameter(3, "directions kept", whole(1)),
+            "K": Parameter(5, "directions kept", whole(1)),
             "eps": Parameter(0.01, "damping of the first steps", at_least(0)),
             "window": Parameter(0, "use the latest steps only, this many; 0 for all", whole(0)),
         },
