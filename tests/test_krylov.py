@@ -209,6 +209,11 @@ def test_no_reward_and_no_ratio_leave_the_weights_alone():
     np.testing.assert_array_equal(gradtd.learn(never, "krylov_gtd", theta0=[1, 2]).theta, [1.0, 2.0])
 
 
+def test_memory_is_linear_in_the_features():
+    small, large = (sum(a.size for a in ALGORITHMS["krylov_gtd"].init(d, DEFAULTS).values()) for d in (1000, 2000))
+    assert large - small == (2 * 5 + 9) * 1000
+
+
 # Forgetting ---------------------------------------------------------------------------------------------------
 
 

@@ -34,30 +34,30 @@ IDLE, GRADIENT, IMAGE = 0, 1, 2
 STAGE, NEXT, STARTED, KEPT = 0, 1, 2, 3
 """Places in ``state.counters``: what is being computed, the next step to read, directions begun, directions kept."""
 ROUNDING, TRUSTED, NOTHING = 1e-16, 1e-8, 1e-12
-"""An image is kept where the bound on its rounding error is below ``TRUSTED`` times its length; a residual or a gradient
-shorter than ``NOTHING`` times the terms it was added up from is rounding error."""
+"""An image is kept where the bound on its rounding error is below ``TRUSTED`` times its length; a residual or a
+gradient shorter than ``NOTHING`` times the terms it was added up from is rounding error."""
 
 
 def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Krylov GTD: theta -= <q, u> / <q, q> p along each of K kept directions p, with q = A p and u = A theta + b.
 
-    A and b are sums over all stored steps (the latest ``window`` ones, where that is given), and the inner product
-    <a, c> = sum of w_i a_i c_i has the weights w_i = n / sum of x_i^2, so the scale of a feature does not matter. Each step
+    A and b are sums over all stored steps (the latest ``window`` ones, where that is given). The inner product
+    <a, c> = sum of w_i a_i c_i has weights w_i = n / sum of x_i^2, so the scale of a feature does not matter. Each step
 
     1. adds the arriving step to u and to every q;
     2. where no direction is under way, begins one: in turn p = w u, as TD would go, and p = w A' w u, against the
        gradient of NEU, as Impression GTD would;
     3. reads at most M stored steps for it, first for A' w u where that is asked for, then for its image q = A p; when
        all are read, q is made orthogonal to the kept images, p changes alike, and the pair is kept, the oldest leaving;
-    4. searches along the kept directions, the oldest first. The denominator is
-       <q, q> + eps (sum of rho^2 <x, x> <y, y>) sum of p_i^2 / w_i: the second part bounds the noise in q. It grows like n,
-       the first like n^2, so it damps the first steps only.
+    4. searches along the kept directions, the oldest first. The denominator is in fact
+       <q, q> + eps (sum of rho^2 <x, x> <y, y>) sum of p_i^2 / w_i, whose second part bounds the noise in q. It grows
+       like n, the first like n^2, so it damps the first steps only.
 
-    No step-size. Cost O((M + K) d); with sparse features M reads of their entries and O(K d). Memory 2 (K + 1) d besides
-    the stream. For fixed data every search lowers the empirical NEU <u, u>, whatever the direction: that is proven, and so
-    is that theta never moves where <u, u> cannot fall. How fast it comes near LSTD is only measured (docs/krylov.md). It
-    does not rest on TD being stable. The chaos of conjugate directions is its own, too: a change in the last bit is
-    seen in the digits after some hundred steps, though not in the error.
+    No step-size. Cost O((M + K) d); with sparse features the entries of M reads and O(K d). It keeps (2 K + 9) d
+    numbers besides the stream. Proven: for fixed data every search lowers the empirical NEU <u, u> or leaves it, in
+    whatever direction, so it does not rest on TD being stable. How fast it comes near LSTD is only measured
+    (docs/krylov.md). Conjugate directions amplify rounding: a change of the last bit may show after some hundred steps
+    in the weights of an ill-conditioned problem, though not in their error.
     """
     fill(state.x, 0.0)
     add_features(stream, now.t, 1.0, state.x)
@@ -245,7 +245,11 @@ def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     names = ("u", "s", "inverse", "x", "y", "v", "g", "new_p", "new_q")
     vectors = {name: np.zeros(n_features) for name in names}
     pairs = {name: np.zeros((hyper["K"], n_features)) for name in "pq"}
-    return vectors | pairs | {"error": np.zeros(hyper["K"]), "noise": np.zeros(1), "terms": np.zeros(1), "counters": np.zeros(4, np.int64)}
+    return (
+        vectors
+        | pairs
+        | {"error": np.zeros(hyper["K"]), "noise": np.zeros(1), "terms": np.zeros(1), "counters": np.zeros(4, np.int64)}
+    )
 
 
 ALGORITHMS = (

@@ -22,8 +22,9 @@ def garnet(
 
     Transition probabilities are gaps between uniform numbers, mean rewards are standard normal.
     ``features`` are ``dense`` (standard normal), ``binary`` (a quarter of them on) or ``positive``
-    (uniform in [0, 1]), all with a first feature that is always one and rows of length one. ``off_policy`` goes from 0 (target =
-    behaviour) to 1: it is the weight of an independent random policy in the target.
+    (uniform in [0, 1]), all with a first feature that is always one and rows of length one.
+    ``off_policy`` goes from 0 (target = behaviour) to 1: it is the weight of an independent random policy in
+    the target.
     """
     states = checks.whole_number("states", states, 2)
     actions = checks.whole_number("actions", actions, 1)

@@ -13,9 +13,9 @@ def star(n: int = 6, n_features: int = 5, gamma: float = 0.9, seed: int = 0) -> 
     """``n`` upper states and a centre: the target always goes to the centre, the behaviour with probability 1/(n+1).
 
     Otherwise the behaviour goes to one of the upper states; so all states are visited alike, as in Baird's
-    counterexample. Features are a common vector of length one plus normal numbers of deviation 1/2, rewards are standard
-    normal. The features of the centre are made longer until an eigenvalue of A has a real part above a tenth of the
-    largest eigenvalue of C, so TD diverges. With more features than states A is singular.
+    counterexample. Features are a common vector of length one plus normal numbers of deviation 1/2, rewards are
+    standard normal. The features of the centre are made longer until an eigenvalue of A has a real part above a tenth of
+    the largest eigenvalue of C, so TD diverges. With more features than states A is singular.
     """
     n, n_features = checks.whole_number("n", n, 2), checks.whole_number("n_features", n_features, 1)
     gamma = checks.fraction("gamma", gamma)
@@ -40,7 +40,7 @@ def star(n: int = 6, n_features: int = 5, gamma: float = 0.9, seed: int = 0) -> 
 
 def _features(rng: np.random.Generator, n: int, n_features: int, gamma: float) -> Floats:
     for _ in range(20):
-        features = 1 / np.sqrt(n_features) + 0.5 * rng.standard_normal((n + 1, n_features))
+        features: Floats = 1 / np.sqrt(n_features) + 0.5 * rng.standard_normal((n + 1, n_features))
         for _ in range(8):
             if _unstable(features, gamma):
                 return features
