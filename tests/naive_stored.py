@@ -7,7 +7,7 @@ def mean(samples, name):
     return sum(getattr(k, name) for k in samples) / len(samples)
 
 
-def krylov_gtd(log, theta, alphas, M=64, K=5, eps=0.01, window=0):
+def krylov_gtd(log, theta, alphas, M=64, K=5, eps=4e-4, window=0):
     """The procedure of the rule's docstring with A, b, u and every image computed anew from all stored steps."""
     kept, stage, begun, read, noise, terms = [], "idle", 0, 0, 0.0, 0.0
     for t, k, _ in log:
@@ -38,7 +38,7 @@ def krylov_gtd(log, theta, alphas, M=64, K=5, eps=0.01, window=0):
         for p_i, _ in kept:
             q_i = A @ p_i
             squares_of_p = sum(p_i[i] ** 2 / w[i] for i in range(len(w)) if w[i] > 0)
-            below = q_i @ (w * q_i) + eps * noise * squares_of_p
+            below = q_i @ (w * q_i) + eps * len(w) ** 2 * noise * squares_of_p
             if below > 0:
                 a = q_i @ (w * u) / below
                 terms += abs(a) * np.sqrt(q_i @ (w * q_i))

@@ -50,8 +50,8 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
     3. reads at most M stored steps for it, first for A' w u where that is asked for, then for its image q = A p; when
        all are read, q is made orthogonal to the kept images, p changes alike, and the pair is kept, the oldest leaving;
     4. searches along the kept directions, the oldest first. The denominator is in fact
-       <q, q> + eps (sum of rho^2 <x, x> <y, y>) sum of p_i^2 / w_i, whose second part bounds the noise in q. It grows
-       like n, the first like n^2, so it damps the first steps only.
+       <q, q> + eps d^2 (sum of rho^2 <x, x> <y, y>) sum of p_i^2 / w_i. The last two factors bound the noise in q. They
+       grow like n, the first part like n^2, so the first steps only are damped, for longer where d is large.
 
     No step-size. Cost O((M + K) d); with sparse features the entries of M reads and O(K d). It keeps (2 K + 9) d
     numbers besides the stream. Proven: for fixed data every search lowers the empirical NEU <u, u> or leaves it, in
@@ -231,9 +231,9 @@ def drop_oldest(state: State) -> None:
 
 
 def search_line(state: State, p: Floats, q: Floats, n: float, eps: float) -> None:
-    """theta -= a p and u -= a q, with a = <q, u> / (<q, q> + eps noise sum of p^2 / w), w = n / s."""
+    """theta -= a p and u -= a q, with a = <q, u> / (<q, q> + eps d^2 noise sum of p^2 / w), w = n / s."""
     along, square, size = line_sums(p, q, state.u, state.s, state.inverse)
-    below = n * square + eps * state.noise[0] * size / n
+    below = n * square + eps * p.shape[0] ** 2 * state.noise[0] * size / n
     if below > 0.0:
         a = n * along / below
         add_scaled(state.theta, -a, p)
@@ -261,7 +261,7 @@ ALGORITHMS = (
         parameters={
             "M": Parameter(64, "stored steps read each step", whole(2)),
             "K": Parameter(5, "directions kept", whole(1)),
-            "eps": Parameter(0.01, "damping of the first steps", at_least(0)),
+            "eps": Parameter(4e-4, "damping of the first steps", at_least(0)),
             "window": Parameter(0, "use the latest steps only, this many; 0 for all", whole(0)),
         },
     ),
