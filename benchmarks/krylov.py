@@ -111,7 +111,8 @@ def table_of_five(found: dict[str, Any]) -> tuple[str, list[str]]:
 def held_out() -> list[Problem]:
     """Thirty problems that were not used to design the method."""
     dense = [garnet(n, 4, 3, d, "dense", 0.5, seed=1100 + d) for n, d in ((40, 10), (100, 30), (300, 100), (900, 300))]
-    binary = [garnet(n, 4, 3, d, "binary", 0.7, seed=1200 + d) for n, d in ((40, 12), (100, 40), (300, 100), (600, 200))]
+    sizes = ((40, 12), (100, 40), (300, 100), (600, 200))
+    binary = [garnet(n, 4, 3, d, "binary", 0.7, seed=1200 + d) for n, d in sizes]
     positive = [garnet(n, 4, 3, d, "positive", 0.5, seed=1300 + d) for n, d in ((40, 8), (100, 20), (300, 60))]
     strong = [garnet(60, 4, 3, 15, kind, 1.0, 0.95, seed=1400) for kind in ("dense", "binary", "positive")]
     stars = [
