@@ -243,6 +243,18 @@ def growth() -> dict[str, Any]:
     }
 
 
+def krylov_cost() -> dict[int, dict[str, float]]:
+    """Nanoseconds a step of Krylov GTD, of Impression GTD with two batches, and of LSTD, by number of features."""
+    settings: dict[str, dict[str, Any]] = {"krylov_gtd": {}, "impression_gtd": {"alpha": 1e-3, "batch_size": M}}
+    found = {}
+    for d in (5, 50, 500):
+        stream = random_stream(d)
+        times = least_times({name: our_kernel(stream, name, **hyper) for name, hyper in settings.items()}, 9)
+        times |= least_times({"lstd": our_kernel(stream, "lstd")}, 2)
+        found[d] = {name: seconds / STEPS * 1e9 for name, seconds in times.items()}
+    return found
+
+
 def per_step(seconds: list[float]) -> list[float]:
     return [s / STEPS * 1e9 for s in seconds]
 
@@ -320,6 +332,9 @@ def main() -> None:
     print("growth exponents (goal at most 1.05):", end=" ")
     print(f"batch size {grown['batch_size']['exponent']:.2f}, runs {grown['runs']['exponent']:.2f},", end=" ")
     print(", ".join(f"features ({n}) {g['exponent']:.2f}" for n, g in grown["features"].items()))
+    results["krylov"] = krylov_cost()
+    ratios = {d: row["krylov_gtd"] / row["impression_gtd"] for d, row in results["krylov"].items()}
+    print("krylov_gtd / impression_gtd (goal at most 1.2):", ", ".join(f"d {d}: {r:.2f}" for d, r in ratios.items()))
     results["start_up"] = start_up()
     print("start-up:", ", ".join(f"{n} {v:.2f}" for n, v in results["start_up"].items()), "(goal: warm call under 1 s)")
     results["peak_memory_mib"] = peak_memory()

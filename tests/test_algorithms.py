@@ -99,6 +99,9 @@ COMPILED = {
     "lstd batch": ("lstd", {"ridge": 1.0, "solver": "batch"}),
     "newton_td": ("newton_td", {"ridge": 2.0}),
     "lspe": ("lspe", {"ridge": 0.5}),
+    "krylov_gtd": ("krylov_gtd", {"M": 16}),
+    "krylov_gtd window": ("krylov_gtd", {"M": 8, "K": 2, "window": 60}),
+    "svrg_gtd": ("svrg_gtd", {"batch_size": 4, "M": 6, "eta": 2.5}),
 }
 # The same code put together in other ways: interpreted only, since every combination would compile anew.
 INTERPRETED = (

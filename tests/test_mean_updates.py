@@ -197,6 +197,35 @@ def test_replayed_tdc_goes_along_the_ode_of_tdc(law):
     assert_close(change / (ETA * ALPHA), of_w(law))
 
 
+def test_svrg_goes_along_the_ode_of_gtd2_wherever_its_anchor_is(law):
+    """With the exact sums at the anchor, over n = 40 steps."""
+    theta0, w0 = np.random.default_rng(4).normal(size=(2, len(law.theta)))
+    own = {"w": law.w, "difference": law.z, "difference_w": law.z, "anchor": theta0, "anchor_w": w0}
+    own |= {"sum": 40 * law.A.T @ w0, "sum_w": 40 * (law.td_update(theta0) - law.C @ w0)}
+    update = ALGORITHMS["svrg_gtd"].update
+    of_theta, of_w, _ = ODES["gtd2"]
+    change = law.mean(lambda t: after_one_update(law, update, own, first=[t], seen=40, eta=ETA).theta - law.theta)
+    assert_close(change / ALPHA, of_theta(law))
+    change = law.mean(lambda t: after_one_update(law, update, own, first=[t], seen=40, eta=ETA).w - law.w)
+    assert_close(change / (ETA * ALPHA), of_w(law))
+
+
+def test_svrg_has_no_noise_at_the_solution(law):
+    """With the anchor there, too: no step of the batch moves theta or w. GTD2 does move."""
+    theta, nothing = law.exact.theta_star, np.zeros(len(law.theta))
+    own = {"w": nothing, "difference": nothing, "difference_w": nothing, "anchor": theta, "anchor_w": nothing}
+    own |= {"sum": nothing, "sum_w": nothing}
+    moved = []
+    for t in range(len(law.p)):
+        for name in ("svrg_gtd", "gtd2"):
+            state = record(**{k: np.array(v) for k, v in ({"theta": theta} | own).items()})
+            now = Now(np.uint64(t), 0, 40, ALPHA, np.array([t], np.uint32), NOBODY)
+            ALGORITHMS[name].update(state, law.stream.view, now, SimpleNamespace(eta=ETA))
+            moved.append((name, np.abs(state.w).max() + np.abs(state.theta - theta).max()))
+    assert max(size for name, size in moved if name == "svrg_gtd") == 0
+    assert max(size for name, size in moved if name == "gtd2") > 1e-3
+
+
 def test_gtd_gtd2_tdc_and_transposed_tdc_are_different_algorithms(law):
     """The corrected transposed form has the mean of GTD2: C theta + A theta = D theta."""
     names = ["gtd", "gtd2", "tdc", "tdc_transposed"]

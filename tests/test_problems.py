@@ -19,6 +19,7 @@ from gradtd.problems import (
     random_walk_dependent,
     random_walk_inverted,
     random_walk_tabular,
+    star,
     two_state,
 )
 
@@ -33,6 +34,8 @@ VARIANTS = {name: make() for name, make in gradtd.PROBLEMS.items()} | {
     "garnet_dense_1": garnet(seed=1),
     "garnet_binary_2": garnet(features="binary", seed=2),
     "garnet_small_3": garnet(states=5, actions=2, branching=5, n_features=3, off_policy=1, seed=3),
+    "garnet_positive_5": garnet(features="positive", seed=5),
+    "star_1": star(n=3, n_features=6, gamma=0.95, seed=1),
     "garnet_on_policy": garnet(states=10, branching=1, off_policy=0, seed=4),
     "collision_1": collision(seed=1),
 }
@@ -265,6 +268,18 @@ def test_two_state_at_five_sixths_is_called_singular():
     assert any("A is singular" in note for note in gradtd.exact(two_state(5 / 6)).notes)
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("n", "d"), [(2, 1), (6, 5), (20, 10)])
+def test_td_diverges_on_every_star(n, d, seed):
+    problem = star(n, d, seed=seed)
+    exact = gradtd.exact(problem)
+    assert problem.features.shape == (n + 1, d)
+    np.testing.assert_allclose(exact.d_mu, 1 / (n + 1), atol=1e-14)
+    assert np.linalg.eigvals(exact.A).real.max() > 0.1 * np.linalg.eigvalsh(exact.C)[-1]
+    np.testing.assert_array_equal(problem.features, star(n, d, seed=seed).features)
+    assert (problem.features != star(n, d, seed=seed + 1).features).any()
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_collision_values_are_powers_of_the_discount(seed):
     problem = collision(seed)
@@ -320,6 +335,8 @@ def test_garnet_off_policy_mixes_the_target():
         (lambda: garnet(off_policy="half"), ["off_policy", "number", "half"]),
         (lambda: garnet(seed=-1), ["seed", "-1"]),
         (lambda: garnet(gamma=-0.1), ["gamma", "[0, 1]", "-0.1"]),
+        (lambda: star(gamma=0.1), ["diverge", "gamma=0.1", "larger"]),
+        (lambda: star(n=1), ["n", "at least 2", "1"]),
         (lambda: baird(1.1), ["gamma", "[0, 1]", "1.1"]),
         (lambda: baird(float("nan")), ["gamma", "[0, 1]", "nan"]),
         (lambda: two_state(gamma="high"), ["gamma", "high"]),

@@ -14,6 +14,7 @@ import numpy as np
 
 from gradtd.types import Floats, Index
 
+FourFloats = tuple[float, float, float, float]
 BY_STORAGE: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any]]] = {}
 """Which function reads dense and which reads sparse features; the engine chooses when it compiles."""
 
@@ -156,6 +157,50 @@ def _sparse_add_outer(features: Any, row: Index, next_row: Index, discount: floa
         _sparse_add_difference(features, row, next_row, discount, scale, out[features.indices[i]])
 
 
+# Four rows at once. One sum has to wait for its last addition, four sums do not wait for each other: two to three times
+# faster, and every sum is the same to the last bit.
+
+
+def _dense_four_row_dots(features: Any, a: Index, b: Index, c: Index, e: Index, v: Floats) -> FourFloats:
+    """x . v for four rows"""
+    of_a, of_b, of_c, of_e = 0.0, 0.0, 0.0, 0.0
+    for k in range(v.shape[0]):
+        of_a += features[a, k] * v[k]
+        of_b += features[b, k] * v[k]
+        of_c += features[c, k] * v[k]
+        of_e += features[e, k] * v[k]
+    return of_a, of_b, of_c, of_e
+
+
+def _sparse_four_row_dots(features: Any, a: Index, b: Index, c: Index, e: Index, v: Floats) -> FourFloats:
+    return (
+        _sparse_row_dot(features, a, v),
+        _sparse_row_dot(features, b, v),
+        _sparse_row_dot(features, c, v),
+        _sparse_row_dot(features, e, v),
+    )
+
+
+def _dense_four_difference_dots(features: Any, a: Any, b: Any, c: Any, e: Any, v: Floats) -> FourFloats:
+    """y . v for four steps"""
+    of_a, of_b, of_c, of_e = 0.0, 0.0, 0.0, 0.0
+    for k in range(v.shape[0]):
+        of_a += (a.discount * features[a.next_row, k] - features[a.row, k]) * v[k]
+        of_b += (b.discount * features[b.next_row, k] - features[b.row, k]) * v[k]
+        of_c += (c.discount * features[c.next_row, k] - features[c.row, k]) * v[k]
+        of_e += (e.discount * features[e.next_row, k] - features[e.row, k]) * v[k]
+    return of_a, of_b, of_c, of_e
+
+
+def _sparse_four_difference_dots(features: Any, a: Any, b: Any, c: Any, e: Any, v: Floats) -> FourFloats:
+    return (
+        _sparse_difference_dot(features, a.row, a.next_row, a.discount, v),
+        _sparse_difference_dot(features, b.row, b.next_row, b.discount, v),
+        _sparse_difference_dot(features, c.row, c.next_row, c.discount, v),
+        _sparse_difference_dot(features, e.row, e.next_row, e.discount, v),
+    )
+
+
 row_dot = _by_storage(_dense_row_dot, _sparse_row_dot)
 add_row = _by_storage(_dense_add_row, _sparse_add_row)
 difference_dot = _by_storage(_dense_difference_dot, _sparse_difference_dot)
@@ -165,6 +210,8 @@ two_row_dots = _by_storage(_dense_two_row_dots, _sparse_two_row_dots)
 add_row_to_two = _by_storage(_dense_add_row_to_two, _sparse_add_row_to_two)
 two_difference_dots = _by_storage(_dense_two_difference_dots, _sparse_two_difference_dots)
 add_difference_to_two = _by_storage(_dense_add_difference_to_two, _sparse_add_difference_to_two)
+four_row_dots = _by_storage(_dense_four_row_dots, _sparse_four_row_dots)
+four_difference_dots = _by_storage(_dense_four_difference_dots, _sparse_four_difference_dots)
 
 
 def dot(u: Floats, v: Floats) -> float:
@@ -230,3 +277,45 @@ def add_to_inverse(inverse: Floats, u: Floats, v: Floats, left: Floats, right: F
     for i in range(left.shape[0]):
         left[i] *= scale
         add_scaled(inverse[i], -left[i], right)
+
+
+def weighted_dot(w: Floats, a: Floats, b: Floats) -> float:
+    """sum of w a b"""
+    total = 0.0
+    for k in range(w.shape[0]):
+        total += w[k] * a[k] * b[k]
+    return total
+
+
+def absolute_dot(a: Floats, b: Floats) -> float:
+    """sum of |a b|"""
+    total = 0.0
+    for k in range(a.shape[0]):
+        total += abs(a[k] * b[k])
+    return total
+
+
+def weighted(out: Floats, c: float, w: Floats, v: Floats) -> None:
+    """out = c w v, entry by entry"""
+    for k in range(out.shape[0]):
+        out[k] = c * w[k] * v[k]
+
+
+def add_squares(s: Floats, inverse: Floats, x: Floats) -> None:
+    """s += x^2 and inverse = 1 / s, 0 where s is"""
+    for k in range(s.shape[0]):
+        if x[k] != 0.0:
+            s[k] += x[k] * x[k]
+            if s[k] > 0.0:
+                inverse[k] = 1.0 / s[k]
+
+
+def line_sums(p: Floats, q: Floats, u: Floats, s: Floats, inverse: Floats) -> tuple[float, float, float]:
+    """The sums of q u / s, of q^2 / s and of p^2 s, in one pass"""
+    along, square, size = 0.0, 0.0, 0.0
+    for k in range(u.shape[0]):
+        scaled = q[k] * inverse[k]
+        along += scaled * u[k]
+        square += scaled * q[k]
+        size += p[k] * p[k] * s[k]
+    return along, square, size

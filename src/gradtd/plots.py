@@ -26,10 +26,12 @@ OWN_COLOUR = {
     "Vtrace": "#999999",
     "MiniBatchTD": "#7B3294",
     "Expected GTD": "#A50026",
+    "Krylov GTD": "#117733",
     "LSTD": "#000000",
 }
 """The same colour for an algorithm in every figure of the reproduction."""
 STYLE: dict[str, Any] = {
+    "Krylov GTD": (0, (1, 1)),
     "Impression GTD (auto)": (0, (6, 1.5, 1, 1.5)),
     "HTD": (0, (4, 2)),
     "Vtrace": (0, (4, 2)),

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from gradtd import checks
-from gradtd.algorithms import generic_gtd, impression_gtd, least_squares, minibatch_tdc, td, two_step_sizes
+from gradtd.algorithms import (
+    generic_gtd,
+    impression_gtd,
+    krylov_gtd,
+    least_squares,
+    minibatch_tdc,
+    svrg_gtd,
+    td,
+    two_step_sizes,
+)
 from gradtd.checks import InputError
 from gradtd.types import Algorithm
 
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
-    for module in (impression_gtd, generic_gtd, td, two_step_sizes, minibatch_tdc, least_squares)
+    for module in (impression_gtd, generic_gtd, td, two_step_sizes, minibatch_tdc, least_squares, krylov_gtd, svrg_gtd)
     for algorithm in module.ALGORITHMS
 }
 

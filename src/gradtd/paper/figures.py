@@ -90,7 +90,9 @@ FLOOR = Line("LSTD", "lstd")
 """What the same data allow: shown as a thin line in every figure."""
 AUTO = Line("Impression GTD (auto)", "impression_gtd")
 """Impression GTD with nothing chosen: batches of 32, alpha="auto". Not in the paper."""
-BESIDE = (AUTO, FLOOR)
+KRYLOV = Line("Krylov GTD", "krylov_gtd")
+"""Line searches along kept directions, no step-size. Not in the paper."""
+BESIDE = (AUTO, KRYLOV, FLOOR)
 """What every figure shows beside the paper's lines."""
 
 

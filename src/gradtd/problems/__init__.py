@@ -16,6 +16,7 @@ from gradtd.problems.random_walk import (
     random_walk_inverted,
     random_walk_tabular,
 )
+from gradtd.problems.star import star
 from gradtd.types import Problem
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
@@ -31,6 +32,7 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
         two_state,
         garnet,
         collision,
+        star,
     )
 }
 
@@ -56,5 +58,6 @@ __all__ = [
     "random_walk_dependent",
     "random_walk_inverted",
     "random_walk_tabular",
+    "star",
     "two_state",
 ]

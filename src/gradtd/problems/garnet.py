@@ -21,15 +21,16 @@ def garnet(
     """A random continuing problem: from each state and action to ``branching`` random states.
 
     Transition probabilities are gaps between uniform numbers, mean rewards are standard normal.
-    ``features`` are ``dense`` (standard normal) or ``binary`` (a quarter of them on), both with a
-    first feature that is always one and rows of length one. ``off_policy`` goes from 0 (target =
-    behaviour) to 1: it is the weight of an independent random policy in the target.
+    ``features`` are ``dense`` (standard normal), ``binary`` (a quarter of them on) or ``positive``
+    (uniform in [0, 1]), all with a first feature that is always one and rows of length one.
+    ``off_policy`` goes from 0 (target = behaviour) to 1: it is the weight of an independent random policy in
+    the target.
     """
     states = checks.whole_number("states", states, 2)
     actions = checks.whole_number("actions", actions, 1)
     branching = checks.whole_number("branching", branching, 1, states)
     n_features = checks.whole_number("n_features", n_features, 1)
-    checks.one_of("features", features, ("dense", "binary"))
+    checks.one_of("features", features, ("dense", "binary", "positive"))
     off_policy, gamma = checks.fraction("off_policy", off_policy), checks.fraction("gamma", gamma)
     rng = np.random.default_rng(checks.whole_number("seed", seed, 0))
     transition = np.zeros((states, actions, states))
@@ -59,6 +60,8 @@ def garnet(
 def _features(rng: np.random.Generator, states: int, n_features: int, kind: str) -> Floats:
     if kind == "dense":
         table = rng.standard_normal((states, n_features))
+    elif kind == "positive":
+        table = rng.random((states, n_features))
     else:
         on = max(1, n_features // 4)
         table = (rng.random((states, n_features)).argsort(axis=1) < on).astype(np.float64)

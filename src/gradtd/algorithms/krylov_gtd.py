@@ -1,0 +1,268 @@
+"""Krylov GTD: exact line searches on the NEU of all stored steps, along directions made conjugate to each other.
+
+The stored steps give A = sum of rho x y' and b = sum of rho r x, with y = discount x_next - x. No matrix is formed: the
+rule keeps the residual u = A theta + b, and for up to K directions p their images q = A p. One arriving step changes
+each of them by a multiple of x. Along a direction whose image is known, the best step is two inner products away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gradtd.algorithms.parameters import at_least, whole
+from gradtd.estimates import add_features, add_gradient, projected
+from gradtd.linalg import (
+    absolute_dot,
+    add_scaled,
+    add_squares,
+    copy,
+    difference_dot,
+    dot,
+    fill,
+    four_difference_dots,
+    four_row_dots,
+    line_sums,
+    weighted,
+    weighted_dot,
+)
+from gradtd.types import Algorithm, Floats, Hyper, Now, Parameter, State, StreamView
+
+IDLE, GRADIENT, IMAGE = 0, 1, 2
+STAGE, NEXT, STARTED, KEPT = 0, 1, 2, 3
+"""Places in ``state.counters``: what is being computed, the next step to read, directions begun, directions kept."""
+ROUNDING, TRUSTED, NOTHING = 1e-16, 1e-8, 1e-12
+"""An image is kept where the bound on its rounding error is below ``TRUSTED`` times its length; a residual or a
+gradient shorter than ``NOTHING`` times the terms it was added up from is rounding error."""
+
+
+def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Krylov GTD: theta -= <q, u> / <q, q> p along each of K kept directions p, with q = A p and u = A theta + b.
+
+    A and b are sums over all stored steps (the latest ``window`` ones, where that is given). The inner product
+    <a, c> = sum of w_i a_i c_i has weights w_i = n / sum of x_i^2, so the scale of a feature does not matter. Each step
+
+    1. adds the arriving step to u and to every q;
+    2. where no direction is under way, begins one: in turn p = w u, as TD would go, and p = w A' w u, against the
+       gradient of NEU, as Impression GTD would;
+    3. reads at most M stored steps for it, first for A' w u where that is asked for, then for its image q = A p; when
+       all are read, q is made orthogonal to the kept images, p changes alike, and the pair is kept, the oldest leaving;
+    4. searches along the kept directions, the oldest first. The denominator is in fact
+       <q, q> + eps d^2 (sum of rho^2 <x, x> <y, y>) sum of p_i^2 / w_i. The last two factors bound the noise in q. They
+       grow like n, the first part like n^2, so the first steps only are damped, for longer where d is large.
+
+    No step-size. Cost O((M + K) d); with sparse features the entries of M reads and O(K d). It keeps (2 K + 9) d
+    numbers besides the stream. Proven: for fixed data every search lowers the empirical NEU <u, u> or leaves it, in
+    whatever direction, so it does not rest on TD being stable. How fast it comes near LSTD is only measured
+    (docs/krylov.md). Conjugate directions amplify rounding: a change of the last bit may show after some hundred steps
+    in the weights of an ill-conditioned problem, though not in their error.
+    """
+    fill(state.x, 0.0)
+    add_features(stream, now.t, 1.0, state.x)
+    fill(state.y, 0.0)
+    add_gradient(stream, now.t, 1.0, state.y)
+    add_squares(state.s, state.inverse, state.x)
+    add_step(state, stream, now)
+    oldest = 0
+    if hyper.window > 0.0 and now.seen > hyper.window:
+        oldest = now.seen - int(hyper.window)
+        remove_step(state, stream, oldest - 1, 1.0 / hyper.window)
+    if state.counters[STAGE] == IDLE:
+        begin_direction(state, oldest, float(now.seen))
+    if state.counters[STAGE] != IDLE:
+        read_steps(state, stream, int(hyper.M), oldest, now.seen)
+    for i in range(state.counters[KEPT]):
+        search_line(state, state.p[i], state.q[i], float(now.seen), hyper.eps)
+
+
+def add_step(state: State, stream: StreamView, now: Now) -> None:
+    """u += rho (r + y.theta) x;  q += rho (y.p) x for every kept pair;  noise += rho^2 <x, x> <y, y>.
+
+    ``terms`` adds up the lengths of what u was put together from.
+    """
+    step = stream.steps[now.t]
+    add_scaled(state.u, step.rho * (step.reward + dot(state.y, state.theta)), state.x)
+    for i in range(state.counters[KEPT]):
+        add_scaled(state.q[i], step.rho * dot(state.y, state.p[i]), state.x)
+    length_x = weighted_dot(state.inverse, state.x, state.x)
+    length_y = weighted_dot(state.inverse, state.y, state.y)
+    state.noise[0] += (step.rho * now.seen) ** 2 * length_x * length_y
+    size = abs(step.reward) + absolute_dot(state.y, state.theta)
+    state.terms[0] += step.rho * size * np.sqrt(now.seen * length_x)
+
+
+def remove_step(state: State, stream: StreamView, t: int, share: float) -> None:
+    """Take step t out of u, of every image and of the direction under way, which has read it; noise loses its share."""
+    step = stream.steps[t]
+    fill(state.y, 0.0)
+    add_gradient(stream, t, 1.0, state.y)
+    add_features(stream, t, -step.rho * (step.reward + dot(state.y, state.theta)), state.u)
+    for i in range(state.counters[KEPT]):
+        add_features(stream, t, -step.rho * dot(state.y, state.p[i]), state.q[i])
+    if state.counters[STAGE] == IMAGE:
+        add_features(stream, t, -step.rho * dot(state.y, state.new_p), state.new_q)
+    elif state.counters[STAGE] == GRADIENT:
+        add_scaled(state.g, -step.rho * projected(stream, t, state.v), state.y)
+    state.noise[0] *= 1.0 - share
+
+
+def begin_direction(state: State, oldest: int, n: float) -> None:
+    """v = w u, scaled; it is the direction itself, or A'v will be."""
+    if not set_weighted(state, state.v, state.u, n, state.terms[0]):
+        return
+    state.counters[NEXT] = oldest
+    state.counters[STARTED] += 1
+    if state.counters[STARTED] % 2 == 1:
+        copy(state.new_p, state.v)
+        fill(state.new_q, 0.0)
+        state.counters[STAGE] = IMAGE
+    else:
+        fill(state.g, 0.0)
+        state.counters[STAGE] = GRADIENT
+
+
+def set_weighted(state: State, out: Floats, v: Floats, n: float, terms: float) -> bool:
+    """out = w v / sqrt <v, v>, with w = n / s; False where v is zero to rounding.
+
+    By Cauchy and Schwarz neither A out nor A'out is longer than sqrt(n noise).
+    """
+    length = np.sqrt(n * weighted_dot(state.inverse, v, v))
+    if not length > NOTHING * terms:
+        return False
+    weighted(out, n / length, state.inverse, v)
+    return True
+
+
+def read_steps(state: State, stream: StreamView, most: int, oldest: int, seen: int) -> None:
+    """Read the next stored steps for the direction under way; after the last one, go on to what comes next."""
+    begin = state.counters[NEXT]
+    end = min(begin + most, seen)
+    state.counters[NEXT] = end
+    if state.counters[STAGE] == GRADIENT:
+        add_to_gradient(stream, begin, end, state.v, state.g)
+        if end == seen:
+            state.counters[NEXT] = oldest
+            fill(state.new_q, 0.0)
+            clear = set_weighted(state, state.new_p, state.g, float(seen), np.sqrt(seen * state.noise[0]))
+            state.counters[STAGE] = IMAGE if clear else IDLE
+    else:
+        add_to_image(stream, begin, end, state.new_p, state.new_q)
+        if end == seen:
+            keep_direction(state, float(seen))
+            state.counters[STAGE] = IDLE
+
+
+def add_to_gradient(stream: StreamView, begin: int, end: int, v: Floats, out: Floats) -> None:
+    """out += A_t'v = rho (x.v) y, for t from begin to end, four at a time"""
+    t = begin
+    while t + 4 <= end:
+        a, b, c, e = np.uint64(t), np.uint64(t + 1), np.uint64(t + 2), np.uint64(t + 3)
+        steps = stream.steps
+        along = four_row_dots(stream.features, steps[a].row, steps[b].row, steps[c].row, steps[e].row, v)
+        add_gradient(stream, a, steps[a].rho * along[0], out)
+        add_gradient(stream, b, steps[b].rho * along[1], out)
+        add_gradient(stream, c, steps[c].rho * along[2], out)
+        add_gradient(stream, e, steps[e].rho * along[3], out)
+        t += 4
+    for last in range(t, end):
+        a = np.uint64(last)
+        add_gradient(stream, a, stream.steps[a].rho * projected(stream, a, v), out)
+
+
+def add_to_image(stream: StreamView, begin: int, end: int, p: Floats, out: Floats) -> None:
+    """out += A_t p = rho (y.p) x, for t from begin to end, four at a time"""
+    t = begin
+    while t + 4 <= end:
+        a, b, c, e = np.uint64(t), np.uint64(t + 1), np.uint64(t + 2), np.uint64(t + 3)
+        steps = stream.steps
+        along = four_difference_dots(stream.features, steps[a], steps[b], steps[c], steps[e], p)
+        add_features(stream, a, steps[a].rho * along[0], out)
+        add_features(stream, b, steps[b].rho * along[1], out)
+        add_features(stream, c, steps[c].rho * along[2], out)
+        add_features(stream, e, steps[e].rho * along[3], out)
+        t += 4
+    for last in range(t, end):
+        a = np.uint64(last)
+        step = stream.steps[a]
+        along_one = difference_dot(stream.features, step.row, step.next_row, step.discount, p)
+        add_features(stream, a, step.rho * along_one, out)
+
+
+def keep_direction(state: State, n: float) -> None:
+    """Keep the new pair, its image orthogonal to the others; where rounding spoils that, keep it alone and as it was.
+
+    ``error`` bounds the rounding error of an image, which subtractions of nearly equal images blow up.
+    """
+    p, q = state.new_p, state.new_q
+    error = ROUNDING * np.sqrt(n * state.noise[0])
+    if not error < TRUSTED * np.sqrt(n * weighted_dot(state.inverse, q, q)):
+        return
+    if state.counters[KEPT] == state.p.shape[0]:
+        drop_oldest(state)
+    kept = state.counters[KEPT]
+    copy(state.v, p)
+    copy(state.g, q)
+    alone = error
+    for i in range(kept):
+        square = weighted_dot(state.inverse, state.q[i], state.q[i])
+        if square > 0.0:
+            c = weighted_dot(state.inverse, q, state.q[i]) / square
+            add_scaled(p, -c, state.p[i])
+            add_scaled(q, -c, state.q[i])
+            error += abs(c) * state.error[i]
+    if not error < TRUSTED * np.sqrt(n * weighted_dot(state.inverse, q, q)):
+        kept, error = 0, alone
+        p, q = state.v, state.g
+    copy(state.p[kept], p)
+    copy(state.q[kept], q)
+    state.error[kept] = error
+    state.counters[KEPT] = kept + 1
+
+
+def drop_oldest(state: State) -> None:
+    """Move every kept pair one place towards the front."""
+    for i in range(1, state.counters[KEPT]):
+        copy(state.p[i - 1], state.p[i])
+        copy(state.q[i - 1], state.q[i])
+        state.error[i - 1] = state.error[i]
+    state.counters[KEPT] -= 1
+
+
+def search_line(state: State, p: Floats, q: Floats, n: float, eps: float) -> None:
+    """theta -= a p and u -= a q, with a = <q, u> / (<q, q> + eps d^2 noise sum of p^2 / w), w = n / s."""
+    along, square, size = line_sums(p, q, state.u, state.s, state.inverse)
+    below = n * square + eps * p.shape[0] ** 2 * state.noise[0] * size / n
+    if below > 0.0:
+        a = n * along / below
+        add_scaled(state.theta, -a, p)
+        add_scaled(state.u, -a, q)
+        state.terms[0] += abs(a) * np.sqrt(n * square)
+
+
+def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("u", "s", "inverse", "x", "y", "v", "g", "new_p", "new_q")
+    vectors = {name: np.zeros(n_features) for name in names}
+    pairs = {name: np.zeros((hyper["K"], n_features)) for name in "pq"}
+    return (
+        vectors
+        | pairs
+        | {"error": np.zeros(hyper["K"]), "noise": np.zeros(1), "terms": np.zeros(1), "counters": np.zeros(4, np.int64)}
+    )
+
+
+ALGORITHMS = (
+    Algorithm(
+        "krylov_gtd",
+        krylov_gtd,
+        _fields,
+        step_size=False,
+        parameters={
+            "M": Parameter(64, "stored steps read each step", whole(2)),
+            "K": Parameter(5, "directions kept", whole(1)),
+            "eps": Parameter(4e-4, "damping of the first steps", at_least(0)),
+            "window": Parameter(0, "use the latest steps only, this many; 0 for all", whole(0)),
+        },
+    ),
+)

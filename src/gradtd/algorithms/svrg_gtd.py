@@ -1,0 +1,95 @@
+"""Variance reduction for the saddle point of MSPBE: SVRG as in Du et al. (2017), on data that keep arriving."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gradtd.algorithms.parameters import ETA, whole
+from gradtd.estimates import add_features, add_gradient, projected, td_error
+from gradtd.linalg import add_scaled, copy, difference_dot, fill
+from gradtd.types import Algorithm, Floats, Hyper, Index, Now, Parameter, State, StreamView
+
+
+def svrg_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """SVRG on the saddle point of MSPBE: theta -= alpha (A'w at the anchor + A_B'(w - w_anchor)), w alike.
+
+    The saddle function is w'(A theta + b) - w'C w / 2 over all stored steps, as in GTD2. With the means A, b, C over
+    them, those over a drawn batch, A_B and C_B, and the anchor (theta0, w0),
+
+        theta -= alpha (A'w0 + A_B'(w - w0))
+        w     += eta alpha (A theta0 + b - C w0 + A_B (theta - theta0) - C_B (w - w0))
+
+    from the old theta and w. The sums at the anchor are exact: each arriving step is added to them. The next anchor is
+    the theta and w of the moment its pass over the stored steps begins; the pass reads M of them each step, and a new
+    one begins where it ends. Mean: that of GTD2; the noise vanishes as theta and its anchor meet the solution on the
+    stored steps, so there is no floor. Cost O((m + M) d). For fixed data, A nonsingular and alpha small enough it
+    converges linearly. Du, Chen, Li, Xiao and Zhou (2017), who have fixed data and a ridge on theta.
+    """
+    n, m = 1.0 / now.seen, 1.0 / now.first.shape[0]
+    copy(state.difference, state.theta)
+    add_scaled(state.difference, -1.0, state.anchor)
+    copy(state.difference_w, state.w)
+    add_scaled(state.difference_w, -1.0, state.anchor_w)
+    add_scaled(state.theta, -now.alpha * n, state.sum)
+    add_scaled(state.w, hyper.eta * now.alpha * n, state.sum_w)
+    for i in range(now.first.shape[0]):
+        t = now.first[i]
+        step = stream.steps[t]
+        along_w = projected(stream, t, state.difference_w)
+        along = difference_dot(stream.features, step.row, step.next_row, step.discount, state.difference)
+        add_gradient(stream, t, -now.alpha * m * step.rho * along_w, state.theta)
+        add_features(stream, t, hyper.eta * now.alpha * m * (step.rho * along - along_w), state.w)
+
+
+def add_and_read(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Add the latest step to the sums at the anchor, and read stored steps for the coming one."""
+    add_at(stream, now.t, state.anchor, state.anchor_w, state.sum, state.sum_w)
+    read_for_next_anchor(state, stream, now, int(hyper.M))
+
+
+def add_at(stream: StreamView, t: Index, theta: Floats, w: Floats, total: Floats, total_w: Floats) -> None:
+    """total += A_t'w and total_w += A_t theta + b_t - C_t w"""
+    rho, along = stream.steps[t].rho, projected(stream, t, w)
+    add_gradient(stream, t, rho * along, total)
+    add_features(stream, t, rho * td_error(stream, t, theta) - along, total_w)
+
+
+def read_for_next_anchor(state: State, stream: StreamView, now: Now, most: int) -> None:
+    """Read the next stored steps for the sums at the coming anchor; after the last one it becomes the anchor."""
+    begin = state.read[0]
+    if begin == 0:
+        copy(state.coming, state.theta)
+        copy(state.coming_w, state.w)
+        fill(state.coming_sum, 0.0)
+        fill(state.coming_sum_w, 0.0)
+    end = min(begin + most, now.seen)
+    for t in range(begin, end):
+        add_at(stream, np.uint64(t), state.coming, state.coming_w, state.coming_sum, state.coming_sum_w)
+    state.read[0] = end
+    if end == now.seen:
+        copy(state.anchor, state.coming)
+        copy(state.anchor_w, state.coming_w)
+        copy(state.sum, state.coming_sum)
+        copy(state.sum_w, state.coming_sum_w)
+        state.read[0] = 0
+
+
+def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("anchor", "sum", "coming", "coming_sum", "difference")
+    vectors = {name + suffix: np.zeros(n_features) for name in names for suffix in ("", "_w")}
+    return vectors | {"w": np.zeros(n_features), "read": np.zeros(1, np.int64)}
+
+
+ALGORITHMS = (
+    Algorithm(
+        "svrg_gtd",
+        svrg_gtd,
+        _fields,
+        observe=add_and_read,
+        draws="one batch",
+        parameters={"eta": ETA, "M": Parameter(32, "stored steps read each step for the next anchor", whole(2))},
+    ),
+)
