@@ -100,8 +100,12 @@ def paper_figure(
     log: bool,
     shift: Mapping[str, float] | None = None,
     ceiling: float | None = None,
+    cut: float = 0.0,
 ) -> Any:
-    """Draw a figure of the reproduction to files; ``shift`` is subtracted from a curve first. Returns the axes."""
+    """Draw a figure of the reproduction to files; ``shift`` is subtracted from a curve first. Returns the axes.
+
+    What lies above ``ceiling`` or below ``cut`` is not shown.
+    """
     figure, axes = _canvas(title)
     for curve in curves:
         _draw(axes, steps, curve, log, (shift or {}).get(curve.label, 0.0))
@@ -110,7 +114,7 @@ def paper_figure(
     _finish(axes, f"mean of {runs} runs" + ("" if shift else ",\n95 % interval"), name, log, beside=True)
     if ceiling is not None:
         lows = [np.nanmin(np.where(line.get_ydata() > 0, line.get_ydata(), np.nan)) for line in axes.get_lines()]
-        floor = max(0.5 * min(lows), 1e-3 * ceiling / 10 if shift else 0.0) if log else 0.0
+        floor = max(0.5 * min(lows), 1e-3 * ceiling / 10 if shift else cut) if log else 0.0
         axes.set_ylim(floor, min(axes.get_ylim()[1], ceiling))
     for path in paths:
         save(figure, path)

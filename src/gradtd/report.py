@@ -108,9 +108,15 @@ def draw(figure: Figure, found: Reproduction, store: Store) -> str:
     paths = _paths(store, figure.name)
     paper_figure(
         found.steps, styled(shown), paths, title=figure.title, metric=figure.metric, log=figure.log, shift=shift,
-        ceiling=_ceiling(shown),
+        ceiling=_ceiling(shown), cut=_cut(shown),
     )  # fmt: skip
     return _embedded(paths[0])
+
+
+def _cut(curves: Mapping[str, Floats]) -> float:
+    """A thousandth of the least error among the paper's lines: what falls below would flatten them."""
+    lowest = [float(v.mean(axis=0).min()) for label, v in curves.items() if label not in BESIDE_LABELS]
+    return 1e-3 * min(lowest)
 
 
 def _ceiling(curves: Mapping[str, Floats]) -> float:
@@ -122,7 +128,16 @@ def _draw_tuned(problem: str, found: Reproduction, store: Store) -> str:
     tuned = found.tuned_curves[problem]
     paths = _paths(store, f"tuned_{problem}")
     title = f"{PROBLEM_TITLES[problem]}: every algorithm with its best step-size"
-    paper_figure(found.steps, styled(tuned), paths, title=title, metric="rmsve", log=True, ceiling=_ceiling(tuned))
+    paper_figure(
+        found.steps,
+        styled(tuned),
+        paths,
+        title=title,
+        metric="rmsve",
+        log=True,
+        ceiling=_ceiling(tuned),
+        cut=_cut(tuned),
+    )
     return _embedded(paths[0])
 
 
