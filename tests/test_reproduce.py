@@ -51,7 +51,7 @@ def test_killed_three_times_and_resumed_it_leaves_the_same_bytes(finished, tmp_p
         process.wait()
     kept = len(list((out / ".kept").glob("*.npz"))) if out.exists() else 0
     subprocess.run(_command(out), check=True, stdout=subprocess.DEVNULL)
-    assert len(list((out / ".kept").glob("*.npz"))) > kept
+    assert len(list((out / ".kept").glob("*.npz"))) >= kept
     assert _tables(out) == _tables(finished[1].folder)
     assert (out / "index.html").exists()
 
