@@ -20,7 +20,10 @@ READINGS: dict[str, str] = {
     "S2": "both directions each step, each with the full step-size",
     "S-avg": "both directions each step, half the step-size each",
     "no-rho": "without importance ratios (Baird only; contradicts the text)",
-    "v-mu": "as A1, errors against the values of the behaviour (random walks only; contradicts the text)",
+    "v-mu": (
+        "as A1, errors against the values of the behaviour (random walks only; contradicts the text; added after "
+        "the first curves were seen, to explain D6)"
+    ),
 }
 DIRECTIONS = {"A1": "one", "S2": "both", "S-avg": "averaged", "no-rho": "one", "v-mu": "one"}
 WALKS = ("A1", "S2", "S-avg", "v-mu")
