@@ -16,12 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
+from gradtd import engine
 from gradtd import reproduce as module
+from gradtd.algorithms import auto_step
+from gradtd.loop import code_of
 from gradtd.paper.figures import BESIDE, FIGURES
 from gradtd.plots import paper_figure, sensitivity_figure, styled
 from gradtd.report import write_report
 from gradtd.reproduce import Job, best_alpha, chosen_figures, reproduce
 from gradtd.results import Store
+from gradtd.settings import set_up
 
 FIGURE = "rwdep_stepsize"
 
@@ -204,3 +208,14 @@ def test_a_half_written_file_is_never_taken_for_a_finished_one(tmp_path):
     kept = next(store.kept.glob("*.npz"))
     kept.write_bytes(kept.read_bytes()[:100])
     np.testing.assert_array_equal(store.fetch({"a": 1}, lambda: {"v": np.arange(3)})["v"], np.arange(3))
+
+
+def test_keys_cover_the_simulator_the_exact_solution_and_a_rules_constants(monkeypatch):
+    """What an edit must not slip past: code far from the rule, and a number that a rule reads from its module."""
+    around = (module.walk, module.outcome_tables, module.make_buffers, module.run_once, module.exact, module.rmsve)
+    names = {function.__name__ for function in engine._reachable(around)}
+    assert {"pick", "next_word", "_alias_table", "assign", "stationary_law", "solve_td", "seeded"} <= names
+    setup = set_up(gradtd.ALGORITHMS["impression_gtd"], {}, n_steps=1000, block=None)
+    before = code_of(setup.algorithm, setup.split)
+    monkeypatch.setattr(auto_step, "WATCHES", 700)
+    assert code_of(setup.algorithm, setup.split) != before

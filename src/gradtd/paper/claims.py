@@ -1,6 +1,7 @@
 """What the paper says of its experiments, each sentence with the criterion it is judged by.
 
-The criteria were written down before the curves were looked at. "Much" means at least a fifth, "small" or
+The criteria were written down before the curves of the figures were looked at; docs/reproduction.md lists what was
+changed afterwards. "Much" means at least a fifth, "small" or
 "slightly" less than 15 %, "close" within 10 %; "after the initial stage" means from step 2000 on. A claim is an
 entry of `CLAIMS`.
 """
