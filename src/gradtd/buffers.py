@@ -49,17 +49,22 @@ def make_buffers(
     capacity: int | None = None,
     replacement: bool = True,
     fill: tuple[int, int] = (0, 0),
+    unit: Integers | None = None,
 ) -> Buffers:
     """Deal the steps of a stream to buffers; ``block`` makes that many steps count as an episode.
+
+    ``unit`` numbers the pieces that must stay together, where they are not the episodes: copies of one episode do.
 
     ``seed`` is that of the run, (seed, run). Refuses a stream on which learning could never start, because
     the buffers will not hold more than ``fill`` steps.
     """
     if split == "latest":
         nothing = np.zeros(0, np.int64)
-        return Buffers(nothing.astype(np.uint8), nothing.astype(np.uint32), nothing, nothing, 0, nothing, nothing)
-    unit = units(stream, block)
-    if split != "none" and unit[-1] == 0:
+        return Buffers(
+            nothing.astype(np.uint8), nothing.astype(np.uint32), nothing, nothing, len(stream), nothing, nothing
+        )
+    unit = units(stream, block) if unit is None else unit
+    if split != "none" and (unit == unit[0]).all():
         raise InputError(_single_episode(stream, block))
     side = assign(unit, split, seed)
     n_first = int((side == 0).sum())
@@ -111,7 +116,7 @@ def assign(unit: Integers, split: str, seed: tuple[int, int]) -> NDArray[np.uint
         return (1 - unit % 2).astype(np.uint8)
     if split == "coin":
         word = splitmix.seeded(*seed, splitmix.SPLIT)[0]
-        coins = np.random.default_rng(word).integers(0, 2, int(unit[-1]) + 1, dtype=np.uint8)
+        coins = np.random.default_rng(word).integers(0, 2, int(unit.max()) + 1, dtype=np.uint8)
         return np.ascontiguousarray(coins[unit])
     return np.zeros(len(unit), np.uint8)
 
@@ -127,9 +132,11 @@ def filled_after(buffers: Buffers, plan: Plan, split: str) -> int:
 
 
 def insert(buffers: Buffers, t: Index) -> Any:
-    """Step t arrives in its buffer; returns which."""
+    """Step t arrives in its buffer; returns which. In a second pass over the stream all have arrived already."""
     side = np.int64(buffers.side[t])
-    buffers.arrived[side] += 1
+    end = buffers.begin[1] if side == 0 else buffers.members.shape[0]
+    if buffers.begin[side] + buffers.arrived[side] < end:
+        buffers.arrived[side] += 1
     return side
 
 
@@ -225,7 +232,8 @@ def _new_batch(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
     if now.seen % m != 0:
         return False
     for i in range(m):
-        now.first[i] = now.seen - m + i
+        latest = np.int64(now.t) - (m - 1 - i)
+        now.first[i] = latest if latest >= 0 else latest + buffers.capacity
     return True
 
 

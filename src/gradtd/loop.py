@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,6 +72,22 @@ def copy_to(out: Floats, theta: Floats, limit: float) -> None:
         out[k] = value
 
 
+class Clock(NamedTuple):
+    """Where a run stands, kept between calls of the loop: it goes on from there as if it had never stopped.
+
+    ``counts`` holds the steps seen, the updates made, the iterates averaged and the snapshots taken, ``alpha`` the
+    step-size of the latest update.
+    """
+
+    counts: Integers
+    alpha: Floats
+
+
+def new_clock() -> Clock:
+    """The clock of a run that has not begun."""
+    return Clock(np.zeros(4, np.int64), np.full(1, np.nan))
+
+
 def _driver(
     fingerprint: str, update: Plain, used: Plain, observe: Plain, read: Plain, insert: Plain, draw: Plain
 ) -> Plain:
@@ -87,19 +104,25 @@ def _driver(
         average: Floats,
         out: Floats,
         alphas: Floats,
+        clock: Clock,
+        begin: int,
+        count: int,
     ) -> int:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
         theta = state.theta
-        updates = 0
-        averaged = 0
-        taken = 0
-        alpha = np.nan
-        while taken < at.shape[0] and at[taken] == 0:
-            copy_to(out[taken], theta, plan.limit)
+        seen, updates, averaged, taken = clock.counts[0], clock.counts[1], clock.counts[2], clock.counts[3]
+        alpha = clock.alpha[0]
+        diverged_at = -1
+        t = begin
+        while taken < at.shape[0] and at[taken] == seen:
+            if seen > 0:
+                latest = Now(np.uint64(begin), 0, seen, step_size(plan, updates), first, second)
+                read(state, stream, latest, hyper)
+            copy_to(out[taken], average if averaged > 0 else theta, plan.limit)
             alphas[taken] = alpha
             taken += 1
-        for t in range(stream.steps.shape[0]):
-            seen = t + 1
+        for _ in range(count):
+            seen += 1
             side = insert(buffers, t)
             now = Now(np.uint64(t), side, seen, step_size(plan, updates), first, second)
             observe(state, stream, now, hyper)
@@ -123,7 +146,13 @@ def _driver(
                 for snapshot in range(taken, at.shape[0]):
                     copy_to(out[snapshot], theta, plan.limit)
                     alphas[snapshot] = alpha
-                return seen
-        return -1
+                diverged_at = seen
+                break
+            t += 1
+            if t == stream.steps.shape[0]:
+                t = 0
+        clock.counts[0], clock.counts[1], clock.counts[2], clock.counts[3] = seen, updates, averaged, taken
+        clock.alpha[0] = alpha
+        return diverged_at
 
     return drive

@@ -16,7 +16,7 @@ from gradtd import checks, splitmix
 from gradtd.algorithms import as_algorithm
 from gradtd.buffers import Buffers, filled_after, make_buffers
 from gradtd.checks import InputError, NeverLearnsError
-from gradtd.loop import compile_run
+from gradtd.loop import compile_run, new_clock
 from gradtd.problems import as_problem
 from gradtd.records import record
 from gradtd.settings import Setup, set_up
@@ -34,13 +34,15 @@ def learn(
     seed: int = 0,
     snapshots: Snapshots = None,
     theta0: Any = None,
+    passes: int = 1,
     compile: bool | None = None,
     **hyper: Any,
 ) -> Result:
-    """Run one algorithm over one stream, once, in the order of its steps.
+    """Run one algorithm over one stream in the order of its steps, ``passes`` times.
 
     ``snapshots`` is a list of step numbers, or n for every n steps (by default a hundred, the last step among
     them); the snapshot at step k is taken after k steps were seen. ``seed`` fixes the batches that are drawn.
+    In a second pass the buffers hold the whole stream from its first step on.
 
     >>> import gradtd
     >>> stream = gradtd.sample("boyan_chain", 3000)
@@ -51,14 +53,21 @@ def learn(
     if not isinstance(stream, Stream):
         raise InputError(f"stream must be a Stream (see Stream.from_arrays), got {type(stream).__name__}.")
     rule = as_algorithm(algorithm)
-    at = _snapshot_steps(snapshots, len(stream))
-    setup = set_up(rule, hyper, n_steps=len(stream), block=None)
+    passes = checks.whole_number("passes", passes, 1)
+    at = _snapshot_steps(snapshots, passes * len(stream))
+    setup = set_up(rule, hyper, n_steps=passes * len(stream), block=None)
+    if passes > 1 and (setup.algorithm.stored or hyper.get("capacity") is not None):
+        what = "with a bounded buffer" if hyper.get("capacity") is not None else "already, as often as it needs"
+        raise InputError(
+            f"{rule.name} reads stored steps {what}: it takes one pass over a stream, got passes={passes}."
+        )
     if setup.algorithm.dense_only and not isinstance(stream.features, np.ndarray):
         raise InputError(f"{rule.name} as set here needs dense features, but those of {stream.name} are sparse.")
     start = _start_weights(theta0, np.zeros(stream.n_features))
     kernel = compile_run(setup.algorithm, setup.split, compile=compile)
     thetas, alphas = np.empty((len(at), stream.n_features)), np.empty(len(at))
-    diverged_at = run_once(kernel, setup, stream, start, checks.whole_number("seed", seed, 0), 0, at, thetas, alphas)
+    seed = checks.whole_number("seed", seed, 0)
+    diverged_at = run_once(kernel, setup, stream, start, seed, 0, at, thetas, alphas, passes)
     return _result(thetas, alphas, at, np.array([diverged_at]), stream, rule, setup, seed)
 
 
@@ -165,8 +174,13 @@ def run_once(
     at: Integers,
     out: Floats,
     alphas: Floats,
+    passes: int = 1,
+    unit: Integers | None = None,
 ) -> int:
-    """One run over one stream; fills ``out`` and ``alphas`` at the snapshots, returns the step of divergence or -1."""
+    """One run over one stream; fills ``out`` and ``alphas`` at the snapshots, returns the step of divergence or -1.
+
+    ``unit`` numbers the independent pieces that the two buffers must not share, where that is not the episode.
+    """
     hyper = setup.hyper
     buffers = make_buffers(
         stream,
@@ -176,26 +190,32 @@ def run_once(
         capacity=hyper.get("capacity"),
         replacement=setup.plan.replacement,
         fill=(setup.plan.fill_1, setup.plan.fill_2),
+        unit=unit,
     )
     if setup.algorithm.watches:
-        _refuse_too_short(stream, buffers, setup)
+        _refuse_too_short(stream, passes * len(stream), buffers, setup)
     own = setup.algorithm.init(stream.n_features, hyper)
     state = record(theta=start.copy(), **own)
     first, second = np.zeros(setup.m1, np.uint32), np.zeros(setup.m2, np.uint32)
     rng = splitmix.seeded(seed, run, splitmix.DRAWS) if setup.m1 else np.zeros(1, np.uint64)
     average = np.zeros(stream.n_features)
     numbers = record(**setup.numbers)
-    return int(kernel(stream.view, buffers, rng, state, numbers, setup.plan, first, second, at, average, out, alphas))
+    return int(
+        kernel(
+            stream.view, buffers, rng, state, numbers, setup.plan, first, second, at, average, out, alphas,
+            new_clock(), 0, passes * len(stream),
+        )
+    )  # fmt: skip
 
 
-def _refuse_too_short(stream: Stream, buffers: Buffers, setup: Setup) -> None:
+def _refuse_too_short(stream: Stream, steps: int, buffers: Buffers, setup: Setup) -> None:
     """A rule that watches before it learns needs a longer stream than one that does not."""
-    left = len(stream) - max(setup.plan.start, filled_after(buffers, setup.plan, setup.split))
+    left = steps - max(setup.plan.start, filled_after(buffers, setup.plan, setup.split))
     watches = setup.algorithm.watches
     if left <= watches:
         raise NeverLearnsError(
             f"alpha='auto' watches {watches} pairs of batches before its first update, and {stream.name} with its "
-            f"{len(stream)} steps has {max(left, 0)}: take more steps, a smaller batch, or give alpha a number."
+            f"{steps} steps has {max(left, 0)}: take more steps, a smaller batch, or give alpha a number."
         )
 
 

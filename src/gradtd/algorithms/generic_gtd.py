@@ -189,6 +189,7 @@ ALGORITHMS = (
         "direct_gtd",
         direct_gtd,
         two_vectors,
+        stored=True,
         parameters={"gap": Parameter(1.0, "how fast the distance between the two steps grows", above(0))},
     ),
 )

@@ -258,6 +258,7 @@ ALGORITHMS = (
         krylov_gtd,
         _fields,
         step_size=False,
+        stored=True,
         parameters={
             "M": Parameter(64, "stored steps read each step", whole(2)),
             "K": Parameter(5, "directions kept", whole(1)),

@@ -90,6 +90,7 @@ ALGORITHMS = (
         _fields,
         observe=add_and_read,
         draws="one batch",
+        stored=True,
         parameters={"eta": ETA, "M": Parameter(32, "stored steps read each step for the next anchor", whole(2))},
     ),
 )

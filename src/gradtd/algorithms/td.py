@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from gradtd.estimates import add_features, add_gradient, batch_td_update, td_error
@@ -31,12 +34,13 @@ def vtrace(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 
 def follow_on(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """F = rho_{t-1} gamma F + 1, and 1 where an episode begins."""
-    t = now.seen - 1
-    if t == 0 or stream.steps[t - 1].episode != stream.steps[t].episode:
+    step = stream.steps[now.t]
+    if now.t == 0 or state.episode[0] != step.episode:
         state.follow_on[0] = 1.0
     else:
-        before = stream.steps[t - 1]
-        state.follow_on[0] = before.rho * before.discount * state.follow_on[0] + 1.0
+        state.follow_on[0] = state.carried[0] * state.follow_on[0] + 1.0
+    state.carried[0] = step.rho * step.discount
+    state.episode[0] = step.episode
 
 
 def etd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -68,10 +72,14 @@ def minibatch_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> No
     add_scaled(state.theta, now.alpha, state.u)
 
 
+def _trace(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    return {"follow_on": np.zeros(1), "carried": np.zeros(1), "episode": np.full(1, -1)}
+
+
 ALGORITHMS = (
     Algorithm("td", td),
     Algorithm("vtrace", vtrace),
-    Algorithm("etd", etd, init=lambda n_features, hyper: {"follow_on": np.zeros(1)}, observe=follow_on),
+    Algorithm("etd", etd, init=_trace, observe=follow_on),
     Algorithm("residual_gradient", residual_gradient),
     Algorithm(
         "minibatch_td",

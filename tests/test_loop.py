@@ -1,0 +1,88 @@
+"""The one loop: it can stop and go on, and it can go over a stream more than once."""
+
+import numpy as np
+import pytest
+
+import gradtd
+from gradtd import splitmix
+from gradtd.algorithms import ALGORITHMS
+from gradtd.buffers import make_buffers
+from gradtd.loop import compile_run, new_clock
+from gradtd.records import record
+from gradtd.settings import parameters, set_up
+
+ONLINE = [name for name, rule in ALGORITHMS.items() if not rule.stored]
+
+
+def _settings(name):
+    return {"alpha": 0.01} if "alpha" in parameters(ALGORITHMS[name]) else {}
+
+
+def _pieces(stream, name, at, cuts):
+    """Run the loop over a stream in several calls that end at the cuts."""
+    setup = set_up(ALGORITHMS[name], _settings(name), n_steps=len(stream), block=None)
+    kernel = compile_run(setup.algorithm, setup.split)
+    buffers = make_buffers(stream, setup.split, (0, 0), fill=(setup.plan.fill_1, setup.plan.fill_2))
+    state = record(theta=np.zeros(stream.n_features), **setup.algorithm.init(stream.n_features, setup.hyper))
+    first, second = np.zeros(setup.m1, np.uint32), np.zeros(setup.m2, np.uint32)
+    rng = splitmix.seeded(0, 0, splitmix.DRAWS) if setup.m1 else np.zeros(1, np.uint64)
+    out, alphas = np.empty((len(at), stream.n_features)), np.empty(len(at))
+    average, clock, begin = np.zeros(stream.n_features), new_clock(), 0
+    for end in [*cuts, len(stream)]:
+        kernel(
+            stream.view, buffers, rng, state, record(**setup.numbers), setup.plan, first, second, at, average, out,
+            alphas, clock, begin, end - begin,
+        )  # fmt: skip
+        begin = end
+    return out, alphas
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_a_run_in_pieces_gives_the_same_bytes(name):
+    stream = gradtd.sample("random_walk_dependent", 600, seed=3)
+    at = np.array([0, 100, 257, 258, 600])
+    whole = gradtd.learn(stream, name, snapshots=at, **_settings(name))
+    out, alphas = _pieces(stream, name, at, [1, 100, 257, 400])
+    assert out.tobytes() == whole.thetas.tobytes()
+    np.testing.assert_array_equal(alphas, whole.alphas)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in ONLINE if ALGORITHMS[n].draws in ("nothing", "two buffers", "new batch") and n != "etd"]
+)
+def test_two_passes_equal_a_stream_that_says_everything_twice(name):
+    """For rules that draw nothing; those that draw see the whole stream in their second pass."""
+    stream = gradtd.sample("random_walk_dependent", 604, seed=3)
+    cut = int(np.flatnonzero((stream.steps["discount"] == 0) & (stream.steps["episode"] % 2 == 1))[-1]) + 1
+    steps = stream.steps[:cut]
+    again = steps.copy()
+    again["episode"] += steps["episode"][-1] + 1
+    once = gradtd.Stream(stream.features, steps)
+    twice = gradtd.Stream(stream.features, np.concatenate([steps, again]).view(np.recarray))
+    settings = _settings(name)
+    wanted = gradtd.learn(twice, name, snapshots=[cut, 2 * cut], **settings)
+    found = gradtd.learn(once, name, snapshots=[cut, 2 * cut], passes=2, **settings)
+    assert found.thetas.tobytes() == wanted.thetas.tobytes()
+
+
+def test_in_a_second_pass_the_buffers_hold_everything_and_learning_goes_on():
+    stream = gradtd.sample("boyan_chain", 400, seed=1)
+    result = gradtd.learn(stream, "impression_gtd", passes=50, directions="averaged")
+    assert result.steps[-1] == 20_000
+    lstd = gradtd.learn(stream, "lstd", ridge=1e-9).theta
+    early = gradtd.learn(stream, "impression_gtd", directions="averaged").theta
+    assert np.linalg.norm(result.theta - lstd) < np.linalg.norm(early - lstd) / 2
+
+
+def test_copies_of_an_episode_stay_in_one_buffer():
+    stream = gradtd.sample("boyan_chain", 200, seed=1)
+    unit = np.array([5, 5, 2, 7])[stream.steps["episode"] % 4]
+    buffers = make_buffers(stream, "odd-even", (0, 0), unit=unit)
+    np.testing.assert_array_equal(buffers.side, unit == 2)
+
+
+@pytest.mark.parametrize(("name", "hyper"), [("krylov_gtd", {}), ("minibatch_td", {"alpha": 0.1, "capacity": 99})])
+def test_more_than_one_pass_is_refused_where_it_would_not_mean_what_it_says(name, hyper):
+    stream = gradtd.sample("boyan_chain", 200)
+    with pytest.raises(gradtd.InputError, match="one pass over a stream, got passes=2"):
+        gradtd.learn(stream, name, passes=2, **hyper)
