@@ -14,7 +14,7 @@ import numpy as np
 
 from gradtd import checks, splitmix
 from gradtd.algorithms import as_algorithm
-from gradtd.buffers import Buffers, filled_after, make_buffers
+from gradtd.buffers import filled_after, make_buffers
 from gradtd.checks import InputError, NeverLearnsError
 from gradtd.loop import compile_run, new_clock
 from gradtd.problems import as_problem
@@ -67,7 +67,7 @@ def learn(
     kernel = compile_run(setup.algorithm, setup.split, compile=compile)
     thetas, alphas = np.empty((len(at), stream.n_features)), np.empty(len(at))
     seed = checks.whole_number("seed", seed, 0)
-    diverged_at = run_once(kernel, setup, stream, start, seed, 0, at, thetas, alphas, passes)
+    diverged_at = run_once(kernel, setup, stream, start, seed, 0, at, thetas, alphas, count=passes * len(stream))
     return _result(thetas, alphas, at, np.array([diverged_at]), stream, rule, setup, seed)
 
 
@@ -155,7 +155,7 @@ def sweep(
             except NeverLearnsError as error:
                 idle[s, r], thetas[s, r] = error, start
 
-    _for_each(work, runs, workers, progress)
+    for_each(work, runs, workers, progress)
     for s in range(len(setups)):
         if all((s, r) in idle for r in range(runs)):
             raise idle[s, 0]
@@ -174,13 +174,18 @@ def run_once(
     at: Integers,
     out: Floats,
     alphas: Floats,
-    passes: int = 1,
+    *,
+    count: int | None = None,
     unit: Integers | None = None,
+    filled: bool = False,
 ) -> int:
     """One run over one stream; fills ``out`` and ``alphas`` at the snapshots, returns the step of divergence or -1.
 
-    ``unit`` numbers the independent pieces that the two buffers must not share, where that is not the episode.
+    ``count`` is the number of steps, where it is not one pass over the stream. ``unit`` numbers the independent
+    pieces that the two buffers must not share, where those are not the episodes. ``filled``: the buffers hold the whole
+    stream from the first step on.
     """
+    steps = len(stream) if count is None else count
     hyper = setup.hyper
     buffers = make_buffers(
         stream,
@@ -192,8 +197,10 @@ def run_once(
         fill=(setup.plan.fill_1, setup.plan.fill_2),
         unit=unit,
     )
+    if filled and len(buffers.members):
+        buffers.arrived[:] = buffers.begin[1], len(stream) - buffers.begin[1]
     if setup.algorithm.watches:
-        _refuse_too_short(stream, passes * len(stream), buffers, setup)
+        _refuse_too_short(stream, steps, 0 if filled else filled_after(buffers, setup.plan, setup.split), setup)
     own = setup.algorithm.init(stream.n_features, hyper)
     state = record(theta=start.copy(), **own)
     first, second = np.zeros(setup.m1, np.uint32), np.zeros(setup.m2, np.uint32)
@@ -203,14 +210,14 @@ def run_once(
     return int(
         kernel(
             stream.view, buffers, rng, state, numbers, setup.plan, first, second, at, average, out, alphas,
-            new_clock(), 0, passes * len(stream),
+            new_clock(), 0, steps,
         )
     )  # fmt: skip
 
 
-def _refuse_too_short(stream: Stream, steps: int, buffers: Buffers, setup: Setup) -> None:
+def _refuse_too_short(stream: Stream, steps: int, filled_at: int, setup: Setup) -> None:
     """A rule that watches before it learns needs a longer stream than one that does not."""
-    left = steps - max(setup.plan.start, filled_after(buffers, setup.plan, setup.split))
+    left = steps - max(setup.plan.start, filled_at)
     watches = setup.algorithm.watches
     if left <= watches:
         raise NeverLearnsError(
@@ -235,7 +242,7 @@ def _result(
     )  # fmt: skip
 
 
-def _for_each(work: Callable[[int], None], runs: int, threads: int, progress: Progress | None) -> None:
+def for_each(work: Callable[[int], None], runs: int, threads: int, progress: Progress | None) -> None:
     """Do run 0 here, so that it compiles once; then every thread takes the next run until none is left."""
     waiting = iter(range(1, runs))
     finished = itertools.count(1)
