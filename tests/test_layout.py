@@ -9,8 +9,22 @@ import gradtd
 
 SOURCE = Path(gradtd.__file__).parent
 ORDER = [
-    *("checks", "types", "records", "linalg", "splitmix", "engine", "problems", "mdp", "stream", "buffers"),
-    *("estimates", "algorithms", "loop", "settings", "metrics", "theory", "runner", "plots", "theory_cli", "paper"),
+    *("checks", "types", "records", "linalg", "splitmix", "engine", "features", "problems"),
+    *(
+        "mdp",
+        "stream",
+        "buffers",
+        "estimates",
+        "algorithms",
+        "loop",
+        "settings",
+        "metrics",
+        "theory",
+        "runner",
+        "plots",
+        "theory_cli",
+        "paper",
+    ),
     *("results", "reproduce", "report", "cli"),
 ]
 

@@ -15,9 +15,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gradtd import theory
+    from gradtd import features, theory
     from gradtd.algorithms import ALGORITHMS
     from gradtd.checks import InputError
+    from gradtd.features import Features, make_features
     from gradtd.mdp import exact
     from gradtd.metrics import METRICS, empirical_neu, measure
     from gradtd.problems import PROBLEMS
@@ -31,6 +32,7 @@ _HOMES = {
     "ALGORITHMS": "algorithms",
     "Algorithm": "types",
     "Exact": "types",
+    "Features": "features",
     "FiniteMDP": "types",
     "InputError": "checks",
     "METRICS": "metrics",
@@ -42,6 +44,7 @@ _HOMES = {
     "empirical_neu": "metrics",
     "exact": "mdp",
     "learn": "runner",
+    "make_features": "features",
     "measure": "metrics",
     "run": "runner",
     "sample": "stream",
@@ -54,6 +57,7 @@ __all__ = [
     "PROBLEMS",
     "Algorithm",
     "Exact",
+    "Features",
     "FiniteMDP",
     "InputError",
     "Parameter",
@@ -62,7 +66,9 @@ __all__ = [
     "Stream",
     "empirical_neu",
     "exact",
+    "features",
     "learn",
+    "make_features",
     "measure",
     "run",
     "sample",
@@ -72,8 +78,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "theory":
-        return importlib.import_module("gradtd.theory")
+    if name in ("features", "theory"):
+        return importlib.import_module(f"gradtd.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'gradtd' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"gradtd.{_HOMES[name]}"), name)

@@ -79,6 +79,15 @@ def one_of(name: str, value: Any, choices: Iterable[Any]) -> Any:
     return value
 
 
+def yes_or_no(name: str, value: Any) -> bool:
+    """True or False, also as a command line spells them."""
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
 def numeric_array(name: str, values: Any, ndim: int, what: str = "real numbers") -> NDArray[Any]:
     """An array of real numbers of the given dimension."""
     try:

@@ -19,14 +19,6 @@ def _optional(check: Any) -> Any:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def _yes_or_no(name: str, value: Any) -> bool:
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    if not isinstance(value, (bool, np.bool_)):
-        raise InputError(f"{name} must be True or False, got {value!r}.")
-    return bool(value)
-
-
 def _step_size(name: str, value: Any) -> float:
     if isinstance(value, str) and value == "auto":
         raise InputError(
@@ -55,7 +47,7 @@ START = {"start": Parameter(0, "number of steps before learning starts", whole(0
 SIZE = {"batch_size": Parameter(32, "steps in a batch", whole(1))}
 ONE_BATCH = SIZE | {
     "capacity": Parameter(None, "most steps a buffer holds; the oldest leaves first", _optional(whole(1))),
-    "replacement": Parameter(True, "draw with replacement", _yes_or_no),
+    "replacement": Parameter(True, "draw with replacement", checks.yes_or_no),
 }
 FILL = {"fill": Parameter(None, "learning starts when buffers hold more than this", _optional(whole(0)))}
 TWO_SIZES = {

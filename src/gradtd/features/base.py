@@ -1,0 +1,165 @@
+"""What every feature map has in common: fitting makes a new map, transforming goes chunk by chunk."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from gradtd import checks
+from gradtd.checks import InputError
+from gradtd.features.table import Table
+from gradtd.types import Floats
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+FEATURE_LIMIT = 100_000
+"""Most features of a map that has to write down every one of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """A map from observations to features, made with `gradtd.make_features`.
+
+    ``fit`` returns a new map that has learned what it needs (ranges, means, values) from a log's observations;
+    ``transform`` applies it. A kind of map is a frozen dataclass whose fields are its parameters; it names the arrays
+    that it learns, with their shapes, in ``LEARNED`` ("columns" stands for the number of columns, another word for
+    a parameter, None for any length), and defines ``_title``, ``_size``, ``_learn`` and ``_fill``.
+    """
+
+    name: ClassVar[str] = ""
+    LEARNED: ClassVar[Mapping[str, tuple[str | None, ...]]] = {}
+    learned: Mapping[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def parameter_names(cls) -> list[str]:
+        """The parameters that this kind takes."""
+        return [f.name for f in fields(cls) if f.init]
+
+    @property
+    def fitted(self) -> bool:
+        return bool(self.learned)
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns of observations it was fitted on."""
+        return int(self._what_was_learned()["n_columns"])
+
+    @property
+    def n_features(self) -> int:
+        return self._size(self.n_columns)
+
+    def fit(self, observations: Any) -> Self:
+        """A new map, fitted to observations (n, k) or (n,); cost: one or two passes in chunks."""
+        table = Table(observations)
+        self._check_size(table.n_columns)
+        return self._with(self._learn(table) | {"n_columns": table.n_columns})
+
+    def transform(self, observations: Any) -> Floats | scipy.sparse.csr_array:
+        """The features of observations, one row each: a C-contiguous array, or compressed sparse rows."""
+        columns, table = self.n_columns, Table(observations)
+        if table.n_columns != columns:
+            raise InputError(
+                f"{self.name} features were fitted on {columns} column{'s' * (columns > 1)} of observations and got "
+                f"{table.n_columns}: give the same columns in the same order."
+            )
+        return self._transform(table)
+
+    def describe(self) -> str:
+        """One sentence, without its full stop, with the numbers in it."""
+        if not self.fitted:
+            return f"{self._title()}, not fitted yet"
+        return f"{self._title()} of {self.n_columns} observation{'s' * (self.n_columns > 1)}, {self.n_features} in all"
+
+    def names(self) -> list[str]:
+        """A name for every feature."""
+        return [self.label(index) for index in range(self.n_features)]
+
+    def label(self, index: int) -> str:
+        """The name of one feature."""
+        return f"feature {index}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its name, its parameters and what it has learned: scalars, strings and arrays, for `from_dict`."""
+        return {"name": self.name} | {p: getattr(self, p) for p in self.parameter_names()} | dict(self.learned)
+
+    @classmethod
+    def _restored(cls, stored: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_dict``; what was learned is checked like any other input."""
+        values = {key: value for key, value in stored.items() if key != "name"}
+        parameters, learned = cls.parameter_names(), [*cls.LEARNED, "n_columns"]
+        for key in values:
+            checks.known_name(f"entry of stored {cls.name} features", key, [*parameters, *learned])
+        made = cls(**{key: value for key, value in values.items() if key in parameters})
+        if not any(key in values for key in learned):
+            return made
+        missing = [key for key in learned if key not in values]
+        if missing:
+            raise InputError(f"stored {cls.name} features lack {', '.join(missing)}: store all that to_dict gives.")
+        columns = checks.whole_number("n_columns", values["n_columns"], 1)
+        made._check_size(columns)
+        arrays = {key: made._restored_array(key, values[key], columns) for key in cls.LEARNED}
+        made._check_learned(arrays)
+        return made._with(arrays | {"n_columns": columns})
+
+    def _restored_array(self, key: str, value: Any, columns: int) -> Any:
+        sizes = self.LEARNED[key]
+        array = checks.numeric_array(key, value, len(sizes))
+        array = array.astype(np.int64) if array.dtype.kind in "iu" else checks.finite_array(key, array, len(sizes))
+        for size, found in zip(sizes, array.shape, strict=True):
+            wanted = columns if size == "columns" else found if size is None else getattr(self, size)
+            if found != wanted:
+                raise InputError(f"stored {self.name} features: {key} needs {wanted} for {size}, got {found}.")
+        return array
+
+    def _with(self, learned: Mapping[str, Any]) -> Self:
+        made = copy.copy(self)
+        for value in learned.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        object.__setattr__(made, "learned", dict(learned))
+        return made
+
+    def _what_was_learned(self) -> Mapping[str, Any]:
+        if not self.fitted:
+            raise InputError(
+                f"{self.name} features are not fitted yet: call fit(observations) and use what it returns."
+            )
+        return self.learned
+
+    def _checked(self, **parameters: Any) -> None:
+        """Keep the checked values of parameters; for __post_init__."""
+        for parameter, value in parameters.items():
+            object.__setattr__(self, parameter, value)
+
+    def _transform(self, table: Table) -> Floats | scipy.sparse.csr_array:
+        out = np.empty((table.n_rows, self.n_features))
+        for start, chunk in table.chunks(self.n_features):
+            self._fill(chunk, out[start : start + len(chunk)])
+        return out
+
+    def _check_learned(self, arrays: Mapping[str, Any]) -> None:
+        """Refuse stored arrays that fitting could not have made."""
+        if "sd" in arrays and not (arrays["sd"] > 0).all():
+            raise InputError(f"stored {self.name} features: sd must be greater than 0 in every column.")
+        if "low" in arrays and not (arrays["low"] < arrays["high"]).all():
+            raise InputError(f"stored {self.name} features: low must be below high in every column.")
+
+    def _check_size(self, n_columns: int) -> None:
+        """Refuse more columns than this kind can serve."""
+
+    def _title(self) -> str:
+        raise NotImplementedError
+
+    def _size(self, n_columns: int) -> int:
+        raise NotImplementedError
+
+    def _learn(self, table: Table) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _fill(self, chunk: Floats, out: Floats) -> None:
+        raise NotImplementedError

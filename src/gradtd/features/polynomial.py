@@ -1,0 +1,122 @@
+"""Observations themselves, and products of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gradtd import checks
+from gradtd.checks import InputError
+from gradtd.features.base import FEATURE_LIMIT, Features
+from gradtd.features.table import Table, statistics
+from gradtd.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Identity(Features):
+    """phi(s) = (1, (s - mean) / sd): the columns themselves, with a bias.
+
+    ``bias=False`` leaves out the column of ones, ``scale=False`` takes the columns as they are.
+    Cost: one pass; no temporary but a chunk.
+
+    >>> Identity().fit([[0.0, 10.0], [2.0, 30.0]]).transform([[1.0, 30.0]])
+    array([[1., 0., 1.]])
+    """
+
+    name: ClassVar[str] = "identity"
+    LEARNED = {"mean": ("columns",), "sd": ("columns",)}
+    bias: bool = True
+    scale: bool = True
+
+    def __post_init__(self) -> None:
+        self._checked(bias=checks.yes_or_no("bias", self.bias), scale=checks.yes_or_no("scale", self.scale))
+
+    def _title(self) -> str:
+        scaled = "scaled to mean 0 and deviation 1" if self.scale else "as they are"
+        return f"Identity features, columns {scaled}, {'with' if self.bias else 'without'} bias,"
+
+    def _size(self, n_columns: int) -> int:
+        return n_columns + self.bias
+
+    def _learn(self, table: Table) -> dict[str, Any]:
+        found = statistics(table)
+        if self.scale:
+            return {"mean": found.mean, "sd": found.sd}
+        return {"mean": np.zeros(table.n_columns), "sd": np.ones(table.n_columns)}
+
+    def _fill(self, chunk: Floats, out: Floats) -> None:
+        out[:, : int(self.bias)] = 1.0
+        rest = out[:, int(self.bias) :]
+        np.subtract(chunk, self.learned["mean"], out=rest)
+        rest /= self.learned["sd"]
+
+    def label(self, index: int) -> str:
+        return "bias" if self.bias and index == 0 else f"x{index - self.bias}"
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomial(Features):
+    """All products of at most ``order`` columns, each scaled to [-1, 1]; the empty product is the bias.
+
+    (k + order)! / (k! order!) features of k columns. Beyond the range seen in fit the products go on growing.
+    The square of a column with two values repeats the bias: leave such columns to identity.
+
+    >>> Polynomial(order=2).fit([[0.0], [4.0]]).transform([[3.0]])
+    array([[1.  , 0.5 , 0.25]])
+    """
+
+    name: ClassVar[str] = "polynomial"
+    LEARNED = {"low": ("columns",), "high": ("columns",)}
+    order: int = 2
+
+    def __post_init__(self) -> None:
+        self._checked(order=checks.whole_number("order", self.order, 1))
+
+    def _title(self) -> str:
+        return f"Polynomial features of order {self.order}"
+
+    def _size(self, n_columns: int) -> int:
+        return math.comb(n_columns + self.order, self.order)
+
+    def _check_size(self, n_columns: int) -> None:
+        if self._size(n_columns) > FEATURE_LIMIT:
+            raise InputError(
+                f"polynomial features of order {self.order} of {n_columns} columns are more than {FEATURE_LIMIT}: "
+                "lower the order, or use identity or rbf features."
+            )
+
+    def _learn(self, table: Table) -> dict[str, Any]:
+        found = statistics(table)
+        return {"low": found.low, "high": found.high}
+
+    def _fill(self, chunk: Floats, out: Floats) -> None:
+        low, high = self.learned["low"], self.learned["high"]
+        chunk -= low
+        chunk *= 2.0 / (high - low)
+        chunk -= 1.0
+        place: dict[tuple[int, ...], int] = {(): 0}
+        out[:, 0] = 1.0
+        for index, product in enumerate(self._products()[1:], start=1):
+            place[product] = index  # one column more than a product that is there already
+            np.multiply(out[:, place[product[:-1]]], chunk[:, product[-1]], out=out[:, index])
+
+    def _products(self) -> list[tuple[int, ...]]:
+        """The columns that each feature multiplies, fewest first."""
+        degrees = range(self.order + 1)
+        return [p for degree in degrees for p in combinations_with_replacement(range(self.n_columns), degree)]
+
+    def names(self) -> list[str]:
+        return [_product_name(product) for product in self._products()]
+
+    def label(self, index: int) -> str:
+        return self.names()[index]
+
+
+def _product_name(product: tuple[int, ...]) -> str:
+    """The name "x0^2 x1" for the columns 0, 0, 1."""
+    powers = {column: product.count(column) for column in product}
+    return " ".join(f"x{column}^{power}" if power > 1 else f"x{column}" for column, power in powers.items()) or "bias"

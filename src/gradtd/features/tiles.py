@@ -1,0 +1,193 @@
+"""Tile coding: several overlapping grids, each of which marks the one tile that an observation falls into."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd import checks
+from gradtd.checks import InputError
+from gradtd.features.base import Features
+from gradtd.features.table import Table, statistics
+from gradtd.splitmix import mixed
+from gradtd.types import Floats, Plain
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+_S32 = np.uint64(32)
+COLUMN_LIMIT = 2**31
+"""Most columns of sparse features: a column's number fits 32 bits."""
+
+
+class Grids(NamedTuple):
+    """The grids as compiled code reads them; ``buckets`` is 0 where every tile has a column of its own."""
+
+    low: Floats
+    span: Floats
+    offsets: Floats
+    tiles: int
+    buckets: np.uint64
+    bias: int
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles(Features):
+    """Tile coding: ``tilings`` grids over the range seen in fit, ``tiles`` wide a column, one 1.0 a grid and row.
+
+    Grid t is moved by the fraction (t d_i mod tilings) / tilings of a tile in column i, where d = 1, 3, 5, ...: the odd
+    displacement that Parks and Militzer (1991) and Miller and Glanz (1996) advise, since tiles of grids that are moved
+    alike line up along the diagonal. Numbers that share a factor with ``tilings`` are left out of d, as they would
+    leave a column unmoved. Observations outside the range are moved to its edge.
+
+    Every tile has a column of its own, tilings (tiles + 1)^k in all; with ``hashing=4096`` the tiles share so many
+    columns by a 64-bit hash, and where two tiles of a row meet their ones add up. The tiles of a grid sum to one, so a
+    bias adds nothing; ``bias=True`` puts one first all the same. Cost: about tilings (k + 1) nanoseconds a row.
+
+    >>> tiles = Tiles(tilings=2, tiles=4).fit([[0.0], [1.0]])
+    >>> tiles.transform([[0.1], [0.2], [1.0]]).indices.reshape(3, 2)
+    array([[0, 5],
+           [0, 6],
+           [4, 9]], dtype=int32)
+    """
+
+    name: ClassVar[str] = "tiles"
+    LEARNED = {"low": ("columns",), "high": ("columns",)}
+    tilings: int = 8
+    tiles: int = 8
+    hashing: int | None = None
+    bias: bool = False
+
+    def __post_init__(self) -> None:
+        self._checked(
+            tilings=checks.whole_number("tilings", self.tilings, 1, 2**16),
+            tiles=checks.whole_number("tiles", self.tiles, 1, 2**20),
+            bias=checks.yes_or_no("bias", self.bias),
+        )
+        if self.hashing is not None:
+            self._checked(hashing=checks.whole_number("hashing", self.hashing, 1, COLUMN_LIMIT - 1))
+
+    def _title(self) -> str:
+        shared = "" if self.hashing is None else f" hashed into {self.hashing} columns"
+        return f"Tile coding with {self.tilings} tilings of {self.tiles} tiles a column{shared}"
+
+    def _size(self, n_columns: int) -> int:
+        own = self.tilings * (self.tiles + 1) ** n_columns
+        return (own if self.hashing is None else self.hashing) + self.bias
+
+    def _check_size(self, n_columns: int) -> None:
+        if self._size(n_columns) > COLUMN_LIMIT:
+            raise InputError(
+                f"{self.tilings} tilings of {self.tiles} tiles for each of {n_columns} columns are more than 2**31 "
+                "features: give hashing a number of columns to share, for example hashing=4096."
+            )
+
+    def _learn(self, table: Table) -> dict[str, Any]:
+        found = statistics(table)
+        return {"low": found.low, "high": found.high}
+
+    def _transform(self, table: Table) -> scipy.sparse.csr_array:
+        import scipy.sparse
+
+        from gradtd import engine
+
+        entries = table.n_rows * (self.tilings + self.bias)
+        kind = scipy.sparse.get_index_dtype(maxval=max(entries, self.n_features))
+        indices, data, begin = np.empty(entries, kind), np.empty(entries), np.zeros(table.n_rows + 1, kind)
+        grids, place, write, filled = self._grids(), np.empty(table.n_columns), engine.compiled(_writer), 0
+        for start, chunk in table.chunks():
+            filled = write(chunk, grids, place, filled, indices, data, begin[start : start + len(chunk) + 1])
+        rows = scipy.sparse.csr_array(
+            (data[:filled], indices[:filled], begin), shape=(table.n_rows, self.n_features), copy=False
+        )
+        rows.has_canonical_format = True  # sorted and summed already: do not look again
+        return rows
+
+    def _grids(self) -> Grids:
+        low, high = np.array(self.learned["low"], np.float64), np.array(self.learned["high"], np.float64)
+        moved = np.outer(np.arange(self.tilings), displacement(self.tilings, self.n_columns)) % self.tilings
+        buckets = np.uint64(self.hashing or 0)
+        return Grids(low, high - low, moved / self.tilings, self.tiles, buckets, int(self.bias))
+
+    def label(self, index: int) -> str:
+        return "bias" if self.bias and index == 0 else f"tile {index - self.bias}"
+
+
+def displacement(tilings: int, n_columns: int) -> NDArray[np.int64]:
+    """The first odd numbers that share no factor with the number of tilings.
+
+    >>> displacement(8, 4), displacement(3, 4)
+    (array([1, 3, 5, 7]), array([ 1,  5,  7, 11]))
+    """
+    found: list[int] = []
+    number = 1
+    while len(found) < n_columns:
+        if math.gcd(number, tilings) == 1:
+            found.append(number)
+        number += 2
+    return np.array(found, np.int64)
+
+
+def _writer(fingerprint: str) -> Plain:
+    def write(chunk: Floats, grids: Grids, place: Floats, filled: int, indices: Any, data: Floats, begin: Any) -> Any:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        return write_rows(chunk, grids, place, filled, indices, data, begin)
+
+    return write
+
+
+def write_rows(chunk: Floats, grids: Grids, place: Floats, filled: int, indices: Any, data: Floats, begin: Any) -> Any:
+    """Append the entries of every row from place ``filled`` on; returns how many there are then."""
+    for row in range(chunk.shape[0]):
+        locate(chunk[row], grids, place)
+        first = filled
+        if grids.bias:
+            filled = insert(indices, data, first, filled, 0)
+        for tiling in range(grids.offsets.shape[0]):
+            tile = hashed_tile(grids, place, tiling) if grids.buckets else own_tile(grids, place, tiling)
+            filled = insert(indices, data, first, filled, tile + grids.bias)
+        begin[row + 1] = filled
+    return filled
+
+
+def locate(observation: Floats, grids: Grids, place: Floats) -> None:
+    """Where an observation lies, in tiles from the low end of each column."""
+    for i in range(place.shape[0]):
+        share = (observation[i] - grids.low[i]) / grids.span[i]
+        place[i] = min(max(share, 0.0), 1.0) * grids.tiles
+
+
+def own_tile(grids: Grids, place: Floats, tiling: int) -> Any:
+    """The number of a tile among all tiles of all grids."""
+    tile = np.int64(tiling)
+    for i in range(place.shape[0]):
+        tile = tile * (grids.tiles + 1) + np.int64(place[i] + grids.offsets[tiling, i])
+    return tile
+
+
+def hashed_tile(grids: Grids, place: Floats, tiling: int) -> Any:
+    """A column for a tile: its grid and its coordinates mixed one after the other; the high bits choose."""
+    word = mixed(np.uint64(tiling + 1))
+    for i in range(place.shape[0]):
+        word = mixed(word + np.uint64(np.int64(place[i] + grids.offsets[tiling, i])))
+    return np.int64(((word >> _S32) * grids.buckets) >> _S32)
+
+
+def insert(indices: Any, data: Floats, first: int, filled: int, column: int) -> Any:
+    """Add 1.0 to a column of the row that begins at ``first``, and keep the row's columns in order."""
+    at = filled
+    while at > first and indices[at - 1] > column:
+        at -= 1
+    if at > first and indices[at - 1] == column:
+        data[at - 1] += 1.0
+        return filled
+    for k in range(filled, at, -1):
+        indices[k] = indices[k - 1]
+        data[k] = data[k - 1]
+    indices[at] = column
+    data[at] = 1.0
+    return filled + 1

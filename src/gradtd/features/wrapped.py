@@ -1,0 +1,118 @@
+"""Features that someone else computes: a scikit-learn transformer, or a function."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from gradtd import checks
+from gradtd.checks import InputError
+from gradtd.features.base import Features
+from gradtd.features.table import Table
+from gradtd.types import Floats
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+_TRIAL_ROWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class _Wrapped(Features):
+    """What both have in common: the result is checked, and cannot be stored."""
+
+    def _size(self, n_columns: int) -> int:
+        return int(self._what_was_learned()["size"])
+
+    def _transform(self, table: Table) -> Floats | scipy.sparse.csr_array:
+        for _ in table.chunks():
+            pass  # refuses what is not finite, with its row and column
+        features = self._output(table.given)
+        if features.shape[1] != self.n_features:
+            raise InputError(
+                f"{self._called()} returned {self.n_features} features in fit and now returns {features.shape[1]}: "
+                "it must always return as many."
+            )
+        return features
+
+    def _checked_output(self, features: Any, rows: int) -> Any:
+        try:
+            table = checks.feature_table(features)
+        except InputError as error:
+            raise InputError(f"{self._called()} does not return features: {error}") from None
+        if table.shape[0] != rows:
+            raise InputError(f"{self._called()} must return one row an observation, ({rows}, d); got {table.shape}.")
+        return table
+
+    def to_dict(self) -> dict[str, Any]:
+        """Refused: code cannot be stored."""
+        raise InputError(
+            f"{self._called()} cannot be stored, because it is code: use one of the named features "
+            "(identity, polynomial, fourier, rbf, tiles, aggregation, one-hot), or keep the features themselves."
+        )
+
+    def _called(self) -> str:
+        raise NotImplementedError
+
+    def _output(self, observations: Any) -> Any:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Transformer(_Wrapped):
+    """A scikit-learn transformer, or whatever else has ``fit`` and ``transform``.
+
+    It is fitted, as a copy, on all observations as a table (n, k), and transforms them in one call: memory is what it
+    takes. Dense or sparse.
+    """
+
+    name: ClassVar[str] = "transformer"
+    transformer: Any
+
+    def _called(self) -> str:
+        return f"the transformer {type(self.transformer).__name__}"
+
+    def _title(self) -> str:
+        return f"Features of {self._called()}"
+
+    def _learn(self, table: Table) -> dict[str, Any]:
+        for _ in table.chunks():
+            pass
+        own = copy.deepcopy(self.transformer)
+        own.fit(table.array)
+        rows = table.array[:_TRIAL_ROWS]
+        return {"transformer": own, "size": self._checked_output(own.transform(rows), len(rows)).shape[1]}
+
+    def _output(self, observations: Any) -> Any:
+        table = observations[:, None] if observations.ndim == 1 else observations
+        return self._checked_output(self.learned["transformer"].transform(table), len(table))
+
+
+@dataclass(frozen=True, eq=False)
+class Function(_Wrapped):
+    """A function from observations, (n, k) or (n,) as they are given, to features (n, d), dense or sparse.
+
+    It is called on the first 1000 observations in fit, and on all of them in one call in transform.
+
+    >>> import numpy as np
+    >>> Function(lambda x: np.hstack([np.ones_like(x), x, x**3])).fit([[1.0], [2.0]]).transform([[2.0]])
+    array([[1., 2., 8.]])
+    """
+
+    name: ClassVar[str] = "function"
+    function: Any
+
+    def _called(self) -> str:
+        return f"the function {getattr(self.function, '__name__', type(self.function).__name__)}"
+
+    def _title(self) -> str:
+        return f"Features of {self._called()}"
+
+    def _learn(self, table: Table) -> dict[str, Any]:
+        for _ in table.chunks():
+            pass
+        return {"size": self._output(table.given[:_TRIAL_ROWS]).shape[1]}
+
+    def _output(self, observations: Any) -> Any:
+        return self._checked_output(self.function(observations), len(observations))
