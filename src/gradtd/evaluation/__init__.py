@@ -1,0 +1,8 @@
+"""Evaluate a policy from a log: a value, an interval, and whether to trust them."""
+
+from __future__ import annotations
+
+from gradtd.evaluation.evaluate import evaluate
+from gradtd.evaluation.result import Estimate, Evaluation, load_evaluation
+
+__all__ = ["Estimate", "Evaluation", "evaluate", "load_evaluation"]

@@ -1,0 +1,162 @@
+"""Whether an estimate can be trusted: numbers, sentences, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtd.evaluation.importance import episode_weights
+from gradtd.evaluation.least_squares import LeastSquares
+from gradtd.types import Floats, Integers, Stream
+
+FEWEST_EPISODES = 20
+LEAST_SAMPLE = 50
+"""Steps that the ratios must be worth, at least."""
+HEAVY = 0.5
+"""Part of the weight that the largest hundredth of the ratios may carry."""
+UNSEEN = 0.01
+"""Part of the target's choices that the log may never have taken."""
+APART = 1.0
+"""Standard errors that a rule may be away from the least-squares solution it should converge to."""
+NARROW = 2 / 3
+"""A refitted interval narrower than this part of the sandwich's did not follow its resamples."""
+UNLIKELY = 4.0
+"""Standard errors that the mean ratio may be away from one."""
+LOST = 0.1
+"""Part of the resamples on which a refit may fail."""
+
+
+def effective_size(weights: Floats) -> float:
+    """(sum w)^2 / sum w^2: of how many equal weights these are worth as much.
+
+    >>> float(effective_size(np.array([1.0, 1.0, 1.0, 0.0])))
+    3.0
+    """
+    largest = weights.max(initial=0.0)
+    if not 0 < largest < np.inf:
+        return 0.0 if largest == 0 else 1.0
+    part = weights / largest
+    return float(part.sum() ** 2 / (part**2).sum())
+
+
+def ratio_numbers(stream: Stream, begins: Integers) -> dict[str, Any]:
+    """How much of the data the ratios leave, and how far their mean is from one, in standard errors."""
+    rho = np.asarray(stream.steps["rho"])
+    largest = max(1, len(rho) // 100)
+    top = float(np.partition(rho, -largest)[-largest:].sum() / rho.sum()) if rho.sum() > 0 else 1.0
+    lengths = np.diff(begins)
+    off = np.add.reduceat(rho, begins[:-1]) - lengths
+    error = float(np.sqrt((off**2).sum()))
+    return {
+        "ess": effective_size(rho),
+        "ess_episodes": effective_size(episode_weights(stream, begins)),
+        "largest_ratio": float(rho.max()),
+        "mean_ratio": float(rho.mean()),
+        "mean_ratio_off": float(off.sum() / error) if error > 0 else 0.0,
+        "top_hundredth_carries": top,
+    }
+
+
+def equation_numbers(found: LeastSquares, theta: Floats | None) -> dict[str, Any]:
+    """Conditioning of A and C in scaled features, and NEU = |A theta + b|^2 at the weights against that at zero."""
+    A, b, C = found.sums.A, found.sums.b, found.sums.C
+    numbers: dict[str, Any] = {"condition_A": found.condition, "undetermined_directions": found.singular}
+    numbers["condition_C"] = _condition(C) if isinstance(C, np.ndarray) else None
+    numbers["neu_start"] = float(b @ b)
+    if theta is not None:
+        residual = A @ theta + b
+        numbers["neu_end"] = float(residual @ residual)
+    return numbers
+
+
+def _condition(C: Floats) -> float:
+    scale = np.sqrt(np.where(np.diag(C) > 0, np.diag(C), 1.0))
+    eigenvalues = np.linalg.eigvalsh(C / scale[:, None] / scale)
+    kept = eigenvalues[eigenvalues > 1e-12 * eigenvalues[-1]]
+    return float(kept[-1] / kept[0]) if len(kept) else float("inf")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``usable`` or not, the reasons against, and what to know even so."""
+
+    usable: bool
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def word(self) -> str:
+        return "usable" if self.usable else "not usable"
+
+
+def judge(numbers: Mapping[str, Any]) -> Verdict:
+    """What speaks against the estimate, from the numbers; see the constants of this file."""
+    reasons: list[str] = []
+    warnings: list[str] = []
+    get = numbers.get
+    if get("diverged"):
+        reasons.append(f"{numbers['method']} diverged on this log: its weights mean nothing.")
+    if numbers["episodes"] < FEWEST_EPISODES:
+        reasons.append(
+            f"the log has {numbers['episodes']} independent pieces, and an interval from fewer than {FEWEST_EPISODES} "
+            "cannot be trusted: collect more episodes, or take shorter blocks."
+        )
+    if numbers["ess"] < LEAST_SAMPLE:
+        reasons.append(
+            f"the ratios leave an effective sample of {numbers['ess']:.0f} of {numbers['steps']} steps: the log says too "
+            "little about the target."
+        )
+    if numbers["top_hundredth_carries"] > HEAVY and numbers["steps"] >= 100:
+        reasons.append(
+            f"the largest hundredth of the ratios carries {numbers['top_hundredth_carries']:.0%} of the weight: "
+            "the estimate rests on a few steps."
+        )
+    if abs(numbers["mean_ratio_off"]) > UNLIKELY:
+        reasons.append(
+            f"the mean ratio is {numbers['mean_ratio']:.3g}, {abs(numbers['mean_ratio_off']):.0f} standard errors from 1, "
+            "where ratios of right probabilities have it: check the probability columns."
+        )
+    if (get("unseen_mass") or 0.0) > UNSEEN:
+        reasons.append(
+            f"the target takes actions that the log never took, with probability {numbers['unseen_mass']:.2g} a step: "
+            "nothing in the log says what they lead to."
+        )
+    apart = get("from_lstd")
+    if apart is not None and apart > APART:
+        reasons.append(
+            f"{numbers['method']} is {apart:.1f} standard errors away from the least-squares solution: it has not "
+            "converged; give it more updates, or take algorithm='lstd'."
+        )
+    if get("refits_lost", 0.0) > LOST:
+        reasons.append(f"{numbers['refits_lost']:.0%} of the refits failed or diverged: the interval is not to be trusted.")
+    narrow = get("error_ratio")
+    if narrow is not None and narrow < NARROW:
+        reasons.append(
+            f"the interval is {narrow:.0%} as wide as the sandwich's: the refits did not follow their resamples; "
+            "give more updates, or take algorithm='lstd'."
+        )
+    _warn(warnings, numbers)
+    return Verdict(not reasons, tuple(reasons), tuple(warnings))
+
+
+def _warn(warnings: list[str], numbers: Mapping[str, Any]) -> None:
+    get = numbers.get
+    if get("undetermined_directions"):
+        warnings.append(
+            f"{numbers['undetermined_directions']} of the {numbers['features_used']} directions of feature space are not "
+            "determined by the log; the solution of least norm is taken."
+        )
+    if (get("condition_A") or 0.0) > 1e8:
+        warnings.append(f"the equations are ill-conditioned ({numbers['condition_A']:.1e}): fewer features would do.")
+    if (moved := get("moved")) is not None and moved > 0.25:
+        warnings.append(f"the value still moved by {moved:.2f} standard errors in the second half of the updates.")
+    if (robust := get("from_dr")) is not None and robust > 3.0:
+        warnings.append(
+            f"the doubly robust estimate is {robust:.1f} standard errors away: the features may not be able to represent "
+            "the value, and the interval is then about the best fit in these features."
+        )
+    if numbers["truncated"] and numbers["truncated"] == numbers["episodes"]:
+        warnings.append("every episode was cut off: rewards beyond the cut are known through the value function only.")

@@ -1,0 +1,173 @@
+"""`evaluate`: a log in, a value with an interval and a verdict out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradtd import checks
+from gradtd.algorithms import ALGORITHMS
+from gradtd.checks import InputError
+from gradtd.evaluation.diagnostics import equation_numbers, judge, ratio_numbers
+from gradtd.evaluation.importance import ESTIMATORS
+from gradtd.evaluation.methods import Settings, for_pictures, make_case, solve
+from gradtd.evaluation.preparing import Prepared, prepare_log
+from gradtd.evaluation.result import Evaluation, number_or_nan
+from gradtd.logs import ratios, read_log
+from gradtd.logs.ratios import Ratios
+from gradtd.types import Algorithm
+
+Progress = Callable[[str, int, int], None]
+
+def evaluate(
+    log: Any,
+    *,
+    gamma: float,
+    target: Any = None,
+    features: Any = None,
+    algorithm: Algorithm | str = "impression_gtd",
+    behaviour: Any = None,
+    clip: float | None = None,
+    level: float = 0.95,
+    resamples: int | None = None,
+    interval: str = "student",
+    updates: int | None = None,
+    block: int | None = None,
+    columns: Mapping[str, Any] | None = None,
+    log_probabilities: str = "refuse",
+    duplicates: str = "refuse",
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **hyper: Any,
+) -> Any:
+    """What is a policy worth, from a log of another one? Returns an `Evaluation`.
+
+    ``log`` is whatever `gradtd.read_log` reads, ``columns``, ``log_probabilities`` and ``duplicates`` are handed to it.
+    ``target`` is the policy to evaluate: a function of observations or a table that gives action probabilities, the name
+    of a column of probabilities, "behaviour" for the log's own policy; by default the log's target or ratio column. A
+    dictionary of targets is evaluated in one go and gives a dictionary of evaluations. ``behaviour`` overrides
+    the log's own probabilities, ``"estimate"`` fits them; ``clip`` cuts ratios. ``features`` is a name such as "fourier",
+    a feature map, a scikit-learn transformer or a function; the default suits the observations.
+
+    ``algorithm`` is any rule of the library with its ``hyper`` parameters, or an importance-sampling estimator
+    (is, wis, pdis, wpdis, dr, wdr, monte_carlo). A rule is fitted until its value stands still, or for ``updates`` steps.
+    The interval at ``level`` comes from refits on ``resamples`` resamples of whole episodes: "student" (value -+ t times
+    their deviation) or "percentile"; with ``resamples=0`` from the sandwich error of least squares. Where a log has one
+    long episode, ``block`` is the number of steps that count as one. ``progress(what, done, total)`` hears how far it is.
+
+    >>> import gradtd
+    >>> rng = np.random.default_rng(0)
+    >>> log = {"episode": np.repeat(np.arange(200), 2), "obs": np.tile([0, 1], 200), "terminated": np.tile([0, 1], 200),
+    ...        "reward": rng.normal(1, 1, 400), "rho": rng.choice([0.5, 1.5], 400)}
+    >>> result = gradtd.evaluate(log, gamma=0.9)      # each step is worth 1, so the truth is 1.9
+    >>> result.interval[0] < 1.9 < result.interval[1], result.verdict
+    (True, 'usable')
+    """
+    settings = Settings(
+        gamma=checks.fraction("gamma", gamma),
+        algorithm=_known(algorithm, hyper),
+        hyper=hyper,
+        level=_level(level),
+        resamples=None if resamples is None else checks.whole_number("resamples", resamples, 0),
+        interval=checks.one_of("interval", interval, ("student", "percentile")),
+        updates=None if updates is None else checks.whole_number("updates", updates, 1),
+        seed=checks.whole_number("seed", seed, 0),
+        threads=(os.cpu_count() or 1) if threads is None else checks.whole_number("threads", threads, 1),
+    )
+    if block is not None:
+        block = checks.whole_number("block", block, 1)
+    targets = dict(target) if isinstance(target, Mapping) else {"target": target}
+    keep = [name for name in [*targets.values(), behaviour] if isinstance(name, str) and name not in _WORDS]
+    read = read_log(
+        log, columns=columns, keep=keep, log_probabilities=log_probabilities, duplicates=duplicates,
+        progress=_part(progress, "reading"),
+    )  # fmt: skip
+    weights = {name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()}
+    ready = prepare_log(read, features, block)
+    if not isinstance(target, Mapping):
+        return _evaluate_one(ready, "target", weights["target"], settings, progress)
+    return _evaluate_all(ready, weights, settings, progress)
+
+
+_WORDS = ("behaviour", "estimate", "uniform")
+
+
+def _evaluate_all(
+    ready: Prepared, weights: Mapping[str, Ratios], settings: Settings, progress: Progress | None
+) -> dict[str, Evaluation]:
+    """Every target on the same features, as many at a time as there are threads."""
+    alone = replace(settings, threads=1)
+    with ThreadPoolExecutor(settings.threads) as pool:
+        made = [pool.submit(_evaluate_one, ready, name, found, alone, progress) for name, found in weights.items()]
+        return dict(zip(weights, [future.result() for future in made], strict=True))
+
+
+def _evaluate_one(
+    ready: Prepared, name: str, found: Ratios, settings: Settings, progress: Progress | None
+) -> Evaluation:
+    stream = ready.stream(found.rho, settings.gamma)
+    case = make_case(stream, settings, _part(progress, "least squares"))
+    numbers: dict[str, Any] = {
+        "method": settings.method,
+        "episodes": case.n_episodes,
+        "steps": len(stream),
+        "features": stream.n_features,
+        "features_used": int((case.square.sums.C.diagonal() > 0).sum()),
+        "terminated": int(ready.log.terminated.sum()),
+        "truncated": int(ready.log.truncated.sum()),
+        "unseen_mass": found.unseen_mass,
+        "on_policy": bool((found.rho == 1).all()),
+    }
+    numbers |= ratio_numbers(stream, case.begins)
+    solved = solve(case, on_policy=numbers["on_policy"], progress=_part(progress, "refitting"))
+    numbers |= solved.numbers | equation_numbers(case.square, solved.theta)
+    verdict = judge(numbers)
+    headline = solved.estimates[0]
+    return Evaluation(
+        value=number_or_nan(headline.value),
+        interval=(number_or_nan(headline.low), number_or_nan(headline.high)),
+        level=settings.level,
+        method=headline.method,
+        gamma=settings.gamma,
+        episodes=case.n_episodes,
+        steps=len(stream),
+        verdict=verdict.word,
+        reasons=verdict.reasons,
+        warnings=(*found.notes, *verdict.warnings),
+        notes=ready.notes,
+        estimates=solved.estimates,
+        numbers=numbers,
+        theta=solved.theta,
+        features=ready.features,
+        resampled=solved.resampled,
+        pictured=for_pictures(case, solved.theta),
+        target=name,
+        log=ready.log.name,
+    )
+
+
+def _known(algorithm: Any, hyper: Mapping[str, Any]) -> Algorithm | str:
+    if isinstance(algorithm, Algorithm):
+        return algorithm
+    if not isinstance(algorithm, str):
+        raise InputError(f"algorithm must be a name or an Algorithm, got {type(algorithm).__name__}.")
+    name = checks.known_name("algorithm", algorithm, [*ALGORITHMS, *ESTIMATORS])
+    if hyper and (name in ESTIMATORS or name == "lstd"):
+        raise InputError(f"{name} takes no hyper-parameters here, got {', '.join(hyper)}.")
+    return name
+
+
+def _level(level: Any) -> float:
+    if not 0 < checks.number("level", level) < 1:
+        raise InputError(f"level must lie between 0 and 1, for example 0.95, got {level!r}.")
+    return float(level)
+
+
+def _part(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(what, done, total)

@@ -1,0 +1,136 @@
+"""Fitting a rule of the library to a whole log, and refitting it on resampled episodes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtd.algorithms import as_algorithm
+from gradtd.checks import InputError, NeverLearnsError
+from gradtd.evaluation.least_squares import start_features
+from gradtd.evaluation.resamples import Resamples, resampled
+from gradtd.loop import compile_run
+from gradtd.runner import for_each, run_once
+from gradtd.settings import Setup, set_up
+from gradtd.types import Algorithm, Floats, Integers, Stream
+
+UPDATES = 20_000
+"""Updates of a first fit, where one pass over the log makes fewer."""
+MOST = 16
+"""A fit that still moves gets twice the updates, up to this many times the first."""
+STILL = 0.1
+"""A fit has arrived when the second half of its updates moved the value by less than this part of its error."""
+REFIT = 5_000
+"""Updates of a refit, at least; it starts from the weights of the fit, so it has less far to go."""
+NOISE = 1 / 16
+"""Part of the variance of an estimate that its drawn batches may add."""
+DEFAULTS: dict[str, dict[str, Any]] = {"impression_gtd": {"directions": "averaged"}}
+"""With one direction the weights solve A2 theta + b2 = 0 on buffer 2, half of the log; with both, on all of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A rule's weights on a log: how many updates it made, and how far the value moved in the second half of them."""
+
+    theta: Floats
+    updates: int
+    moved: float
+    diverged: bool
+    rule: Algorithm | str
+    hyper: Mapping[str, Any]
+
+
+def batches(setup: Setup) -> bool:
+    """Whether a rule draws batches from its buffers, so that it may start with the whole log in them."""
+    return setup.algorithm.draws in ("one batch", "other batch", "two batches") and not setup.algorithm.stored
+
+
+def prepare(rule: Algorithm | str, hyper: Mapping[str, Any], n_steps: int) -> Setup:
+    """Check the hyper-parameters of a rule, completed by what suits a log that is all there."""
+    algorithm = as_algorithm(rule)
+    return set_up(algorithm, DEFAULTS.get(algorithm.name, {}) | dict(hyper), n_steps=n_steps, block=None)
+
+
+def fit(
+    stream: Stream, rule: Algorithm | str, hyper: Mapping[str, Any], *, start: Floats, error: float, seed: int,
+    updates: int | None = None,
+) -> Fit:  # fmt: skip
+    """Learn from a whole log, going on until the value of the start states stands still.
+
+    ``start`` are the mean features of the start states, ``error`` is a standard error of their value, the measure of
+    standing still. ``updates`` fixes the number of steps instead.
+    """
+    count = updates or first_count(stream, prepare(rule, hyper, len(stream)))
+    most = count if updates else MOST * count
+    while True:
+        setup = prepare(rule, hyper, count)
+        theta, half, diverged = _run(stream, setup, np.zeros(stream.n_features), seed, 0, count)
+        moved = abs(float(start @ (theta - half)))
+        arrived = moved <= STILL * error or setup.algorithm.stored or diverged
+        if arrived or 2 * count > most:
+            return Fit(theta, count, moved, diverged, rule, hyper)
+        count *= 2
+
+
+def first_count(stream: Stream, setup: Setup) -> int:
+    """Steps of a first fit: passes over the log, or enough batches that drawing them adds little noise."""
+    n = len(stream)
+    if setup.algorithm.stored:
+        return n
+    if batches(setup):
+        return max(UPDATES, int(n / (2 * min(setup.m1, setup.m2 or setup.m1) * NOISE)))
+    return n * max(1, -(-UPDATES // n))
+
+
+def refit_count(stream: Stream, setup: Setup, fitted: int) -> int:
+    """Steps of a refit: a quarter of the fit's, whole passes where the rule goes through the log in order."""
+    if not batches(setup):
+        return len(stream) * max(1, fitted // (4 * len(stream)))
+    return max(REFIT, fitted // 4)
+
+
+def refit_values(
+    stream: Stream, begins: Integers, resamples: Resamples, fitted: Fit, *, seed: int, threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Floats:  # fmt: skip
+    """The value of the start states by the rule refitted on every resample, from the weights of the fit on."""
+    values = np.full(len(resamples), np.nan)
+
+    def work(r: int) -> None:
+        again, unit = resampled(stream, begins, resamples.of_episodes(r))
+        count = refit_count(again, prepare(fitted.rule, fitted.hyper, len(again)), fitted.updates)
+        setup = prepare(fitted.rule, fitted.hyper, count)
+        its_begins = np.flatnonzero(np.r_[True, np.diff(again.steps["episode"]) != 0, True])
+        mean = np.asarray(start_features(again, its_begins).mean(axis=0)).ravel()
+        try:
+            theta, _, diverged = _run(again, setup, fitted.theta, seed, r + 1, count, unit)
+        except NeverLearnsError:
+            return
+        if not diverged:
+            values[r] = mean @ theta
+
+    for_each(work, len(resamples), threads or os.cpu_count() or 1, progress)
+    return values
+
+
+def _run(
+    stream: Stream, setup: Setup, theta0: Floats, seed: int, run: int, count: int, unit: Integers | None = None
+) -> tuple[Floats, Floats, bool]:
+    """The weights after ``count`` steps and after half of them, and whether they diverged."""
+    _refuse_sparse(stream, setup)
+    kernel = compile_run(setup.algorithm, setup.split)
+    at = np.array([count // 2, count])
+    out, alphas = np.empty((2, stream.n_features)), np.empty(2)
+    diverged = run_once(
+        kernel, setup, stream, theta0, seed, run, at, out, alphas, count=count, unit=unit, filled=batches(setup)
+    )
+    return out[1], out[0], diverged >= 0
+
+
+def _refuse_sparse(stream: Stream, setup: Setup) -> None:
+    if setup.algorithm.dense_only and not isinstance(stream.features, np.ndarray):
+        raise InputError(f"{setup.algorithm.name} as set here needs dense features, but those chosen are sparse.")

@@ -1,0 +1,211 @@
+"""The least-squares solution on a log, its sandwich error, and its refits on resampled episodes.
+
+The log is read in chunks of steps; nothing of its size is made beside it. With few features (up to `DENSE`) matrices are
+dense; with more they stay sparse, and the solution is the one of minimum norm that LSMR finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtd.evaluation.resamples import Resamples
+from gradtd.types import Floats, Integers, Stream
+
+DENSE = 1500
+"""Up to this many features matrices are dense."""
+CHUNK = 16_384
+SINGULAR = 1e-11
+"""Directions along which the scaled matrix is smaller than this, relative to its largest, are left at zero."""
+Progress = Callable[[int, int], None]
+
+
+def chunks(n: int, most: int = CHUNK) -> Iterator[slice]:
+    for begin in range(0, n, most):
+        yield slice(begin, min(begin + most, n))
+
+
+def rows_of(stream: Stream, part: slice) -> tuple[Any, Any]:
+    """x and y = discount x_next - x for a chunk of steps, dense or sparse as the features are."""
+    steps = stream.steps[part]
+    x, after = stream.features[steps["row"]], stream.features[steps["next_row"]]
+    discount = steps["discount"][:, None]
+    if isinstance(x, np.ndarray):
+        after *= discount
+        after -= x
+        return x, after
+    return x, (after.multiply(discount) - x).tocsr()
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """A = mean of rho x y', b = mean of rho r x, C = mean of x x', over the steps of a log."""
+
+    A: Any
+    b: Floats
+    C: Any
+    steps: int
+
+
+def sums(stream: Stream, progress: Progress | None = None) -> Sums:
+    """Read the log once. Cost O(n d^2), for sparse rows O(n k^2) with k entries a row."""
+    A: Any = 0.0
+    b: Any = 0.0
+    C: Any = 0.0
+    n = len(stream)
+    sparse = not isinstance(stream.features, np.ndarray)
+    for part in chunks(n):
+        x, y = rows_of(stream, part)
+        steps = stream.steps[part]
+        rho = np.asarray(steps["rho"])
+        weighted = x.multiply(rho[:, None]).tocsr() if sparse else x * rho[:, None]
+        A, b, C = A + weighted.T @ y, b + weighted.T @ np.asarray(steps["reward"]), C + x.T @ x
+        if progress:
+            progress(part.stop, n)
+    if sparse and stream.n_features <= DENSE:
+        A, C = A.toarray(), C.toarray()
+    return Sums(A / n, np.asarray(b / n), C / n, n)
+
+
+def feature_scale(C: Any) -> Floats:
+    """One over the root mean square of every feature, 0 for a feature that is always 0."""
+    square = C.diagonal()
+    return np.divide(1.0, np.sqrt(square), out=np.zeros_like(square), where=square > 0)
+
+
+class Solver:
+    """Solves A v = c and A'v = c by minimum norm, in units in which every feature has mean square one."""
+
+    def __init__(self, A: Any, C: Any) -> None:
+        self.scale = feature_scale(C)
+        self.dense = isinstance(A, np.ndarray)
+        self.condition: float | None = None
+        self.singular = 0
+        if self.dense:
+            scaled = self.scale[:, None] * A * self.scale
+            u, s, v = np.linalg.svd(scaled)
+            kept = s > SINGULAR * s[0] if s[0] > 0 else np.zeros(len(s), bool)
+            self.inverse = (v[kept].T / s[kept]) @ u[:, kept].T
+            self.singular = int((self.scale > 0).sum() - kept.sum())
+            self.condition = float(s[0] / s[kept][-1]) if kept.any() else np.inf
+        else:
+            import scipy.sparse
+
+            by = scipy.sparse.diags_array(self.scale)
+            self.matrix = (by @ A @ by).tocsr()
+
+    def solve(self, c: Floats, transposed: bool = False) -> Floats:
+        right = self.scale * c
+        if self.dense:
+            return np.asarray(self.scale * ((self.inverse.T if transposed else self.inverse) @ right))
+        from scipy.sparse.linalg import lsmr
+
+        matrix = self.matrix.T if transposed else self.matrix
+        return np.asarray(self.scale * lsmr(matrix, right, atol=1e-12, btol=1e-12, maxiter=2000)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """LSTD on a log: its weights, the value of the start states, and the sandwich error of that."""
+
+    sums: Sums
+    theta: Floats
+    value: float
+    error: float
+    condition: float | None
+    singular: int
+    left: Floats
+    """A^-T times the mean start features: how the value depends on each residual."""
+
+
+def start_features(stream: Stream, begins: Integers) -> Any:
+    """The features of the first observation of every episode."""
+    return stream.features[stream.steps["row"][begins[:-1]]]
+
+
+def least_squares(stream: Stream, starts: Any, begins: Integers, progress: Progress | None = None) -> LeastSquares:
+    """LSTD, A theta + b = 0, and the value of the start states with its sandwich error.
+
+    The error is that of an M-estimate clustered by episodes: with v = mean of phi_0.theta, the influence of episode e is
+    psi_e = phi_0e.theta - v - E / n (sum over its steps of rho delta x).(A^-T mean phi_0), and the variance of v is the
+    sum of psi_e^2 / (E (E - 1)). It holds for the solution in the features given, right or wrong.
+    """
+    found = sums(stream, progress)
+    solver = Solver(found.A, found.C)
+    theta = solver.solve(-found.b)
+    mean = np.asarray(starts.mean(axis=0)).ravel()
+    left = solver.solve(mean, transposed=True)
+    value = float(mean @ theta)
+    psi = np.asarray(starts @ theta).ravel() - value - influences(stream, theta, left, begins)
+    n = len(psi)
+    error = float(np.sqrt((psi**2).sum() / (n * (n - 1)))) if n > 1 else np.nan
+    return LeastSquares(found, theta, value, error, solver.condition, solver.singular, left)
+
+
+def influences(stream: Stream, theta: Floats, left: Floats, begins: Integers) -> Floats:
+    """E / n times the sum of rho delta (x . left) over the steps of each episode."""
+    total = np.zeros(len(begins) - 1)
+    for part in chunks(len(stream)):
+        x, y = rows_of(stream, part)
+        steps = stream.steps[part]
+        residual = np.asarray(steps["rho"]) * (np.asarray(steps["reward"]) + y @ theta) * (x @ left)
+        total += np.bincount(steps["episode"], residual, minlength=len(total))
+    return total * (len(total) / len(stream))
+
+
+def values_at(features: Any, rows: Any, theta: Floats) -> Floats:
+    """phi.theta at the given rows, a chunk at a time."""
+    out = np.empty(len(rows))
+    for part in chunks(len(rows)):
+        out[part] = features[rows[part]] @ theta
+    return out
+
+
+def can_refit(n_features: int, resamples: int) -> bool:
+    """Whether the matrices of all resamples fit into a moderate amount of memory."""
+    return n_features <= DENSE and resamples * n_features**2 <= 2e7
+
+
+def refit_values(stream: Stream, starts: Any, begins: Integers, resamples: Resamples, fit: LeastSquares) -> Floats:
+    """The value of the start states by LSTD on every resample.
+
+    One pass over the log: the sums of each group of episodes, times how often each resample takes the group.
+    """
+    groups, d = len(resamples.begins) - 1, stream.n_features
+    weights = resamples.counts.astype(np.float64)
+    A, b = np.zeros((len(weights), d * d)), np.zeros((len(weights), d))
+    at_once = max(1, int(4e6) // (d * d))
+    for part in chunks(groups, at_once):
+        of_group = np.zeros((part.stop - part.start, d * d + d))
+        for k, g in enumerate(range(part.start, part.stop)):
+            steps = slice(int(begins[resamples.begins[g]]), int(begins[resamples.begins[g + 1]]))
+            of_group[k] = _group_sums(stream, steps)
+        both = weights[:, part] @ of_group
+        A += both[:, : d * d]
+        b += both[:, d * d :]
+    edges = resamples.begins
+    dense = starts if isinstance(starts, np.ndarray) else starts.toarray()
+    first = np.add.reduceat(dense, edges[:-1], axis=0)
+    mean = weights @ first / (weights @ np.diff(edges))[:, None]
+    scale = feature_scale(fit.sums.C)
+    matrices = A.reshape(-1, d, d) * scale[:, None] * scale
+    thetas = [np.linalg.lstsq(matrices[r], -scale * b[r], rcond=SINGULAR)[0] for r in range(len(weights))]
+    return np.asarray((mean * scale * np.array(thetas)).sum(axis=1))
+
+
+def _group_sums(stream: Stream, part: slice) -> Floats:
+    """The sums of rho x y' and of rho r x over a run of steps, in one row."""
+    A: Any = 0.0
+    b: Any = 0.0
+    for piece in chunks(part.stop - part.start):
+        inside = slice(part.start + piece.start, part.start + piece.stop)
+        x, y = rows_of(stream, inside)
+        if not isinstance(x, np.ndarray):
+            x, y = x.toarray(), y.toarray()
+        steps = stream.steps[inside]
+        weighted = x * np.asarray(steps["rho"])[:, None]
+        A, b = A + weighted.T @ y, b + weighted.T @ np.asarray(steps["reward"])
+    return np.r_[A.ravel(), b]

@@ -1,0 +1,200 @@
+"""Every method on one log and one target: a value, an interval, and how the methods agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtd.evaluation.fitting import Fit, fit, prepare, refit_count, refit_values
+from gradtd.evaluation.importance import DR, ESTIMATORS, Estimates, importance_estimates
+from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
+from gradtd.evaluation.least_squares import refit_values as refit_least_squares
+from gradtd.evaluation.resamples import Resamples, draw_resamples, episode_begins, interval_from, student_interval
+from gradtd.evaluation.result import Estimate
+from gradtd.types import Algorithm, Floats, Integers, Stream
+
+Progress = Callable[[int, int], None]
+RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 200, 50, 2e7
+"""Refits by default; fewer where so many would make more updates than that."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to evaluate, the same for every target."""
+
+    gamma: float
+    algorithm: Algorithm | str
+    hyper: Mapping[str, Any]
+    level: float
+    resamples: int | None
+    interval: str
+    updates: int | None
+    seed: int
+    threads: int
+
+    @property
+    def method(self) -> str:
+        return self.algorithm if isinstance(self.algorithm, str) else self.algorithm.name
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One target on one log, with its least-squares solution."""
+
+    stream: Stream
+    begins: Integers
+    starts: Any
+    square: LeastSquares
+    settings: Settings
+
+    @property
+    def n_episodes(self) -> int:
+        return len(self.begins) - 1
+
+    @property
+    def mean_start(self) -> Floats:
+        """The mean features of the start states."""
+        return np.asarray(self.starts.mean(axis=0)).ravel()
+
+    @property
+    def error(self) -> float:
+        """The sandwich error of the least-squares value, kept above rounding; the unit in which methods are compared."""
+        return max(self.square.error, 1e-12 * abs(self.square.value), 1e-300)
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Estimates, the one asked for first; its values on the resamples; the weights of the value function."""
+
+    estimates: tuple[Estimate, ...]
+    resampled: Floats
+    theta: Floats
+    numbers: Mapping[str, Any]
+
+
+def make_case(stream: Stream, settings: Settings, progress: Progress | None = None) -> Case:
+    """Read the log once for the least-squares solution."""
+    begins = episode_begins(stream)
+    starts = start_features(stream, begins)
+    return Case(stream, begins, starts, least_squares(stream, starts, begins, progress), settings)
+
+
+def solve(case: Case, *, on_policy: bool, progress: Progress | None = None) -> Solved:
+    """The method asked for, with least squares and importance sampling beside it, all on the same resamples."""
+    settings, method = case.settings, case.settings.method
+    fitted, theta = None, case.square.theta
+    if method not in ESTIMATORS and method != "lstd":
+        fitted = fit(
+            case.stream, settings.algorithm, settings.hyper, start=case.mean_start, error=case.error,
+            seed=settings.seed, updates=settings.updates,
+        )  # fmt: skip
+        theta = fitted.theta
+    resamples = draw_resamples(case.n_episodes, _how_many(case, fitted), settings.seed)
+    drawn = importance_estimates(case.stream, theta, case.begins, resamples)
+    rows = importance_rows(case, drawn, on_policy)
+    values = {name: drawn.resampled[:, k] for k, name in enumerate(ESTIMATORS)}
+    rows["lstd"], values["lstd"] = least_squares_row(case, resamples)
+    numbers: dict[str, Any] = {}
+    if fitted is not None:
+        rows[method], values[method] = rule_row(case, fitted, resamples, progress)
+        lost = float(np.isnan(values[method]).mean()) if len(resamples) else 0.0
+        numbers = {
+            "updates": fitted.updates,
+            "moved": fitted.moved / case.error,
+            "diverged": fitted.diverged,
+            "refits_lost": lost,
+        }
+    rows.setdefault(method, _refused(method))
+    numbers |= {"resamples": len(resamples)} | _agreement(case, rows[method], values[method], drawn, fitted)
+    order = [method, *(name for name in ("lstd", *ESTIMATORS) if name in rows and name != method)]
+    return Solved(tuple(rows[name] for name in order), values[method], theta, numbers)
+
+
+def rule_row(
+    case: Case, fitted: Fit, resamples: Resamples, progress: Progress | None
+) -> tuple[Estimate, Floats]:  # fmt: skip
+    """A rule of the library: its value, and an interval from its refits."""
+    settings, value = case.settings, float(case.mean_start @ fitted.theta)
+    if not len(resamples):
+        low, high = student_interval(value, case.square.error, settings.level, case.n_episodes - 1)
+        note = "no refits: the interval is the sandwich's of least squares"
+        return Estimate(settings.method, value, low, high, case.square.error, note), np.zeros(0)
+    refits = refit_values(
+        case.stream, case.begins, resamples, fitted, seed=settings.seed, threads=settings.threads, progress=progress
+    )
+    return _row(case, settings.method, value, refits), refits
+
+
+def least_squares_row(case: Case, resamples: Resamples) -> tuple[Estimate, Floats]:
+    """LSTD: the interval from its refits, and the sandwich's named beside it."""
+    square, level = case.square, case.settings.level
+    low, high = student_interval(square.value, square.error, level, case.n_episodes - 1)
+    if len(resamples) and can_refit(case.stream.n_features, len(resamples)):
+        refits = refit_least_squares(case.stream, case.starts, case.begins, resamples, square)
+        return _row(case, "lstd", square.value, refits, f"sandwich interval [{low:.5g}, {high:.5g}]"), refits
+    return Estimate("lstd", square.value, low, high, square.error, "sandwich interval"), np.zeros(0)
+
+
+def importance_rows(case: Case, drawn: Estimates, on_policy: bool) -> dict[str, Estimate]:
+    """The importance-sampling estimators; where the log is the target's own, Monte Carlo and doubly robust say it all."""
+    names = ("monte_carlo", "dr") if on_policy else tuple(name for name in ESTIMATORS if name != "monte_carlo")
+    places = list(ESTIMATORS)
+    return {
+        name: _row(case, name, float(drawn.values[places.index(name)]), drawn.resampled[:, places.index(name)])
+        for name in names
+    }
+
+
+def _row(case: Case, method: str, value: float, refits: Floats, note: str = "") -> Estimate:
+    known = refits[np.isfinite(refits)]
+    if not np.isfinite(value):
+        return Estimate(method, None, None, None, None, "the products of ratios overflow or vanish")
+    if len(known) < 2:
+        return Estimate(method, value, None, None, None, note or "no resamples, so no interval")
+    low, high = interval_from(value, known, case.settings.level, case.n_episodes, case.settings.interval)
+    return Estimate(method, value, low, high, float(known.std(ddof=1)), note)
+
+
+def _refused(method: str) -> Estimate:
+    why = "the log is not the target's own: take another method" if method == "monte_carlo" else "same as monte_carlo"
+    return Estimate(method, None, None, None, None, why)
+
+
+def _how_many(case: Case, fitted: Fit | None) -> int:
+    if case.settings.resamples is not None:
+        return case.settings.resamples
+    if fitted is None:
+        return RESAMPLES
+    setup = prepare(fitted.rule, fitted.hyper, len(case.stream))
+    work = RESAMPLES * refit_count(case.stream, setup, fitted.updates)
+    return RESAMPLES if work <= MUCH_WORK else FEWER_RESAMPLES
+
+
+def _agreement(
+    case: Case, row: Estimate, refits: Floats, drawn: Estimates, fitted: Fit | None
+) -> dict[str, float | None]:  # fmt: skip
+    """How far the value is from least squares and from doubly robust, in standard errors, and the errors' ratio."""
+    found: dict[str, float | None] = {"sandwich_error": case.square.error}
+    if row.value is None:
+        return found
+    if fitted is not None:
+        found["from_lstd"] = abs(row.value - case.square.value) / case.error
+        found["error_ratio"] = None if row.error is None or not len(refits) else row.error / case.error
+    if row.method not in ESTIMATORS and len(refits):
+        apart = (refits - drawn.resampled[:, DR])[np.isfinite(refits) & np.isfinite(drawn.resampled[:, DR])]
+        spread = float(apart.std()) if len(apart) > 1 else 0.0
+        found["from_dr"] = abs(row.value - float(drawn.values[DR])) / spread if spread > 0 else None
+    return found
+
+
+def for_pictures(case: Case, theta: Floats) -> dict[str, Floats]:
+    """What the pictures need of the log itself, small: histograms of the ratios and of the values at the starts."""
+    rho = np.asarray(case.stream.steps["rho"])
+    counts, edges = np.histogram(rho, bins=40)
+    values = np.asarray(case.starts @ theta).ravel()
+    start_counts, start_edges = np.histogram(values[np.isfinite(values)], bins=40)
+    made = {"rho": counts, "rho_edges": edges, "starts": start_counts, "starts_edges": start_edges}
+    return {name: np.asarray(array, dtype=np.float64) for name, array in made.items()}

@@ -1,0 +1,176 @@
+"""What an evaluation leaves: the value, its interval, the value function, and what to think of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradtd.checks import InputError
+from gradtd.features import Features, from_dict
+from gradtd.types import Floats
+
+FORMAT = "gradtd evaluation 1"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One method's value of the start states with its interval; ``None`` where it has none, and the ``note`` says why."""
+
+    method: str
+    value: float | None
+    low: float | None
+    high: float | None
+    error: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The value of a policy, estimated from a log of another one. Made by `gradtd.evaluate`.
+
+    ``value`` is the target's value from the log's start states, ``interval`` its interval at ``level``; calling the
+    object with observations gives their values. ``verdict`` is "usable" or "not usable", ``reasons`` says why not,
+    ``warnings`` what to know even so, ``notes`` what was done to the log. ``estimates`` are other methods on the same
+    data, ``numbers`` the diagnostics, ``resampled`` the values on resampled episodes. ``save`` and
+    `gradtd.load_evaluation` keep it, features included.
+    """
+
+    value: float
+    interval: tuple[float, float]
+    level: float
+    method: str
+    gamma: float
+    episodes: int
+    steps: int
+    verdict: str
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    estimates: tuple[Estimate, ...]
+    numbers: Mapping[str, Any]
+    theta: Floats
+    features: Features
+    resampled: Floats
+    pictured: Mapping[str, Floats] = field(default_factory=dict)
+    target: str = "target"
+    log: str = "log"
+
+    def __call__(self, observations: Any) -> Floats:
+        """The value of observations, one a row."""
+        return np.asarray(self.features.transform(observations) @ self.theta)
+
+    @property
+    def ess(self) -> float:
+        """Of how many steps with ratio one the log is worth as much."""
+        return float(self.numbers["ess"])
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return (
+            f"Evaluation({self.value:.4g}, {self.level:.0%} interval [{low:.4g}, {high:.4g}], {self.verdict}; "
+            f"{self.method}, {self.episodes} episodes, {self.steps} steps)"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but arrays, as JSON takes it."""
+        names = ("value", "interval", "level", "method", "gamma", "episodes", "steps", "verdict", "reasons", "warnings")
+        head = {name: getattr(self, name) for name in names}
+        rest = {
+            "ess": self.ess,
+            "target": self.target,
+            "log": self.log,
+            "features": self.features.describe(),
+            "notes": self.notes,
+            "estimates": [vars(estimate) for estimate in self.estimates],
+            "diagnostics": dict(self.numbers),
+        }
+        return dict(_plain(head | rest))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the evaluation to one ``.npz`` file: arrays and a JSON header, nothing that has to be unpickled."""
+        target = Path(path)
+        if target.suffix != ".npz":
+            raise InputError(f"an evaluation is saved to a file that ends in .npz, got {str(path)!r}.")
+        described = self.features.to_dict()
+        arrays = {f"features.{k}": v for k, v in described.items() if isinstance(v, np.ndarray)}
+        plain = {k: v for k, v in described.items() if not isinstance(v, np.ndarray)}
+        pictured = {f"pictured.{k}": v for k, v in self.pictured.items()}
+        header = {"format": FORMAT, "evaluation": self.to_dict(), "features": plain}
+        text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        write_atomically(
+            target, {"header": text, "theta": self.theta, "resampled": self.resampled} | arrays | pictured
+        )
+        return target
+
+
+def load_evaluation(path: str | Path) -> Evaluation:
+    """Read what `Evaluation.save` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays.pop("header").tobytes().decode())
+        if header["format"] != FORMAT:
+            raise ValueError(header["format"])
+    except FileNotFoundError:
+        raise InputError(f"there is no file {str(path)!r}.") from None
+    except (ValueError, KeyError, OSError, TypeError, EOFError):
+        raise InputError(f"{str(path)!r} is not an evaluation that gradtd saved.") from None
+    told = header["evaluation"]
+    described = header["features"] | _part(arrays, "features.")
+    names = ("value", "level", "method", "gamma", "episodes", "steps", "verdict", "target", "log")
+    sentences = {name: tuple(told[name]) for name in ("reasons", "warnings", "notes")}
+    return Evaluation(
+        **{name: told[name] for name in names},
+        **sentences,
+        interval=tuple(number_or_nan(x) for x in told["interval"]),  # type: ignore[arg-type]
+        estimates=tuple(Estimate(**row) for row in told["estimates"]),
+        numbers=told["diagnostics"],
+        theta=arrays["theta"],
+        features=from_dict(described),
+        resampled=arrays["resampled"],
+        pictured=_part(arrays, "pictured."),
+    )
+
+
+def write_atomically(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write an ``.npz`` file so that a reader sees the old one or the new one, never half of it."""
+    import os
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(dir=path.absolute().parent, suffix=".npz", delete=False) as file:
+        try:
+            np.savez(file, allow_pickle=False, **arrays)
+            file.close()
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def _part(arrays: Mapping[str, Floats], prefix: str) -> dict[str, Floats]:
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def number_or_nan(value: Any) -> float:
+    """None, as JSON has it, is not a number."""
+    return float("nan") if value is None else float(value)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, strings, lists and dictionaries only; what is not finite becomes None."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else None
+    return value
