@@ -74,7 +74,7 @@ class ParquetTable:
     def _open(path: Path) -> Any:
         import pyarrow.parquet as pq
 
-        return pq.ParquetFile(path, buffer_size=1 << 18)  # without it whole row groups are held
+        return pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False)  # otherwise it holds the whole file
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         for path in self.paths:

@@ -65,10 +65,11 @@ def read_log(
     length = len(found["reward"].values)
     if length == 0:
         raise InputError(f"{table.name!r} has no rows.")
-    rows = _rows(found, roles, next_state, notes)
     same = (lambda a, b: narrow_columns.equal_rows(table, roles, a, b)) if duplicates == "drop" else None
-    steps = arrange(rows, length, order, same, notes)
+    steps = arrange(_rows(found, roles, next_state, notes), length, order, same, notes)
     narrow_columns.refuse_unknown_next(next_state, steps, roles)
+    for done in ("episode", "t", "terminated", "truncated"):  # room for the observations
+        found.pop(done, None)
     observations, next_row = read_observations(table, roles, steps, length, progress, notes)
     action, labels = narrow_columns.actions(found, roles)
     chances = narrow_columns.chances(found, roles, log_probabilities, action, notes)

@@ -43,8 +43,8 @@ class Steps:
     """
 
     source: Integers
-    place: Integers
-    serves: Integers
+    place: NDArray[Any]
+    serves: NDArray[Any]
     episode: Integers
     terminated: Flags
     truncated: Flags
@@ -72,7 +72,7 @@ def arrange(rows: Rows, n_rows: int, order: str, same: Equal | None, notes: list
     own = rows.given[source]
     keep = follower | own | terminated
     notes.extend(_dropping(~keep & ~goes_on, ~keep & goes_on))
-    lost = len(np.unique(episode)) - len(np.unique(episode[keep]))
+    lost = _changes(episode) - _changes(episode[keep])
     if lost:
         notes.append(f"{lost} episode{'s' * (lost > 1)} disappeared: no step of it remained.")
     if not keep.any():
@@ -147,7 +147,10 @@ def _without_duplicates(
 ) -> Integers:
     if t is None:
         return source
-    again = (episode[source][1:] == episode[source][:-1]) & (t[source][1:] == t[source][:-1])
+    again = np.ones(len(source) - 1, bool)
+    for column in (episode, t):
+        ordered = column[source]
+        again &= ordered[1:] == ordered[:-1]
     if not again.any():
         return source
     before, after = source[:-1][again], source[1:][again]
@@ -221,11 +224,12 @@ def _steps(
     n_rows: int,
 ) -> Steps:
     step = np.cumsum(keep) - 1
-    place = np.full(n_rows, -1, np.int64)
+    small = np.int32 if n_rows < 2**31 else np.int64
+    place = np.full(n_rows, -1, small)
     place[source[keep]] = step[keep]
     # A step whose follower is dropped still leads to the follower's observation, stored as an extra row.
     widowed = keep & follower & ~np.r_[keep[1:], True]
-    serves = np.full(n_rows, -1, np.int64)
+    serves = np.full(n_rows, -1, small)
     before = np.flatnonzero(widowed & ~own)
     serves[source[before + 1]] = step[before]
     kept = episode[keep]
@@ -240,6 +244,10 @@ def _steps(
         follower=(follower & ~widowed)[keep],
         own=own[keep],
     )
+
+
+def _changes(episode: Integers) -> int:
+    return int((episode[1:] != episode[:-1]).sum()) + (len(episode) > 0)
 
 
 def _count(flags: Flags, noun: str) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gradtd.checks import InputError
 from gradtd.logs.names import listed
 
-PIECE = 65_536
+PIECE = 16_384
 """How many rows are read at a time."""
 
 
