@@ -1,0 +1,241 @@
+"""The narrow columns of a log, whole: numbers, flags, actions and probabilities, each checked where it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd import checks
+from gradtd.checks import InputError
+from gradtd.logs.names import Roles
+from gradtd.logs.steps import Flags, Steps
+from gradtd.logs.tables import Piece, Table
+from gradtd.types import Floats, Integers
+
+GIVEN, MISSING, NOT_A_NUMBER = 0, 1, 2
+
+
+@dataclass
+class Column:
+    """A whole column under the name it has in the table; text is coded, in the order of the labels."""
+
+    name: str
+    values: NDArray[Any]
+    missing: Flags | None = None
+    labels: tuple[str, ...] | None = None
+    kind: str = "real"
+
+    def refuse_missing(self) -> None:
+        if self.missing is not None and self.missing.any():
+            at = int(np.flatnonzero(self.missing)[0])
+            more = int(self.missing.sum()) - 1
+            others = f" (and {more} more)" if more else ""
+            raise InputError(f"column {self.name!r} has no value in row {at}{others}: fill it in or leave the row out.")
+
+    def numbers(self) -> Floats:
+        """One finite number a row."""
+        if self.labels is not None or self.values.ndim != 1:
+            got = "text" if self.labels is not None else f"shape {self.values.shape}"
+            raise InputError(f"column {self.name!r} must hold one number a row, got {got}.")
+        self.refuse_missing()
+        return checks.finite_array(self.name, self.values, 1)
+
+    def flags(self) -> Flags:
+        """True or false, also as 1 or 0."""
+        values = self.numbers()
+        checks.refuse_where(self.name, (values != 0) & (values != 1), values, "must hold true or false, or 1 or 0")
+        return values != 0
+
+    def times(self) -> tuple[NDArray[Any], bool]:
+        """Times to sort by, and whether they count steps."""
+        if self.kind == "time":
+            self.refuse_missing()
+            return self.values, False
+        values = self.numbers()
+        if self.values.dtype.kind in "iu":
+            return self.values.astype(np.int64), True
+        return values, bool((values == np.floor(values)).all())
+
+
+class _Collector:
+    """Pieces of one column on their way to becoming whole."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name, self.kind = name, kind
+        self.values: list[NDArray[Any]] = []
+        self.missing: list[Flags | None] = []
+        self.codes: dict[str, int] = {}
+
+    def add(self, piece: Piece) -> None:
+        values = piece.values
+        if piece.labels is not None:
+            ours = [self.codes.setdefault(label, len(self.codes)) for label in piece.labels]
+            values = np.array(ours or [0], np.int64)[values]
+        self.values.append(np.array(values))  # a copy: the piece may be a view of something large
+        self.missing.append(piece.missing)
+
+    def whole(self) -> Column:
+        values = np.concatenate(self.values) if self.values else np.zeros(0)
+        missing = None
+        if any(m is not None for m in self.missing):
+            parts = zip(self.missing, self.values, strict=True)
+            missing = np.concatenate([np.zeros(len(v), bool) if m is None else m for m, v in parts])
+        self.values, labels = [], None
+        if self.codes:
+            order = sorted(self.codes)
+            rank = np.empty(len(order), np.int64)
+            rank[[self.codes[label] for label in order]] = np.arange(len(order))
+            values, labels = rank[values], tuple(order)
+        return Column(self.name, values, missing, labels, self.kind)
+
+
+def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.int8] | None]:
+    """Every narrow column by role (kept ones and parts of actions by name), and which next observations there are."""
+    wanted = {**roles.single, **{name: name for name in (*roles.keep, *roles.several.get("action", ()))}}
+    collectors = {role: _Collector(name, table.kinds[name]) for role, name in wanted.items()}
+    after = roles.several.get("next_observation", [])[:1]
+    states: list[NDArray[np.int8]] = []
+    for pieces in table.pieces(list(dict.fromkeys([*wanted.values(), *after]))):
+        for role, name in wanted.items():
+            collectors[role].add(pieces[name])
+        if after:
+            states.append(_next_state(pieces[after[0]]))
+    columns = {role: collector.whole() for role, collector in collectors.items()}
+    return columns, np.concatenate([np.zeros(0, np.int8), *states]) if after else None
+
+
+def _next_state(piece: Piece) -> NDArray[np.int8]:
+    state = np.zeros(len(piece.values), np.int8)
+    if piece.values.dtype.kind == "f":
+        lost = np.isnan(piece.values)
+        state[lost.all(axis=1) if lost.ndim == 2 else lost] = NOT_A_NUMBER
+    if piece.missing is not None:
+        state[piece.missing] = MISSING
+    return state
+
+
+def refuse_unknown_next(state: NDArray[np.int8] | None, steps: Steps, roles: Roles) -> None:
+    """NaN as a next observation says "none" after the last step of an episode, and is an error elsewhere."""
+    if state is None:
+        return
+    bad = np.zeros(len(state), bool)
+    bad[steps.source[steps.follower]] = state[steps.source[steps.follower]] == NOT_A_NUMBER
+    if bad.any():
+        name = roles.several["next_observation"][0]
+        raise InputError(f"column {name!r} must be finite: row {int(np.flatnonzero(bad)[0])} is nan inside an episode.")
+
+
+def actions(found: dict[str, Column], roles: Roles) -> tuple[NDArray[Any] | None, tuple[Any, ...] | None]:
+    """Codes and labels of discrete actions; floats, and no labels, of real ones.
+
+    Whole numbers from 0 up are their own codes, so that they index a policy's table.
+    """
+    parts = [found[name] for name in roles.several.get("action", ())]
+    if not parts:
+        return None, None
+    if len(parts) > 1:
+        return np.column_stack([part.numbers() for part in parts]), None
+    column = parts[0]
+    column.refuse_missing()
+    values = column.values
+    if column.labels is not None:
+        return values, column.labels
+    if values.ndim == 2 and values.shape[1] > 1:
+        return checks.finite_array(column.name, values, 2), None
+    values = values.reshape(-1)
+    real = checks.finite_array(column.name, values, 1)
+    if values.dtype.kind == "f" and (real != np.floor(real)).any():
+        return real, None
+    whole = values.astype(np.int64)
+    if whole.min() >= 0:
+        return whole, None
+    labels, codes = np.unique(whole, return_inverse=True)
+    return codes.astype(np.int64), tuple(labels.tolist())
+
+
+def chances(
+    found: dict[str, Column], roles: Roles, logs: str, action: NDArray[Any] | None, notes: list[str]
+) -> dict[str, Floats | None]:
+    """Probabilities of the action taken, and ratios, in the range they must have."""
+    real_action = action is not None and action.dtype.kind == "f"
+    result: dict[str, Floats | None] = {"behaviour": None, "target": None, "rho": None}
+    for kind in ("behaviour", "target"):
+        role = f"{kind}_log" if f"{kind}_log" in roles.single else kind
+        if role in roles.single:
+            name, values = roles.single[role], _probabilities(found[role], role, logs, notes)
+            result[kind] = check_chances(f"column {name!r}", values, kind, real_action)
+    if "rho" in roles.single:
+        name, ratio = roles.single["rho"], found["rho"].numbers()
+        _refuse(f"column {name!r}", ratio < 0, ratio, "must not be negative")
+        result["rho"] = ratio
+    return result
+
+
+def check_chances(what: str, values: Floats, kind: str, densities: bool) -> Floats:
+    """(0, 1] for the behaviour, which did take the action; [0, 1] for the target; densities may exceed 1."""
+    bad = values <= 0 if kind == "behaviour" else values < 0
+    low = "above 0, since the action was taken," if kind == "behaviour" else "at least 0"
+    _refuse(what, bad, values, f"must be {low}")
+    if not densities:
+        _refuse(what, values > 1 + 1e-9, values, "must be at most 1")
+    return values
+
+
+def _refuse(what: str, bad: Flags, values: NDArray[Any], rule: str) -> None:
+    if bad.any():
+        at = int(np.flatnonzero(bad)[0])
+        more = int(bad.sum()) - 1
+        raise InputError(f"{what} {rule}: row {at} is {values[at]}{f' (and {more} more)' if more else ''}.")
+
+
+def _probabilities(column: Column, role: str, logs: str, notes: list[str]) -> Floats:
+    named = role.endswith("_log")
+    never = np.zeros(len(column.values), bool)
+    if named and column.values.dtype.kind == "f" and column.values.ndim == 1:
+        never = np.isneginf(column.values)  # the logarithm of 0
+        column = Column(column.name, np.where(never, -1.0, column.values), column.missing)
+    values = column.numbers()
+    if not named and not ((values <= 0).all() and (values < 0).any()):
+        return values
+    if logs != "convert":
+        sign = "is named as logarithms" if named else "holds logarithms (none is above 0)"
+        raise InputError(
+            f"column {column.name!r} {sign} of probabilities: take exp of them, "
+            'or read with log_probabilities="convert".'
+        )
+    with np.errstate(over="ignore"):
+        chance = np.where(never, 0.0, np.exp(values))
+    _refuse(f"exp of column {column.name!r}", ~np.isfinite(chance), chance, "must be finite")
+    notes.append(f"column {column.name!r} held logarithms of probabilities: converted.")
+    return chance
+
+
+def equal_rows(table: Table, roles: Roles, first: Integers, second: Integers) -> Flags:
+    """Whether pairs of rows agree in every column read; only those rows are held."""
+    wanted = np.unique(np.r_[first, second])
+    several = [name for names in roles.several.values() for name in names]
+    names = list(dict.fromkeys([*roles.single.values(), *several, *roles.keep]))
+    collectors = {name: _Collector(name, table.kinds[name]) for name in names}
+    begin = 0
+    for pieces in table.pieces(names):
+        end = begin + len(pieces[names[0]].values)
+        here = wanted[(wanted >= begin) & (wanted < end)] - begin
+        for name in names:
+            piece = pieces[name]
+            missing = None if piece.missing is None else piece.missing[here]
+            collectors[name].add(Piece(piece.values[here], missing, piece.labels))
+        begin = end
+    i, j = np.searchsorted(wanted, first), np.searchsorted(wanted, second)
+    same = np.ones(len(first), bool)
+    for collector in collectors.values():
+        column = collector.whole()
+        equal = column.values[i] == column.values[j]
+        if column.values.dtype.kind == "f":
+            equal |= np.isnan(column.values[i]) & np.isnan(column.values[j])
+        same &= equal.all(axis=1) if equal.ndim == 2 else equal
+        if column.missing is not None:
+            same &= column.missing[i] == column.missing[j]
+    return same

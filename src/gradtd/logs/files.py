@@ -1,0 +1,147 @@
+"""Tables on disk: Parquet files, folders of them, CSV. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradtd.checks import InputError
+from gradtd.logs.names import listed
+from gradtd.logs.tables import PIECE, Piece, Table, arrow_kind, arrow_piece
+
+PARQUET = (".parquet", ".pq")
+_PICKLES = (".pkl", ".pickle", ".npz", ".npy", ".pt", ".joblib")
+_BY_THE_WAY = ("_SUCCESS", "_metadata", "_common_metadata")
+
+
+def open_path(path: Path) -> Table:
+    """The table in a file or folder."""
+    if not path.exists():
+        raise InputError(f"there is no file or folder {str(path)!r}.")
+    if path.is_dir():
+        return ParquetTable(path.name, _parquet_files(path))
+    ending = path.suffix.lower()
+    if ending in PARQUET:
+        return ParquetTable(path.name, [path])
+    if ending == ".csv":
+        return CsvTable(path)
+    if ending in _PICKLES:
+        raise InputError(
+            f"{path.name!r} may hold pickled objects, and a log is never unpickled: "
+            "load it yourself and give a dictionary of arrays, or save it as Parquet."
+        )
+    raise InputError(f"a log is a .parquet or .csv file or a folder of Parquet files, got {path.name!r}.")
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    found = []
+    for path in sorted(folder.iterdir(), key=lambda p: p.name):
+        if path.name.startswith(".") or path.name in _BY_THE_WAY:
+            continue
+        if path.suffix.lower() not in PARQUET or not path.is_file():
+            raise InputError(f"the folder {folder.name!r} may hold Parquet files only, and has {path.name!r}: move it away.")
+        found.append(path)
+    if not found:
+        raise InputError(f"the folder {str(folder)!r} has no Parquet file.")
+    return found
+
+
+class ParquetTable:
+    """One or more Parquet files, read in batches."""
+
+    sure = True
+
+    def __init__(self, name: str, paths: list[Path]) -> None:
+        self.name, self.paths = name, paths
+        self.kinds: dict[str, str] = {}
+        for path in paths:
+            fields = _reading(path, lambda path=path: self._open(path).schema_arrow)
+            here = {field.name: arrow_kind(field.type) for field in fields}
+            if len(here) < len(fields):
+                raise InputError(f"{path.name!r} has several columns of one name: {listed(f.name for f in fields)}.")
+            if not self.kinds:
+                self.kinds = here
+            if missing := set(self.kinds) - set(here):
+                raise InputError(f"{path.name!r} lacks the column {min(missing)!r} that {paths[0].name!r} has.")
+            for column in self.kinds:  # what holds for all files
+                if {self.kinds[column], here[column]} == {"whole", "real"}:
+                    self.kinds[column] = "real"
+
+    @staticmethod
+    def _open(path: Path) -> Any:
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False)  # otherwise it holds the whole file
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
+        for path in self.paths:
+            file = _reading(path, lambda path=path: self._open(path))
+            with file:
+                batches = file.iter_batches(batch_size=PIECE, columns=list(columns), use_threads=False)
+                while (batch := _reading(path, lambda batches=batches: next(batches, None))) is not None:
+                    yield {name: arrow_piece(name, batch.column(name)) for name in columns}
+
+
+class CsvTable:
+    """A CSV file with a header, read in blocks.
+
+    Types come from the first block; whole numbers are read as floats all the same, since a later block may
+    hold 0.5, unless they are too large for a float. An empty column may get numbers later.
+    """
+
+    sure = False
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+
+        self.name, self.path = path.name, path
+        first = _reading(path, self._first_block)
+        fields = first.schema
+        if len(set(fields.names)) < len(fields.names):
+            raise InputError(f"{path.name!r} has several columns of one name: {listed(fields.names)}.")
+        self.kinds = {field.name: arrow_kind(field.type) for field in fields}
+        self.types = {field.name: field.type for field in fields}
+        for field in fields:
+            if pa.types.is_null(field.type) or (self.kinds[field.name] == "whole" and _fits(first[field.name])):
+                self.types[field.name] = pa.float64()
+
+    def _first_block(self) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        with csv.open_csv(self.path, read_options=csv.ReadOptions(block_size=1 << 22)) as reader:
+            try:
+                return reader.read_next_batch()
+            except StopIteration:
+                return pa.RecordBatch.from_pylist([], schema=reader.schema)
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
+        from pyarrow import csv
+
+        options = csv.ConvertOptions(column_types=self.types, include_columns=list(columns))
+        blocks = csv.ReadOptions(block_size=1 << 22, use_threads=False)
+        reader = _reading(self.path, lambda: csv.open_csv(self.path, read_options=blocks, convert_options=options))
+        with reader:
+            while (batch := _reading(self.path, lambda: next(reader, None))) is not None:
+                yield {name: arrow_piece(name, batch.column(name)) for name in columns}
+
+
+def _fits(column: Any) -> bool:
+    """Whether whole numbers survive as floats."""
+    values = column.drop_null().to_numpy(zero_copy_only=False)
+    return not len(values) or int(np.abs(values).max()) < 2**53
+
+
+def _reading(path: Path, read: Callable[[], Any]) -> Any:
+    """What ``read`` returns; Arrow's errors as one sentence about the file."""
+    import pyarrow as pa
+
+    try:
+        return read()
+    except (pa.ArrowException, OSError) as error:
+        gist = " ".join(str(error).split()).rstrip(".")
+        kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
+        raise InputError(f"{path.name!r} cannot be read as {kind}, it may be damaged or cut short: {gist}.") from None

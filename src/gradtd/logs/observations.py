@@ -1,0 +1,201 @@
+"""The wide part of a log: observations, written straight to their place, each stored once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.checks import InputError
+from gradtd.logs.log import row_numbers
+from gradtd.logs.names import Roles, listed
+from gradtd.logs.steps import Steps
+from gradtd.logs.tables import Piece, Table
+from gradtd.types import Integers
+
+Progress = Callable[[int, int], Any]
+
+
+class _Extras:
+    """Next observations that no step starts from, each with the step that leads to it."""
+
+    def __init__(self) -> None:
+        self.steps: list[Integers] = []
+        self.rows: list[NDArray[Any]] = []
+
+    def add(self, steps: Integers, rows: NDArray[Any]) -> None:
+        if len(steps):
+            self.steps.append(steps)
+            self.rows.append(rows)
+
+    def append_to(self, observations: NDArray[Any], next_row: NDArray[np.uint32]) -> NDArray[Any]:
+        """Grow the observations by the extra ones, in the order of their steps."""
+        if not self.steps:
+            return observations
+        steps = np.concatenate(self.steps)
+        n = len(observations)
+        row_numbers(n + len(steps))
+        where = np.empty(len(steps), np.int64)
+        where[np.argsort(steps, kind="stable")] = np.arange(len(steps))
+        # resize grows in place where the system can, so that there is never a second copy
+        observations.resize((n + len(steps), *observations.shape[1:]), refcheck=False)
+        begin = 0
+        for rows in self.rows:
+            observations[n + where[begin : begin + len(rows)]] = rows
+            begin += len(rows)
+        next_row[steps] = n + where
+        return observations
+
+
+def read_observations(
+    table: Table, roles: Roles, steps: Steps, length: int, progress: Progress | None, notes: list[str]
+) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+    """All observations, first those the steps start from, and where each step leads."""
+    now, after = roles.several["observation"], roles.several.get("next_observation", [])
+    total = length * (2 if after else 1)
+    report = progress or (lambda done, total: None)
+    n = len(steps.source)
+    row = row_numbers(n)
+    next_row = np.where(steps.follower, row + np.uint32(1), row)
+    extras = _Extras()
+    observations: NDArray[Any] | None = None
+    for begin, block, missing in _blocks(table, now):
+        _refuse_unusable(now, block, missing, begin)
+        if observations is None:
+            observations = _room(table, now, n, block)
+        place, serves = steps.place[begin : begin + len(block)], steps.serves[begin : begin + len(block)]
+        block = _shaped(now, block, observations)
+        _put(observations, place, block)
+        extras.add(serves[serves >= 0], block[serves >= 0])
+        report(begin + len(block), total)
+    assert observations is not None
+    if after:
+        differ = 0
+        for begin, block, missing in _blocks(table, after):
+            block = _shaped(after, block, observations)
+            differ += _compare(after, begin, block, missing, steps, observations, extras)
+            report(length + begin + len(block), total)
+        if differ:
+            notes.append(
+                f"{differ} next observation{'s' * (differ > 1)} inside an episode not equal to the observation of the "
+                "row after: kept as given."
+            )
+    observations = extras.append_to(observations, next_row)
+    return _discrete_if_whole(table, now, observations), next_row
+
+
+def _blocks(table: Table, columns: list[str]) -> Iterator[tuple[int, NDArray[Any], NDArray[np.bool_] | None]]:
+    """Rows of the observation as (first row, values, missing entries); values (rows, k), or (rows,) if one column."""
+    begin = 0
+    for pieces in table.pieces(columns):
+        parts = [pieces[name] for name in columns]
+        for name, part in zip(columns, parts, strict=True):
+            if part.labels is not None or table.kinds[name] == "time":
+                kind = "text" if part.labels is not None else "times"
+                raise InputError(f"column {name!r} of the observation must hold numbers, got {kind}: encode it first.")
+        yield begin, *_joined(parts)
+        begin += len(parts[0].values)
+
+
+def _joined(parts: list[Piece]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    if len(parts) == 1:
+        part = parts[0]
+        missing = part.missing
+        if missing is not None and part.values.ndim == 2:
+            missing = np.broadcast_to(missing[:, None], part.values.shape)
+        return part.values, missing
+    widths = [1 if part.values.ndim == 1 else part.values.shape[1] for part in parts]
+    block, missing, at = np.empty((len(parts[0].values), sum(widths))), None, 0
+    for part, width in zip(parts, widths, strict=True):
+        block[:, at : at + width] = part.values.reshape(-1, width)
+        if part.missing is not None:
+            missing = np.zeros(block.shape, bool) if missing is None else missing
+            missing[:, at : at + width] = part.missing[:, None]
+        at += width
+    return block, missing
+
+
+def _room(table: Table, columns: list[str], n: int, block: NDArray[Any]) -> NDArray[Any]:
+    """Room for the observations: whole numbers where one column of them is all there is."""
+    if block.ndim == 1 and block.dtype.kind in "biu" and table.sure and table.kinds[columns[0]] in ("whole", "truth"):
+        return np.empty(n, np.int64)
+    return np.empty((n, 1 if block.ndim == 1 else block.shape[1]), np.float64)
+
+
+def _put(observations: NDArray[Any], place: Integers, block: NDArray[Any]) -> None:
+    first, last = int(place[0]), int(place[-1])
+    if first >= 0 and last - first == len(place) - 1 and (np.diff(place) == 1).all():
+        observations[first : last + 1] = block
+    else:
+        kept = place >= 0
+        observations[place[kept]] = block[kept]
+
+
+def _compare(
+    columns: list[str],
+    begin: int,
+    block: NDArray[Any],
+    missing: NDArray[np.bool_] | None,
+    steps: Steps,
+    observations: NDArray[Any],
+    extras: _Extras,
+) -> int:
+    """Keep the next observations that are not simply the following step's; how many of those came as a surprise."""
+    place = steps.place[begin : begin + len(block)]
+    here = np.flatnonzero(place >= 0)
+    step = place[here]
+    own = steps.own[step]
+    here, step = here[own], step[own]
+    values = block[here]
+    lost = None if missing is None else missing.reshape(block.shape)[here]
+    _refuse_unusable(columns, values, lost, begin, here)
+    values = values.astype(observations.dtype)
+    follows = steps.follower[step]
+    same = np.zeros(len(step), bool)
+    expected = observations[step[follows] + 1]
+    same[follows] = (values[follows] == expected).reshape(len(expected), -1).all(axis=1)
+    extras.add(step[~same], values[~same])
+    return int((follows & ~same).sum())
+
+
+def _refuse_unusable(
+    columns: list[str],
+    block: NDArray[Any],
+    missing: NDArray[np.bool_] | None,
+    begin: int,
+    at: Integers | None = None,
+) -> None:
+    """Name the column and row of the first entry that is missing or not finite."""
+    bad = ~np.isfinite(block) if block.dtype.kind == "f" else None
+    if missing is not None:
+        bad = missing if bad is None else bad | missing
+    if bad is None or not bad.any():
+        return
+    where = np.argwhere(bad.reshape(len(block), -1))[0]
+    row = begin + int(where[0] if at is None else at[where[0]])
+    spread = bad.ndim == 2 and len(columns) == bad.shape[1]
+    name = columns[int(where[1])] if spread else listed(columns)
+    lost = missing is not None and bool(missing.reshape(len(block), -1)[tuple(where)])
+    value = "missing" if lost else block.reshape(len(block), -1)[tuple(where)]
+    raise InputError(f"column {name!r} of the observation must be finite: row {row} is {value}.")
+
+
+def _shaped(columns: list[str], block: NDArray[Any], observations: NDArray[Any]) -> NDArray[Any]:
+    """A block in the shape that observations have; refused where its width is another."""
+    width = 1 if block.ndim == 1 else block.shape[1]
+    room = 1 if observations.ndim == 1 else observations.shape[1]
+    if width != room:
+        raise InputError(f"an observation has {room} numbers, but {listed(columns)} gives {width}.")
+    return block.reshape(len(block), *observations.shape[1:])
+
+
+def _discrete_if_whole(table: Table, columns: list[str], observations: NDArray[Any]) -> NDArray[Any]:
+    """One column that began with whole numbers, and went on so, is discrete."""
+    if table.sure or len(columns) > 1 or table.kinds[columns[0]] not in ("whole", "truth"):
+        return observations
+    values = observations[:, 0]
+    if observations.shape[1] > 1 or (values != np.floor(values)).any():
+        return observations
+    return values.astype(np.int64)

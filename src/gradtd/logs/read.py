@@ -1,0 +1,157 @@
+"""Reading a log: which columns, in which order, what each step leads to, and then the observations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd import checks
+from gradtd.checks import InputError
+from gradtd.logs import columns as narrow_columns
+from gradtd.logs.columns import Column, gather
+from gradtd.logs.files import open_path
+from gradtd.logs.log import Log, row_numbers
+from gradtd.logs.minari_table import MinariTable, is_dataset, is_dataset_id
+from gradtd.logs.names import Roles, resolve
+from gradtd.logs.observations import read_observations
+from gradtd.logs.steps import Rows, arrange
+from gradtd.logs.tables import ArrayTable, FrameTable, Table
+from gradtd.types import Floats, Integers
+
+Progress = Callable[[int, int], Any]
+
+
+def read_log(
+    source: Any,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    keep: Any = (),
+    log_probabilities: str = "refuse",
+    duplicates: str = "refuse",
+    order: str = "sort",
+    progress: Progress | None = None,
+) -> Log:
+    """Read the steps that a policy produced into a `Log`.
+
+    ``source`` is a Parquet file, a folder of them, a CSV file, a pandas or polars frame, a dictionary of
+    arrays (such as d4rl's), a Minari dataset or the id of a local one. ``columns`` maps our names (episode, t,
+    observation, next_observation, action, reward, terminated, truncated, behaviour, target, rho) to the table's,
+    None for a column that is not to be used; usual names are recognised. ``keep`` names further columns.
+    ``log_probabilities="convert"`` reads logarithms of probabilities, ``duplicates="drop"`` drops rows that
+    repeat another in every column read, ``order="refuse"`` refuses rows that are out of order and leaves the
+    episodes in the order of the table. ``progress(done, total)`` hears of observations read. What was done
+    is said in the log's ``notes``. Memory: the observations, once, and some columns.
+
+    >>> log = read_log({"episode": [0, 0, 1], "obs": [3, 4, 3], "reward": [0, 1, 5], "terminated": [0, 1, 1]})
+    >>> log
+    Log(arrays: 3 steps, 2 episodes (2 terminated, 0 truncated), discrete observations)
+    >>> log.next_row
+    array([1, 1, 2], dtype=uint32)
+    """
+    if isinstance(source, Log):
+        return source
+    checks.one_of("log_probabilities", log_probabilities, ("refuse", "convert"))
+    checks.one_of("duplicates", duplicates, ("refuse", "drop"))
+    checks.one_of("order", order, ("sort", "refuse"))
+    table = open_table(source)
+    roles = resolve(table.kinds, columns, keep)
+    notes = roles.notes
+    found, next_state = gather(table, roles)
+    length = len(found["reward"].values)
+    if length == 0:
+        raise InputError(f"{table.name!r} has no rows.")
+    same = (lambda a, b: narrow_columns.equal_rows(table, roles, a, b)) if duplicates == "drop" else None
+    steps = arrange(_rows(found, roles, next_state, notes), length, order, same, notes)
+    narrow_columns.refuse_unknown_next(next_state, steps, roles)
+    for done in ("episode", "t", "terminated", "truncated"):  # room for the observations
+        found.pop(done, None)
+    observations, next_row = read_observations(table, roles, steps, length, progress, notes)
+    action, labels = narrow_columns.actions(found, roles)
+    chances = narrow_columns.chances(found, roles, log_probabilities, action, notes)
+    at = steps.source if len(steps.source) < length or (np.diff(steps.source) != 1).any() else slice(None)
+
+    def chosen(values: NDArray[Any] | None) -> Any:
+        return None if values is None else np.ascontiguousarray(values[at])
+
+    return Log(
+        observations=observations,
+        row=row_numbers(len(steps.source)),
+        next_row=next_row,
+        reward=chosen(_finite(found["reward"])),
+        terminated=steps.terminated,
+        truncated=steps.truncated,
+        episode=steps.episode,
+        action=chosen(action),
+        action_labels=labels,
+        behaviour=chosen(chances["behaviour"]),
+        target=chosen(chances["target"]),
+        rho=chosen(chances["rho"]),
+        extra={name: chosen(_finite(found[name])) for name in roles.keep},
+        observation_names=_component_names(roles, observations),
+        name=table.name,
+        notes=tuple(notes),
+    )
+
+
+def open_table(source: Any) -> Table:
+    """The table behind whatever was given."""
+    if isinstance(source, str) and is_dataset_id(source) and not Path(source).exists():
+        return MinariTable(source)
+    if isinstance(source, (str, os.PathLike)):
+        return open_path(Path(source))
+    if isinstance(source, Mapping):
+        return ArrayTable(source)
+    if is_dataset(source):
+        return MinariTable(source)
+    if type(source).__module__.split(".")[0] in ("pandas", "polars") and hasattr(source, "columns"):
+        return FrameTable(source)
+    raise InputError(
+        "a log is read from a path, a pandas or polars frame, a dictionary of arrays or a Minari dataset, "
+        f"got {type(source).__name__}."
+    )
+
+
+def _rows(found: dict[str, Column], roles: Roles, next_state: NDArray[np.int8] | None, notes: list[str]) -> Rows:
+    single = roles.single
+    flags = {role: found[role].flags() if role in single else None for role in ("terminated", "truncated")}
+    if roles.done_flag:
+        notes.append(f"column {single['terminated']!r} was taken as terminated: say what is only cut off with truncated.")
+    t, counted = (None, False) if "t" not in single else found["t"].times()
+    length = len(found["reward"].values)
+    return Rows(
+        episode=_ranks(found["episode"]) if "episode" in single else None,
+        t=t,
+        counted=counted,
+        terminated=flags["terminated"],
+        truncated=flags["truncated"],
+        given=np.zeros(length, bool) if next_state is None else next_state == 0,
+        done_flag=roles.done_flag,
+    )
+
+
+def _ranks(column: Column) -> Integers:
+    """Episode ids as 0, 1, ... in the order of the ids."""
+    column.refuse_missing()
+    values = column.values
+    if values.ndim != 1:
+        raise InputError(f"column {column.name!r} must hold one episode id a row, got shape {values.shape}.")
+    if values.dtype.kind == "f":
+        checks.refuse_where(column.name, ~np.isfinite(values), values, "must be finite")
+    if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():  # sorted already, as most logs are
+        return np.r_[0, np.cumsum(values[1:] != values[:-1])].astype(np.int64)
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+def _finite(column: Column) -> Floats:
+    return column.numbers()
+
+
+def _component_names(roles: Roles, observations: NDArray[Any]) -> tuple[str, ...]:
+    if observations.ndim == 1 or len(roles.parts) == observations.shape[1]:
+        return roles.parts
+    return tuple(map(str, range(observations.shape[1])))

@@ -1,0 +1,255 @@
+"""From rows as they lie in a table to steps: order, ends of episodes, what follows what.
+
+Everything here is decided from the narrow columns, before a single observation is read, so that observations
+can be written straight to their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.checks import InputError
+from gradtd.types import Integers
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass
+class Rows:
+    """The narrow columns in the table's order. ``given`` says whether a row has a next observation of its own."""
+
+    episode: Integers | None  # ranks of the ids
+    t: NDArray[Any] | None
+    counted: bool  # whether t counts steps, so that a missing one can be seen; otherwise it only orders
+    terminated: Flags | None
+    truncated: Flags | None
+    given: Flags
+    done_flag: bool = False
+
+
+@dataclass
+class Steps:
+    """Where every row goes.
+
+    ``source[i]`` is the row of step i. ``place[r]`` is the step that row r becomes, -1 where it is dropped;
+    ``serves[r]`` the step that needs the observation of a dropped row r as its next one, else -1.
+    ``follower`` says whether the next observation of a step is that of the step after it (where the row has
+    one of its own: whether to compare), ``own`` whether the row's own next observation counts.
+    """
+
+    source: Integers
+    place: NDArray[Any]
+    serves: NDArray[Any]
+    episode: Integers
+    terminated: Flags
+    truncated: Flags
+    follower: Flags
+    own: Flags
+
+
+Equal = Callable[[Integers, Integers], Flags]
+
+
+def arrange(rows: Rows, n_rows: int, order: str, same: Equal | None, notes: list[str]) -> Steps:
+    """Put rows in order and decide what each step leads to; ``same`` compares rows, where duplicates may go."""
+    terminated, truncated = _ends(rows, n_rows, notes)
+    episode = _episodes(rows, terminated | truncated, notes)
+    source = _ordered(episode, rows, order, notes)
+    source = _without_duplicates(source, episode, rows.t, same, notes)
+    episode, terminated, truncated = episode[source], terminated[source], truncated[source]
+    goes_on = np.r_[episode[1:] == episode[:-1], False]
+    _refuse_ends_inside(goes_on, terminated, truncated, source)
+    unfinished = ~goes_on & ~terminated & ~truncated
+    truncated |= unfinished
+    if unfinished.any():
+        notes.append(f"{_count(unfinished, 'episode')} did not end in the log: taken as truncated.")
+    follower = goes_on & ~_gaps(rows, source, goes_on, notes)
+    own = rows.given[source]
+    keep = follower | own | terminated
+    notes.extend(_dropping(~keep & ~goes_on, ~keep & goes_on))
+    lost = _changes(episode) - _changes(episode[keep])
+    if lost:
+        notes.append(f"{lost} episode{'s' * (lost > 1)} disappeared: no step of it remained.")
+    if not keep.any():
+        raise InputError(
+            "no step of the log leads anywhere: every episode has one row, is not terminated and has no next "
+            "observation; give the next observations in columns of their own."
+        )
+    return _steps(source, episode, terminated, truncated, follower, own, keep, n_rows)
+
+
+def _ends(rows: Rows, n_rows: int, notes: list[str]) -> tuple[Flags, Flags]:
+    terminated = np.zeros(n_rows, bool) if rows.terminated is None else rows.terminated.copy()
+    truncated = np.zeros(n_rows, bool) if rows.truncated is None else rows.truncated.copy()
+    both = terminated & truncated
+    if both.any() and rows.done_flag:  # done marks either end, the other column says which
+        terminated &= ~truncated
+        notes.append(f"{_count(both, 'row')} had both done and truncated: taken as truncated.")
+    elif both.any():
+        truncated &= ~terminated
+        notes.append(f"{_count(both, 'row')} had both terminated and truncated: taken as terminated.")
+    return terminated, truncated
+
+
+def _episodes(rows: Rows, ends: Flags, notes: list[str]) -> Integers:
+    if rows.episode is not None:
+        return rows.episode
+    if rows.terminated is None and rows.truncated is None:
+        raise InputError(
+            "there is no episode column, and none that says terminated or truncated, so nothing tells where an "
+            'episode ends: say which column numbers the episodes, columns={"episode": ...}.'
+        )
+    notes.append("there is no episode column: episodes were cut after rows that are terminated or truncated.")
+    episode = np.r_[0, np.cumsum(ends[:-1])].astype(np.int64)
+    if rows.t is not None:
+        falls = (episode[1:] == episode[:-1]) & (rows.t[1:] <= rows.t[:-1])
+        if falls.any():
+            at = int(np.flatnonzero(falls)[0]) + 1
+            raise InputError(
+                f"t falls from {rows.t[at - 1]} to {rows.t[at]} at row {at}, but row {at - 1} is neither terminated "
+                "nor truncated: add an episode column, or mark where episodes end."
+            )
+    return episode
+
+
+def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Integers:
+    """Rows by (episode, t); with no t, or where sorting is not wanted, as they are."""
+    everything = np.arange(len(episode), dtype=np.int64)
+    if rows.episode is None:
+        return everything
+    t = rows.t
+    same = episode[1:] == episode[:-1]
+    if t is not None and order == "sort":
+        behind = (episode[1:] < episode[:-1]) | (same & (t[1:] < t[:-1]))
+        if not behind.any():
+            return everything
+        notes.append("the rows were not in order: sorted by episode and t.")
+        return np.lexsort((t, episode)).astype(np.int64)  # stable, so equal rows keep their order
+    begins = np.r_[True, ~same]
+    first, count = np.unique(episode[begins], return_counts=True)
+    if (count > 1).any():
+        at = int(np.flatnonzero(begins & (episode == first[count > 1][0]))[1])
+        way = "add a column t to sort by" if t is None else 'use order="sort"'
+        raise InputError(f"an episode must be in one piece: the one of row {at} began earlier in the table; {way}.")
+    if t is not None and (same & (t[1:] < t[:-1])).any():
+        at = int(np.flatnonzero(same & (t[1:] < t[:-1]))[0]) + 1
+        raise InputError(f't falls from {t[at - 1]} to {t[at]} at row {at}, inside an episode: use order="sort".')
+    return everything
+
+
+def _without_duplicates(
+    source: Integers, episode: Integers, t: NDArray[Any] | None, same: Equal | None, notes: list[str]
+) -> Integers:
+    if t is None:
+        return source
+    again = np.ones(len(source) - 1, bool)
+    for column in (episode, t):
+        ordered = column[source]
+        again &= ordered[1:] == ordered[:-1]
+    if not again.any():
+        return source
+    before, after = source[:-1][again], source[1:][again]
+    if same is None:
+        raise InputError(
+            f"rows {before[0]} and {after[0]} have the same episode and t (and {len(after) - 1} more pairs do): "
+            'remove one of them, or use duplicates="drop" where they are equal.'
+        )
+    differ = ~same(before, after)
+    if differ.any():
+        at = int(np.flatnonzero(differ)[0])
+        raise InputError(
+            f"rows {before[at]} and {after[at]} have the same episode and t but differ: remove one of them."
+        )
+    notes.append(f"{_count(again, 'row')} equal to the one before in every column read: dropped.")
+    return source[np.r_[True, ~again]]
+
+
+def _refuse_ends_inside(goes_on: Flags, terminated: Flags, truncated: Flags, source: Integers) -> None:
+    for word, flags in (("terminated", terminated), ("truncated", truncated)):
+        inside = np.flatnonzero(goes_on & flags)
+        if len(inside):
+            at = int(inside[0])
+            raise InputError(
+                f"row {source[at]} is {word}, but row {source[at + 1]} goes on with the same episode "
+                f"({len(inside)} such rows): give every episode a number of its own."
+            )
+
+
+def _gaps(rows: Rows, source: Integers, goes_on: Flags, notes: list[str]) -> Flags:
+    """Where the next row of the episode is not the next step."""
+    nowhere = np.zeros(len(source), bool)
+    if rows.t is None or not goes_on.any():
+        return nowhere
+    if not rows.counted:
+        notes.append("t does not count steps: it was used for the order only, and missing rows cannot be seen.")
+        return nowhere
+    t = rows.t[source]
+    ahead = np.r_[np.diff(t), 0]
+    stride = ahead[goes_on].min()  # 4 where every fourth frame is logged
+    gaps = goes_on & (ahead > stride)
+    if 2 * gaps.sum() > goes_on.sum():
+        notes.append("t jumps more often than not: it was used for the order only, and missing rows cannot be seen.")
+        return nowhere
+    if gaps.any():
+        notes.append(f"t has {_count(gaps, 'gap')}: rows seem to be missing there.")
+    return np.asarray(gaps)
+
+
+def _dropping(ends: Flags, gaps: Flags) -> list[str]:
+    """What to say of steps that nothing is known to follow."""
+    said = []
+    if ends.any():
+        said.append(
+            f"{_count(ends, 'last step')} of a truncated episode dropped: no next observation to bootstrap from "
+            "(it serves as the next observation of the step before)."
+        )
+    if gaps.any():
+        said.append(f"{_count(gaps, 'step')} before a gap in t dropped: the next observation is missing.")
+    return said
+
+
+def _steps(
+    source: Integers,
+    episode: Integers,
+    terminated: Flags,
+    truncated: Flags,
+    follower: Flags,
+    own: Flags,
+    keep: Flags,
+    n_rows: int,
+) -> Steps:
+    step = np.cumsum(keep) - 1
+    small = np.int32 if n_rows < 2**31 else np.int64
+    place = np.full(n_rows, -1, small)
+    place[source[keep]] = step[keep]
+    # A step whose follower is dropped still leads to the follower's observation, stored as an extra row.
+    widowed = keep & follower & ~np.r_[keep[1:], True]
+    serves = np.full(n_rows, -1, small)
+    before = np.flatnonzero(widowed & ~own)
+    serves[source[before + 1]] = step[before]
+    kept = episode[keep]
+    last = np.r_[kept[1:] != kept[:-1], True]
+    return Steps(
+        source=source[keep],
+        place=place,
+        serves=serves,
+        episode=np.r_[0, np.cumsum(kept[1:] != kept[:-1])].astype(np.int64),
+        terminated=terminated[keep],
+        truncated=truncated[keep] | (last & ~terminated[keep]),  # also where the last row was dropped
+        follower=(follower & ~widowed)[keep],
+        own=own[keep],
+    )
+
+
+def _changes(episode: Integers) -> int:
+    return int((episode[1:] != episode[:-1]).sum()) + (len(episode) > 0)
+
+
+def _count(flags: Flags, noun: str) -> str:
+    count = int(flags.sum())
+    return f"{count} {noun}{'s' * (count != 1)}"

@@ -1,0 +1,194 @@
+"""One face for every kind of table: named columns, read in pieces of some ten thousand rows.
+
+Pieces keep memory small: whoever reads a wide table copies each piece to its place and lets it go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.checks import InputError
+from gradtd.logs.names import listed
+
+PIECE = 16_384
+"""How many rows are read at a time."""
+
+
+class Piece(NamedTuple):
+    """Some rows of a column: numbers (rows,) or (rows, k), or codes into ``labels`` where it is text."""
+
+    values: NDArray[Any]
+    missing: NDArray[np.bool_] | None = None
+    labels: tuple[str, ...] | None = None
+
+
+class Table(Protocol):
+    """``kinds`` maps a column to what it holds: whole, real, truth, text, time, list, nested or object.
+
+    ``sure`` says whether a column of kind whole is known to hold whole numbers all the way down.
+    """
+
+    name: str
+    kinds: dict[str, str]
+    sure: bool
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]: ...
+
+
+class ArrayTable:
+    """A dictionary of arrays, such as d4rl's; dictionaries inside it are passed over."""
+
+    sure = True
+
+    def __init__(self, source: Mapping[Any, Any], name: str = "arrays") -> None:
+        self.name = name
+        self.arrays = {str(key): _array(str(key), value) for key, value in source.items()}
+        self.kinds = {key: "nested" if a is None else _array_kind(a) for key, a in self.arrays.items()}
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
+        chosen = {name: self._column(name) for name in columns}
+        lengths = {name: len(values) for name, values in chosen.items()}
+        rows = next(iter(lengths.values()), 0)
+        for name, length in lengths.items():
+            if length != rows:
+                first = next(iter(lengths))
+                raise InputError(f"all columns need the same length: {first!r} has {rows}, {name!r} has {length}.")
+        for begin in range(0, rows, PIECE):
+            yield {name: _numpy_piece(values[begin : begin + PIECE]) for name, values in chosen.items()}
+
+    def _column(self, name: str) -> NDArray[Any]:
+        array = self.arrays[name]
+        if array is None or array.dtype.kind not in "biufUM" or array.ndim == 0:
+            what = "something nested" if array is None else f"{array.dtype} of shape {array.shape}"
+            raise InputError(f"column {name!r} must be an array of numbers or text, one entry a row, got {what}.")
+        return array.reshape(len(array), -1) if array.ndim > 2 else array
+
+
+def _array(name: str, value: Any) -> NDArray[Any] | None:
+    if isinstance(value, Mapping):
+        return None
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise InputError(f"column {name!r} must be an array, got rows of different lengths.") from None
+
+
+def _array_kind(array: NDArray[Any]) -> str:
+    if array.ndim > 1:
+        return "list"
+    return {"b": "truth", "i": "whole", "u": "whole", "f": "real", "U": "text", "M": "time"}.get(
+        array.dtype.kind, "object"
+    )
+
+
+def _numpy_piece(values: NDArray[Any]) -> Piece:
+    if values.dtype.kind == "U":
+        labels, codes = np.unique(values, return_inverse=True)
+        return Piece(codes.astype(np.int64), None, tuple(labels.tolist()))
+    if values.dtype.kind == "M":
+        return Piece(values.astype(np.int64), np.isnat(values))
+    return Piece(values)
+
+
+class FrameTable:
+    """A pandas or polars frame, column by column through Arrow."""
+
+    sure = True
+
+    def __init__(self, frame: Any, name: str = "frame") -> None:
+        import pyarrow as pa
+
+        self.name, self.columns = name, {}
+        if type(frame).__module__.startswith("polars"):
+            table = (frame.collect() if hasattr(frame, "collect") else frame).to_arrow()
+            self.columns = dict(zip(table.column_names, table.columns, strict=True))
+        else:
+            labels = [str(label) for label in frame.columns]
+            if len(set(labels)) < len(labels):
+                raise InputError(f"the frame has several columns of one name: {listed(labels)}.")
+            for position, label in enumerate(labels):
+                try:
+                    self.columns[label] = pa.chunked_array([pa.array(frame.iloc[:, position], from_pandas=True)])
+                except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+                    self.columns[label] = None  # refused only where it is asked for
+        self.kinds = {k: "object" if c is None else arrow_kind(c.type) for k, c in self.columns.items()}
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
+        for name in columns:
+            if self.columns[name] is None:
+                raise InputError(f"column {name!r} of the frame holds Python objects: make it numbers or text.")
+        rows = len(self.columns[columns[0]]) if columns else 0
+        for begin in range(0, rows, PIECE):
+            yield {name: arrow_piece(name, self.columns[name].slice(begin, PIECE)) for name in columns}
+
+
+def arrow_kind(kind: Any) -> str:
+    """What a column of this Arrow type holds."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return arrow_kind(kind.value_type)
+    if types.is_boolean(kind):
+        return "truth"
+    if types.is_integer(kind):
+        return "whole"
+    if types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
+        return "real"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "text"
+    if types.is_temporal(kind):
+        return "time"
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return "list" if arrow_kind(kind.value_type) in ("whole", "real", "truth") else "nested"
+    return "nested"
+
+
+def arrow_piece(name: str, column: Any) -> Piece:
+    """An Arrow column, some rows of it, as numbers or codes."""
+    import pyarrow as pa
+
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # what older releases give for several chunks
+        array = pa.concat_arrays(array.chunks)
+    kind = arrow_kind(array.type)
+    if kind == "nested":
+        raise InputError(f"column {name!r} must hold numbers, text or lists of numbers, got {array.type}.")
+    if pa.types.is_dictionary(array.type) and kind != "text":
+        array = array.dictionary_decode()
+    missing = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    if kind == "list":
+        return _list_piece(name, array, missing)
+    if kind == "text":
+        coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        codes = coded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return Piece(codes, missing, tuple(coded.dictionary.to_pylist()))
+    if pa.types.is_null(array.type):
+        return Piece(np.zeros(len(array)), missing)
+    if kind == "time":
+        array = array.cast(pa.int32() if pa.types.is_date32(array.type) or pa.types.is_time32(array.type) else pa.int64())
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.float64())
+    if missing is not None:
+        array = array.fill_null(False if kind == "truth" else 0)
+    return Piece(array.to_numpy(zero_copy_only=False), missing)
+
+
+def _list_piece(name: str, array: Any, missing: NDArray[np.bool_] | None) -> Piece:
+    """Lists of one length as a matrix."""
+    import pyarrow.compute as pc
+
+    there = array if missing is None else array.drop_null()
+    lengths = pc.unique(pc.list_value_length(there)).to_pylist()
+    if len(lengths) > 1 or lengths == [0]:
+        raise InputError(f"the lists in column {name!r} must have one length, got {listed(sorted(lengths))}.")
+    width = lengths[0] if lengths else 1
+    flat = there.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
+    if missing is None:
+        return Piece(flat)
+    values = np.zeros((len(array), width))
+    values[~missing] = flat
+    return Piece(values, missing)
