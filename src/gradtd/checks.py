@@ -151,8 +151,14 @@ def probabilities(name: str, values: Any, ndim: int) -> NDArray[np.float64]:
 
 def picture_file(name: str, path: Path) -> Path:
     """A file for a picture: a known kind, in a folder that is there."""
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"{name} takes a file that ends in .png, .svg or .pdf, got {str(path)!r}.")
+    return file_to_write(name, path, ".png", ".svg", ".pdf")
+
+
+def file_to_write(name: str, path: Path, *endings: str) -> Path:
+    """A file with one of these endings, in a folder that is there."""
+    if path.suffix.lower() not in endings:
+        allowed = " or ".join([", ".join(endings[:-1])] * (len(endings) > 1) + [endings[-1]])
+        raise InputError(f"{name} takes a file that ends in {allowed}, got {str(path)!r}.")
     if not path.absolute().parent.is_dir():
         raise InputError(f"{name}: there is no folder {str(path.absolute().parent)!r}.")
     return path

@@ -1,16 +1,11 @@
-"""The command line: ``gradtd list``, ``gradtd run``, ``gradtd demo``, ``gradtd theory``,
-``gradtd reproduce``.
-"""
+"""The command line: ``gradtd list``, ``run``, ``demo``, ``theory``, ``evaluate``, ``reproduce``."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,24 +13,18 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
 from gradtd import checks
 from gradtd.algorithms import ALGORITHMS, as_algorithm
 from gradtd.checks import InputError
+from gradtd.evaluate_cli import evaluate
 from gradtd.metrics import METRICS, measure
 from gradtd.plots import learning_curves, mean_and_error
 from gradtd.problems import PROBLEMS
 from gradtd.runner import run as run_algorithm
 from gradtd.settings import parameters
+from gradtd.terminal import progress_bar, setting
 from gradtd.theory_cli import theory
 from gradtd.types import REQUIRED, Result
 
@@ -107,7 +96,7 @@ def run(
 ) -> None:
     """Run an algorithm on a problem and print the metric's mean and standard error."""
     hyper: dict[str, Any] = {}
-    for name, value in map(_setting, set_ or []):
+    for name, value in map(setting, set_ or []):
         checks.known_name(f"hyper-parameter of {algorithm}", name, parameters(as_algorithm(algorithm)))
         if name in hyper:
             raise InputError(f"--set {name} is given twice.")
@@ -117,7 +106,7 @@ def run(
         checks.picture_file("--plot", plot)
     points = _points(at, steps)
     dense = sorted({*points, *range(max(1, steps // 100), steps + 1, max(1, steps // 100))}) if plot else points
-    with _progress(f"{algorithm} on {problem}") as report:
+    with progress_bar(f"{algorithm} on {problem}") as report:
         result = run_algorithm(
             problem, algorithm, runs=runs, steps=steps, seed=seed, snapshots=dense, threads=threads,
             progress=report, **hyper,
@@ -150,7 +139,7 @@ def demo(
     }
     curves = {}
     for label, (algorithm, hyper) in lines.items():
-        with _progress(label) as report:
+        with progress_bar(label) as report:
             result = run_algorithm("boyan_chain", algorithm, runs=runs, steps=steps, progress=report, **hyper)
         curves[label] = (result.steps, measure(result, "rmsve"))
         mean, error = mean_and_error(curves[label][1])
@@ -174,7 +163,7 @@ def reproduce(
     from gradtd.reproduce import reproduce as run_all
 
     workers = (os.cpu_count() or 1) if threads is None else checks.whole_number("--threads", threads, 1)
-    with _progress("the paper's figures", what=True) as report:
+    with progress_bar("the paper's figures", what=True) as report:
         found, store = run_all(figures or [], out, runs=runs, threads=workers, progress=report)
     words = ["gradtd reproduce", *(figures or []), f"--runs {runs}"]
     page = write_report(found, store, " ".join(words))
@@ -188,22 +177,6 @@ def reproduce(
     print(f"page: {page}")
 
 
-def _setting(text: str) -> tuple[str, Any]:
-    """``name=value``, the value a number, true, false, none or a word."""
-    name, sign, value = text.partition("=")
-    if not sign or not name or not value:
-        raise InputError(f"--set takes name=value, got {text!r}.")
-    words = {"true": True, "false": False, "none": None}
-    if value.lower() in words:
-        return name, words[value.lower()]
-    try:
-        top, bar, bottom = value.partition("/")
-        number = float(top) / float(bottom) if bar else float(value)
-    except (ValueError, ZeroDivisionError):
-        return name, value
-    return name, int(number) if number.is_integer() and "." not in value and "e" not in value.lower() else number
-
-
 def _points(at: str | None, steps: int) -> list[int]:
     checks.whole_number("--steps", steps, 1)
     if at is None:
@@ -213,29 +186,6 @@ def _points(at: str | None, steps: int) -> list[int]:
     except ValueError:
         raise InputError(f"--at takes step numbers separated by commas, got {at!r}.") from None
     return [checks.whole_number("--at", k, 0, steps) for k in points]
-
-
-@contextmanager
-def _progress(label: str, what: bool = False) -> Iterator[Any]:
-    """A bar on the terminal once the work has taken a second; nothing where nobody watches.
-
-    ``what``: progress is reported with what is being done in front.
-    """
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    began = time.monotonic()
-    counter = TaskProgressColumn() if what else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), counter, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=False) as bar:
-        task = bar.add_task(label, total=None, visible=False)
-
-        def report(done: float, total: float, description: str = label) -> None:
-            visible = time.monotonic() - began > 1
-            bar.update(task, completed=done, total=total, description=description, visible=visible)
-
-        yield (lambda doing, done, total: report(done, total, doing)) if what else report
 
 
 def _as_json(result: Result, metric: str, points: list[int], mean: Any, error: Any, steps: int) -> dict[str, Any]:
@@ -273,6 +223,7 @@ def _print_table(result: Result, metric: str, points: list[int], mean: Any, erro
 
 
 app.command()(theory)
+app.command()(evaluate)
 
 
 def main() -> None:

@@ -82,7 +82,7 @@ def learning_curves(
     curves: Mapping[str, tuple[Integers, Floats]], path: str | Path, *, title: str, metric: str, log: bool = False
 ) -> None:
     """Draw ``{label: (steps, values[run, step])}`` as means with 95 % intervals, to a file."""
-    figure, axes = _canvas(title)
+    figure, axes = canvas(title)
     for colour, (label, (steps, values)) in zip(COLOURS, curves.items(), strict=False):
         _draw(axes, steps, Curve(label, values, colour), log)
     runs = {values.shape[0] for _, values in curves.values()}
@@ -106,7 +106,7 @@ def paper_figure(
 
     What lies above ``ceiling`` or below ``cut`` is not shown.
     """
-    figure, axes = _canvas(title)
+    figure, axes = canvas(title)
     for curve in curves:
         _draw(axes, steps, curve, log, (shift or {}).get(curve.label, 0.0))
     runs = curves[0].values.shape[0]
@@ -125,7 +125,7 @@ def sensitivity_figure(
     sweeps: Mapping[str, Mapping[str, Any]], paths: Sequence[Path], *, title: str, metric: str
 ) -> Any:
     """Error at the end against the step-size, one line an algorithm; divergence at the ceiling, marked."""
-    figure, axes = _canvas(title)
+    figure, axes = canvas(title)
     for label, sweep in sweeps.items():
         colour = OWN_COLOUR.get(label, "#000000")
         alpha, error, diverged = sweep["alpha"], sweep["error"], sweep["diverged"] > 0
@@ -141,7 +141,8 @@ def sensitivity_figure(
     return axes
 
 
-def _canvas(title: str) -> tuple[Any, Any]:
+def canvas(title: str) -> tuple[Any, Any]:
+    """A figure with one pair of axes, in the house style."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.pages import embedded, render
 from gradtd.paper.criteria import minus_bias
 from gradtd.paper.figures import BESIDE, COMPARISONS, LABELS, PUBLISHED, READINGS, Figure
 from gradtd.plots import paper_figure, sensitivity_figure, styled
@@ -35,7 +35,8 @@ def write_report(found: Reproduction, store: Store, command: str) -> Path:
     """Draw every figure and write ``index.html``; returns its path."""
     sections = [_section(problem, found, store) for problem in found.sweeps]
     across = [c for c in found.claims if len(c["figures"]) != 1 or c["figures"][0].startswith("extra:")]
-    page = _template().render(
+    page = render(
+        "report.html",
         summary=_summary(found),
         claims=found.claims,
         sections=sections,
@@ -53,16 +54,6 @@ def write_report(found: Reproduction, store: Store, command: str) -> Path:
         speed=_speed(found),
     )
     return store.write_text("index.html", page)
-
-
-def _template() -> Any:
-    import jinja2
-
-    folder = Path(__file__).parent / "templates"
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("report.html")
 
 
 def kind(verdict: str) -> str:
@@ -110,7 +101,7 @@ def draw(figure: Figure, found: Reproduction, store: Store) -> str:
         found.steps, styled(shown), paths, title=figure.title, metric=figure.metric, log=figure.log, shift=shift,
         ceiling=_ceiling(shown), cut=_cut(shown),
     )  # fmt: skip
-    return _embedded(paths[0])
+    return embedded(paths[0])
 
 
 def _cut(curves: Mapping[str, Floats]) -> float:
@@ -138,14 +129,14 @@ def _draw_tuned(problem: str, found: Reproduction, store: Store) -> str:
         ceiling=_ceiling(tuned),
         cut=_cut(tuned),
     )
-    return _embedded(paths[0])
+    return embedded(paths[0])
 
 
 def _draw_sensitivity(problem: str, found: Reproduction, store: Store) -> str:
     paths = _paths(store, f"sensitivity_{problem}")
     sweeps = {LABELS[a]: sweep for a, sweep in found.sweeps[problem].items()}
     sensitivity_figure(sweeps, paths, title=f"{PROBLEM_TITLES[problem]}: step-size sensitivity", metric="rmsve")
-    return _embedded(paths[0])
+    return embedded(paths[0])
 
 
 def _tuned_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
@@ -194,17 +185,13 @@ def _paths(store: Store, name: str) -> list[Path]:
     return [store.path(f"figures/{name}.{ending}") for ending in ("png", "svg")]
 
 
-def _embedded(path: Path) -> str:
-    return base64.b64encode(path.read_bytes()).decode()
-
-
 def _theory(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
     """What theory says of the published setting of Impression GTD: constants, Table 1, and exact against measured."""
     alpha, m = PUBLISHED[problem]
     told = summary(problem, m, alpha, t=int(found.steps[-1]))
     paths = _paths(store, f"theory_{problem}")
     picture(problem, told, paths, None, found.runs)
-    return told | {"image": _embedded(paths[0])}
+    return told | {"image": embedded(paths[0])}
 
 
 def _speed(found: Reproduction) -> dict[str, float]:
