@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from gradtd import theory
     from gradtd.algorithms import ALGORITHMS
     from gradtd.checks import InputError
+    from gradtd.logs.collect import collect, rollout_value
+    from gradtd.logs.log import Log
+    from gradtd.logs.read import read_log
+    from gradtd.logs.write import write_log
     from gradtd.mdp import exact
     from gradtd.metrics import METRICS, empirical_neu, measure
     from gradtd.problems import PROBLEMS
@@ -33,19 +37,24 @@ _HOMES = {
     "Exact": "types",
     "FiniteMDP": "types",
     "InputError": "checks",
+    "Log": "logs",
     "METRICS": "metrics",
     "PROBLEMS": "problems",
     "Parameter": "types",
     "Problem": "types",
     "Result": "types",
     "Stream": "types",
+    "collect": "logs",
     "empirical_neu": "metrics",
     "exact": "mdp",
     "learn": "runner",
     "measure": "metrics",
+    "read_log": "logs",
+    "rollout_value": "logs",
     "run": "runner",
     "sample": "stream",
     "sweep": "runner",
+    "write_log": "logs",
 }
 
 __all__ = [
@@ -56,18 +65,23 @@ __all__ = [
     "Exact",
     "FiniteMDP",
     "InputError",
+    "Log",
     "Parameter",
     "Problem",
     "Result",
     "Stream",
+    "collect",
     "empirical_neu",
     "exact",
     "learn",
     "measure",
+    "read_log",
+    "rollout_value",
     "run",
     "sample",
     "sweep",
     "theory",
+    "write_log",
 ]
 
 
