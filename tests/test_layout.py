@@ -9,23 +9,10 @@ import gradtd
 
 SOURCE = Path(gradtd.__file__).parent
 ORDER = [
-    *("checks", "types", "records", "linalg", "splitmix", "engine", "features", "problems"),
-    *(
-        "mdp",
-        "stream",
-        "buffers",
-        "estimates",
-        "algorithms",
-        "loop",
-        "settings",
-        "metrics",
-        "theory",
-        "runner",
-        "plots",
-        "theory_cli",
-        "paper",
-    ),
-    *("results", "reproduce", "report", "cli"),
+    *("checks", "types", "records", "linalg", "splitmix", "engine", "features", "logs", "problems", "mdp", "stream"),
+    *("buffers", "estimates", "algorithms", "loop", "settings", "metrics", "theory", "runner", "evaluation", "plots"),
+    *("pages", "terminal", "theory_cli", "evaluation_page", "evaluate_cli", "paper", "results", "reproduce"),
+    *("report", "cli"),
 ]
 
 
@@ -59,8 +46,20 @@ def test_only_the_engine_imports_numba():
 
 
 def test_importing_gradtd_is_light():
-    heavy = "numba", "matplotlib", "typer", "scipy", "rich"
-    code = f"import sys, gradtd; print([m for m in {heavy!r} if m in sys.modules])"
+    heavy = (
+        "numba",
+        "matplotlib",
+        "typer",
+        "scipy",
+        "rich",
+        "pyarrow",
+        "pandas",
+        "polars",
+        "gymnasium",
+        "minari",
+        "sklearn",
+    )
+    code = f"import sys, gradtd, gradtd.logs; print([m for m in {heavy!r} if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 

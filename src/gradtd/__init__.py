@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from gradtd import features, theory
     from gradtd.algorithms import ALGORITHMS
     from gradtd.checks import InputError
+    from gradtd.evaluation import Evaluation, evaluate, load_evaluation
     from gradtd.features import Features, make_features
+    from gradtd.logs.collect import collect, rollout_value
+    from gradtd.logs.log import Log
+    from gradtd.logs.read import read_log
+    from gradtd.logs.write import write_log
     from gradtd.mdp import exact
     from gradtd.metrics import METRICS, empirical_neu, measure
     from gradtd.problems import PROBLEMS
@@ -32,23 +37,31 @@ _HOMES = {
     "ALGORITHMS": "algorithms",
     "Algorithm": "types",
     "Exact": "types",
+    "Evaluation": "evaluation",
     "Features": "features",
     "FiniteMDP": "types",
     "InputError": "checks",
+    "Log": "logs",
     "METRICS": "metrics",
     "PROBLEMS": "problems",
     "Parameter": "types",
     "Problem": "types",
     "Result": "types",
     "Stream": "types",
+    "collect": "logs",
     "empirical_neu": "metrics",
+    "evaluate": "evaluation",
     "exact": "mdp",
+    "load_evaluation": "evaluation",
     "learn": "runner",
     "make_features": "features",
     "measure": "metrics",
+    "read_log": "logs",
+    "rollout_value": "logs",
     "run": "runner",
     "sample": "stream",
     "sweep": "runner",
+    "write_log": "logs",
 }
 
 __all__ = [
@@ -56,24 +69,32 @@ __all__ = [
     "METRICS",
     "PROBLEMS",
     "Algorithm",
+    "Evaluation",
     "Exact",
     "Features",
     "FiniteMDP",
     "InputError",
+    "Log",
     "Parameter",
     "Problem",
     "Result",
     "Stream",
+    "collect",
     "empirical_neu",
+    "evaluate",
     "exact",
     "features",
     "learn",
+    "load_evaluation",
     "make_features",
     "measure",
+    "read_log",
+    "rollout_value",
     "run",
     "sample",
     "sweep",
     "theory",
+    "write_log",
 ]
 
 

@@ -20,7 +20,7 @@ from gradtd.terminal import progress_bar, setting
 
 
 def evaluate(
-    log: Annotated[str, typer.Argument(help="A Parquet or CSV file, a folder of Parquet files, a local Minari dataset.")],
+    log: Annotated[str, typer.Argument(help="A Parquet or CSV file, a folder of Parquet files, a Minari dataset.")],
     gamma: Annotated[float, typer.Option(help="Discount factor.")],
     target: Annotated[
         list[str] | None,
@@ -60,7 +60,8 @@ def evaluate(
 ) -> None:
     """Estimate what a policy is worth from a log of another one: value, interval, diagnostics, verdict."""
     _check_outputs(page, plot, save, several=len(target or []) > 1)
-    chosen: Any = {name: name for name in target} if target and len(target) > 1 else (target or [None])[0]
+    names = target or []
+    chosen: Any = {name: name for name in names} if len(names) > 1 else names[0] if names else None
     with progress_bar(log, what=True) as report:
         found = evaluate_log(
             log,

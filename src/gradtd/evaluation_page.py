@@ -30,7 +30,9 @@ def estimates_figure(evaluation: Evaluation) -> Any:
     low, high = evaluation.interval
     reach = WIDE * max(high - low, 1e-12)
     for y, row in enumerate(rows):
-        _interval_line(axes, -y, row, (low - reach, high + reach), COLOURS[0] if y == 0 else "#555555", 3 if y == 0 else 1.6)
+        _interval_line(
+            axes, -y, row, (low - reach, high + reach), COLOURS[0] if y == 0 else "#555555", 3 if y == 0 else 1.6
+        )
     axes.axvspan(low, high, color=COLOURS[0], alpha=0.08, linewidth=0)
     axes.set_yticks([-y for y in range(len(rows))], [label(row.method) for row in rows], fontsize=9)
     axes.set_ylim(-len(rows) + 0.4, 0.6)
@@ -39,7 +41,9 @@ def estimates_figure(evaluation: Evaluation) -> Any:
 
 
 def _interval_line(axes: Any, y: float, row: Estimate, limits: tuple[float, float], colour: str, width: float) -> None:
-    assert row.value is not None and row.low is not None and row.high is not None
+    assert row.value is not None
+    assert row.low is not None
+    assert row.high is not None
     left, right = max(row.low, limits[0]), min(row.high, limits[1])
     if left > right:
         return
@@ -56,7 +60,9 @@ def resamples_figure(evaluation: Evaluation) -> Any:
     values = evaluation.resampled[np.isfinite(evaluation.resampled)]
     figure, axes = canvas(f"{len(values)} refits on resampled episodes")
     axes.hist(values, bins=min(40, max(8, len(values) // 6)), color="#9bbfd9")
-    axes.axvspan(*evaluation.interval, color=COLOURS[0], alpha=0.12, linewidth=0, label=f"{evaluation.level:.0%} interval")
+    axes.axvspan(
+        *evaluation.interval, color=COLOURS[0], alpha=0.12, linewidth=0, label=f"{evaluation.level:.0%} interval"
+    )
     axes.axvline(evaluation.value, color=COLOURS[0], linewidth=2, label="value")
     axes.set_xlabel("value from the start states")
     axes.set_ylabel("refits")
@@ -90,7 +96,12 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
         made["resamples"] = resamples_figure(evaluation), caption
     if not evaluation.numbers["on_policy"]:
         picture = histogram_figure(
-            evaluation, "rho", "Importance ratios of the steps", "target probability / behaviour probability", "steps", True
+            evaluation,
+            "rho",
+            "Importance ratios of the steps",
+            "target probability / behaviour probability",
+            "steps",
+            True,
         )
         made["ratios"] = picture, "Few large ratios carry the estimate where the two policies differ much."
     edges = evaluation.pictured["starts_edges"]

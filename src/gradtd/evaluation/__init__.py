@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradtd.evaluation.evaluate import evaluate
+from gradtd.evaluation.evaluating import evaluate
 from gradtd.evaluation.result import Estimate, Evaluation, load_evaluation
 
 __all__ = ["Estimate", "Evaluation", "evaluate", "load_evaluation"]

@@ -106,8 +106,8 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
         )
     if numbers["ess"] < LEAST_SAMPLE:
         reasons.append(
-            f"the ratios leave an effective sample of {numbers['ess']:.0f} of {numbers['steps']} steps: the log says too "
-            "little about the target."
+            f"the ratios leave an effective sample of {numbers['ess']:.0f} of {numbers['steps']} steps: the log says "
+            "too little about the target."
         )
     if numbers["top_hundredth_carries"] > HEAVY and numbers["steps"] >= 100:
         reasons.append(
@@ -116,8 +116,8 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
         )
     if abs(numbers["mean_ratio_off"]) > UNLIKELY:
         reasons.append(
-            f"the mean ratio is {numbers['mean_ratio']:.3g}, {abs(numbers['mean_ratio_off']):.0f} standard errors from 1, "
-            "where ratios of right probabilities have it: check the probability columns."
+            f"the mean ratio is {numbers['mean_ratio']:.3g}, {abs(numbers['mean_ratio_off']):.0f} standard errors from "
+            "1, where ratios of right probabilities have it: check the probability columns."
         )
     if (get("unseen_mass") or 0.0) > UNSEEN:
         reasons.append(
@@ -131,7 +131,9 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
             "converged; give it more updates, or take algorithm='lstd'."
         )
     if get("refits_lost", 0.0) > LOST:
-        reasons.append(f"{numbers['refits_lost']:.0%} of the refits failed or diverged: the interval is not to be trusted.")
+        reasons.append(
+            f"{numbers['refits_lost']:.0%} of the refits failed or diverged: the interval is not to be trusted."
+        )
     narrow = get("error_ratio")
     if narrow is not None and narrow < NARROW:
         reasons.append(
@@ -146,8 +148,8 @@ def _warn(warnings: list[str], numbers: Mapping[str, Any]) -> None:
     get = numbers.get
     if get("undetermined_directions"):
         warnings.append(
-            f"{numbers['undetermined_directions']} of the {numbers['features_used']} directions of feature space are not "
-            "determined by the log; the solution of least norm is taken."
+            f"{numbers['undetermined_directions']} of the {numbers['features_used']} directions of feature space are "
+            "not determined by the log; the solution of least norm is taken."
         )
     if (get("condition_A") or 0.0) > 1e8:
         warnings.append(f"the equations are ill-conditioned ({numbers['condition_A']:.1e}): fewer features would do.")
@@ -155,8 +157,8 @@ def _warn(warnings: list[str], numbers: Mapping[str, Any]) -> None:
         warnings.append(f"the value still moved by {moved:.2f} standard errors in the second half of the updates.")
     if (robust := get("from_dr")) is not None and robust > 3.0:
         warnings.append(
-            f"the doubly robust estimate is {robust:.1f} standard errors away: the features may not be able to represent "
-            "the value, and the interval is then about the best fit in these features."
+            f"the doubly robust estimate is {robust:.1f} standard errors away: the features may not be able to "
+            "represent the value, and the interval is then about the best fit in these features."
         )
     if numbers["truncated"] and numbers["truncated"] == numbers["episodes"]:
         warnings.append("every episode was cut off: rewards beyond the cut are known through the value function only.")

@@ -7,8 +7,9 @@ value function that was learned:
 * ``is``, ``wis``: mean of w_T sum g_t r_t; weighted: divided by the mean of w_T;
 * ``pdis``, ``wpdis``: mean of sum g_t w_t r_t; weighted: at every t divided by the mean of w_t, episodes that are
   over keeping their last weight;
-* ``dr``, ``wdr``: mean of V(s_0) + sum g_t w_t (r_t + discount V(s_{t+1}) - V(s_t)); weighted alike. A V of states needs
-  no model of actions: E[w_t | past] = w_{t-1}, so what V adds has mean zero, and where V is right, little variance is left.
+* ``dr``, ``wdr``: mean of V(s_0) + sum g_t w_t (r_t + discount V(s_{t+1}) - V(s_t)); weighted alike. A V of states
+  needs no model of actions: E[w_t | past] = w_{t-1}, so what V adds has mean zero, and where V is right, little
+  variance is left.
 
 An episode that was cut off ends the sums of the first five where it was cut; ``dr`` goes on with V there.
 """

@@ -1,7 +1,7 @@
 """The least-squares solution on a log, its sandwich error, and its refits on resampled episodes.
 
-The log is read in chunks of steps; nothing of its size is made beside it. With few features (up to `DENSE`) matrices are
-dense; with more they stay sparse, and the solution is the one of minimum norm that LSMR finds.
+The log is read in chunks of steps; nothing of its size is made beside it. With few features (up to `DENSE`) matrices
+are dense; with more they stay sparse, and the solution is the one of minimum norm that LSMR finds.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def sums(stream: Stream, progress: Progress | None = None) -> Sums:
 def feature_scale(C: Any) -> Floats:
     """One over the root mean square of every feature, 0 for a feature that is always 0."""
     square = C.diagonal()
-    return np.divide(1.0, np.sqrt(square), out=np.zeros_like(square), where=square > 0)
+    return np.asarray(np.divide(1.0, np.sqrt(square), out=np.zeros_like(square), where=square > 0))
 
 
 class Solver:
@@ -129,9 +129,9 @@ def start_features(stream: Stream, begins: Integers) -> Any:
 def least_squares(stream: Stream, starts: Any, begins: Integers, progress: Progress | None = None) -> LeastSquares:
     """LSTD, A theta + b = 0, and the value of the start states with its sandwich error.
 
-    The error is that of an M-estimate clustered by episodes: with v = mean of phi_0.theta, the influence of episode e is
-    psi_e = phi_0e.theta - v - E / n (sum over its steps of rho delta x).(A^-T mean phi_0), and the variance of v is the
-    sum of psi_e^2 / (E (E - 1)). It holds for the solution in the features given, right or wrong.
+    The error is that of an M-estimate clustered by episodes: with v = mean of phi_0.theta, the influence of episode e
+    is psi_e = phi_0e.theta - v - E / n (sum over its steps of rho delta x).(A^-T mean phi_0), and the variance of v is
+    the sum of psi_e^2 / (E (E - 1)). It holds for the solution in the features given, right or wrong.
     """
     found = sums(stream, progress)
     solver = Solver(found.A, found.C)
@@ -208,4 +208,4 @@ def _group_sums(stream: Stream, part: slice) -> Floats:
         steps = stream.steps[inside]
         weighted = x * np.asarray(steps["rho"])[:, None]
         A, b = A + weighted.T @ y, b + weighted.T @ np.asarray(steps["reward"])
-    return np.r_[A.ravel(), b]
+    return np.asarray(np.r_[A.ravel(), b])

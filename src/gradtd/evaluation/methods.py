@@ -61,7 +61,7 @@ class Case:
 
     @property
     def error(self) -> float:
-        """The sandwich error of the least-squares value, kept above rounding; the unit in which methods are compared."""
+        """The sandwich error of the least-squares value, above rounding: the unit in which methods are compared."""
         return max(self.square.error, 1e-12 * abs(self.square.value), 1e-300)
 
 
@@ -139,7 +139,7 @@ def least_squares_row(case: Case, resamples: Resamples) -> tuple[Estimate, Float
 
 
 def importance_rows(case: Case, drawn: Estimates, on_policy: bool) -> dict[str, Estimate]:
-    """The importance-sampling estimators; where the log is the target's own, Monte Carlo and doubly robust say it all."""
+    """The importance-sampling estimators; where the log is the target's own, most of them are Monte Carlo."""
     names = ("monte_carlo", "dr") if on_policy else tuple(name for name in ESTIMATORS if name != "monte_carlo")
     places = list(ESTIMATORS)
     return {

@@ -1,4 +1,4 @@
-"""From a log to the stream that is learned from: features of its observations, ratios, discounts, independent pieces."""
+"""From a log to the stream that is learned from: features, ratios, discounts, independent pieces."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def prepare_log(log: Log, features: Any, block: int | None) -> Prepared:
         )
     if episode[-1] == 0:
         raise InputError(
-            f"{log.name} has a single episode ({len(log)} steps), and episodes are what is resampled: give block=T0 to count "
-            "every T0 steps as one, with T0 long enough that pieces hardly depend on each other."
+            f"{log.name} has a single episode ({len(log)} steps), and episodes are what is resampled: give block=T0 to "
+            "count every T0 steps as one, with T0 long enough that pieces hardly depend on each other."
         )
     return Prepared(log, fitted, table, episode, tuple(notes))
 

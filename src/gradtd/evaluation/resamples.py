@@ -21,7 +21,8 @@ MOST_GROUPS = 2000
 def episode_begins(stream: Stream) -> Integers:
     """The first step of each episode, and behind them the number of steps."""
     episode = stream.steps["episode"]
-    return np.r_[0, np.flatnonzero(episode[1:] != episode[:-1]) + 1, len(episode)].astype(np.int64)
+    inner = np.flatnonzero(episode[1:] != episode[:-1]) + 1
+    return np.concatenate([[0], inner, [len(episode)]]).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ FORMAT = "gradtd evaluation 1"
 
 @dataclass(frozen=True)
 class Estimate:
-    """One method's value of the start states with its interval; ``None`` where it has none, and the ``note`` says why."""
+    """One method's value of the start states with its interval; None where it has none, and ``note`` says why."""
 
     method: str
     value: float | None
@@ -102,9 +102,7 @@ class Evaluation:
         pictured = {f"pictured.{k}": v for k, v in self.pictured.items()}
         header = {"format": FORMAT, "evaluation": self.to_dict(), "features": plain}
         text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        write_atomically(
-            target, {"header": text, "theta": self.theta, "resampled": self.resampled} | arrays | pictured
-        )
+        write_atomically(target, {"header": text, "theta": self.theta, "resampled": self.resampled} | arrays | pictured)
         return target
 
 
@@ -123,7 +121,7 @@ def load_evaluation(path: str | Path) -> Evaluation:
     told = header["evaluation"]
     described = header["features"] | _part(arrays, "features.")
     names = ("value", "level", "method", "gamma", "episodes", "steps", "verdict", "target", "log")
-    sentences = {name: tuple(told[name]) for name in ("reasons", "warnings", "notes")}
+    sentences: dict[str, Any] = {name: tuple(told[name]) for name in ("reasons", "warnings", "notes")}
     return Evaluation(
         **{name: told[name] for name in names},
         **sentences,

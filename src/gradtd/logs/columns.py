@@ -47,7 +47,7 @@ class Column:
         """True or false, also as 1 or 0."""
         values = self.numbers()
         checks.refuse_where(self.name, (values != 0) & (values != 1), values, "must hold true or false, or 1 or 0")
-        return values != 0
+        return np.asarray(values != 0)
 
     def times(self) -> tuple[NDArray[Any], bool]:
         """Times to sort by, and whether they count steps."""
@@ -93,8 +93,9 @@ class _Collector:
 
 
 def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.int8] | None]:
-    """Every narrow column by role (kept ones and parts of actions by name), and which next observations there are."""
-    wanted = {**roles.single, **{name: name for name in (*roles.keep, *roles.several.get("action", ()))}}
+    """Every narrow column by role (keep.name and action.name where there are several), and which rows have a next one."""
+    wanted = {**roles.single, **{f"keep.{name}": name for name in roles.keep}}
+    wanted |= {f"action.{name}": name for name in roles.several.get("action", ())}
     collectors = {role: _Collector(name, table.kinds[name]) for role, name in wanted.items()}
     after = roles.several.get("next_observation", [])[:1]
     states: list[NDArray[np.int8]] = []
@@ -133,7 +134,7 @@ def actions(found: dict[str, Column], roles: Roles) -> tuple[NDArray[Any] | None
 
     Whole numbers from 0 up are their own codes, so that they index a policy's table.
     """
-    parts = [found[name] for name in roles.several.get("action", ())]
+    parts = [found[f"action.{name}"] for name in roles.several.get("action", ())]
     if not parts:
         return None, None
     if len(parts) > 1:

@@ -42,7 +42,9 @@ def _parquet_files(folder: Path) -> list[Path]:
         if path.name.startswith(".") or path.name in _BY_THE_WAY:
             continue
         if path.suffix.lower() not in PARQUET or not path.is_file():
-            raise InputError(f"the folder {folder.name!r} may hold Parquet files only, and has {path.name!r}: move it away.")
+            raise InputError(
+                f"the folder {folder.name!r} may hold Parquet files only, and has {path.name!r}: move it away."
+            )
         found.append(path)
     if not found:
         raise InputError(f"the folder {str(folder)!r} has no Parquet file.")
@@ -58,7 +60,7 @@ class ParquetTable:
         self.name, self.paths = name, paths
         self.kinds: dict[str, str] = {}
         for path in paths:
-            fields = _reading(path, lambda path=path: self._open(path).schema_arrow)
+            fields = _reading(path, self._schema, path)
             here = {field.name: arrow_kind(field.type) for field in fields}
             if len(here) < len(fields):
                 raise InputError(f"{path.name!r} has several columns of one name: {listed(f.name for f in fields)}.")
@@ -66,9 +68,17 @@ class ParquetTable:
                 self.kinds = here
             if missing := set(self.kinds) - set(here):
                 raise InputError(f"{path.name!r} lacks the column {min(missing)!r} that {paths[0].name!r} has.")
-            for column in self.kinds:  # what holds for all files
-                if {self.kinds[column], here[column]} == {"whole", "real"}:
+            for column, kind in self.kinds.items():
+                if {kind, here[column]} == {"whole", "real"}:
                     self.kinds[column] = "real"
+                elif kind != here[column]:
+                    raise InputError(
+                        f"column {column!r} is {kind} in {paths[0].name!r}, {here[column]} in {path.name!r}."
+                    )
+
+    def _schema(self, path: Path) -> Any:
+        with self._open(path) as file:
+            return file.schema_arrow
 
     @staticmethod
     def _open(path: Path) -> Any:
@@ -78,10 +88,10 @@ class ParquetTable:
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         for path in self.paths:
-            file = _reading(path, lambda path=path: self._open(path))
+            file = _reading(path, self._open, path)
             with file:
                 batches = file.iter_batches(batch_size=PIECE, columns=list(columns), use_threads=False)
-                while (batch := _reading(path, lambda batches=batches: next(batches, None))) is not None:
+                while (batch := _reading(path, next, batches, None)) is not None:
                     yield {name: arrow_piece(name, batch.column(name)) for name in columns}
 
 
@@ -125,7 +135,7 @@ class CsvTable:
         blocks = csv.ReadOptions(block_size=1 << 22, use_threads=False)
         reader = _reading(self.path, lambda: csv.open_csv(self.path, read_options=blocks, convert_options=options))
         with reader:
-            while (batch := _reading(self.path, lambda: next(reader, None))) is not None:
+            while (batch := _reading(self.path, next, reader, None)) is not None:
                 yield {name: arrow_piece(name, batch.column(name)) for name in columns}
 
 
@@ -135,12 +145,12 @@ def _fits(column: Any) -> bool:
     return not len(values) or int(np.abs(values).max()) < 2**53
 
 
-def _reading(path: Path, read: Callable[[], Any]) -> Any:
+def _reading(path: Path, read: Callable[..., Any], *arguments: Any) -> Any:
     """What ``read`` returns; Arrow's errors as one sentence about the file."""
     import pyarrow as pa
 
     try:
-        return read()
+        return read(*arguments)
     except (pa.ArrowException, OSError) as error:
         gist = " ".join(str(error).split()).rstrip(".")
         kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"

@@ -66,7 +66,9 @@ class Log:
         return self.action is not None and self.action.dtype.kind == "i"
 
     def __repr__(self) -> str:
-        seen = "discrete observations" if self.discrete_observations else f"{self.observations.shape[1]} observed numbers"
+        seen = (
+            "discrete observations" if self.discrete_observations else f"{self.observations.shape[1]} observed numbers"
+        )
         given = [label for label in ("action", "behaviour", "target", "rho") if getattr(self, label) is not None]
         ends = f"{int(self.terminated.sum())} terminated, {int(self.truncated.sum())} truncated"
         has = f"; has {', '.join([*given, *self.extra])}" if given or self.extra else ""

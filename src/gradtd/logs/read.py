@@ -21,7 +21,7 @@ from gradtd.logs.names import Roles, resolve
 from gradtd.logs.observations import read_observations
 from gradtd.logs.steps import Rows, arrange
 from gradtd.logs.tables import ArrayTable, FrameTable, Table
-from gradtd.types import Floats, Integers
+from gradtd.types import Integers
 
 Progress = Callable[[int, int], Any]
 
@@ -82,7 +82,7 @@ def read_log(
         observations=observations,
         row=row_numbers(len(steps.source)),
         next_row=next_row,
-        reward=chosen(_finite(found["reward"])),
+        reward=chosen(found["reward"].numbers()),
         terminated=steps.terminated,
         truncated=steps.truncated,
         episode=steps.episode,
@@ -91,7 +91,7 @@ def read_log(
         behaviour=chosen(chances["behaviour"]),
         target=chosen(chances["target"]),
         rho=chosen(chances["rho"]),
-        extra={name: chosen(_finite(found[name])) for name in roles.keep},
+        extra={name: chosen(found[f"keep.{name}"].numbers()) for name in roles.keep},
         observation_names=_component_names(roles, observations),
         name=table.name,
         notes=tuple(notes),
@@ -120,7 +120,9 @@ def _rows(found: dict[str, Column], roles: Roles, next_state: NDArray[np.int8] |
     single = roles.single
     flags = {role: found[role].flags() if role in single else None for role in ("terminated", "truncated")}
     if roles.done_flag:
-        notes.append(f"column {single['terminated']!r} was taken as terminated: say what is only cut off with truncated.")
+        notes.append(
+            f"column {single['terminated']!r} was taken as terminated: say what is only cut off with truncated."
+        )
     t, counted = (None, False) if "t" not in single else found["t"].times()
     length = len(found["reward"].values)
     return Rows(
@@ -143,12 +145,8 @@ def _ranks(column: Column) -> Integers:
     if values.dtype.kind == "f":
         checks.refuse_where(column.name, ~np.isfinite(values), values, "must be finite")
     if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():  # sorted already, as most logs are
-        return np.r_[0, np.cumsum(values[1:] != values[:-1])].astype(np.int64)
+        return np.asarray(np.r_[0, np.cumsum(values[1:] != values[:-1])], np.int64)
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
-
-
-def _finite(column: Column) -> Floats:
-    return column.numbers()
 
 
 def _component_names(roles: Roles, observations: NDArray[Any]) -> tuple[str, ...]:

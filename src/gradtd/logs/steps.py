@@ -105,7 +105,7 @@ def _episodes(rows: Rows, ends: Flags, notes: list[str]) -> Integers:
             'episode ends: say which column numbers the episodes, columns={"episode": ...}.'
         )
     notes.append("there is no episode column: episodes were cut after rows that are terminated or truncated.")
-    episode = np.r_[0, np.cumsum(ends[:-1])].astype(np.int64)
+    episode: Integers = np.r_[0, np.cumsum(ends[:-1])].astype(np.int64)
     if rows.t is not None:
         falls = (episode[1:] == episode[:-1]) & (rows.t[1:] <= rows.t[:-1])
         if falls.any():

@@ -169,7 +169,9 @@ def arrow_piece(name: str, column: Any) -> Piece:
     if pa.types.is_null(array.type):
         return Piece(np.zeros(len(array)), missing)
     if kind == "time":
-        array = array.cast(pa.int32() if pa.types.is_date32(array.type) or pa.types.is_time32(array.type) else pa.int64())
+        array = array.cast(
+            pa.int32() if pa.types.is_date32(array.type) or pa.types.is_time32(array.type) else pa.int64()
+        )
     if pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
     if missing is not None:

@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from gradtd import checks
 from gradtd.algorithms import ALGORITHMS
 from gradtd.checks import InputError
@@ -18,11 +16,11 @@ from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.methods import Settings, for_pictures, make_case, solve
 from gradtd.evaluation.preparing import Prepared, prepare_log
 from gradtd.evaluation.result import Evaluation, number_or_nan
-from gradtd.logs import ratios, read_log
-from gradtd.logs.ratios import Ratios
+from gradtd.logs import Ratios, ratios, read_log
 from gradtd.types import Algorithm
 
 Progress = Callable[[str, int, int], None]
+
 
 def evaluate(
     log: Any,
@@ -49,17 +47,18 @@ def evaluate(
     """What is a policy worth, from a log of another one? Returns an `Evaluation`.
 
     ``log`` is whatever `gradtd.read_log` reads, ``columns``, ``log_probabilities`` and ``duplicates`` are handed to it.
-    ``target`` is the policy to evaluate: a function of observations or a table that gives action probabilities, the name
-    of a column of probabilities, "behaviour" for the log's own policy; by default the log's target or ratio column. A
-    dictionary of targets is evaluated in one go and gives a dictionary of evaluations. ``behaviour`` overrides
-    the log's own probabilities, ``"estimate"`` fits them; ``clip`` cuts ratios. ``features`` is a name such as "fourier",
-    a feature map, a scikit-learn transformer or a function; the default suits the observations.
+    ``target`` is the policy to evaluate: a function of observations or a table that gives action probabilities, the
+    name of a column of probabilities, "behaviour" for the log's own policy; by default the log's target or ratio
+    column. A dictionary of targets is evaluated in one go and gives a dictionary of evaluations. ``behaviour``
+    overrides the log's own probabilities, ``"estimate"`` fits them; ``clip`` cuts ratios. ``features`` is a name such
+    as "fourier", a feature map, a scikit-learn transformer or a function; the default suits the observations.
 
     ``algorithm`` is any rule of the library with its ``hyper`` parameters, or an importance-sampling estimator
-    (is, wis, pdis, wpdis, dr, wdr, monte_carlo). A rule is fitted until its value stands still, or for ``updates`` steps.
-    The interval at ``level`` comes from refits on ``resamples`` resamples of whole episodes: "student" (value -+ t times
-    their deviation) or "percentile"; with ``resamples=0`` from the sandwich error of least squares. Where a log has one
-    long episode, ``block`` is the number of steps that count as one. ``progress(what, done, total)`` hears how far it is.
+    (is, wis, pdis, wpdis, dr, wdr, monte_carlo). A rule is fitted until its value stands still, or for ``updates``
+    steps. The interval at ``level`` comes from refits on ``resamples`` resamples of whole episodes: "student" (value
+    -+ t times their deviation) or "percentile"; with ``resamples=0`` from the sandwich error of least squares. Where a
+    log has one long episode, ``block`` is the number of steps that count as one. ``progress(what, done, total)`` hears
+    how far it is.
 
     >>> import gradtd
     >>> rng = np.random.default_rng(0)
@@ -88,14 +87,16 @@ def evaluate(
         log, columns=columns, keep=keep, log_probabilities=log_probabilities, duplicates=duplicates,
         progress=_part(progress, "reading"),
     )  # fmt: skip
-    weights = {name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()}
+    weights = {
+        name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
+    }
     ready = prepare_log(read, features, block)
     if not isinstance(target, Mapping):
         return _evaluate_one(ready, "target", weights["target"], settings, progress)
     return _evaluate_all(ready, weights, settings, progress)
 
 
-_WORDS = ("behaviour", "estimate", "uniform")
+_WORDS = ("behaviour", "estimate")
 
 
 def _evaluate_all(
@@ -126,7 +127,7 @@ def _evaluate_one(
     }
     numbers |= ratio_numbers(stream, case.begins)
     solved = solve(case, on_policy=numbers["on_policy"], progress=_part(progress, "refitting"))
-    numbers |= solved.numbers | equation_numbers(case.square, solved.theta)
+    numbers |= dict(solved.numbers) | equation_numbers(case.square, solved.theta)
     verdict = judge(numbers)
     headline = solved.estimates[0]
     return Evaluation(

@@ -1,0 +1,214 @@
+"""Logs from a Gymnasium environment, and the true value of a policy by running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd import checks
+from gradtd.checks import InputError
+from gradtd.logs.log import Log, row_numbers
+from gradtd.logs.policies import Policy, as_policy, observation_chunks
+from gradtd.types import Floats
+
+
+class _World(NamedTuple):
+    """An environment and how to read it."""
+
+    env: Any
+    name: str
+    discrete: bool
+    width: int
+    n_actions: int
+    first_action: int
+    mine: bool  # made here, so closed here
+
+
+def collect(
+    env: Any,
+    behaviour: Any,
+    episodes: int,
+    *,
+    target: Any = None,
+    seed: int = 0,
+    max_steps: int | None = None,
+    progress: Callable[[int, int], Any] | None = None,
+) -> Log:
+    """Run the behaviour in a Gymnasium environment (or the id of one) and log every step.
+
+    ``behaviour`` and ``target`` are functions policy(observations) that return probabilities (n, actions), tables
+    [states, actions] for Discrete observations, or "uniform". Actions must be Discrete; Box observations are
+    flattened. An episode is truncated after ``max_steps``. The same seed gives the same log.
+    """
+    checks.whole_number("episodes", episodes, 1)
+    world = _world(env)
+    act = as_policy("behaviour", behaviour, world.n_actions, world.discrete)
+    wanted = None if target is None else as_policy("target", target, world.n_actions, world.discrete)
+    recorder = _Recorder(world)
+    try:
+        _run(world, act, episodes, seed, max_steps, recorder, progress)
+    finally:
+        if world.mine:
+            world.env.close()
+    return recorder.log(wanted)
+
+
+def rollout_value(
+    env: Any, policy: Any, episodes: int, gamma: float, seed: int = 0, *, max_steps: int | None = None
+) -> tuple[float, float]:
+    """The mean discounted return of a policy from the environment's start, and its standard error.
+
+    Monte Carlo, by running the policy itself: the truth to hold an estimate against. What would have come after an
+    episode is truncated is not counted.
+    """
+    checks.whole_number("episodes", episodes, 2)
+    discount = checks.fraction("gamma", gamma)
+    world = _world(env)
+    act = as_policy("policy", policy, world.n_actions, world.discrete)
+    returns = _Returns(discount)
+    try:
+        _run(world, act, episodes, seed, max_steps, returns, None)
+    finally:
+        if world.mine:
+            world.env.close()
+    values = np.array(returns.values)
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def _world(env: Any) -> _World:
+    try:
+        import gymnasium
+    except ImportError:
+        raise InputError("running an environment needs Gymnasium: pip install gradtd[gymnasium].") from None
+    mine = isinstance(env, str)
+    if mine:
+        try:
+            env = gymnasium.make(env)
+        except gymnasium.error.Error as error:
+            gist = " ".join(str(error).split()).rstrip(".")
+            raise InputError(f"Gymnasium cannot make the environment {env!r}: {gist}.") from None
+    if not isinstance(env, gymnasium.Env):
+        raise InputError(f"env must be a Gymnasium environment or the id of one, got {type(env).__name__}.")
+    spaces = gymnasium.spaces
+    seen, acts = env.observation_space, env.action_space
+    if not isinstance(acts, spaces.Discrete):
+        raise InputError(f"the environment's actions must be Discrete, got {acts}.")
+    if not isinstance(seen, (spaces.Discrete, spaces.Box)):
+        raise InputError(
+            f"the environment's observations must be Box or Discrete, got {seen}: "
+            "wrap it in gymnasium.wrappers.FlattenObservation."
+        )
+    name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    discrete = isinstance(seen, spaces.Discrete)
+    width = 1 if isinstance(seen, spaces.Discrete) else int(np.prod(seen.shape))
+    return _World(env, name, discrete, width, int(acts.n), int(acts.start), mine)
+
+
+class _Returns:
+    """Discounted returns, one an episode."""
+
+    def __init__(self, gamma: float) -> None:
+        self.gamma, self.weight, self.values = gamma, 1.0, list[float]()
+
+    def begin(self) -> None:
+        self.weight = 1.0
+        self.values.append(0.0)
+
+    def step(
+        self, seen: Any, action: int, chance: float, reward: float, after: Any, terminated: bool, truncated: bool
+    ) -> None:
+        self.values[-1] += self.weight * reward
+        self.weight *= self.gamma
+
+
+class _Recorder:
+    """Steps as they happen."""
+
+    def __init__(self, world: _World) -> None:
+        self.world = world
+        self.seen: list[Any] = []
+        self.numbers: list[tuple[int, float, float, bool, bool, int]] = []
+        self.ends: list[Any] = []
+        self.episode = -1
+
+    def begin(self) -> None:
+        self.episode += 1
+
+    def step(
+        self, seen: Any, action: int, chance: float, reward: float, after: Any, terminated: bool, truncated: bool
+    ) -> None:
+        self.seen.append(seen)
+        self.numbers.append((action, chance, reward, terminated, truncated and not terminated, self.episode))
+        if terminated or truncated:
+            self.ends.append(after)
+
+    def log(self, target: Policy | None) -> Log:
+        n = len(self.seen)
+        kind = np.int64 if self.world.discrete else np.float64
+        observations = np.array(self.seen + self.ends, dtype=kind)
+        action, chance, reward, terminated, truncated, episode = map(np.array, zip(*self.numbers, strict=True))
+        next_row = row_numbers(n + len(self.ends))[1 : n + 1].copy()
+        next_row[np.flatnonzero(terminated | truncated)] = np.arange(n, n + len(self.ends))
+        row = row_numbers(n)
+        names = ("observation",) if self.world.discrete else tuple(map(str, range(self.world.width)))
+        return Log(
+            observations=observations,
+            row=row,
+            next_row=next_row,
+            reward=reward.astype(np.float64),
+            terminated=terminated.astype(bool),
+            truncated=truncated.astype(bool),
+            episode=episode.astype(np.int64),
+            action=action.astype(np.int64),
+            behaviour=chance.astype(np.float64),
+            target=None if target is None else _chances(target, observations, row, action),
+            observation_names=names,
+            name=self.world.name,
+        )
+
+
+def _chances(policy: Policy, observations: NDArray[Any], row: NDArray[Any], action: NDArray[Any]) -> Floats:
+    """The probability of each action taken."""
+    chance = np.empty(len(row))
+    for at, seen in observation_chunks(observations, row):
+        chance[at] = policy(seen)[np.arange(len(seen)), action[at]]
+    return chance
+
+
+def _run(
+    world: _World,
+    act: Policy,
+    episodes: int,
+    seed: int,
+    max_steps: int | None,
+    listener: _Recorder | _Returns,
+    progress: Callable[[int, int], Any] | None,
+) -> None:
+    """Let the policy act; the environment is seeded once, the policy's dice have a seed of their own."""
+    checks.whole_number("seed", seed, 0)
+    limit = None if max_steps is None else checks.whole_number("max_steps", max_steps, 1)
+    dice = np.random.default_rng([seed, 1])
+    for episode in range(episodes):
+        seen, _ = world.env.reset(seed=seed) if episode == 0 else world.env.reset()
+        now = _observed(world, seen)
+        listener.begin()
+        over, t = False, 0
+        while not over:
+            chances = act(np.array([now]))[0]
+            action = min(
+                int(np.searchsorted(np.cumsum(chances), dice.random() * chances.sum(), "right")), len(chances) - 1
+            )
+            seen, reward, terminated, truncated, _ = world.env.step(action + world.first_action)
+            after, t = _observed(world, seen), t + 1
+            truncated = bool(truncated) or t == limit
+            listener.step(now, action, float(chances[action]), float(reward), after, bool(terminated), truncated)
+            now, over = after, bool(terminated) or truncated
+        if progress is not None:
+            progress(episode + 1, episodes)
+
+
+def _observed(world: _World, seen: Any) -> Any:
+    return int(seen) if world.discrete else np.asarray(seen, np.float64).reshape(-1)

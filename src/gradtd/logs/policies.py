@@ -1,0 +1,78 @@
+"""Policies as people have them: a function of observations, a table, or a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd import checks
+from gradtd.checks import InputError
+from gradtd.types import Floats
+
+CHUNK = 65_536
+"""How many observations a policy is asked about at once."""
+_SUM_TOLERANCE = 1e-5  # a softmax in single precision is as good as that
+
+Policy = Callable[[NDArray[Any]], Floats]
+
+
+def as_policy(name: str, policy: Any, n_actions: int | None, discrete: bool) -> Policy:
+    """``policy(observations) -> probabilities (n, actions)``, checked at every call.
+
+    A table [states, actions] is for discrete observations; "uniform" needs to know how many actions there are.
+    """
+    if isinstance(policy, str):
+        if policy != "uniform" or n_actions is None:
+            raise InputError(f"{name} must be a function, a table or 'uniform', got {policy!r}.")
+        return lambda observations: np.full((len(observations), n_actions), 1.0 / n_actions)
+    if callable(policy):
+        return lambda observations: _asked(name, policy, observations, n_actions)
+    return _from_table(name, policy, n_actions, discrete)
+
+
+def _from_table(name: str, policy: Any, n_actions: int | None, discrete: bool) -> Policy:
+    if not discrete:
+        raise InputError(
+            f"a table for {name} needs discrete observations, and these are real numbers: give a function "
+            "policy(observations) that returns probabilities (n, actions)."
+        )
+    table = _checked(name, policy, None, n_actions)
+
+    def look_up(states: NDArray[Any]) -> Floats:
+        outside = (states < 0) | (states >= len(table))
+        checks.refuse_where("observation", outside, states, f"must be a row of the table {name}, 0 to {len(table) - 1}")
+        return np.asarray(table[states])
+
+    return look_up
+
+
+def _asked(name: str, policy: Callable[..., Any], observations: NDArray[Any], n_actions: int | None) -> Floats:
+    return _checked(name, policy(observations), len(observations), n_actions)
+
+
+def _checked(name: str, values: Any, rows: int | None, n_actions: int | None) -> Floats:
+    """Probabilities (rows, actions), each row scaled to sum to one exactly as far as rounding goes."""
+    table = checks.finite_array(f"{name}'s probabilities", values, 2)
+    wanted = "(states, actions)" if rows is None else f"({rows}, {'actions' if n_actions is None else n_actions})"
+    if (rows is not None and len(table) != rows) or (n_actions is not None and table.shape[1] < n_actions):
+        raise InputError(
+            f"{name} must give one row an observation and one column an action, shape {wanted}"
+            f"{'' if n_actions is None else f' with at least {n_actions} actions'}, got {table.shape}."
+        )
+    checks.refuse_where(f"{name}'s probabilities", table < 0, table, "must not be negative")
+    sums = table.sum(axis=1)
+    off = np.abs(sums - 1) > _SUM_TOLERANCE
+    if off.any():
+        at = int(np.flatnonzero(off)[0])
+        raise InputError(f"{name}'s probabilities must sum to 1 over the actions: row {at} sums to {sums[at]:.6g}.")
+    return table
+
+
+def observation_chunks(observations: NDArray[Any], rows: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """The observations of these rows, some at a time, as a policy is asked about them."""
+    for begin in range(0, len(rows), CHUNK):
+        at = slice(begin, begin + CHUNK)
+        yield at, observations[rows[at]]

@@ -1,0 +1,131 @@
+"""A log as a flat table under our own names, that `read_log` reads back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.checks import InputError
+from gradtd.logs.files import PARQUET
+from gradtd.logs.log import Log
+from gradtd.logs.names import ALIASES
+from gradtd.logs.tables import PIECE
+
+
+def write_log(log: Log, path: str | os.PathLike[str]) -> Path:
+    """Write a log to a .parquet or .csv file, one row a step; extra columns keep their names.
+
+    A next observation is written only where it is not that of the row after, so it costs next to nothing.
+    Name and notes are not kept; read extra columns back with ``keep``.
+    """
+    if not isinstance(log, Log):
+        raise InputError(f"write_log takes a Log, got {type(log).__name__}: make one with read_log.")
+    target = Path(path)
+    if target.suffix.lower() not in (*PARQUET, ".csv"):
+        raise InputError(f"a log is written to a file that ends in .parquet or .csv, got {target.name!r}.")
+    if not target.absolute().parent.is_dir():
+        raise InputError(f"there is no folder {str(target.absolute().parent)!r} to write to.")
+    known = {alias for aliases in ALIASES.values() for alias in aliases}
+    for name in log.extra:
+        if name.lower() in known:
+            raise InputError(f"the extra column {name!r} would be read back as something else: rename it.")
+    part = target.with_name(target.name + ".part")  # a reader never sees half a file
+    try:
+        _write(part, _batches(log, csv=target.suffix.lower() == ".csv"), csv=target.suffix.lower() == ".csv")
+        os.replace(part, target)
+    except OSError as error:
+        raise InputError(f"cannot write {str(target)!r}: {error.strerror or error}.") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return target
+
+
+def _write(path: Path, batches: Iterator[Any], csv: bool) -> None:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    first = next(batches)
+    if csv:
+        options = pyarrow.csv.WriteOptions(quoting_style="needed")
+        writer = pyarrow.csv.CSVWriter(str(path), first.schema, write_options=options)
+    else:
+        writer = pyarrow.parquet.ParquetWriter(str(path), first.schema)
+    with writer:
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _batches(log: Log, csv: bool) -> Iterator[Any]:
+    """Some rows at a time, so that a large log needs no second copy."""
+    import pyarrow as pa
+
+    n = len(log)
+    starts = log.starts
+    t = np.arange(n) - np.repeat(starts, np.diff(np.r_[starts, n]))
+    # Told by the rows themselves: the row after, or a terminated step that stays where it is.
+    follows = np.r_[(log.episode[1:] == log.episode[:-1]) & (log.next_row[:-1] == log.row[1:]), False]
+    silent = follows | (log.terminated & (log.next_row == log.row))
+    names = _observation_columns(log)
+    for begin in range(0, n, 4 * PIECE):
+        at = slice(begin, begin + 4 * PIECE)
+        columns: dict[str, Any] = {"episode_id": log.episode[at], "t": t[at]}
+        columns |= _observation(log, names, log.row[at], None, csv)
+        columns |= _actions(log, at, csv)
+        columns |= {"reward": log.reward[at], "terminated": log.terminated[at], "truncated": log.truncated[at]}
+        for label, name in (("behaviour", "behaviour_probability"), ("target", "target_probability"), ("rho", "rho")):
+            if getattr(log, label) is not None:
+                columns[name] = getattr(log, label)[at]
+        columns |= {name: values[at] for name, values in log.extra.items()}
+        if not silent.all():
+            columns |= _observation(log, [f"next_{name}" for name in names], log.next_row[at], silent[at], csv)
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+def _observation_columns(log: Log) -> list[str]:
+    names = log.observation_names
+    if names == ("observation",):
+        return ["observation"]
+    if all(name.isdigit() for name in names):  # read back in numeric order
+        numbers = [int(name) for name in names]
+        ascending = numbers == sorted(set(numbers))
+        return [f"observation_{k}" for k in (numbers if ascending else range(len(numbers)))]
+    return [f"observation.{name}" for name in names]
+
+
+def _observation(log: Log, names: list[str], rows: NDArray[Any], silent: Any, csv: bool) -> dict[str, Any]:
+    import pyarrow as pa
+
+    block = log.observations[rows]
+    if block.ndim == 1:
+        return {names[0]: pa.array(block, mask=silent)}
+    columns = {name: pa.array(block[:, k], mask=silent) for k, name in enumerate(names)}
+    return {name: _with_point(column) for name, column in columns.items()} if csv else columns
+
+
+def _actions(log: Log, at: slice, csv: bool) -> dict[str, Any]:
+    import pyarrow as pa
+
+    if log.action is None:
+        return {}
+    action = log.action[at]
+    if action.ndim == 2:
+        columns = {f"action_{k}": pa.array(action[:, k]) for k in range(action.shape[1])}
+        return {name: _with_point(column) for name, column in columns.items()} if csv else columns
+    if log.action_labels is None:
+        return {"action": action}
+    return {"action": pa.array(list(log.action_labels)).take(pa.array(action))}
+
+
+def _with_point(column: Any) -> Any:
+    """Floats as text with a point, since 1 in a CSV file would be read as a discrete number."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    text = column.cast(pa.string())
+    return pc.if_else(pc.match_substring_regex(text, "[.e]"), text, pc.binary_join_element_wise(text, ".0", ""))
