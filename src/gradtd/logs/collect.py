@@ -198,9 +198,8 @@ def _run(
         over, t = False, 0
         while not over:
             chances = act(np.array([now]))[0]
-            action = min(
-                int(np.searchsorted(np.cumsum(chances), dice.random() * chances.sum(), "right")), len(chances) - 1
-            )
+            summed = np.cumsum(chances)
+            action = int(np.searchsorted(summed, dice.random() * summed[-1], "right"))
             seen, reward, terminated, truncated, _ = world.env.step(action + world.first_action)
             after, t = _observed(world, seen), t + 1
             truncated = bool(truncated) or t == limit

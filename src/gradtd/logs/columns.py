@@ -93,7 +93,7 @@ class _Collector:
 
 
 def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.int8] | None]:
-    """Every narrow column by role (keep.name and action.name where there are several), and which rows have a next one."""
+    """Every narrow column by role, keep.name or action.name, and which rows have a next observation."""
     wanted = {**roles.single, **{f"keep.{name}": name for name in roles.keep}}
     wanted |= {f"action.{name}": name for name in roles.several.get("action", ())}
     collectors = {role: _Collector(name, table.kinds[name]) for role, name in wanted.items()}

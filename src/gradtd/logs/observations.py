@@ -95,7 +95,8 @@ def _blocks(table: Table, columns: list[str]) -> Iterator[tuple[int, NDArray[Any
             if part.labels is not None or table.kinds[name] == "time":
                 kind = "text" if part.labels is not None else "times"
                 raise InputError(f"column {name!r} of the observation must hold numbers, got {kind}: encode it first.")
-        yield begin, *_joined(parts)
+        if len(parts[0].values):
+            yield begin, *_joined(parts)
         begin += len(parts[0].values)
 
 
@@ -147,15 +148,18 @@ def _compare(
     here = np.flatnonzero(place >= 0)
     step = place[here]
     own = steps.own[step]
+    _refuse_half_given(columns, begin, here[~own], block, missing)
     here, step = here[own], step[own]
     values = block[here]
     lost = None if missing is None else missing.reshape(block.shape)[here]
     _refuse_unusable(columns, values, lost, begin, here)
+    if observations.dtype.kind == "i" and values.dtype.kind == "f" and (values != np.floor(values)).any():
+        raise InputError(f"the observations are whole numbers, and {columns[0]!r} holds others: make both one type.")
     values = values.astype(observations.dtype)
     follows = steps.follower[step]
     same = np.zeros(len(step), bool)
-    expected = observations[step[follows] + 1]
-    same[follows] = (values[follows] == expected).reshape(len(expected), -1).all(axis=1)
+    equal = values[follows] == observations[step[follows] + 1]
+    same[follows] = equal.all(axis=1) if equal.ndim == 2 else equal
     extras.add(step[~same], values[~same])
     return int((follows & ~same).sum())
 
@@ -180,6 +184,20 @@ def _refuse_unusable(
     lost = missing is not None and bool(missing.reshape(len(block), -1)[tuple(where)])
     value = "missing" if lost else block.reshape(len(block), -1)[tuple(where)]
     raise InputError(f"column {name!r} of the observation must be finite: row {row} is {value}.")
+
+
+def _refuse_half_given(
+    columns: list[str], begin: int, at: Integers, block: NDArray[Any], missing: NDArray[np.bool_] | None
+) -> None:
+    """A next observation whose first number is missing must be missing as a whole."""
+    given = ~np.isnan(block[at]) if block.dtype.kind == "f" else np.ones(block[at].shape, bool)
+    if missing is not None:
+        given &= ~missing.reshape(block.shape)[at]
+    if given.any():
+        row = begin + int(at[np.argwhere(given)[0][0]])
+        raise InputError(
+            f"the next observation of row {row} has {columns[0]!r} missing, but not all of {listed(columns)}."
+        )
 
 
 def _shaped(columns: list[str], block: NDArray[Any], observations: NDArray[Any]) -> NDArray[Any]:

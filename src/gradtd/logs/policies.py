@@ -54,7 +54,7 @@ def _asked(name: str, policy: Callable[..., Any], observations: NDArray[Any], n_
 
 
 def _checked(name: str, values: Any, rows: int | None, n_actions: int | None) -> Floats:
-    """Probabilities (rows, actions), each row scaled to sum to one exactly as far as rounding goes."""
+    """Probabilities (rows, actions) that are not negative and sum to one."""
     table = checks.finite_array(f"{name}'s probabilities", values, 2)
     wanted = "(states, actions)" if rows is None else f"({rows}, {'actions' if n_actions is None else n_actions})"
     if (rows is not None and len(table) != rows) or (n_actions is not None and table.shape[1] < n_actions):

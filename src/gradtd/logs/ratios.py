@@ -55,7 +55,7 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
     limit = None if clip is None else checks.number_above("clip", clip, 0)
     if isinstance(target, str) and target == "behaviour":
         return Ratios(np.ones(len(log)))
-    if target is None and log.rho is not None and (log.target is None or (log.behaviour is None and behaviour is None)):
+    if target is None and behaviour is None and log.rho is not None and (log.target is None or log.behaviour is None):
         rho, notes = _clipped(log.rho, limit)
         return Ratios(rho, notes)
     wanted, unseen, mass = _target(log, target)
@@ -78,8 +78,8 @@ def _target(log: Log, target: Any) -> tuple[Floats, str | None, float | None]:
         if log.target is None:
             raise InputError(
                 "nothing says what the target policy would do: give target= as a function policy(observations), a "
-                "table [states, actions], an array of probabilities or the name of a kept column, or 'behaviour' to evaluate "
-                "the policy that made the log."
+                "table [states, actions], an array of probabilities or the name of a kept column, or 'behaviour' to "
+                "evaluate the policy that made the log."
             )
         return log.target, None, None
     return _chances(log, "target", target)

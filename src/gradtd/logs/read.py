@@ -68,11 +68,12 @@ def read_log(
     same = (lambda a, b: narrow_columns.equal_rows(table, roles, a, b)) if duplicates == "drop" else None
     steps = arrange(_rows(found, roles, next_state, notes), length, order, same, notes)
     narrow_columns.refuse_unknown_next(next_state, steps, roles)
-    for done in ("episode", "t", "terminated", "truncated"):  # room for the observations
-        found.pop(done, None)
-    observations, next_row = read_observations(table, roles, steps, length, progress, notes)
+    reward = found["reward"].numbers()  # everything narrow is checked before the observations are read
+    extra = {name: found[f"keep.{name}"].numbers() for name in roles.keep}
     action, labels = narrow_columns.actions(found, roles)
     chances = narrow_columns.chances(found, roles, log_probabilities, action, notes)
+    found.clear()
+    observations, next_row = read_observations(table, roles, steps, length, progress, notes)
     at = steps.source if len(steps.source) < length or (np.diff(steps.source) != 1).any() else slice(None)
 
     def chosen(values: NDArray[Any] | None) -> Any:
@@ -82,7 +83,7 @@ def read_log(
         observations=observations,
         row=row_numbers(len(steps.source)),
         next_row=next_row,
-        reward=chosen(found["reward"].numbers()),
+        reward=chosen(reward),
         terminated=steps.terminated,
         truncated=steps.truncated,
         episode=steps.episode,
@@ -91,7 +92,7 @@ def read_log(
         behaviour=chosen(chances["behaviour"]),
         target=chosen(chances["target"]),
         rho=chosen(chances["rho"]),
-        extra={name: chosen(found[f"keep.{name}"].numbers()) for name in roles.keep},
+        extra={name: chosen(values) for name, values in extra.items()},
         observation_names=_component_names(roles, observations),
         name=table.name,
         notes=tuple(notes),
@@ -108,7 +109,10 @@ def open_table(source: Any) -> Table:
         return ArrayTable(source)
     if is_dataset(source):
         return MinariTable(source)
-    if type(source).__module__.split(".")[0] in ("pandas", "polars") and hasattr(source, "columns"):
+    if type(source).__module__.split(".")[0] in ("pandas", "polars") and type(source).__name__ in (
+        "DataFrame",
+        "LazyFrame",
+    ):
         return FrameTable(source)
     raise InputError(
         "a log is read from a path, a pandas or polars frame, a dictionary of arrays or a Minari dataset, "

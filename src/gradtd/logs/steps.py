@@ -192,11 +192,13 @@ def _gaps(rows: Rows, source: Integers, goes_on: Flags, notes: list[str]) -> Fla
     ahead = np.r_[np.diff(t), 0]
     stride = ahead[goes_on].min()  # 4 where every fourth frame is logged
     gaps = goes_on & (ahead > stride)
-    if 2 * gaps.sum() > goes_on.sum():
-        notes.append("t jumps more often than not: it was used for the order only, and missing rows cannot be seen.")
-        return nowhere
     if gaps.any():
-        notes.append(f"t has {_count(gaps, 'gap')}: rows seem to be missing there.")
+        clock = (
+            '; if t is a clock and no count, leave it out: columns={"t": None}'
+            if 2 * gaps.sum() > goes_on.sum()
+            else ""
+        )
+        notes.append(f"t has {_count(gaps, 'gap')}: rows seem to be missing there{clock}.")
     return np.asarray(gaps)
 
 

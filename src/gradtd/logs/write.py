@@ -66,11 +66,11 @@ def _batches(log: Log, csv: bool) -> Iterator[Any]:
     import pyarrow as pa
 
     n = len(log)
-    starts = log.starts
-    t = np.arange(n) - np.repeat(starts, np.diff(np.r_[starts, n]))
+    goes_on = np.r_[log.episode[1:] == log.episode[:-1], False]
+    follows = goes_on & (log.next_row == np.r_[log.row[1:], 0])
     # Told by the rows themselves: the row after, or a terminated step that stays where it is.
-    follows = np.r_[(log.episode[1:] == log.episode[:-1]) & (log.next_row[:-1] == log.row[1:]), False]
     silent = follows | (log.terminated & (log.next_row == log.row))
+    t = _times(log, np.flatnonzero(goes_on & ~follows))
     names = _observation_columns(log)
     for begin in range(0, n, 4 * PIECE):
         at = slice(begin, begin + 4 * PIECE)
@@ -85,6 +85,17 @@ def _batches(log: Log, csv: bool) -> Iterator[Any]:
         if not silent.all():
             columns |= _observation(log, [f"next_{name}" for name in names], log.next_row[at], silent[at], csv)
         yield pa.RecordBatch.from_pydict(columns)
+
+
+def _times(log: Log, apart: NDArray[Any]) -> NDArray[np.int64]:
+    """0, 1, ... in each episode, with a gap where a step leads elsewhere, but to something like the row after."""
+    like = log.observations[log.next_row[apart]] == log.observations[log.row[apart + 1]]
+    like = like.all(axis=1) if like.ndim == 2 else like
+    ahead = np.ones(len(log), np.int64)
+    ahead[apart[like] + 1] = 2
+    t = np.cumsum(ahead)
+    starts = log.starts
+    return np.asarray(t - np.repeat(t[starts], np.diff(np.r_[starts, len(log)])))
 
 
 def _observation_columns(log: Log) -> list[str]:
