@@ -85,7 +85,8 @@ def test_every_kind_keeps_the_contract(spec, observations, size):
         assert rows.flags.c_contiguous
     assert len(fitted.names()) == len(set(fitted.names())) == size
     assert str(size) in fitted.describe()
-    assert "not fitted" in made.describe()
+    assert ",," not in made.describe()
+    assert made.describe().endswith(", not fitted yet")
     with pytest.raises(InputError, match="not fitted"):
         made.transform(observations)
 

@@ -59,6 +59,7 @@ BAD = [
     (fit("identity", np.zeros((0, 2))), r"at least one row and one column, got shape \(0, 2\)"),
     (fit("identity", []), "at least one row"),
     (transform("rbf", np.zeros((0, 2))), "at least one row"),
+    (fit("identity", np.ma.masked_greater(REAL, 5.0)), "masked entries"),
     (fit("identity", 3.0), "must have 2 dimensions"),
     (fit("identity", np.zeros((2, 2, 2))), "must have 2 dimensions"),
     (fit("identity", [[1.0], [1.0, 2.0]]), "rows of different lengths"),

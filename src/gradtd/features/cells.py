@@ -141,8 +141,7 @@ class Aggregation(Features):
         self._checked(bins=bins, by=by)
 
     def _title(self) -> str:
-        kind = "as many observations" if self.by == "quantiles" else "one width"
-        return f"State aggregation with {self.bins} bins a column, of {kind} each,"
+        return f"State aggregation ({self.bins} bins a column, by {self.by})"
 
     def _size(self, n_columns: int) -> int:
         return math.prod(map(int, self._what_was_learned()["bins_a_column"]))

@@ -37,7 +37,7 @@ class Identity(Features):
 
     def _title(self) -> str:
         scaled = "scaled to mean 0 and deviation 1" if self.scale else "as they are"
-        return f"Identity features, columns {scaled}, {'with' if self.bias else 'without'} bias,"
+        return f"Identity features ({scaled}, {'with' if self.bias else 'without'} bias)"
 
     def _size(self, n_columns: int) -> int:
         return n_columns + self.bias

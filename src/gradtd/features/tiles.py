@@ -14,12 +14,12 @@ from gradtd.checks import InputError
 from gradtd.features.base import Features
 from gradtd.features.table import Table, statistics
 from gradtd.splitmix import mixed
-from gradtd.types import Floats, Plain, Words
+from gradtd.types import Floats, Index, Plain, Words
 
 if TYPE_CHECKING:
     import scipy.sparse
 
-_S32 = np.uint64(32)
+_S32, _ONE = np.uint64(32), np.uint64(1)
 COLUMN_LIMIT = 2**31
 """Most columns of sparse features: a column's number fits 32 bits."""
 
@@ -112,14 +112,15 @@ class Tiles(Features):
         kind = scipy.sparse.get_index_dtype(maxval=max(entries, self.n_features))
         indices, data, begin = np.empty(entries, kind), np.empty(entries), np.zeros(table.n_rows + 1, kind)
         scratch = Scratch(np.empty(table.n_columns), np.empty(self.tilings, np.int32), np.empty(self.tilings, np.int32))
-        grids, write, filled = self._grids(), engine.compiled(_writer), 0
+        grids, write, filled = self._grids(), engine.compiled(_writer), np.uint64(0)
         for start, chunk in table.chunks():
-            filled = write(chunk, grids, scratch, filled, indices, data, begin[start : start + len(chunk) + 1])
-        rows = scipy.sparse.csr_array(
+            rows = begin[start : start + len(chunk) + 1]
+            filled = np.uint64(write(chunk, grids, scratch, filled, indices, data, rows))  # unsigned, see Index
+        made = scipy.sparse.csr_array(
             (data[:filled], indices[:filled], begin), shape=(table.n_rows, self.n_features), copy=False
         )
-        rows.has_canonical_format = True  # sorted and summed already: do not look again
-        return rows
+        made.has_canonical_format = True  # sorted and summed already: do not look again
+        return made
 
     def _grids(self) -> Grids:
         low, high = np.array(self.learned["low"], np.float64), np.array(self.learned["high"], np.float64)
@@ -150,7 +151,7 @@ def displacement(tilings: int, n_columns: int) -> NDArray[np.int64]:
 
 def _writer(fingerprint: str) -> Plain:
     def write(
-        chunk: Floats, grids: Grids, scratch: Scratch, filled: int, indices: Any, data: Floats, begin: Any
+        chunk: Floats, grids: Grids, scratch: Scratch, filled: Index, indices: Any, data: Floats, begin: Any
     ) -> Any:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
         return write_rows(chunk, grids, scratch, filled, indices, data, begin)
@@ -159,7 +160,7 @@ def _writer(fingerprint: str) -> Plain:
 
 
 def write_rows(
-    chunk: Floats, grids: Grids, scratch: Scratch, filled: int, indices: Any, data: Floats, begin: Any
+    chunk: Floats, grids: Grids, scratch: Scratch, filled: Index, indices: Any, data: Floats, begin: Any
 ) -> Any:
     """Append the entries of every row from place ``filled`` on; returns how many there are then."""
     tiles = scratch.tiles
@@ -168,7 +169,7 @@ def write_rows(
         if grids.bias:
             indices[filled] = 0
             data[filled] = 1.0
-            filled += 1
+            filled += _ONE
         if grids.buckets:
             for tiling in range(tiles.shape[0]):
                 tiles[tiling] = hashed_tile(grids, scratch.place, tiling) + grids.bias
@@ -177,7 +178,7 @@ def write_rows(
             for tiling in range(tiles.shape[0]):  # in order already, as the grids are
                 indices[filled] = own_tile(grids, scratch.place, tiling) + grids.bias
                 data[filled] = 1.0
-                filled += 1
+                filled += _ONE
         begin[row + 1] = filled
     return filled
 
@@ -205,7 +206,7 @@ def hashed_tile(grids: Grids, place: Floats, tiling: int) -> Any:
     return np.int64(((word >> _S32) * grids.buckets) >> _S32)
 
 
-def write_sorted(tiles: Any, ordered: Any, filled: int, indices: Any, data: Floats) -> Any:
+def write_sorted(tiles: Any, ordered: Any, filled: Index, indices: Any, data: Floats) -> Any:
     """Write the columns of one row in order, equal ones added up; returns the number of entries then.
 
     Each goes where the number of smaller ones says. That is quadratic, but without a branch: for 8 tilings twice as
@@ -225,7 +226,7 @@ def write_sorted(tiles: Any, ordered: Any, filled: int, indices: Any, data: Floa
         if ordered[i] == ordered[i - 1]:
             data[filled] += 1.0
         else:
-            filled += 1
+            filled += _ONE
             indices[filled] = ordered[i]
             data[filled] = 1.0
-    return filled + 1
+    return filled + _ONE

@@ -81,7 +81,7 @@ class Rbf(Features):
     observations. n + 1 features.
 
     >>> Rbf(n=50).fit([[0.0, 1.0], [2.0, 3.0], [4.0, 0.0]]).describe()
-    'Random Fourier features, 50 of width 1, with bias, of 2 observations, 51 in all'
+    'Random Fourier features (50 of width 1, with bias) of 2 observations, 51 in all'
     """
 
     name: ClassVar[str] = "rbf"
@@ -99,7 +99,7 @@ class Rbf(Features):
 
     def _title(self) -> str:
         width = "the median distance" if self.width == "median" else f"{self.width:g}"
-        return f"Random Fourier features, {self.n} of width {width}, with bias,"
+        return f"Random Fourier features ({self.n} of width {width}, with bias)"
 
     def _size(self, n_columns: int) -> int:
         return self.n + 1
