@@ -190,6 +190,26 @@ def test_tiles_are_those_of_their_naive_twin(seed, columns, tilings, tiles, hash
         assert rows.data[entries].tolist() == [expected[column] for column in sorted(expected)]
 
 
+def test_column_numbers_are_as_wide_as_they_need_to_be():
+    fitted = make_features("tiles", hashing=2**31 - 1, bias=True).fit(REAL)
+    rows = fitted.transform(REAL[:50])
+    assert rows.shape[1] == 2**31
+    assert rows.indices.dtype == np.int64
+    for row, x in enumerate(REAL[:50]):
+        expected = [0, *(column + 1 for column in sorted(naive.tiles(REAL, x, 8, 8, 2**31 - 1)))]
+        assert rows.indices[rows.indptr[row] : rows.indptr[row + 1]].tolist() == expected
+
+
+def test_a_map_that_is_fitted_again_forgets_what_it_knew():
+    for spec in FEATURES:
+        fitted = make_features(spec).fit(GRID)
+        fitted.transform(GRID)
+        other = np.column_stack([GRID, GRID[::-1, 0]]) % 4
+        again, fresh = fitted.fit(other), make_features(spec).fit(other)
+        np.testing.assert_array_equal(dense(again.transform(other)), dense(fresh.transform(other)))
+        assert fitted.n_columns == 2
+
+
 @pytest.mark.parametrize("spec", ["tiles", "tiles:hashing=5,bias=true", "tiles:hashing=1000"])
 def test_tiles_interpreted_are_tiles_compiled(spec, monkeypatch):
     fitted = make_features(spec).fit(REAL)
@@ -261,6 +281,7 @@ def test_one_hot_is_dense_where_that_is_faster_and_exact_for_large_numbers():
     assert scipy.sparse.issparse(make_features("one-hot").fit(np.arange(65)).transform([3]))
     large = np.array([2**62, 2**62 + 1])
     assert make_features("one-hot").fit(large).transform(large).tolist() == [[1, 0], [0, 1]]
+    assert make_features("one-hot").fit(large).names() == [f"observation {2**62}", f"observation {2**62 + 1}"]
     assert make_features("one-hot").fit([7, 7]).transform([7]).tolist() == [[1]]
 
 

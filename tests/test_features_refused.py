@@ -71,7 +71,7 @@ BAD = [
     (lambda: make_features("fourier", ordre=2), "did you mean 'order'"),
     (lambda: make_features("fourier:3"), "must read name:parameter=value"),
     (lambda: make_features("fourier:order=2", order=3), "given twice"),
-    (lambda: make_features("fourier:order=0"), "order must be at least 1"),
+    (lambda: make_features("fourier:order=0"), "order must be between 1 and 100000, got 0"),
     (lambda: make_features("fourier:order=many"), "order must be a whole number"),
     (lambda: make_features("rbf:width=mean"), "a number greater than 0 or 'median', got 'mean'"),
     (lambda: make_features("rbf:width=0"), "width must be greater than 0"),

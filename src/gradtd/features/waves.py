@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar
 
@@ -34,7 +35,7 @@ class Fourier(Features):
     order: int = 3
 
     def __post_init__(self) -> None:
-        self._checked(order=checks.whole_number("order", self.order, 1))
+        self._checked(order=checks.whole_number("order", self.order, 1, FEATURE_LIMIT))
 
     def _title(self) -> str:
         return f"Fourier features of order {self.order}"
@@ -55,16 +56,15 @@ class Fourier(Features):
         found = statistics(table)
         return {"low": found.low, "high": found.high}
 
-    def _frequencies(self) -> list[tuple[int, ...]]:
-        return list(product(range(self.order + 1), repeat=self.n_columns))
+    @cached_property
+    def _frequencies(self) -> Floats:
+        """pi c, one column for every c."""
+        return np.pi * np.array(list(product(range(self.order + 1), repeat=self.n_columns))).T
 
-    def _transform(self, table: Table) -> Floats:
-        out, waves = np.empty((table.n_rows, self.n_features)), np.pi * np.array(self._frequencies()).T
-        for start, chunk in table.chunks(self.n_features):
-            to_unit(chunk, self.learned["low"], self.learned["high"])
-            rows = out[start : start + len(chunk)]
-            np.cos(np.matmul(chunk, waves, out=rows), out=rows)
-        return out
+    def _fill(self, chunk: Floats, out: Floats) -> None:
+        to_unit(chunk, self.learned["low"], self.learned["high"])
+        np.matmul(chunk, self._frequencies, out=out)
+        np.cos(out, out=out)
 
     def label(self, index: int) -> str:
         places = np.unravel_index(index, (self.order + 1,) * self.n_columns)
