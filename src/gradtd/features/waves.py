@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +11,7 @@ from gradtd import checks
 from gradtd.checks import InputError
 from gradtd.features.base import FEATURE_LIMIT, Features
 from gradtd.features.table import Table, statistics
-from gradtd.types import Floats
+from gradtd.types import Floats, Plain
 
 _MEDIAN_ROWS = 1000
 
@@ -56,15 +54,11 @@ class Fourier(Features):
         found = statistics(table)
         return {"low": found.low, "high": found.high}
 
-    @cached_property
-    def _frequencies(self) -> Floats:
-        """pi c, one column for every c."""
-        return np.pi * np.array(list(product(range(self.order + 1), repeat=self.n_columns))).T
-
     def _fill(self, chunk: Floats, out: Floats) -> None:
+        from gradtd import engine
+
         to_unit(chunk, self.learned["low"], self.learned["high"])
-        np.matmul(chunk, self._frequencies, out=out)
-        np.cos(out, out=out)
+        engine.compiled(_writer)(chunk, self.order, out, np.empty(out.shape[1]))
 
     def label(self, index: int) -> str:
         places = np.unravel_index(index, (self.order + 1,) * self.n_columns)
@@ -124,6 +118,35 @@ class Rbf(Features):
 
     def label(self, index: int) -> str:
         return f"wave {index - 1}" if index else "bias"
+
+
+def _writer(fingerprint: str) -> Plain:
+    def write(chunk: Floats, order: int, out: Floats, sines: Floats) -> None:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        write_waves(chunk, order, out, sines)
+
+    return write
+
+
+def write_waves(chunk: Floats, order: int, out: Floats, sines: Floats) -> None:
+    """out[row, c] = cos(pi c . s) for every c, the first column's number changing slowest.
+
+    exp(i pi c . s) is the product of the columns' exp(i pi s)^c: a multiplication a feature, where a cosine costs
+    several times as much. Each column widens what is there from the end on, so that it can be written over.
+    """
+    for row in range(chunk.shape[0]):
+        cosines = out[row]
+        cosines[0], sines[0] = 1.0, 0.0
+        known = 1
+        for column in range(chunk.shape[1]):
+            angle = np.pi * chunk[row, column]
+            turn, lift = np.cos(angle), np.sin(angle)
+            for f in range(known - 1, -1, -1):
+                real, imaginary = cosines[f], sines[f]
+                for c in range(f * (order + 1), (f + 1) * (order + 1)):
+                    cosines[c], sines[c] = real, imaginary
+                    real, imaginary = real * turn - imaginary * lift, real * lift + imaginary * turn
+            known *= order + 1
 
 
 def to_unit(chunk: Floats, low: Floats, high: Floats) -> None:
