@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -117,7 +116,7 @@ class Features:
         return array
 
     def _with(self, learned: Mapping[str, Any]) -> Self:
-        made = copy.copy(self)
+        made = type(self)(**{p: getattr(self, p) for p in self.parameter_names()})
         for value in learned.values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False

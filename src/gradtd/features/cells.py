@@ -91,8 +91,8 @@ class OneHot(Features):
         return _one_a_row(cells, len(values), dense=len(values) <= _DENSE_LIMIT)
 
     def label(self, index: int) -> str:
-        values = self.learned["values"][index]
-        return f"observation {values[0]:g}" if len(values) == 1 else f"({', '.join(f'{v:g}' for v in values)})"
+        values = self._what_was_learned()["values"][index].tolist()
+        return f"observation {values[0]}" if len(values) == 1 else f"observation ({', '.join(map(str, values))})"
 
 
 def distinct_values(table: Table, most: int) -> list[NDArray[Any]] | None:
@@ -137,12 +137,14 @@ class Aggregation(Features):
     by: str = "quantiles"
 
     def __post_init__(self) -> None:
-        bins, by = checks.whole_number("bins", self.bins, 2), checks.one_of("by", self.by, ("quantiles", "width"))
+        bins, by = (
+            checks.whole_number("bins", self.bins, 2, FEATURE_LIMIT),
+            checks.one_of("by", self.by, ("quantiles", "width")),
+        )
         self._checked(bins=bins, by=by)
 
     def _title(self) -> str:
-        kind = "as many observations" if self.by == "quantiles" else "one width"
-        return f"State aggregation with {self.bins} bins a column, of {kind} each,"
+        return f"State aggregation ({self.bins} bins a column, by {self.by})"
 
     def _size(self, n_columns: int) -> int:
         return math.prod(map(int, self._what_was_learned()["bins_a_column"]))
@@ -181,7 +183,7 @@ class Aggregation(Features):
         return _one_a_row(cells, self.n_features, dense=False)
 
     def label(self, index: int) -> str:
-        place = np.unravel_index(index, tuple(map(int, self.learned["bins_a_column"])))
+        place = np.unravel_index(index, tuple(map(int, self._what_was_learned()["bins_a_column"])))
         return f"cell ({', '.join(map(str, place))})"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from functools import cached_property
+from itertools import combinations_with_replacement, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from gradtd import checks
 from gradtd.checks import InputError
 from gradtd.features.base import FEATURE_LIMIT, Features
 from gradtd.features.table import Table, statistics
-from gradtd.types import Floats
+from gradtd.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ class Identity(Features):
 
     def _title(self) -> str:
         scaled = "scaled to mean 0 and deviation 1" if self.scale else "as they are"
-        return f"Identity features, columns {scaled}, {'with' if self.bias else 'without'} bias,"
+        return f"Identity features ({scaled}, {'with' if self.bias else 'without'} bias)"
 
     def _size(self, n_columns: int) -> int:
         return n_columns + self.bias
@@ -74,7 +75,7 @@ class Polynomial(Features):
     order: int = 2
 
     def __post_init__(self) -> None:
-        self._checked(order=checks.whole_number("order", self.order, 1))
+        self._checked(order=checks.whole_number("order", self.order, 1, FEATURE_LIMIT))
 
     def _title(self) -> str:
         return f"Polynomial features of order {self.order}"
@@ -98,22 +99,33 @@ class Polynomial(Features):
         chunk -= low
         chunk *= 2.0 / (high - low)
         chunk -= 1.0
-        place: dict[tuple[int, ...], int] = {(): 0}
         out[:, 0] = 1.0
-        for index, product in enumerate(self._products()[1:], start=1):
-            place[product] = index  # one column more than a product that is there already
-            np.multiply(out[:, place[product[:-1]]], chunk[:, product[-1]], out=out[:, index])
+        for here, parents, columns in self._steps:
+            np.multiply(out[:, parents], chunk[:, columns], out=out[:, here])
 
+    @cached_property
     def _products(self) -> list[tuple[int, ...]]:
         """The columns that each feature multiplies, fewest first."""
         degrees = range(self.order + 1)
         return [p for degree in degrees for p in combinations_with_replacement(range(self.n_columns), degree)]
 
+    @cached_property
+    def _steps(self) -> list[tuple[slice, Integers, Integers]]:
+        """For each degree: its features, the features of the degree below they extend, and by which column."""
+        place = {product: index for index, product in enumerate(self._products)}
+        ends = [math.comb(self.n_columns + degree, degree) for degree in range(self.order + 1)]
+        steps = []
+        for begin, end in pairwise(ends):
+            products = self._products[begin:end]
+            parents, columns = [place[p[:-1]] for p in products], [p[-1] for p in products]
+            steps.append((slice(begin, end), np.array(parents), np.array(columns)))
+        return steps
+
     def names(self) -> list[str]:
-        return [_product_name(product) for product in self._products()]
+        return [_product_name(product) for product in self._products]
 
     def label(self, index: int) -> str:
-        return self.names()[index]
+        return _product_name(self._products[index])
 
 
 def _product_name(product: tuple[int, ...]) -> str:

@@ -21,6 +21,8 @@ class Table:
     """Observations as a table: (n, k) real columns, or (n,) whole numbers, which count as one discrete column."""
 
     def __init__(self, observations: Any) -> None:
+        if isinstance(observations, np.ma.MaskedArray) and observations.mask.any():
+            raise InputError("observations has masked entries: leave such steps out or fill them first.")
         array = checks.numeric_array("observations", observations, _dimensions(observations))
         self.given = array
         self.whole = array.dtype.kind in "biu"

@@ -14,25 +14,37 @@ from gradtd.checks import InputError
 from gradtd.features.base import Features
 from gradtd.features.table import Table, statistics
 from gradtd.splitmix import mixed
-from gradtd.types import Floats, Plain
+from gradtd.types import Floats, Index, Plain, Words
 
 if TYPE_CHECKING:
     import scipy.sparse
 
-_S32 = np.uint64(32)
+_S32, _ONE = np.uint64(32), np.uint64(1)
 COLUMN_LIMIT = 2**31
 """Most columns of sparse features: a column's number fits 32 bits."""
 
 
 class Grids(NamedTuple):
-    """The grids as compiled code reads them; ``buckets`` is 0 where every tile has a column of its own."""
+    """The grids as compiled code reads them; ``buckets`` is 0 where every tile has a column of its own.
+
+    ``words`` starts the hash of each grid's tiles.
+    """
 
     low: Floats
     span: Floats
     offsets: Floats
     tiles: int
     buckets: np.uint64
+    words: Words
     bias: int
+
+
+class Scratch(NamedTuple):
+    """Room for one row: where it lies in each column, and its tiles as found and in order."""
+
+    place: Floats
+    tiles: NDArray[np.int32]
+    ordered: NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +58,8 @@ class Tiles(Features):
 
     Every tile has a column of its own, tilings (tiles + 1)^k in all; with ``hashing=4096`` the tiles share so many
     columns by a 64-bit hash, and where two tiles of a row meet their ones add up. The tiles of a grid sum to one, so a
-    bias adds nothing; ``bias=True`` puts one first all the same. Cost: about tilings (k + 1) nanoseconds a row.
+    bias adds nothing; ``bias=True`` puts one first all the same. Cost: O(tilings k) a row, some 25 ns for 8 tilings of
+    2 columns, four times as much with hashing.
 
     >>> tiles = Tiles(tilings=2, tiles=4).fit([[0.0], [1.0]])
     >>> tiles.transform([[0.1], [0.2], [1.0]]).indices.reshape(3, 2)
@@ -98,20 +111,24 @@ class Tiles(Features):
         entries = table.n_rows * (self.tilings + self.bias)
         kind = scipy.sparse.get_index_dtype(maxval=max(entries, self.n_features))
         indices, data, begin = np.empty(entries, kind), np.empty(entries), np.zeros(table.n_rows + 1, kind)
-        grids, place, write, filled = self._grids(), np.empty(table.n_columns), engine.compiled(_writer), 0
+        scratch = Scratch(np.empty(table.n_columns), np.empty(self.tilings, np.int32), np.empty(self.tilings, np.int32))
+        grids, write, filled = self._grids(), engine.compiled(_writer), np.uint64(0)
         for start, chunk in table.chunks():
-            filled = write(chunk, grids, place, filled, indices, data, begin[start : start + len(chunk) + 1])
-        rows = scipy.sparse.csr_array(
+            rows = begin[start : start + len(chunk) + 1]
+            filled = np.uint64(write(chunk, grids, scratch, filled, indices, data, rows))  # unsigned, see Index
+        made = scipy.sparse.csr_array(
             (data[:filled], indices[:filled], begin), shape=(table.n_rows, self.n_features), copy=False
         )
-        rows.has_canonical_format = True  # sorted and summed already: do not look again
-        return rows
+        made.has_canonical_format = True  # sorted and summed already: do not look again
+        return made
 
     def _grids(self) -> Grids:
         low, high = np.array(self.learned["low"], np.float64), np.array(self.learned["high"], np.float64)
         moved = np.outer(np.arange(self.tilings), displacement(self.tilings, self.n_columns)) % self.tilings
+        with np.errstate(over="ignore"):
+            words = mixed(np.arange(1, self.tilings + 1, dtype=np.uint64))
         buckets = np.uint64(self.hashing or 0)
-        return Grids(low, high - low, moved / self.tilings, self.tiles, buckets, int(self.bias))
+        return Grids(low, high - low, moved / self.tilings, self.tiles, buckets, words, int(self.bias))
 
     def label(self, index: int) -> str:
         return "bias" if self.bias and index == 0 else f"tile {index - self.bias}"
@@ -133,23 +150,35 @@ def displacement(tilings: int, n_columns: int) -> NDArray[np.int64]:
 
 
 def _writer(fingerprint: str) -> Plain:
-    def write(chunk: Floats, grids: Grids, place: Floats, filled: int, indices: Any, data: Floats, begin: Any) -> Any:
+    def write(
+        chunk: Floats, grids: Grids, scratch: Scratch, filled: Index, indices: Any, data: Floats, begin: Any
+    ) -> Any:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        return write_rows(chunk, grids, place, filled, indices, data, begin)
+        return write_rows(chunk, grids, scratch, filled, indices, data, begin)
 
     return write
 
 
-def write_rows(chunk: Floats, grids: Grids, place: Floats, filled: int, indices: Any, data: Floats, begin: Any) -> Any:
+def write_rows(
+    chunk: Floats, grids: Grids, scratch: Scratch, filled: Index, indices: Any, data: Floats, begin: Any
+) -> Any:
     """Append the entries of every row from place ``filled`` on; returns how many there are then."""
+    tiles = scratch.tiles
     for row in range(chunk.shape[0]):
-        locate(chunk[row], grids, place)
-        first = filled
+        locate(chunk[row], grids, scratch.place)
         if grids.bias:
-            filled = insert(indices, data, first, filled, 0)
-        for tiling in range(grids.offsets.shape[0]):
-            tile = hashed_tile(grids, place, tiling) if grids.buckets else own_tile(grids, place, tiling)
-            filled = insert(indices, data, first, filled, tile + grids.bias)
+            indices[filled] = 0
+            data[filled] = 1.0
+            filled += _ONE
+        if grids.buckets:
+            for tiling in range(tiles.shape[0]):
+                tiles[tiling] = hashed_tile(grids, scratch.place, tiling) + grids.bias
+            filled = write_sorted(tiles, scratch.ordered, filled, indices, data)
+        else:
+            for tiling in range(tiles.shape[0]):  # in order already, as the grids are
+                indices[filled] = own_tile(grids, scratch.place, tiling) + grids.bias
+                data[filled] = 1.0
+                filled += _ONE
         begin[row + 1] = filled
     return filled
 
@@ -171,23 +200,33 @@ def own_tile(grids: Grids, place: Floats, tiling: int) -> Any:
 
 def hashed_tile(grids: Grids, place: Floats, tiling: int) -> Any:
     """A column for a tile: its grid and its coordinates mixed one after the other; the high bits choose."""
-    word = mixed(np.uint64(tiling + 1))
+    word = grids.words[tiling]
     for i in range(place.shape[0]):
         word = mixed(word + np.uint64(np.int64(place[i] + grids.offsets[tiling, i])))
     return np.int64(((word >> _S32) * grids.buckets) >> _S32)
 
 
-def insert(indices: Any, data: Floats, first: int, filled: int, column: int) -> Any:
-    """Add 1.0 to a column of the row that begins at ``first``, and keep the row's columns in order."""
-    at = filled
-    while at > first and indices[at - 1] > column:
-        at -= 1
-    if at > first and indices[at - 1] == column:
-        data[at - 1] += 1.0
-        return filled
-    for k in range(filled, at, -1):
-        indices[k] = indices[k - 1]
-        data[k] = data[k - 1]
-    indices[at] = column
-    data[at] = 1.0
-    return filled + 1
+def write_sorted(tiles: Any, ordered: Any, filled: Index, indices: Any, data: Floats) -> Any:
+    """Write the columns of one row in order, equal ones added up; returns the number of entries then.
+
+    Each goes where the number of smaller ones says. That is quadratic, but without a branch: for the usual few tilings
+    faster than sorting by insertion, whose branches on hashed numbers cannot be foretold.
+    """
+    n = tiles.shape[0]
+    for i in range(n):
+        tile, smaller = tiles[i], 0
+        for j in range(i):
+            smaller += tiles[j] <= tile
+        for j in range(i + 1, n):
+            smaller += tiles[j] < tile
+        ordered[smaller] = tile
+    indices[filled] = ordered[0]
+    data[filled] = 1.0
+    for i in range(1, n):
+        if ordered[i] == ordered[i - 1]:
+            data[filled] += 1.0
+        else:
+            filled += _ONE
+            indices[filled] = ordered[i]
+            data[filled] = 1.0
+    return filled + _ONE

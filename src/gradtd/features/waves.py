@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,7 @@ from gradtd import checks
 from gradtd.checks import InputError
 from gradtd.features.base import FEATURE_LIMIT, Features
 from gradtd.features.table import Table, statistics
-from gradtd.types import Floats
+from gradtd.types import Floats, Plain
 
 _MEDIAN_ROWS = 1000
 
@@ -34,7 +33,7 @@ class Fourier(Features):
     order: int = 3
 
     def __post_init__(self) -> None:
-        self._checked(order=checks.whole_number("order", self.order, 1))
+        self._checked(order=checks.whole_number("order", self.order, 1, FEATURE_LIMIT))
 
     def _title(self) -> str:
         return f"Fourier features of order {self.order}"
@@ -55,16 +54,11 @@ class Fourier(Features):
         found = statistics(table)
         return {"low": found.low, "high": found.high}
 
-    def _frequencies(self) -> list[tuple[int, ...]]:
-        return list(product(range(self.order + 1), repeat=self.n_columns))
+    def _fill(self, chunk: Floats, out: Floats) -> None:
+        from gradtd import engine
 
-    def _transform(self, table: Table) -> Floats:
-        out, waves = np.empty((table.n_rows, self.n_features)), np.pi * np.array(self._frequencies()).T
-        for start, chunk in table.chunks(self.n_features):
-            to_unit(chunk, self.learned["low"], self.learned["high"])
-            rows = out[start : start + len(chunk)]
-            np.cos(np.matmul(chunk, waves, out=rows), out=rows)
-        return out
+        to_unit(chunk, self.learned["low"], self.learned["high"])
+        engine.compiled(_writer)(chunk, self.order, out, np.empty(out.shape[1]))
 
     def label(self, index: int) -> str:
         places = np.unravel_index(index, (self.order + 1,) * self.n_columns)
@@ -81,7 +75,7 @@ class Rbf(Features):
     observations. n + 1 features.
 
     >>> Rbf(n=50).fit([[0.0, 1.0], [2.0, 3.0], [4.0, 0.0]]).describe()
-    'Random Fourier features, 50 of width 1, with bias, of 2 observations, 51 in all'
+    'Random Fourier features (50 of width 1, with bias) of 2 observations, 51 in all'
     """
 
     name: ClassVar[str] = "rbf"
@@ -99,7 +93,7 @@ class Rbf(Features):
 
     def _title(self) -> str:
         width = "the median distance" if self.width == "median" else f"{self.width:g}"
-        return f"Random Fourier features, {self.n} of width {width}, with bias,"
+        return f"Random Fourier features ({self.n} of width {width}, with bias)"
 
     def _size(self, n_columns: int) -> int:
         return self.n + 1
@@ -124,6 +118,35 @@ class Rbf(Features):
 
     def label(self, index: int) -> str:
         return f"wave {index - 1}" if index else "bias"
+
+
+def _writer(fingerprint: str) -> Plain:
+    def write(chunk: Floats, order: int, out: Floats, sines: Floats) -> None:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        write_waves(chunk, order, out, sines)
+
+    return write
+
+
+def write_waves(chunk: Floats, order: int, out: Floats, sines: Floats) -> None:
+    """out[row, c] = cos(pi c . s) for every c, the first column's number changing slowest.
+
+    exp(i pi c . s) is the product of the columns' exp(i pi s)^c: a multiplication a feature, where a cosine costs
+    several times as much. Each column widens what is there from the end on, so that it can be written over.
+    """
+    for row in range(chunk.shape[0]):
+        cosines = out[row]
+        cosines[0], sines[0] = 1.0, 0.0
+        known = 1
+        for column in range(chunk.shape[1]):
+            angle = np.pi * chunk[row, column]
+            turn, lift = np.cos(angle), np.sin(angle)
+            for f in range(known - 1, -1, -1):
+                real, imaginary = cosines[f], sines[f]
+                for c in range(f * (order + 1), (f + 1) * (order + 1)):
+                    cosines[c], sines[c] = real, imaginary
+                    real, imaginary = real * turn - imaginary * lift, real * lift + imaginary * turn
+            known *= order + 1
 
 
 def to_unit(chunk: Floats, low: Floats, high: Floats) -> None:
