@@ -42,7 +42,7 @@ def evaluate(
     ] = None,
     observation: Annotated[str | None, typer.Option(help="The observation columns, e.g. x,v.")] = None,
     level: Annotated[float, typer.Option(help="Level of the interval.")] = 0.95,
-    resamples: Annotated[int | None, typer.Option(help="Resamples of the episodes (default 200); 0: sandwich.")] = None,
+    resamples: Annotated[int | None, typer.Option(help="Resamples of the episodes (default 100); 0: sandwich.")] = None,
     percentile: Annotated[bool, typer.Option("--percentile", help="Take percentiles of the refits.")] = False,
     updates: Annotated[int | None, typer.Option(help="Updates of the fit (default: until it stands still).")] = None,
     block: Annotated[int | None, typer.Option(help="Steps that count as one episode, for one long episode.")] = None,

@@ -149,7 +149,7 @@ _MEANING = (
     ("truncated", "episodes that were cut off", "{}"),
     ("features", "features", "{}"),
     ("undetermined_directions", "directions of feature space that the log does not determine", "{}"),
-    ("condition_A", "condition number of A (features scaled)", "{:.3g}"),
+    ("condition_A", "condition number of A (features whitened)", "{:.3g}"),
     ("condition_C", "condition number of C (features scaled)", "{:.3g}"),
     ("neu_start", "NEU at zero weights", "{:.3g}"),
     ("neu_end", "NEU at the weights found", "{:.3g}"),

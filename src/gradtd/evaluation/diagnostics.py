@@ -61,10 +61,9 @@ def ratio_numbers(stream: Stream, begins: Integers) -> dict[str, Any]:
 
 
 def equation_numbers(found: LeastSquares, theta: Floats | None) -> dict[str, Any]:
-    """Conditioning of A and C in scaled features, and NEU = |A theta + b|^2 at the weights against that at zero."""
-    A, b, C = found.sums.A, found.sums.b, found.sums.C
+    """Conditioning of A, and NEU = |A theta + b|^2 at the weights against that at zero."""
+    A, b = found.sums.A, found.sums.b
     numbers: dict[str, Any] = {"condition_A": found.condition, "undetermined_directions": found.singular}
-    numbers["condition_C"] = _condition(C) if isinstance(C, np.ndarray) else None
     numbers["neu_start"] = float(b @ b)
     if theta is not None:
         residual = A @ theta + b
@@ -72,7 +71,8 @@ def equation_numbers(found: LeastSquares, theta: Floats | None) -> dict[str, Any
     return numbers
 
 
-def _condition(C: Floats) -> float:
+def condition(C: Floats) -> float:
+    """The condition number of C with every feature scaled to mean square one, directions of no variance left out."""
     scale = np.sqrt(np.where(np.diag(C) > 0, np.diag(C), 1.0))
     eigenvalues = np.linalg.eigvalsh(C / scale[:, None] / scale)
     kept = eigenvalues[eigenvalues > 1e-12 * eigenvalues[-1]]

@@ -36,6 +36,7 @@ def evaluate(
     interval: str = "student",
     updates: int | None = None,
     block: int | None = None,
+    whiten: bool = True,
     columns: Mapping[str, Any] | None = None,
     log_probabilities: str = "refuse",
     duplicates: str = "refuse",
@@ -57,8 +58,9 @@ def evaluate(
     (is, wis, pdis, wpdis, dr, wdr, monte_carlo). A rule is fitted until its value stands still, or for ``updates``
     steps. The interval at ``level`` comes from refits on ``resamples`` resamples of whole episodes: "student" (value
     -+ t times their deviation) or "percentile"; with ``resamples=0`` from the sandwich error of least squares. Where a
-    log has one long episode, ``block`` is the number of steps that count as one. ``progress(what, done, total)`` hears
-    how far it is.
+    log has one long episode, ``block`` is the number of steps that count as one. Features are whitened (C = I) before
+    learning, which leaves the values that can be represented as they are and makes step-sizes comparable;
+    ``whiten=False`` learns on them as given. ``progress(what, done, total)`` hears how far it is.
 
     >>> import gradtd
     >>> rng = np.random.default_rng(0)
@@ -90,7 +92,7 @@ def evaluate(
     weights = {
         name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
     }
-    ready = prepare_log(read, features, block)
+    ready = prepare_log(read, features, block, whiten)
     if not isinstance(target, Mapping):
         return _evaluate_one(ready, "target", weights["target"], settings, progress)
     return _evaluate_all(ready, weights, settings, progress)
@@ -123,6 +125,7 @@ def _evaluate_one(
         "terminated": int(ready.log.terminated.sum()),
         "truncated": int(ready.log.truncated.sum()),
         "unseen_mass": found.unseen_mass,
+        "condition_C": ready.condition_C,
         "on_policy": bool((found.rho == 1).all()),
     }
     numbers |= ratio_numbers(stream, case.begins)
@@ -144,7 +147,7 @@ def _evaluate_one(
         notes=ready.notes,
         estimates=solved.estimates,
         numbers=numbers,
-        theta=solved.theta,
+        theta=ready.weights(solved.theta),
         features=ready.features,
         resampled=solved.resampled,
         pictured=for_pictures(case, solved.theta),

@@ -11,25 +11,27 @@ import numpy as np
 
 from gradtd.algorithms import as_algorithm
 from gradtd.checks import InputError, NeverLearnsError
-from gradtd.evaluation.least_squares import start_features
+from gradtd.evaluation.least_squares import Sums, start_features
 from gradtd.evaluation.resamples import Resamples, resampled
 from gradtd.loop import compile_run
 from gradtd.runner import for_each, run_once
 from gradtd.settings import Setup, set_up
 from gradtd.types import Algorithm, Floats, Integers, Stream
 
-UPDATES = 20_000
+UPDATES = 5_000
 """Updates of a first fit, where one pass over the log makes fewer."""
-MOST = 16
+MOST = 32
 """A fit that still moves gets twice the updates, up to this many times the first."""
 STILL = 0.1
 """A fit has arrived when the second half of its updates moved the value by less than this part of its error."""
-REFIT = 5_000
-"""Updates of a refit, at least; it starts from the weights of the fit, so it has less far to go."""
-NOISE = 1 / 16
+NEAR = 0.25
+"""And when it is within this many standard errors of the least-squares solution."""
+REFIT = 0.5
+"""Length of a refit against the fit: it starts from the weights of the fit, so it has less far to go."""
+SMALLEST, LARGEST = 32, 512
+"""Bounds of a batch, where its size is not given."""
+NOISE = 1 / 64
 """Part of the variance of an estimate that its drawn batches may add."""
-DEFAULTS: dict[str, dict[str, Any]] = {"impression_gtd": {"directions": "averaged"}}
-"""With one direction the weights solve A2 theta + b2 = 0 on buffer 2, half of the log; with both, on all of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +52,33 @@ def batches(setup: Setup) -> bool:
 
 
 def prepare(rule: Algorithm | str, hyper: Mapping[str, Any], n_steps: int) -> Setup:
-    """Check the hyper-parameters of a rule, completed by what suits a log that is all there."""
-    algorithm = as_algorithm(rule)
-    return set_up(algorithm, DEFAULTS.get(algorithm.name, {}) | dict(hyper), n_steps=n_steps, block=None)
+    """Check the hyper-parameters of a rule."""
+    return set_up(as_algorithm(rule), hyper, n_steps=n_steps, block=None)
+
+
+def suited(rule: Algorithm | str, hyper: Mapping[str, Any], found: Sums) -> dict[str, Any]:
+    """Hyper-parameters that suit a log that is all there, completed by those given.
+
+    Such a log is a distribution of its own, and two draws from it are independent: with one buffer the mean update of
+    Impression GTD is the gradient of the log's own NEU, A'(A theta + b), which is never unstable. With two halves it
+    would be A1'(A2 theta + b2): its solution uses half of the log, and A1'A2 need not be positive. A batch is large
+    enough that the A of two of them is more signal than noise, which allows longer steps.
+    """
+    if as_algorithm(rule).name != "impression_gtd":
+        return dict(hyper)
+    signal = float((found.A * found.A).sum())
+    size = np.exp2(np.round(np.log2(4.0 * found.square / signal))) if signal > 0 else LARGEST
+    return {"split": "none", "batch_size": int(np.clip(size, SMALLEST, LARGEST))} | dict(hyper)
 
 
 def fit(
-    stream: Stream, rule: Algorithm | str, hyper: Mapping[str, Any], *, start: Floats, error: float, seed: int,
-    updates: int | None = None,
+    stream: Stream, rule: Algorithm | str, hyper: Mapping[str, Any], *, start: Floats, near: float, error: float,
+    seed: int, updates: int | None = None,
 ) -> Fit:  # fmt: skip
     """Learn from a whole log, going on until the value of the start states stands still.
 
-    ``start`` are the mean features of the start states, ``error`` is a standard error of their value, the measure of
-    standing still. ``updates`` fixes the number of steps instead.
+    ``start`` are the mean features of the start states, ``near`` is their value by least squares and ``error`` its
+    standard error: a fit that stands still, but not there, goes on too. ``updates`` fixes the number of steps instead.
     """
     count = updates or first_count(stream, prepare(rule, hyper, len(stream)))
     most = count if updates else MOST * count
@@ -70,7 +86,8 @@ def fit(
         setup = prepare(rule, hyper, count)
         theta, half, diverged = _run(stream, setup, np.zeros(stream.n_features), seed, 0, count)
         moved = abs(float(start @ (theta - half)))
-        arrived = moved <= STILL * error or setup.algorithm.stored or diverged
+        still = moved <= STILL * error and abs(float(start @ theta) - near) <= NEAR * error
+        arrived = still or setup.algorithm.stored or diverged
         if arrived or 2 * count > most:
             return Fit(theta, count, moved, diverged, rule, hyper)
         count *= 2
@@ -87,10 +104,10 @@ def first_count(stream: Stream, setup: Setup) -> int:
 
 
 def refit_count(stream: Stream, setup: Setup, fitted: int) -> int:
-    """Steps of a refit: a quarter of the fit's, whole passes where the rule goes through the log in order."""
+    """Steps of a refit: half of the fit's, whole passes where the rule goes through the log in order."""
     if not batches(setup):
-        return len(stream) * max(1, fitted // (4 * len(stream)))
-    return max(REFIT, fitted // 4)
+        return len(stream) * max(1, int(REFIT * fitted) // len(stream))
+    return max(first_count(stream, setup), int(REFIT * fitted))
 
 
 def refit_values(

@@ -42,11 +42,15 @@ def rows_of(stream: Stream, part: slice) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """A = mean of rho x y', b = mean of rho r x, C = mean of x x', over the steps of a log."""
+    """A = mean of rho x y', b = mean of rho r x, C = mean of x x', over the steps of a log.
+
+    ``square`` is the mean of rho^2 |x|^2 |y|^2, the mean square of what A is the mean of.
+    """
 
     A: Any
     b: Floats
     C: Any
+    square: float
     steps: int
 
 
@@ -55,7 +59,7 @@ def sums(stream: Stream, progress: Progress | None = None) -> Sums:
     A: Any = 0.0
     b: Any = 0.0
     C: Any = 0.0
-    n = len(stream)
+    square, n = 0.0, len(stream)
     sparse = not isinstance(stream.features, np.ndarray)
     for part in chunks(n):
         x, y = rows_of(stream, part)
@@ -63,11 +67,19 @@ def sums(stream: Stream, progress: Progress | None = None) -> Sums:
         rho = np.asarray(steps["rho"])
         weighted = x.multiply(rho[:, None]).tocsr() if sparse else x * rho[:, None]
         A, b, C = A + weighted.T @ y, b + weighted.T @ np.asarray(steps["reward"]), C + x.T @ x
+        square += float((rho**2 * _lengths(x) * _lengths(y)).sum())
         if progress:
             progress(part.stop, n)
     if sparse and stream.n_features <= DENSE:
         A, C = A.toarray(), C.toarray()
-    return Sums(A / n, np.asarray(b / n), C / n, n)
+    return Sums(A / n, np.asarray(b / n), C / n, square / n, n)
+
+
+def _lengths(rows: Any) -> Floats:
+    """The squared length of every row."""
+    if isinstance(rows, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", rows, rows))
+    return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
 
 
 def feature_scale(C: Any) -> Floats:

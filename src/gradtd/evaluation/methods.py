@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.evaluation.fitting import Fit, fit, prepare, refit_count, refit_values
+from gradtd.evaluation.fitting import Fit, fit, prepare, refit_count, refit_values, suited
 from gradtd.evaluation.importance import DR, ESTIMATORS, Estimates, importance_estimates
 from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
@@ -17,8 +17,8 @@ from gradtd.evaluation.result import Estimate
 from gradtd.types import Algorithm, Floats, Integers, Stream
 
 Progress = Callable[[int, int], None]
-RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 200, 50, 2e7
-"""Refits by default; fewer where so many would make more updates than that."""
+RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 50, 1e10
+"""Refits by default; fewer where so many would read more numbers than that."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,10 @@ def solve(case: Case, *, on_policy: bool, progress: Progress | None = None) -> S
     settings, method = case.settings, case.settings.method
     fitted, theta = None, case.square.theta
     if method not in ESTIMATORS and method != "lstd":
+        hyper = suited(settings.algorithm, settings.hyper, case.square.sums)
         fitted = fit(
-            case.stream, settings.algorithm, settings.hyper, start=case.mean_start, error=case.error,
-            seed=settings.seed, updates=settings.updates,
+            case.stream, settings.algorithm, hyper, start=case.mean_start, near=case.square.value,
+            error=case.error, seed=settings.seed, updates=settings.updates,
         )  # fmt: skip
         theta = fitted.theta
     resamples = draw_resamples(case.n_episodes, _how_many(case, fitted), settings.seed)
@@ -103,6 +104,7 @@ def solve(case: Case, *, on_policy: bool, progress: Progress | None = None) -> S
         lost = float(np.isnan(values[method]).mean()) if len(resamples) else 0.0
         numbers = {
             "updates": fitted.updates,
+            "hyper": {name: value for name, value in fitted.hyper.items() if isinstance(value, (int, float, str))},
             "moved": fitted.moved / case.error,
             "diverged": fitted.diverged,
             "refits_lost": lost,
@@ -169,7 +171,7 @@ def _how_many(case: Case, fitted: Fit | None) -> int:
     if fitted is None:
         return RESAMPLES
     setup = prepare(fitted.rule, fitted.hyper, len(case.stream))
-    work = RESAMPLES * refit_count(case.stream, setup, fitted.updates)
+    work = RESAMPLES * refit_count(case.stream, setup, fitted.updates) * max(setup.m1, 1) * case.stream.n_features
     return RESAMPLES if work <= MUCH_WORK else FEWER_RESAMPLES
 
 

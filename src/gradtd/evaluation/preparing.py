@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from gradtd.checks import InputError
-from gradtd.features import Features, default_features, make_features
+from gradtd.evaluation.diagnostics import condition
+from gradtd.evaluation.whitening import original, second_moments, whiten
+from gradtd.features import Features, Function, Transformer, default_features, make_features
 from gradtd.logs import Log
 from gradtd.types import STEP, Floats, Integers, Stream
 
@@ -20,8 +22,14 @@ class Prepared:
     log: Log
     features: Features
     table: Any
+    W: Floats | None
+    condition_C: float | None
     episode: Integers
     notes: tuple[str, ...]
+
+    def weights(self, theta: Floats) -> Floats:
+        """Weights of the features as they were, from those of the whitened ones."""
+        return original(self.W, theta)
 
     def stream(self, rho: Floats, gamma: float) -> Stream:
         """The steps with their ratios and discounts; the table of features is shared, not copied."""
@@ -35,12 +43,18 @@ class Prepared:
         return Stream(self.table, steps.view(np.recarray), log.name)
 
 
-def prepare_log(log: Log, features: Any, block: int | None) -> Prepared:
+def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = True) -> Prepared:
     """Fit the features to the log's observations and compute them, once for all targets."""
     chosen = default_features(log.observations) if features is None else make_features(features)
     fitted = chosen if chosen.fitted else chosen.fit(log.observations)
     table = fitted.transform(log.observations)
     refuse_useless(fitted, table)
+    W = None
+    C = second_moments(table, log.row)
+    if whitened:
+        if isinstance(fitted, (Function, Transformer)):
+            table = table.copy()  # it may be the user's own array
+        table, W = whiten(table, C)
     notes = list(log.notes)
     episode = log.episode
     if block is not None:
@@ -54,7 +68,7 @@ def prepare_log(log: Log, features: Any, block: int | None) -> Prepared:
             f"{log.name} has a single episode ({len(log)} steps), and episodes are what is resampled: give block=T0 to "
             "count every T0 steps as one, with T0 long enough that pieces hardly depend on each other."
         )
-    return Prepared(log, fitted, table, episode, tuple(notes))
+    return Prepared(log, fitted, table, W, condition(C) if isinstance(C, np.ndarray) else None, episode, tuple(notes))
 
 
 def cut_into_blocks(episode: Integers, block: int) -> Integers:

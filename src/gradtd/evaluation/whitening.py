@@ -1,0 +1,62 @@
+"""Features with C = I: the same values can be represented, and gradients find them in far fewer steps.
+
+A rule on features W'phi learns weights theta_w, and W theta_w are the weights for phi: the same value function. With
+C = mean of phi phi' and W W' = C^-1 the condition of A no longer depends on how the features were chosen, only on the
+problem (NEU becomes MSPBE). It costs one more pass over the log, O(n d^2), and no memory: a dense table is changed in
+place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtd.evaluation.least_squares import DENSE, chunks, feature_scale
+from gradtd.types import Floats
+
+REDUNDANT = 1e-10
+"""Directions with a part of the variance below this, features scaled to one, are left out."""
+AS_DENSE = 2**25
+"""A sparse table with at most this many entries, zeros counted, is made dense to be whitened."""
+
+
+def second_moments(table: Any, rows: Any) -> Any:
+    """C = mean of x x' over these rows; dense, or sparse where there are many sparse features."""
+    C: Any = 0.0
+    for part in chunks(len(rows)):
+        x = table[rows[part]]
+        C = C + x.T @ x
+    stays = isinstance(C, np.ndarray) or table.shape[1] > DENSE
+    return (C if stays else C.toarray()) / len(rows)
+
+
+def whitener(C: Floats) -> Floats:
+    """W with W'C W = I, zero columns for directions that the features do not have."""
+    scale = feature_scale(C)
+    eigenvalues, vectors = np.linalg.eigh(scale[:, None] * C * scale)
+    kept = eigenvalues > REDUNDANT * eigenvalues[-1]
+    lengths = np.sqrt(np.where(kept, eigenvalues, 1.0))
+    return np.asarray(scale[:, None] * vectors * np.where(kept, 1.0 / lengths, 0.0))
+
+
+def whiten(table: Any, C: Any) -> tuple[Any, Floats]:
+    """The table in whitened features, and W (a vector where it is diagonal); a dense table is changed in place."""
+    n_rows, d = table.shape
+    if not isinstance(table, np.ndarray):
+        if d > DENSE or n_rows * d > AS_DENSE:
+            scale = feature_scale(C)
+            table.data *= scale[table.indices]
+            return table, scale
+        table = table.toarray()
+    W = whitener(C)
+    for part in chunks(n_rows):
+        table[part] = table[part] @ W
+    return table, W
+
+
+def original(W: Floats | None, theta: Floats) -> Floats:
+    """The weights of the features as they were."""
+    if W is None:
+        return theta
+    return np.asarray(W * theta if W.ndim == 1 else W @ theta)
