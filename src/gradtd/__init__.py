@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gradtd import features, theory
     from gradtd.algorithms import ALGORITHMS
     from gradtd.checks import InputError
-    from gradtd.evaluation import Evaluation, evaluate, load_evaluation
+    from gradtd.evaluation import Evaluation, evaluate, load_evaluation, sample_log, true_value
     from gradtd.features import Features, make_features
     from gradtd.logs.collect import collect, rollout_value
     from gradtd.logs.log import Log
@@ -60,7 +60,9 @@ _HOMES = {
     "rollout_value": "logs",
     "run": "runner",
     "sample": "stream",
+    "sample_log": "evaluation",
     "sweep": "runner",
+    "true_value": "evaluation",
     "write_log": "logs",
 }
 
@@ -92,8 +94,10 @@ __all__ = [
     "rollout_value",
     "run",
     "sample",
+    "sample_log",
     "sweep",
     "theory",
+    "true_value",
     "write_log",
 ]
 

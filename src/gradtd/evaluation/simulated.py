@@ -1,0 +1,73 @@
+"""Logs of problems whose truth is known: to try `evaluate` on, and to measure how often its intervals are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtd import checks
+from gradtd.logs import Log
+from gradtd.mdp import exact
+from gradtd.problems import as_problem
+from gradtd.stream import sampler
+from gradtd.types import Problem
+
+WARM_UP = 500
+"""Steps before the log of a problem that never ends begins, so that it begins where the behaviour usually is."""
+
+
+def sample_log(
+    problem: Problem | str, episodes: int = 100, *, steps: int | None = None, seed: int = 0, run: int = 0
+) -> Log:
+    """The behaviour's experience on a problem as a log: the state as observation, and the ratios.
+
+    ``episodes`` whole ones, or, where a problem has no end, one long episode of ``steps``.
+
+    >>> import gradtd
+    >>> gradtd.sample_log("random_walk_tabular", 100)
+    Log(random_walk_tabular: 884 steps, 100 episodes (100 terminated, 0 truncated), discrete observations; has rho)
+    """
+    task = as_problem(problem)
+    draw = sampler(task)
+    if task.continuing:
+        count = checks.whole_number("steps", 10_000 if steps is None else steps, 1)
+        taken = draw(count + WARM_UP, seed, run).steps[WARM_UP:]
+    else:
+        wanted = checks.whole_number("episodes", episodes, 1)
+        count = 32 * wanted
+        taken = draw(count, seed, run).steps
+        while taken["episode"][-1] < wanted:
+            count *= 2
+            taken = draw(count, seed, run).steps
+        taken = taken[taken["episode"] < wanted]
+    ends = taken["discount"] == 0 if not task.continuing else np.zeros(len(taken), bool)
+    cut = np.zeros(len(taken), bool)
+    cut[-1] = not ends[-1]
+    columns: dict[str, Any] = {
+        name: np.ascontiguousarray(taken[name]) for name in ("row", "next_row", "reward", "episode", "rho")
+    }
+    return Log(
+        observations=np.arange(task.mdp.n_states),
+        terminated=ends,
+        truncated=cut,
+        observation_names=("state",),
+        name=task.name,
+        **columns,
+    )
+
+
+def true_value(problem: Problem | str) -> tuple[float, float]:
+    """The target's value from the start states, and that of the TD solution in the problem's features.
+
+    Where a problem has no end, the states are those that the behaviour is usually in. The two differ where the features
+    cannot represent the values.
+
+    >>> true, fitted = true_value("random_walk_dependent")
+    >>> round(true, 4), round(fitted, 4)
+    (0.5429, 0.4946)
+    """
+    task = as_problem(problem)
+    found = exact(task)
+    law = found.d_mu if task.continuing else task.mdp.start
+    return float(law @ found.v_pi), float(law @ task.features @ found.theta_star)
