@@ -87,10 +87,11 @@ class ParquetTable:
         return pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False)  # otherwise it holds the whole file
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
+        rows = min(PIECE, max(1024, 2**18 // max(len(columns), 1)))  # some 2 MB at a time
         for path in self.paths:
             file = _reading(path, self._open, path)
             with file:
-                batches = file.iter_batches(batch_size=PIECE, columns=list(columns), use_threads=False)
+                batches = file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
                 while (batch := _reading(path, next, batches, None)) is not None:
                     yield {name: arrow_piece(name, batch.column(name)) for name in columns}
 

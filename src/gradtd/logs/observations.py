@@ -31,16 +31,16 @@ class _Extras:
             self.rows.append(rows)
 
     def append_to(self, observations: NDArray[Any], next_row: NDArray[np.uint32]) -> NDArray[Any]:
-        """Grow the observations by the extra ones, in the order of their steps."""
+        """Put the extra observations after those of the steps, in the order of their steps."""
         if not self.steps:
             return observations
         steps = np.concatenate(self.steps)
-        n = len(observations)
+        n = len(next_row)
         row_numbers(n + len(steps))
         where = np.empty(len(steps), np.int64)
         where[np.argsort(steps, kind="stable")] = np.arange(len(steps))
-        # resize grows in place where the system can, so that there is never a second copy
-        observations.resize((n + len(steps), *observations.shape[1:]), refcheck=False)
+        if len(observations) < n + len(steps):  # more differ than there was room for; this may need a copy
+            observations.resize((n + len(steps), *observations.shape[1:]), refcheck=False)
         begin = 0
         for rows in self.rows:
             observations[n + where[begin : begin + len(rows)]] = rows
@@ -64,7 +64,7 @@ def read_observations(
     for begin, block, missing in _blocks(table, now):
         _refuse_unusable(now, block, missing, begin)
         if observations is None:
-            observations = _room(table, now, n, block)
+            observations = _room(table, now, n + _known_extras(steps), block)
         place, serves = steps.place[begin : begin + len(block)], steps.serves[begin : begin + len(block)]
         block = _shaped(now, block, observations)
         _put(observations, place, block)
@@ -116,6 +116,11 @@ def _joined(parts: list[Piece]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]
             missing[:, at : at + width] = part.missing[:, None]
         at += width
     return block, missing
+
+
+def _known_extras(steps: Steps) -> int:
+    """How many next observations will be stored for sure; others only where they differ from the row after."""
+    return int((steps.serves >= 0).sum() + (steps.own & ~steps.follower).sum())
 
 
 def _room(table: Table, columns: list[str], n: int, block: NDArray[Any]) -> NDArray[Any]:
