@@ -73,8 +73,8 @@ def _array(name: str, value: Any) -> NDArray[Any] | None:
         return None
     try:
         return np.asarray(value)
-    except ValueError:
-        raise InputError(f"column {name!r} must be an array, got rows of different lengths.") from None
+    except ValueError as error:  # rows of different lengths, or pickled objects in a lazily loaded file
+        raise InputError(f"column {name!r} must be an array of numbers or text: {str(error).rstrip('.')}.") from None
 
 
 def _array_kind(array: NDArray[Any]) -> str:
