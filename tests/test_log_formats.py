@@ -131,6 +131,40 @@ def test_minari_datasets(tmp_path, monkeypatch, form):
         read_log("gradtd/none-v0")
 
 
+class Episode:
+    """What Minari hands out, for spaces made of parts."""
+
+    def __init__(self, number, observations, actions):
+        self.id, self.observations, self.actions = number, observations, actions
+        self.rewards = np.arange(len(actions), dtype=float)
+        self.terminations = np.arange(len(actions)) == len(actions) - 1
+        self.truncations = np.zeros(len(actions), bool)
+
+
+class Dataset:
+    class spec:
+        dataset_id = "parts-v0"
+
+    def __init__(self, *episodes):
+        self.episodes = episodes
+
+    def iterate_episodes(self):
+        return iter(self.episodes)
+
+
+def test_minari_spaces_of_parts_and_of_one_number():
+    parts = {"b": np.arange(4.0), "a": (np.ones((4, 1, 2)), np.full(4, 7))}
+    log = read_log(Dataset(Episode(0, parts, np.array([0, 1, 0]))))
+    assert log.observations.tolist() == [[1, 1, 7, k] for k in range(4)]
+    one = read_log(
+        Dataset(Episode(1, np.array([3, 2]), np.array([[0.5]])), Episode(0, np.array([5, 6, 7]), np.ones((2, 1))))
+    )
+    assert one.observations.tolist() == [5, 6, 3, 7, 2]  # episodes in the order of their ids
+    assert one.next_row.tolist() == [1, 3, 4]
+    with pytest.raises(InputError, match="has no episodes"):
+        read_log(Dataset())
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans(), st.sampled_from([".parquet", ".csv"]), st.booleans())
 def test_a_log_written_is_read_back(tmp_path_factory, seed, discrete, text, ending, complete):
@@ -235,6 +269,19 @@ def test_missing_values_and_uneven_lists_are_refused(tmp_path):
         pq.write_table(pa.table({**base, **extra}), tmp_path / "log.parquet")
         with pytest.raises(InputError, match=sentence):
             read_log(tmp_path / "log.parquet")
+
+
+def test_a_file_numpy_opened_is_a_dictionary_of_arrays_and_never_unpickled(tmp_path):
+    arrays = {"observations": np.ones((4, 2)), "rewards": np.ones(4), "terminals": np.array([0, 1, 0, 1])}
+    np.savez(tmp_path / "good.npz", **arrays)
+    np.savez(tmp_path / "bad.npz", **{**arrays, "rewards": np.array([1, "a", None, 2], object)})
+    with np.load(tmp_path / "good.npz") as opened:
+        assert_same_log(read_log(opened), read_log(arrays))
+    with (
+        np.load(tmp_path / "bad.npz") as opened,
+        pytest.raises(InputError, match="'rewards' must be an array of numbers"),
+    ):
+        read_log(opened)
 
 
 def test_progress_is_reported(tmp_path):

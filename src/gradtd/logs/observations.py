@@ -61,7 +61,7 @@ def read_observations(
     next_row = np.where(steps.follower, row + np.uint32(1), row)
     extras = _Extras()
     observations: NDArray[Any] | None = None
-    for begin, block, missing in _blocks(table, now):
+    for begin, block, missing in _blocks(table, now, length):
         _refuse_unusable(now, block, missing, begin)
         if observations is None:
             observations = _room(table, now, n + _known_extras(steps), block)
@@ -70,10 +70,10 @@ def read_observations(
         _put(observations, place, block)
         extras.add(serves[serves >= 0], block[serves >= 0])
         report(begin + len(block), total)
-    assert observations is not None
+    assert observations is not None  # _blocks refuses a table without rows
     if after:
         differ = 0
-        for begin, block, missing in _blocks(table, after):
+        for begin, block, missing in _blocks(table, after, length):
             block = _shaped(after, block, observations)
             differ += _compare(after, begin, block, missing, steps, observations, extras)
             report(length + begin + len(block), total)
@@ -86,7 +86,9 @@ def read_observations(
     return _discrete_if_whole(table, now, observations), next_row
 
 
-def _blocks(table: Table, columns: list[str]) -> Iterator[tuple[int, NDArray[Any], NDArray[np.bool_] | None]]:
+def _blocks(
+    table: Table, columns: list[str], length: int
+) -> Iterator[tuple[int, NDArray[Any], NDArray[np.bool_] | None]]:
     """Rows of the observation as (first row, values, missing entries); values (rows, k), or (rows,) if one column."""
     begin = 0
     for pieces in table.pieces(columns):
@@ -95,9 +97,12 @@ def _blocks(table: Table, columns: list[str]) -> Iterator[tuple[int, NDArray[Any
             if part.labels is not None or table.kinds[name] == "time":
                 kind = "text" if part.labels is not None else "times"
                 raise InputError(f"column {name!r} of the observation must hold numbers, got {kind}: encode it first.")
-        if len(parts[0].values):
+        end = begin + len(parts[0].values)
+        if begin < end <= length:
             yield begin, *_joined(parts)
-        begin += len(parts[0].values)
+        begin = end
+    if begin != length:
+        raise InputError(f"all columns need the same length: {columns[0]!r} has {begin}, the reward has {length}.")
 
 
 def _joined(parts: list[Piece]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
