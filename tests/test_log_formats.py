@@ -199,17 +199,32 @@ def test_names_and_shapes_survive_writing(tmp_path):
         write_log(read_log({**base, "obs": [1, 2, 3]}, keep="reward"), tmp_path / "log.csv")
 
 
-def test_whole_numbers_that_turn_real_in_a_long_csv_file(tmp_path):
+def test_whole_numbers_that_turn_real_in_a_long_csv_file(tmp_path, monkeypatch):
     """Types come from the first block of the file; what comes later must not be lost or refused."""
-    n = 250_000
+    monkeypatch.setattr("gradtd.logs.files.BLOCK", 4096)
+    n = 2000
     lines = [f"{k // 50},{k % 7 if k < n - 9 else 0.5},{k % 3},,{k % 50 == 49}" for k in range(n)]
     lines[-1] = lines[-1].replace(",,", ",2.5,")
     path = tmp_path / "long.csv"
     path.write_text("\n".join(["episode,obs,reward,next_obs,terminated", *lines]))
-    assert path.stat().st_size > 4 * 2**20 / 2
     log = read_log(path)
     assert log.observations.shape == (n + 1, 1)
     assert log.observations[-3:, 0].tolist() == [0.5, 0.5, 2.5]
+    path.write_text(path.read_text().replace("0.5", "5").replace("2.5", "6"))
+    assert read_log(path).observations.tolist()[-3:] == [5, 5, 6]
+    big = 2**60 + 1  # too large for a float
+    path.write_text(f"episode,obs,reward,terminated\n{big},1,1,1\n{big + 1},1,2,1\n")
+    assert read_log(path).n_episodes == 2
+
+
+def test_a_missing_value_is_not_a_zero_in_a_duplicate(tmp_path):
+    table = {"episode": [0, 0, 0], "t": [0, 1, 1], "obs": [0.0, 1.0, 1.0], "reward": [1.0, 2.0, 2.0]}
+    table |= {"terminated": [False, True, True], "next_obs": [1.0, 0.0, None]}
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    with pytest.raises(InputError, match="rows 1 and 2 have the same episode and t but differ"):
+        read_log(tmp_path / "log.parquet", duplicates="drop")
+    pq.write_table(pa.table({**table, "next_obs": [1.0, None, None]}), tmp_path / "log.parquet")
+    assert len(read_log(tmp_path / "log.parquet", duplicates="drop")) == 2
 
 
 def test_damaged_and_foreign_files(tmp_path):

@@ -61,6 +61,7 @@ def test_a_function_sees_the_observations_of_the_steps_in_order_and_in_chunks():
     assert [len(h) for h in heard] == [CHUNK, 10]
     assert np.array_equal(np.concatenate(heard), table["obs"])
     assert (found.rho == 0.5).all()
+    assert found.unseen_mass == 0.5
 
 
 def test_densities_of_real_actions():
@@ -142,7 +143,8 @@ def test_estimated_regression_finds_a_logistic_behaviour():
 def test_an_action_of_one_episode_only_gets_a_small_chance_and_no_zero():
     pytest.importorskip("sklearn")
     action = np.where(EPISODE == 3, 1, 0)
-    log = read_log({**BASE, "obs": RNG.standard_normal((N, 2)), "action": action})
+    seen = np.c_[RNG.standard_normal((N, 2)), np.ones(N)]  # one number never changes
+    log = read_log({**BASE, "obs": seen, "action": action})
     found = ratios(log, np.ones(N), behaviour="estimate")
     assert (found.behaviour > 0).all()
     assert found.behaviour[EPISODE == 3].max() < 0.01
