@@ -106,6 +106,7 @@ def test_terminated_wins_over_truncated_but_not_done():
     assert (done.terminated[4], done.truncated[4]) == (False, True)
     assert any("'done' was taken as terminated" in note for note in done.notes)
     assert read_log({**table, "truncated": [0] * 5}).terminated[4]
+    assert read_log(table, columns={"terminated": "done"}).terminated[4]  # the user's own word
 
 
 def test_ends_inside_an_episode_are_refused():
@@ -334,6 +335,9 @@ def test_log_probabilities():
         ({"reward": list("abcde")}, {}, "'reward' must hold one number a row, got text"),
         ({"reward": None}, {}, "no reward column"),
         ({"reward": [1, 2, 3]}, {}, "same length: 'episode' has 5, 'reward' has 3"),
+        ({"obs_0": [1.0] * 4, "obs_1": [1.0] * 4}, {}, "same length: 'obs_0' has 4, the reward has 5"),
+        ({"obs_0": [1.0] * 6, "obs_1": [1.0] * 6}, {}, "same length: 'obs_0' has 6, the reward has 5"),
+        ({"next_obs_0": [1.0] * 5, "next_obs_1": [1.0] * 6}, {}, "same length: 'next_obs_0' has 5, 'next_obs_1' has 6"),
         ({"reward": np.array([1, 2, 3, 4, None])}, {}, "'reward' must be an array of numbers or text"),
         ({"obs_1": [1, 2, 3, np.inf, 5]}, {}, "'obs_1' of the observation must be finite: row 3 is inf"),
         ({"obs_1": list("abcde")}, {}, "'obs_1' of the observation must hold numbers, got text"),
@@ -341,7 +345,7 @@ def test_log_probabilities():
         ({"next_obs_1": None}, {}, "the observation has 2 columns .* and the next observation 1"),
         ({"Reward": [0] * 5}, {}, "'reward' and 'Reward' both look like the reward"),
         ({"state": [0] * 5}, {}, "'obs_0' and 'state' both look like the observation"),
-        ({"action_prob": [0.5, 0.0, 0.5, 0.5, 0.1]}, {}, "above 0, since the action was taken,: row 1 is 0.0"),
+        ({"action_prob": [0.5, 0.0, 0.5, 0.5, 0.1]}, {}, "above 0 since the action was taken: row 1 is 0.0"),
         ({"action_prob": [0.5, -0.1, 0.5, 0.5, 0.1]}, {}, "row 1 is -0.1"),
         ({"action_prob": [0.5, 1.5, 0.5, 0.5, 0.1]}, {}, "must be at most 1: row 1 is 1.5"),
         ({"action_prob": [0.5, np.nan, 0.5, 0.5, 0.1]}, {}, r"action_prob\[1\] is nan"),
@@ -351,6 +355,11 @@ def test_log_probabilities():
         ({"episode": [0, 0, np.nan, 1, 1]}, {}, r"episode\[2\] is nan"),
         ({}, {"columns": {"reward": "gain"}}, "no column 'gain' for 'reward'; the columns are episode"),
         ({}, {"columns": {"rewardd": "reward"}}, "did you mean 'reward'"),
+        ({}, {"columns": {"observation": []}}, "takes one column or several"),
+        ({}, {"columns": {"reward": ["t", "reward"]}}, r"columns\['reward'\] takes one column, got"),
+        ({"reward": np.arange(5).astype("datetime64[s]")}, {}, "one number a row, got times"),
+        ({"reward": np.ones((5, 2))}, {}, r"one number a row, got shape \(5, 2\)"),
+        ({"action": np.array([1, "a", None, 2, 3], object)}, {}, "'action' must be an array of numbers or text"),
         ({}, {"columns": "reward"}, "columns must be a dictionary"),
         ({}, {"keep": "colour"}, "no column 'colour' to keep"),
         ({}, {"order": "random"}, "order must be one of"),
@@ -369,6 +378,7 @@ def test_mapping_settles_what_is_doubtful():
     assert log.reward.tolist() == [9.0] * 5
     assert log.extra["reward"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert read_log(small(), columns={"behaviour": None}).behaviour is None
+    assert_same_log(read_log(small(reward=np.arange(5.0)[:, None])), read_log(small(reward=np.arange(5.0))))
     assert isinstance(log, Log)
     with pytest.raises(InputError, match="a log is read from a path"):
         read_log(7)

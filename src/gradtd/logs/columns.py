@@ -37,11 +37,14 @@ class Column:
 
     def numbers(self) -> Floats:
         """One finite number a row."""
-        if self.labels is not None or self.values.ndim != 1:
-            got = "text" if self.labels is not None else f"shape {self.values.shape}"
+        values = self.values
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        if self.labels is not None or self.kind == "time" or values.ndim != 1:
+            got = "text" if self.labels is not None else "times" if self.kind == "time" else f"shape {values.shape}"
             raise InputError(f"column {self.name!r} must hold one number a row, got {got}.")
         self.refuse_missing()
-        return checks.finite_array(self.name, self.values, 1)
+        return checks.finite_array(self.name, values, 1)
 
     def flags(self) -> Flags:
         """True or false, also as 1 or 0."""
@@ -178,7 +181,7 @@ def chances(
 def check_chances(what: str, values: Floats, kind: str, densities: bool) -> Floats:
     """(0, 1] for the behaviour, which did take the action; [0, 1] for the target; densities may exceed 1."""
     bad = values <= 0 if kind == "behaviour" else values < 0
-    low = "above 0, since the action was taken," if kind == "behaviour" else "at least 0"
+    low = "above 0 since the action was taken" if kind == "behaviour" else "at least 0"
     _refuse(what, bad, values, f"must be {low}")
     if not densities:
         _refuse(what, values > 1 + 1e-9, values, "must be at most 1")

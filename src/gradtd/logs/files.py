@@ -13,6 +13,8 @@ from gradtd.logs.names import listed
 from gradtd.logs.tables import PIECE, Piece, Table, arrow_kind, arrow_piece
 
 PARQUET = (".parquet", ".pq")
+BLOCK = 1 << 22
+"""How many bytes of a CSV file are read at a time."""
 _PICKLES = (".pkl", ".pickle", ".npz", ".npy", ".pt", ".joblib")
 _BY_THE_WAY = ("_SUCCESS", "_metadata", "_common_metadata")
 
@@ -87,10 +89,11 @@ class ParquetTable:
         return pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False)  # otherwise it holds the whole file
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
+        rows = min(PIECE, max(1024, 2**18 // max(len(columns), 1)))  # some 2 MB at a time
         for path in self.paths:
             file = _reading(path, self._open, path)
             with file:
-                batches = file.iter_batches(batch_size=PIECE, columns=list(columns), use_threads=False)
+                batches = file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
                 while (batch := _reading(path, next, batches, None)) is not None:
                     yield {name: arrow_piece(name, batch.column(name)) for name in columns}
 
@@ -122,7 +125,7 @@ class CsvTable:
         import pyarrow as pa
         from pyarrow import csv
 
-        with csv.open_csv(self.path, read_options=csv.ReadOptions(block_size=1 << 22)) as reader:
+        with csv.open_csv(self.path, read_options=csv.ReadOptions(block_size=BLOCK)) as reader:
             try:
                 return reader.read_next_batch()
             except StopIteration:
@@ -132,7 +135,7 @@ class CsvTable:
         from pyarrow import csv
 
         options = csv.ConvertOptions(column_types=self.types, include_columns=list(columns))
-        blocks = csv.ReadOptions(block_size=1 << 22, use_threads=False)
+        blocks = csv.ReadOptions(block_size=BLOCK, use_threads=False)
         reader = _reading(self.path, lambda: csv.open_csv(self.path, read_options=blocks, convert_options=options))
         with reader:
             while (batch := _reading(self.path, next, reader, None)) is not None:

@@ -66,7 +66,7 @@ def _column(name: str, episode: Any, length: int) -> NDArray[Any]:
 def _flat(values: Any) -> NDArray[Any]:
     """Whatever the space: (steps,) for one number, (steps, k) for several, dictionaries and tuples side by side."""
     if isinstance(values, dict):
-        return _flat(tuple(values.values()))
+        return _flat(tuple(values[key] for key in sorted(values)))
     if isinstance(values, tuple):
         return np.column_stack([_flat(part) for part in values]).astype(np.float64)
     array = np.asarray(values)

@@ -49,19 +49,18 @@ _PART = re.compile(r"^(?P<stem>.+?)(?:(?:_|\.|/)(?P<number>\d+)|\[(?P<index>\d+)
 
 @dataclass
 class Roles:
-    """Which columns play which role; ``parts`` are the names of the observation's components."""
+    """Which columns play which role; ``parts`` are the names of the observation's components.
+
+    ``done_flag`` says that ends are marked by a column, recognised by its name, that may mean either end.
+    """
 
     single: dict[str, str] = field(default_factory=dict)
     several: dict[str, list[str]] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
     next_parts: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+    done_flag: bool = False
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def done_flag(self) -> bool:
-        """Whether the end of an episode is marked by a column that does not say which end."""
-        return self.single.get("terminated", "").lower() in ("done", "dones")
 
 
 def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Roles:
@@ -89,6 +88,10 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
         if kind in roles.single and f"{kind}_log" in roles.single:
             ignored = roles.single.pop(f"{kind}_log")
             roles.notes.append(f"column {ignored!r} was not read, since {roles.single[kind]!r} has the probabilities.")
+    roles.done_flag = "terminated" not in taken.roles and roles.single.get("terminated", "").lower() in (
+        "done",
+        "dones",
+    )
     roles.keep = _kept(kinds, keep)
     _check_complete(roles, kinds)
     return roles
@@ -110,9 +113,10 @@ def _mapped(kinds: Mapping[str, str], columns: Any) -> tuple[Roles, _Taken]:
         taken.roles.add(role)
         if given is None:
             continue
-        theirs = [given] if isinstance(given, str) else list(given)
-        if len(theirs) != 1 and role not in SEVERAL:
-            raise InputError(f"columns[{key!r}] takes one column, got {given!r}.")
+        theirs = [str(name) for name in given] if isinstance(given, (list, tuple)) else [str(given)]
+        if not theirs or (len(theirs) > 1 and role not in SEVERAL):
+            several = " or several" if role in SEVERAL else ""
+            raise InputError(f"columns[{key!r}] takes one column{several}, got {given!r}.")
         for name in theirs:
             if name not in kinds:
                 raise InputError(f"there is no column {name!r} for {key!r}; the columns are {listed(kinds)}.")

@@ -31,16 +31,16 @@ class _Extras:
             self.rows.append(rows)
 
     def append_to(self, observations: NDArray[Any], next_row: NDArray[np.uint32]) -> NDArray[Any]:
-        """Grow the observations by the extra ones, in the order of their steps."""
+        """Put the extra observations after those of the steps, in the order of their steps."""
         if not self.steps:
             return observations
         steps = np.concatenate(self.steps)
-        n = len(observations)
+        n = len(next_row)
         row_numbers(n + len(steps))
         where = np.empty(len(steps), np.int64)
         where[np.argsort(steps, kind="stable")] = np.arange(len(steps))
-        # resize grows in place where the system can, so that there is never a second copy
-        observations.resize((n + len(steps), *observations.shape[1:]), refcheck=False)
+        if len(observations) < n + len(steps):  # more differ than there was room for; this may need a copy
+            observations.resize((n + len(steps), *observations.shape[1:]), refcheck=False)
         begin = 0
         for rows in self.rows:
             observations[n + where[begin : begin + len(rows)]] = rows
@@ -61,19 +61,19 @@ def read_observations(
     next_row = np.where(steps.follower, row + np.uint32(1), row)
     extras = _Extras()
     observations: NDArray[Any] | None = None
-    for begin, block, missing in _blocks(table, now):
+    for begin, block, missing in _blocks(table, now, length):
         _refuse_unusable(now, block, missing, begin)
         if observations is None:
-            observations = _room(table, now, n, block)
+            observations = _room(table, now, n + _known_extras(steps), block)
         place, serves = steps.place[begin : begin + len(block)], steps.serves[begin : begin + len(block)]
         block = _shaped(now, block, observations)
         _put(observations, place, block)
         extras.add(serves[serves >= 0], block[serves >= 0])
         report(begin + len(block), total)
-    assert observations is not None
+    assert observations is not None  # _blocks refuses a table without rows
     if after:
         differ = 0
-        for begin, block, missing in _blocks(table, after):
+        for begin, block, missing in _blocks(table, after, length):
             block = _shaped(after, block, observations)
             differ += _compare(after, begin, block, missing, steps, observations, extras)
             report(length + begin + len(block), total)
@@ -86,7 +86,9 @@ def read_observations(
     return _discrete_if_whole(table, now, observations), next_row
 
 
-def _blocks(table: Table, columns: list[str]) -> Iterator[tuple[int, NDArray[Any], NDArray[np.bool_] | None]]:
+def _blocks(
+    table: Table, columns: list[str], length: int
+) -> Iterator[tuple[int, NDArray[Any], NDArray[np.bool_] | None]]:
     """Rows of the observation as (first row, values, missing entries); values (rows, k), or (rows,) if one column."""
     begin = 0
     for pieces in table.pieces(columns):
@@ -95,9 +97,12 @@ def _blocks(table: Table, columns: list[str]) -> Iterator[tuple[int, NDArray[Any
             if part.labels is not None or table.kinds[name] == "time":
                 kind = "text" if part.labels is not None else "times"
                 raise InputError(f"column {name!r} of the observation must hold numbers, got {kind}: encode it first.")
-        if len(parts[0].values):
+        end = begin + len(parts[0].values)
+        if begin < end <= length:
             yield begin, *_joined(parts)
-        begin += len(parts[0].values)
+        begin = end
+    if begin != length:
+        raise InputError(f"all columns need the same length: {columns[0]!r} has {begin}, the reward has {length}.")
 
 
 def _joined(parts: list[Piece]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
@@ -116,6 +121,11 @@ def _joined(parts: list[Piece]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]
             missing[:, at : at + width] = part.missing[:, None]
         at += width
     return block, missing
+
+
+def _known_extras(steps: Steps) -> int:
+    """How many next observations will be stored for sure; others only where they differ from the row after."""
+    return int((steps.serves >= 0).sum() + (steps.own & ~steps.follower).sum())
 
 
 def _room(table: Table, columns: list[str], n: int, block: NDArray[Any]) -> NDArray[Any]:

@@ -19,27 +19,28 @@ _SUM_TOLERANCE = 1e-5  # a softmax in single precision is as good as that
 Policy = Callable[[NDArray[Any]], Floats]
 
 
-def as_policy(name: str, policy: Any, n_actions: int | None, discrete: bool) -> Policy:
+def as_policy(name: str, policy: Any, n_actions: int, discrete: bool, *, more: bool = False) -> Policy:
     """``policy(observations) -> probabilities (n, actions)``, checked at every call.
 
-    A table [states, actions] is for discrete observations; "uniform" needs to know how many actions there are.
+    A table [states, actions] is for discrete observations. ``more`` says that there may be more actions than
+    ``n_actions``, as where those are only the ones that were seen; "uniform" needs to know how many there are.
     """
     if isinstance(policy, str):
-        if policy != "uniform" or n_actions is None:
+        if policy != "uniform" or more:
             raise InputError(f"{name} must be a function, a table or 'uniform', got {policy!r}.")
         return lambda observations: np.full((len(observations), n_actions), 1.0 / n_actions)
     if callable(policy):
-        return lambda observations: _asked(name, policy, observations, n_actions)
-    return _from_table(name, policy, n_actions, discrete)
+        return lambda seen: _checked(name, policy(seen), len(seen), n_actions, more)
+    return _from_table(name, policy, n_actions, discrete, more)
 
 
-def _from_table(name: str, policy: Any, n_actions: int | None, discrete: bool) -> Policy:
+def _from_table(name: str, policy: Any, n_actions: int, discrete: bool, more: bool) -> Policy:
     if not discrete:
         raise InputError(
             f"a table for {name} needs discrete observations, and these are real numbers: give a function "
             "policy(observations) that returns probabilities (n, actions)."
         )
-    table = _checked(name, policy, None, n_actions)
+    table = _checked(name, policy, None, n_actions, more)
 
     def look_up(states: NDArray[Any]) -> Floats:
         outside = (states < 0) | (states >= len(table))
@@ -49,18 +50,14 @@ def _from_table(name: str, policy: Any, n_actions: int | None, discrete: bool) -
     return look_up
 
 
-def _asked(name: str, policy: Callable[..., Any], observations: NDArray[Any], n_actions: int | None) -> Floats:
-    return _checked(name, policy(observations), len(observations), n_actions)
-
-
-def _checked(name: str, values: Any, rows: int | None, n_actions: int | None) -> Floats:
+def _checked(name: str, values: Any, rows: int | None, n_actions: int, more: bool) -> Floats:
     """Probabilities (rows, actions) that are not negative and sum to one."""
     table = checks.finite_array(f"{name}'s probabilities", values, 2)
-    wanted = "(states, actions)" if rows is None else f"({rows}, {'actions' if n_actions is None else n_actions})"
-    if (rows is not None and len(table) != rows) or (n_actions is not None and table.shape[1] < n_actions):
+    width = table.shape[1]
+    if (rows is not None and len(table) != rows) or width < n_actions or (width > n_actions and not more):
+        wanted = f"{'one row a state' if rows is None else f'one row an observation ({rows})'} and one column an action"
         raise InputError(
-            f"{name} must give one row an observation and one column an action, shape {wanted}"
-            f"{'' if n_actions is None else f' with at least {n_actions} actions'}, got {table.shape}."
+            f"{name} must give {wanted} ({'at least ' if more else ''}{n_actions} actions), got shape {table.shape}."
         )
     checks.refuse_where(f"{name}'s probabilities", table < 0, table, "must not be negative")
     sums = table.sum(axis=1)

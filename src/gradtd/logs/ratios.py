@@ -140,7 +140,7 @@ def _densities(log: Log, name: str, given: Any) -> Floats:
 def _from_policy(log: Log, name: str, given: Any) -> tuple[Floats, str | None, float | None]:
     assert log.action is not None
     n_actions = int(log.action.max()) + 1
-    policy = as_policy(name, given, n_actions, log.discrete_observations)
+    policy = as_policy(name, given, n_actions, log.discrete_observations, more=True)
     chance = np.empty(len(log))
     mass = np.zeros(n_actions)
     for at, seen in observation_chunks(log.observations, log.row):

@@ -109,10 +109,8 @@ def open_table(source: Any) -> Table:
         return ArrayTable(source)
     if is_dataset(source):
         return MinariTable(source)
-    if type(source).__module__.split(".")[0] in ("pandas", "polars") and type(source).__name__ in (
-        "DataFrame",
-        "LazyFrame",
-    ):
+    kind = type(source)
+    if kind.__module__.split(".")[0] in ("pandas", "polars") and kind.__name__ in ("DataFrame", "LazyFrame"):
         return FrameTable(source)
     raise InputError(
         "a log is read from a path, a pandas or polars frame, a dictionary of arrays or a Minari dataset, "
@@ -125,7 +123,8 @@ def _rows(found: dict[str, Column], roles: Roles, next_state: NDArray[np.int8] |
     flags = {role: found[role].flags() if role in single else None for role in ("terminated", "truncated")}
     if roles.done_flag:
         notes.append(
-            f"column {single['terminated']!r} was taken as terminated: say what is only cut off with truncated."
+            f"column {single['terminated']!r} was taken as terminated: mark episodes that were only cut off in a "
+            "column truncated."
         )
     t, counted = (None, False) if "t" not in single else found["t"].times()
     length = len(found["reward"].values)

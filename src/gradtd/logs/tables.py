@@ -46,7 +46,7 @@ class ArrayTable:
 
     def __init__(self, source: Mapping[Any, Any], name: str = "arrays") -> None:
         self.name = name
-        self.arrays = {str(key): _array(str(key), value) for key, value in source.items()}
+        self.arrays = {str(key): _array(source, key) for key in source}
         self.kinds = {key: "nested" if a is None else _array_kind(a) for key, a in self.arrays.items()}
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
@@ -68,13 +68,14 @@ class ArrayTable:
         return array.reshape(len(array), -1) if array.ndim > 2 else array
 
 
-def _array(name: str, value: Any) -> NDArray[Any] | None:
-    if isinstance(value, Mapping):
-        return None
+def _array(source: Mapping[Any, Any], key: Any) -> NDArray[Any] | None:
     try:
-        return np.asarray(value)
-    except ValueError:
-        raise InputError(f"column {name!r} must be an array, got rows of different lengths.") from None
+        value = source[key]
+        return None if isinstance(value, Mapping) else np.asarray(value)
+    except ValueError as error:  # rows of different lengths, or pickled objects in a file that NumPy opened
+        raise InputError(
+            f"column {str(key)!r} must be an array of numbers or text: {str(error).rstrip('.')}."
+        ) from None
 
 
 def _array_kind(array: NDArray[Any]) -> str:
