@@ -11,7 +11,7 @@ SOURCE = Path(gradtd.__file__).parent
 ORDER = [
     *("checks", "types", "records", "linalg", "splitmix", "engine", "problems", "mdp", "stream", "buffers"),
     *("estimates", "algorithms", "loop", "settings", "metrics", "theory", "runner", "plots", "theory_cli", "paper"),
-    *("results", "reproduce", "report", "cli"),
+    *("results", "arena", "demons", "saved", "learner", "reproduce", "report", "cli"),
 ]
 
 

@@ -6,7 +6,8 @@
     (10, 100)
 
 `run` an algorithm on a problem for many seeds, `learn` from one `Stream` of experience, `sample` a stream
-from a problem, `measure` the weights a run leaves. Compiled code is loaded on first use only.
+from a problem, `measure` the weights a run leaves; a `Learner` takes its steps one by one.
+Compiled code is loaded on first use only.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gradtd import theory
     from gradtd.algorithms import ALGORITHMS
     from gradtd.checks import InputError
+    from gradtd.learner import Horde, Learner
     from gradtd.mdp import exact
     from gradtd.metrics import METRICS, empirical_neu, measure
     from gradtd.problems import PROBLEMS
@@ -32,7 +34,9 @@ _HOMES = {
     "Algorithm": "types",
     "Exact": "types",
     "FiniteMDP": "types",
+    "Horde": "learner",
     "InputError": "checks",
+    "Learner": "learner",
     "METRICS": "metrics",
     "PROBLEMS": "problems",
     "Parameter": "types",
@@ -55,7 +59,9 @@ __all__ = [
     "Algorithm",
     "Exact",
     "FiniteMDP",
+    "Horde",
     "InputError",
+    "Learner",
     "Parameter",
     "Problem",
     "Result",
