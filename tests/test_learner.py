@@ -67,7 +67,7 @@ def _cases():
         for split in splits or (None,):
             yield name, step_size(name) | small | ({} if split is None else {"split": split})
     auto = {"capacity": 17, "batch_size": 2}
-    fixed = {"capacity": 17, "batch_size": 4, "alpha": 0.05}
+    fixed = {"capacity": 17, "batch_size": 2, "alpha": 0.05}
     for split in buffers.SPLITS:
         yield "impression_gtd", fixed | {"split": split, "replacement": False}
         yield "impression_gtd", fixed | {"split": split, "block": 5, "average": "uniform"}
@@ -142,7 +142,7 @@ MIXED = {
 }
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     st.sampled_from(sorted(MIXED)),
     st.lists(
@@ -303,7 +303,7 @@ def test_a_demon_that_diverges_does_not_disturb_the_others():
 
 
 def test_the_values_of_an_off_policy_random_walk_are_found():
-    """At ten seeds (0 to 9) the largest error was 0.012; the values span -0.9 to 0.9."""
+    """At seeds 0 to 9 the largest error is between 0.003 and 0.045; the values span -0.27 to 0.90."""
     problem = gradtd.PROBLEMS["random_walk_tabular"]()
     exact = gradtd.exact(problem)
     learner = Learner(5, seed=0)

@@ -45,7 +45,7 @@ class _Shell:
     def _put(self, phi: Any, phi_next: Any, reward: Any, discount: Any, rho: Any, episode: Any) -> None:
         if episode is not None:
             episode = checks.whole_number("episode", episode, -(2**62), 2**62)
-        ends = bool(np.all(discount == 0))
+        ends = discount == 0 if isinstance(discount, float) else bool((discount == 0).all())
         self._demons.put(phi, phi_next, reward, discount, rho, ends, episode)
 
     def _put_stream(self, stream: Any, given: Mapping[str, Any]) -> None:
