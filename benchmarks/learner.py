@@ -61,6 +61,18 @@ def main() -> None:
                 min(_whole(lambda s=stream, n=name, h=hyper | bounded: gradtd.learn(s, n, **h)) for _ in range(3)),
             )
             print(f"{name}, {n_features} features:", " | ".join(f"{t:.2f}" for t in times))
+    _horde()
+
+
+def _horde() -> None:
+    stream = _steps(100)
+    names = [f"demon {i}" for i in range(8)]
+    for threads in (1, 2):
+        took = min(
+            _whole(lambda n=threads: gradtd.Horde(100, names, capacity=10_000, threads=n).partial_fit(stream).theta)
+            for _ in range(2)
+        )
+        print(f"a horde of 8, impression_gtd, 100 features, {threads} threads: {took / 8:.2f} a step and demon")
 
 
 if __name__ == "__main__":

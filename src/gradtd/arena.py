@@ -179,10 +179,10 @@ class Rows:
         self.size += len(new)
         return places
 
-    def keep(self, features: Floats, latest: int) -> None:
+    def keep(self, features: Floats) -> None:
         """Hold these rows and no others."""
         self.table = resized(features, max(len(self.table), roomy(len(features))), len(features))
-        self.size, self.latest = len(features), latest
+        self.size, self.latest = len(features), -1
 
     def _make_room(self, more: int, windows: Sequence[Window]) -> None:
         """Move the rows that the windows still need to the front, and see that there is room for some more."""
@@ -193,8 +193,6 @@ class Rows:
     def drop_unused(self, windows: Sequence[Window]) -> None:
         """Move the rows of steps that may still be drawn to the front."""
         used = np.zeros(len(self.table), bool)
-        if self.latest >= 0:
-            used[self.latest] = True
         for window in windows:
             window.drop_the_rest(0)
             for end in ("row", "next_row"):
@@ -205,8 +203,9 @@ class Rows:
         for window in windows:
             for end in ("row", "next_row"):
                 window.steps[end][: window.size] = place[window.steps[end][: window.size]]
-        self.latest = int(place[self.latest]) if self.latest >= 0 else -1
         self.size = len(kept)
+        # The latest step is in every window, unless all runs have diverged and nothing is kept.
+        self.latest = int(place[self.latest]) if self.latest >= 0 and self.size else -1
 
 
 def _keeps(setup: Setup) -> int:

@@ -152,7 +152,7 @@ class Demons:
         self._numbers = np.zeros((3, self.most, len(demons)))
         self._next = b""
         self._pool: ThreadPoolExecutor | None = None
-        self._compiled = False
+        self._compiled = self._broken = False
 
     def put(
         self, phi: Any, phi_next: Any, reward: Any, discount: Any, rho: Any, ends: bool, episode: int | None
@@ -186,6 +186,11 @@ class Demons:
 
     def work_off(self) -> None:
         """Learn from the steps in the queue."""
+        if self._broken:
+            raise InputError(
+                "learning was interrupted in the middle of a step, so the weights cannot be trusted: "
+                "load what was saved last, or begin anew."
+            )
         k, rows = self.waiting, self._rows_waiting
         if k:
             self.waiting = self._rows_waiting = 0
@@ -206,6 +211,7 @@ class Demons:
             self._learn(table, index.reshape(ends.shape), numbers[:, part], episode[part])
 
     def _learn(self, table: Floats, ends: Integers, numbers: NDArray[np.float64], episode: Integers) -> None:
+        self._broken = True
         place = self.rows.add(table, int(ends[0, 0]), [demon.window for demon in self.demons])
         steps = np.zeros((len(self.demons), len(episode)), STEP)
         steps["row"], steps["next_row"] = place[ends]
@@ -218,6 +224,7 @@ class Demons:
             self.demons[i].learn(self.rows.table, steps[i])
 
         self._for_each(learn, len(episode) >= _WORTH_A_THREAD)
+        self._broken = False
 
     def _for_each(self, work: Callable[[int], None], worth_it: bool) -> None:
         """Call for every demon, on several threads but for the first time: so each kernel is compiled once."""

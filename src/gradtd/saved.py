@@ -21,7 +21,7 @@ from gradtd import checks
 from gradtd.algorithms import ALGORITHMS
 from gradtd.arena import Window
 from gradtd.checks import InputError
-from gradtd.demons import Demon, Demons
+from gradtd.demons import Calendar, Demon, Demons
 from gradtd.results import replace_file, save_arrays
 from gradtd.types import STEP
 
@@ -45,7 +45,6 @@ def save(path: str | Path, kind: str, names: list[str], demons: Demons) -> None:
         "kind": kind,
         "n_features": demons.n_features,
         "seen": demons.seen,
-        "latest_row": demons.rows.latest,
         "calendar": vars(demons.calendar),
         "demons": [_put_demon(arrays, f"{i}.", names[i], demon) for i, demon in enumerate(demons.demons)],
     }
@@ -129,15 +128,22 @@ def _restore(header: Mapping[str, Any], arrays: Arrays, threads: int, compile: b
     features = _array(arrays, "features", np.dtype(np.float64), (None, n_features))
     rows = len(features)
     entries = header["demons"]
+    if not entries:
+        raise KeyError("demons")
     demons = Demons(
         n_features, [_demon(e, f"{i}.", arrays, n_features, rows, compile) for i, e in enumerate(entries)], threads
     )
     demons.seen = checks.whole_number("seen", header["seen"], 0)
-    demons.rows.keep(features, checks.whole_number("latest_row", header["latest_row"], -1, rows - 1))
-    calendar = header["calendar"]
-    for name in vars(demons.calendar):
-        setattr(demons.calendar, name, calendar[name])
+    demons.rows.keep(features)
+    _restore_calendar(demons.calendar, header["calendar"])
     return [str(entry["name"]) for entry in entries], demons
+
+
+def _restore_calendar(calendar: Calendar, found: Mapping[str, Any]) -> None:
+    calendar.number = checks.whole_number("the number of the latest episode", found["number"], -1)
+    label = found["label"]
+    calendar.label = None if label is None else checks.whole_number("the latest episode", label, -(2**62), 2**62)
+    calendar.labelled, calendar.over = bool(found["labelled"]), bool(found["over"])
 
 
 def _demon(
@@ -156,6 +162,8 @@ def _demon(
     checks.refuse_where("side", side > 1, side, "must be 0 or 1")
     for end in ("row", "next_row"):
         checks.refuse_where(end, steps[end] >= rows, steps[end], f"must be a row of features, 0 to {rows - 1}")
+    counts = demon.run.clock.counts
+    checks.refuse_where("counts", counts < 0, counts, "must not be negative")
     given = checks.whole_number("given", entry["given"], len(steps))
     demon.window = Window.restored(demon.setup, demon.seed, given, steps, side, unit)
     demon.diverged_at = checks.whole_number("diverged_at", entry["diverged_at"], -1)
