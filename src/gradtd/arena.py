@@ -204,8 +204,8 @@ class Rows:
             for end in ("row", "next_row"):
                 window.steps[end][: window.size] = place[window.steps[end][: window.size]]
         self.size = len(kept)
-        # The latest step is in every window, unless all runs have diverged and nothing is kept.
-        self.latest = int(place[self.latest]) if self.latest >= 0 and self.size else -1
+        # The latest step is in every window, unless all runs have diverged: then nothing is kept and this is -1.
+        self.latest = int(place[self.latest]) if self.latest >= 0 else -1
 
 
 def _keeps(setup: Setup) -> int:
