@@ -10,9 +10,9 @@ import gradtd
 SOURCE = Path(gradtd.__file__).parent
 ORDER = [
     *("checks", "types", "records", "linalg", "splitmix", "engine", "features", "logs", "problems", "mdp", "stream"),
-    *("buffers", "estimates", "algorithms", "loop", "settings", "metrics", "theory", "runner", "evaluation", "plots"),
-    *("pages", "terminal", "theory_cli", "evaluation_page", "evaluate_cli", "paper", "results", "reproduce"),
-    *("report", "cli"),
+    *("buffers", "estimates", "algorithms", "loop", "settings", "metrics", "theory", "runner", "results", "arena"),
+    *("demons", "saved", "learner", "evaluation", "plots", "pages", "terminal", "theory_cli", "evaluation_page"),
+    *("evaluate_cli", "paper", "reproduce", "report", "cli"),
 ]
 
 

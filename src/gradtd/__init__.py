@@ -6,7 +6,8 @@
     (10, 100)
 
 `run` an algorithm on a problem for many seeds, `learn` from one `Stream` of experience, `sample` a stream
-from a problem, `measure` the weights a run leaves. Compiled code is loaded on first use only.
+from a problem, `measure` the weights a run leaves; a `Learner` takes its steps one by one.
+Compiled code is loaded on first use only.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from gradtd.checks import InputError
     from gradtd.evaluation import Evaluation, evaluate, load_evaluation, sample_log, true_value
     from gradtd.features import Features, make_features
+    from gradtd.learner import Horde, Learner
     from gradtd.logs.collect import collect, rollout_value
     from gradtd.logs.log import Log
     from gradtd.logs.read import read_log
@@ -40,8 +42,10 @@ _HOMES = {
     "Evaluation": "evaluation",
     "Features": "features",
     "FiniteMDP": "types",
+    "Horde": "learner",
     "InputError": "checks",
     "Log": "logs",
+    "Learner": "learner",
     "METRICS": "metrics",
     "PROBLEMS": "problems",
     "Parameter": "types",
@@ -75,7 +79,9 @@ __all__ = [
     "Exact",
     "Features",
     "FiniteMDP",
+    "Horde",
     "InputError",
+    "Learner",
     "Log",
     "Parameter",
     "Problem",

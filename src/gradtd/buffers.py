@@ -7,6 +7,7 @@ buffer is a window that ends at the counter (oldest leaves first). Nothing is ev
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,6 +120,25 @@ def assign(unit: Integers, split: str, seed: tuple[int, int]) -> NDArray[np.uint
         coins = np.random.default_rng(word).integers(0, 2, int(unit.max()) + 1, dtype=np.uint8)
         return np.ascontiguousarray(coins[unit])
     return np.zeros(len(unit), np.uint8)
+
+
+_COINS = 4096
+
+
+def coins(unit: Integers, seed: tuple[int, int]) -> NDArray[np.uint8]:
+    """The coins that `assign` tosses for a few episodes, without those of all the episodes before."""
+    block = unit // _COINS
+    side = np.empty(len(unit), np.uint8)
+    for k in np.unique(block):
+        side[block == k] = _coin_block(seed, int(k))[unit[block == k] % _COINS]
+    return side
+
+
+@lru_cache(maxsize=16)
+def _coin_block(seed: tuple[int, int], k: int) -> NDArray[np.uint8]:
+    generator = np.random.PCG64(splitmix.seeded(*seed, splitmix.SPLIT)[0])
+    generator.advance(k * _COINS // 8)  # one 64-bit number makes eight coins
+    return np.random.Generator(generator).integers(0, 2, _COINS, dtype=np.uint8)
 
 
 def filled_after(buffers: Buffers, plan: Plan, split: str) -> int:

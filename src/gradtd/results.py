@@ -66,7 +66,7 @@ class Store:
                 return {name: found[name] for name in found.files}
         except (OSError, ValueError, zipfile.BadZipFile):
             arrays = compute()  # not there, or not whole
-        self._replace(path, lambda part: _save(part, arrays))
+        self._replace(path, lambda part: save_arrays(part, arrays))
         return arrays
 
     def write_text(self, name: str, text: str) -> Path:
@@ -87,13 +87,23 @@ class Store:
 
     def _replace(self, path: Path, write: Callable[[Path], Any]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        return replace_file(path, write)
+
+
+def replace_file(path: Path, write: Callable[[Path], Any]) -> Path:
+    """Let ``write`` make a file under another name, then move it to ``path``: there, it is always whole."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
         write(part)
         os.replace(part, path)
-        return path
+    finally:
+        part.unlink(missing_ok=True)
+    return path
 
 
-def _save(path: Path, arrays: Arrays) -> None:
+def save_arrays(path: Path, arrays: Arrays) -> None:
+    """Arrays as one file that `numpy.load` reads without unpickling anything."""
+    assert not any(array.dtype.hasobject for array in arrays.values()), "NumPy would pickle them"
     with path.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 

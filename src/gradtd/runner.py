@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradtd import checks, splitmix
 from gradtd.algorithms import as_algorithm
-from gradtd.buffers import filled_after, make_buffers
+from gradtd.buffers import Buffers, filled_after, make_buffers
 from gradtd.checks import InputError, NeverLearnsError
-from gradtd.loop import compile_run, new_clock
+from gradtd.loop import Clock, compile_run, new_clock
 from gradtd.problems import as_problem
 from gradtd.records import record
 from gradtd.settings import Setup, set_up
 from gradtd.stream import sampler
-from gradtd.types import Algorithm, Floats, Integers, Problem, Result, Stream
+from gradtd.types import Algorithm, Batch, Floats, Integers, Problem, Result, Stream, StreamView, Words
 
 Snapshots = int | Iterable[int] | None
 Progress = Callable[[int, int], None]
@@ -63,7 +63,7 @@ def learn(
         )
     if setup.algorithm.dense_only and not isinstance(stream.features, np.ndarray):
         raise InputError(f"{rule.name} as set here needs dense features, but those of {stream.name} are sparse.")
-    start = _start_weights(theta0, np.zeros(stream.n_features))
+    start = start_weights(theta0, np.zeros(stream.n_features))
     kernel = compile_run(setup.algorithm, setup.split, compile=compile)
     thetas, alphas = np.empty((len(at), stream.n_features)), np.empty(len(at))
     seed = checks.whole_number("seed", seed, 0)
@@ -131,7 +131,7 @@ def sweep(
     workers = (os.cpu_count() or 1) if threads is None else checks.whole_number("threads", threads, 1)
     at = _snapshot_steps(snapshots, steps)
     _check_grid(grid, hyper)
-    start = _start_weights(theta0, task.theta0)
+    start = start_weights(theta0, task.theta0)
     setups = [
         set_up(
             rule, hyper | dict(zip(grid, values, strict=True)),
@@ -201,16 +201,52 @@ def run_once(
         buffers.arrived[:] = buffers.begin[1], len(stream) - buffers.begin[1]
     if setup.algorithm.watches:
         _refuse_too_short(stream, steps, 0 if filled else filled_after(buffers, setup.plan, setup.split), setup)
-    own = setup.algorithm.init(stream.n_features, hyper)
-    state = record(theta=start.copy(), **own)
-    first, second = np.zeros(setup.m1, np.uint32), np.zeros(setup.m2, np.uint32)
-    rng = splitmix.seeded(seed, run, splitmix.DRAWS) if setup.m1 else np.zeros(1, np.uint64)
-    average = np.zeros(stream.n_features)
-    numbers = record(**setup.numbers)
+    begun = new_run(setup, start, seed, run)
+    return drive(kernel, setup, begun, stream.view, buffers, at, out, alphas, 0, steps)
+
+
+class Run(NamedTuple):
+    """What a run keeps besides its stream and its buffers: `drive` goes on from where it stands."""
+
+    state: Any
+    numbers: Any
+    first: Batch
+    second: Batch
+    rng: Words
+    average: Floats
+    clock: Clock
+
+
+def new_run(setup: Setup, start: Floats, seed: int, run: int) -> Run:
+    """A run that has not begun."""
+    return Run(
+        state=record(theta=start.copy(), **setup.algorithm.init(len(start), setup.hyper)),
+        numbers=record(**setup.numbers),
+        first=np.zeros(setup.m1, np.uint32),
+        second=np.zeros(setup.m2, np.uint32),
+        rng=splitmix.seeded(seed, run, splitmix.DRAWS) if setup.m1 else np.zeros(1, np.uint64),
+        average=np.zeros(len(start)),
+        clock=new_clock(),
+    )
+
+
+def drive(
+    kernel: Any,
+    setup: Setup,
+    run: Run,
+    stream: StreamView,
+    buffers: Buffers,
+    at: Integers,
+    out: Floats,
+    alphas: Floats,
+    begin: int,
+    count: int,
+) -> int:
+    """Take ``count`` steps of a stream from ``begin`` on; returns the step of divergence or -1."""
     return int(
         kernel(
-            stream.view, buffers, rng, state, numbers, setup.plan, first, second, at, average, out, alphas,
-            new_clock(), 0, steps,
+            stream, buffers, run.rng, run.state, run.numbers, setup.plan, run.first, run.second, at, run.average, out,
+            alphas, run.clock, begin, count,
         )
     )  # fmt: skip
 
@@ -291,7 +327,7 @@ def _check_grid(grid: Any, hyper: Mapping[str, Any]) -> None:
             raise InputError(f"{name} is given twice, in the grid and beside it.")
 
 
-def _start_weights(theta0: Any, default: Floats) -> Floats:
+def start_weights(theta0: Any, default: Floats) -> Floats:
     if theta0 is None:
         return default
     weights = checks.finite_array("theta0", theta0, 1)

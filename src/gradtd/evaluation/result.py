@@ -12,6 +12,7 @@ import numpy as np
 
 from gradtd.checks import InputError
 from gradtd.features import Features, from_dict
+from gradtd.results import replace_file, save_arrays
 from gradtd.types import Floats
 
 FORMAT = "gradtd evaluation 1"
@@ -102,8 +103,8 @@ class Evaluation:
         pictured = {f"pictured.{k}": v for k, v in self.pictured.items()}
         header = {"format": FORMAT, "evaluation": self.to_dict(), "features": plain}
         text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        write_atomically(target, {"header": text, "theta": self.theta, "resampled": self.resampled} | arrays | pictured)
-        return target
+        kept = {"header": text, "theta": self.theta, "resampled": self.resampled} | arrays | pictured
+        return replace_file(target, lambda part: save_arrays(part, kept))
 
 
 def load_evaluation(path: str | Path) -> Evaluation:
@@ -133,21 +134,6 @@ def load_evaluation(path: str | Path) -> Evaluation:
         resampled=arrays["resampled"],
         pictured=_part(arrays, "pictured."),
     )
-
-
-def write_atomically(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write an ``.npz`` file so that a reader sees the old one or the new one, never half of it."""
-    import os
-    import tempfile
-
-    with tempfile.NamedTemporaryFile(dir=path.absolute().parent, suffix=".npz", delete=False) as file:
-        try:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.close()
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
 
 
 def _part(arrays: Mapping[str, Floats], prefix: str) -> dict[str, Floats]:
