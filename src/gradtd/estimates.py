@@ -15,6 +15,8 @@ from gradtd.linalg import (
     add_scaled,
     difference_dot,
     fill,
+    four_two_difference_dots,
+    four_two_row_dots,
     matrix_apply,
     matrix_transpose_apply,
     row_dot,
@@ -89,9 +91,19 @@ def batch_td_update_and_apply(
     """out = A theta + b and out_z = A z, averaged over a batch in one pass"""
     fill(out, 0.0)
     fill(out_z, 0.0)
-    scale = 1.0 / batch.shape[0]
-    for j in range(batch.shape[0]):
-        step = stream.steps[batch[j]]
+    m = batch.shape[0]
+    scale = 1.0 / m
+    steps = stream.steps
+    j = 0
+    while j + 4 <= m:
+        four = steps[batch[j]], steps[batch[j + 1]], steps[batch[j + 2]], steps[batch[j + 3]]
+        on_theta, on_z = four_two_difference_dots(stream.features, four[0], four[1], four[2], four[3], theta, z)
+        for k in range(4):
+            c = scale * four[k].rho
+            add_row_to_two(stream.features, four[k].row, c * (four[k].reward + on_theta[k]), c * on_z[k], out, out_z)
+        j += 4
+    for last in range(j, m):
+        step = steps[batch[last]]
         at_theta, at_z = two_difference_dots(stream.features, step.row, step.next_row, step.discount, theta, z)
         c = scale * step.rho
         add_row_to_two(stream.features, step.row, c * (step.reward + at_theta), c * at_z, out, out_z)
@@ -104,9 +116,21 @@ def batch_transpose_apply_to_two(
     fill(out, 0.0)
     fill(out_v, 0.0)
     total = 0.0
-    scale = 1.0 / batch.shape[0]
-    for i in range(batch.shape[0]):
-        step = stream.steps[batch[i]]
+    m = batch.shape[0]
+    scale = 1.0 / m
+    steps = stream.steps
+    i = 0
+    while i + 4 <= m:
+        four = steps[batch[i]], steps[batch[i + 1]], steps[batch[i + 2]], steps[batch[i + 3]]
+        along, along_v = four_two_row_dots(stream.features, four[0].row, four[1].row, four[2].row, four[3].row, u, v)
+        for k in range(4):
+            step = four[k]
+            c, e = scale * step.rho * along[k], scale * step.rho * along_v[k]
+            total += step.reward * c
+            add_difference_to_two(stream.features, step.row, step.next_row, step.discount, c, e, out, out_v)
+        i += 4
+    for last in range(i, m):
+        step = steps[batch[last]]
         on_u, on_v = two_row_dots(stream.features, step.row, u, v)
         c, e = scale * step.rho * on_u, scale * step.rho * on_v
         total += step.reward * c

@@ -201,6 +201,59 @@ def _sparse_four_difference_dots(features: Any, a: Any, b: Any, c: Any, e: Any, 
     )
 
 
+def _dense_four_two_row_dots(
+    features: Any, a: Index, b: Index, c: Index, e: Index, u: Floats, v: Floats
+) -> tuple[FourFloats, FourFloats]:
+    """x . u for four rows, and x . v"""
+    u_a, u_b, u_c, u_e = 0.0, 0.0, 0.0, 0.0
+    v_a, v_b, v_c, v_e = 0.0, 0.0, 0.0, 0.0
+    for k in range(v.shape[0]):
+        x_a, x_b, x_c, x_e = features[a, k], features[b, k], features[c, k], features[e, k]
+        u_a += x_a * u[k]
+        v_a += x_a * v[k]
+        u_b += x_b * u[k]
+        v_b += x_b * v[k]
+        u_c += x_c * u[k]
+        v_c += x_c * v[k]
+        u_e += x_e * u[k]
+        v_e += x_e * v[k]
+    return (u_a, u_b, u_c, u_e), (v_a, v_b, v_c, v_e)
+
+
+def _sparse_four_two_row_dots(
+    features: Any, a: Index, b: Index, c: Index, e: Index, u: Floats, v: Floats
+) -> tuple[FourFloats, FourFloats]:
+    return _sparse_four_row_dots(features, a, b, c, e, u), _sparse_four_row_dots(features, a, b, c, e, v)
+
+
+def _dense_four_two_difference_dots(
+    features: Any, a: Any, b: Any, c: Any, e: Any, u: Floats, v: Floats
+) -> tuple[FourFloats, FourFloats]:
+    """y . u for four steps, and y . v"""
+    u_a, u_b, u_c, u_e = 0.0, 0.0, 0.0, 0.0
+    v_a, v_b, v_c, v_e = 0.0, 0.0, 0.0, 0.0
+    for k in range(v.shape[0]):
+        y_a = a.discount * features[a.next_row, k] - features[a.row, k]
+        y_b = b.discount * features[b.next_row, k] - features[b.row, k]
+        y_c = c.discount * features[c.next_row, k] - features[c.row, k]
+        y_e = e.discount * features[e.next_row, k] - features[e.row, k]
+        u_a += y_a * u[k]
+        v_a += y_a * v[k]
+        u_b += y_b * u[k]
+        v_b += y_b * v[k]
+        u_c += y_c * u[k]
+        v_c += y_c * v[k]
+        u_e += y_e * u[k]
+        v_e += y_e * v[k]
+    return (u_a, u_b, u_c, u_e), (v_a, v_b, v_c, v_e)
+
+
+def _sparse_four_two_difference_dots(
+    features: Any, a: Any, b: Any, c: Any, e: Any, u: Floats, v: Floats
+) -> tuple[FourFloats, FourFloats]:
+    return _sparse_four_difference_dots(features, a, b, c, e, u), _sparse_four_difference_dots(features, a, b, c, e, v)
+
+
 row_dot = _by_storage(_dense_row_dot, _sparse_row_dot)
 add_row = _by_storage(_dense_add_row, _sparse_add_row)
 difference_dot = _by_storage(_dense_difference_dot, _sparse_difference_dot)
@@ -212,6 +265,8 @@ two_difference_dots = _by_storage(_dense_two_difference_dots, _sparse_two_differ
 add_difference_to_two = _by_storage(_dense_add_difference_to_two, _sparse_add_difference_to_two)
 four_row_dots = _by_storage(_dense_four_row_dots, _sparse_four_row_dots)
 four_difference_dots = _by_storage(_dense_four_difference_dots, _sparse_four_difference_dots)
+four_two_row_dots = _by_storage(_dense_four_two_row_dots, _sparse_four_two_row_dots)
+four_two_difference_dots = _by_storage(_dense_four_two_difference_dots, _sparse_four_two_difference_dots)
 
 
 def dot(u: Floats, v: Floats) -> float:

@@ -63,6 +63,7 @@ def evaluate(
     ``whiten=False`` learns on them as given. ``progress(what, done, total)`` hears how far it is.
 
     >>> import gradtd
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> log = {"episode": np.repeat(np.arange(200), 2), "obs": np.tile([0, 1], 200), "terminated": np.tile([0, 1], 200),
     ...        "reward": rng.normal(1, 1, 400), "rho": rng.choice([0.5, 1.5], 400)}

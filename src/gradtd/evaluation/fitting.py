@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradtd.algorithms import as_algorithm
 from gradtd.checks import InputError, NeverLearnsError
 from gradtd.evaluation.least_squares import Sums, start_features
-from gradtd.evaluation.resamples import Resamples, resampled
+from gradtd.evaluation.resamples import Resamples, episode_begins, resampled
 from gradtd.loop import compile_run
 from gradtd.runner import for_each, run_once
 from gradtd.settings import Setup, set_up
@@ -26,22 +26,24 @@ STILL = 0.1
 """A fit has arrived when the second half of its updates moved the value by less than this part of its error."""
 NEAR = 0.25
 """And when it is within this many standard errors of the least-squares solution."""
-REFIT = 0.5
-"""Length of a refit against the fit: it starts from the weights of the fit, so it has less far to go."""
+STILL_REFIT = 0.2
+"""The same for a refit, which starts from the weights of the fit and has less far to go."""
 SMALLEST, LARGEST = 32, 512
 """Bounds of a batch, where its size is not given."""
-NOISE = 1 / 64
+NOISE = 1 / 32
 """Part of the variance of an estimate that its drawn batches may add."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A rule's weights on a log: how many updates it made, and how far the value moved in the second half of them."""
+    """A rule's weights on a log: how many updates it made (``fixed``: as many as it was told to), and how far the value
+    moved in the second half of them."""
 
     theta: Floats
     updates: int
     moved: float
     diverged: bool
+    fixed: bool
     rule: Algorithm | str
     hyper: Mapping[str, Any]
 
@@ -81,16 +83,14 @@ def fit(
     standard error: a fit that stands still, but not there, goes on too. ``updates`` fixes the number of steps instead.
     """
     count = updates or first_count(stream, prepare(rule, hyper, len(stream)))
-    most = count if updates else MOST * count
-    while True:
-        setup = prepare(rule, hyper, count)
-        theta, half, diverged = _run(stream, setup, np.zeros(stream.n_features), seed, 0, count)
-        moved = abs(float(start @ (theta - half)))
-        still = moved <= STILL * error and abs(float(start @ theta) - near) <= NEAR * error
-        arrived = still or setup.algorithm.stored or diverged
-        if arrived or 2 * count > most:
-            return Fit(theta, count, moved, diverged, rule, hyper)
-        count *= 2
+
+    def still(theta: Floats, half: Floats) -> bool:
+        arrived = abs(float(start @ theta) - near) <= NEAR * error
+        return arrived and abs(float(start @ (theta - half))) <= STILL * error
+
+    found = _until(still, stream, rule, hyper, np.zeros(stream.n_features), (seed, 0), count, 1 if updates else MOST)
+    moved = abs(float(start @ (found.theta - found.half)))
+    return Fit(found.theta, found.updates, moved, found.diverged, updates is not None, rule, hyper)
 
 
 def first_count(stream: Stream, setup: Setup) -> int:
@@ -103,51 +103,68 @@ def first_count(stream: Stream, setup: Setup) -> int:
     return n * max(1, -(-UPDATES // n))
 
 
-def refit_count(stream: Stream, setup: Setup, fitted: int) -> int:
-    """Steps of a refit: half of the fit's, whole passes where the rule goes through the log in order."""
-    if not batches(setup):
-        return len(stream) * max(1, int(REFIT * fitted) // len(stream))
-    return max(first_count(stream, setup), int(REFIT * fitted))
-
-
 def refit_values(
-    stream: Stream, begins: Integers, resamples: Resamples, fitted: Fit, *, seed: int, threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    stream: Stream, begins: Integers, resamples: Resamples, fitted: Fit, *, error: float, seed: int,
+    threads: int | None = None, progress: Callable[[int, int], None] | None = None,
 ) -> Floats:  # fmt: skip
-    """The value of the start states by the rule refitted on every resample, from the weights of the fit on."""
+    """The value of the start states by the rule refitted on every resample, from the weights of the fit on.
+
+    A refit that still moves is made again with twice the updates, up to those of the fit. NaN where it failed.
+    """
     values = np.full(len(resamples), np.nan)
 
     def work(r: int) -> None:
         again, unit = resampled(stream, begins, resamples.of_episodes(r))
-        count = refit_count(again, prepare(fitted.rule, fitted.hyper, len(again)), fitted.updates)
-        setup = prepare(fitted.rule, fitted.hyper, count)
-        its_begins = np.flatnonzero(np.r_[True, np.diff(again.steps["episode"]) != 0, True])
-        mean = np.asarray(start_features(again, its_begins).mean(axis=0)).ravel()
+        mean = np.asarray(start_features(again, episode_begins(again)).mean(axis=0)).ravel()
+        count = first_count(again, prepare(fitted.rule, fitted.hyper, len(again)))
+        if fitted.fixed:
+            count = fitted.updates
         try:
-            theta, _, diverged = _run(again, setup, fitted.theta, seed, r + 1, count, unit)
+            found = _until(
+                lambda theta, half: abs(float(mean @ (theta - half))) <= STILL_REFIT * error,
+                again, fitted.rule, fitted.hyper, fitted.theta, (seed, r + 1), count, fitted.updates / count, unit,
+            )  # fmt: skip
         except NeverLearnsError:
             return
-        if not diverged:
-            values[r] = mean @ theta
+        if not found.diverged:
+            values[r] = mean @ found.theta
 
     for_each(work, len(resamples), threads or os.cpu_count() or 1, progress)
     return values
 
 
+class Found(NamedTuple):
+    """Weights after ``count`` steps and after half of them."""
+
+    theta: Floats
+    half: Floats
+    diverged: bool
+    updates: int
+
+
+def _until(
+    still: Callable[[Floats, Floats], bool], stream: Stream, rule: Algorithm | str, hyper: Mapping[str, Any],
+    theta0: Floats, seed: tuple[int, int], count: int, most: float, unit: Integers | None = None,
+) -> Found:  # fmt: skip
+    """Run a rule for ``count`` steps, and with twice as many until it stands still, at most ``most`` times as many."""
+    largest = most * count
+    while True:
+        setup = prepare(rule, hyper, count)
+        found = _run(stream, setup, theta0, seed, count, unit)
+        if found.diverged or setup.algorithm.stored or still(found.theta, found.half) or 2 * count > largest:
+            return found
+        count *= 2
+
+
 def _run(
-    stream: Stream, setup: Setup, theta0: Floats, seed: int, run: int, count: int, unit: Integers | None = None
-) -> tuple[Floats, Floats, bool]:
-    """The weights after ``count`` steps and after half of them, and whether they diverged."""
-    _refuse_sparse(stream, setup)
+    stream: Stream, setup: Setup, theta0: Floats, seed: tuple[int, int], count: int, unit: Integers | None
+) -> Found:
+    if setup.algorithm.dense_only and not isinstance(stream.features, np.ndarray):
+        raise InputError(f"{setup.algorithm.name} as set here needs dense features, but those chosen are sparse.")
     kernel = compile_run(setup.algorithm, setup.split)
     at = np.array([count // 2, count])
     out, alphas = np.empty((2, stream.n_features)), np.empty(2)
     diverged = run_once(
-        kernel, setup, stream, theta0, seed, run, at, out, alphas, count=count, unit=unit, filled=batches(setup)
+        kernel, setup, stream, theta0, *seed, at, out, alphas, count=count, unit=unit, filled=batches(setup)
     )
-    return out[1], out[0], diverged >= 0
-
-
-def _refuse_sparse(stream: Stream, setup: Setup) -> None:
-    if setup.algorithm.dense_only and not isinstance(stream.features, np.ndarray):
-        raise InputError(f"{setup.algorithm.name} as set here needs dense features, but those chosen are sparse.")
+    return Found(out[1], out[0], diverged >= 0, count)

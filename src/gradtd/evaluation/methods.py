@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.evaluation.fitting import Fit, fit, prepare, refit_count, refit_values, suited
+from gradtd.evaluation.fitting import Fit, first_count, fit, prepare, refit_values, suited
 from gradtd.evaluation.importance import DR, ESTIMATORS, Estimates, importance_estimates
 from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
@@ -125,7 +125,14 @@ def rule_row(
         note = "no refits: the interval is the sandwich's of least squares"
         return Estimate(settings.method, value, low, high, case.square.error, note), np.zeros(0)
     refits = refit_values(
-        case.stream, case.begins, resamples, fitted, seed=settings.seed, threads=settings.threads, progress=progress
+        case.stream,
+        case.begins,
+        resamples,
+        fitted,
+        error=case.error,
+        seed=settings.seed,
+        threads=settings.threads,
+        progress=progress,
     )
     return _row(case, settings.method, value, refits), refits
 
@@ -171,7 +178,7 @@ def _how_many(case: Case, fitted: Fit | None) -> int:
     if fitted is None:
         return RESAMPLES
     setup = prepare(fitted.rule, fitted.hyper, len(case.stream))
-    work = RESAMPLES * refit_count(case.stream, setup, fitted.updates) * max(setup.m1, 1) * case.stream.n_features
+    work = RESAMPLES * first_count(case.stream, setup) * max(setup.m1, 1) * case.stream.n_features
     return RESAMPLES if work <= MUCH_WORK else FEWER_RESAMPLES
 
 

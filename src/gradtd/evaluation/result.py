@@ -103,7 +103,7 @@ class Evaluation:
         pictured = {f"pictured.{k}": v for k, v in self.pictured.items()}
         header = {"format": FORMAT, "evaluation": self.to_dict(), "features": plain}
         text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        kept = {"header": text, "theta": self.theta, "resampled": self.resampled} | arrays | pictured
+        kept: dict[str, Any] = {"header": text, "theta": self.theta, "resampled": self.resampled} | arrays | pictured
         return replace_file(target, lambda part: save_arrays(part, kept))
 
 

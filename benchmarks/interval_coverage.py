@@ -1,6 +1,6 @@
 """How often do 95 % intervals of `gradtd.evaluate` contain the value they are about? The table of docs/evaluate.md.
 
-    python benchmarks/coverage.py [--sets 500] [--resamples 50] [--out benchmarks/coverage.json]
+    python benchmarks/interval_coverage.py [--sets 500] [--resamples 40] [--out benchmarks/coverage.json]
 
 Every cell is done on ``sets`` independent logs; results are kept in the file as they come, so a run that was stopped
 goes on where it was. About an hour on two cores.
@@ -28,11 +28,11 @@ BLOCK = 50
 PROBLEMS: dict[str, dict[str, Any]] = {
     "boyan_chain": {"make": "boyan_chain"},
     "random_walk_tabular": {"make": "random_walk_tabular"},
-    "garnet, one-hot": {"make": "garnet", "with": {"states": 20, "seed": 1}, "features": "one-hot"},
+    "garnet, one-hot": {"make": "garnet", "with": {"states": 10, "seed": 1}, "features": "one-hot"},
     "random_walk_dependent": {"make": "random_walk_dependent"},
-    "garnet, 8 dense features": {"make": "garnet", "with": {"states": 20, "seed": 1}},
+    "garnet, 8 dense features": {"make": "garnet", "with": {"states": 10, "seed": 1}},
 }
-SIZES = (100, 400)
+SIZES = (100, 300)
 METHODS = ("impression_gtd", "lstd", "lstd sandwich", "dr")
 
 
@@ -91,8 +91,8 @@ def summary(key: str, rows: list[dict[str, list[float]]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=int, default=500)
-    parser.add_argument("--resamples", type=int, default=50)
-    parser.add_argument("--out", type=Path, default=HERE / "coverage.json")
+    parser.add_argument("--resamples", type=int, default=40)
+    parser.add_argument("--out", type=Path, default=HERE / "interval_coverage.json")
     chosen = parser.parse_args()
     kept: dict[str, Any] = json.loads(chosen.out.read_text()) if chosen.out.exists() else {}
     began = time.monotonic()
