@@ -84,3 +84,28 @@ def svrg_gtd(log, theta, alphas, eta=1.0, M=32):
                 w + eta * alpha * (A @ theta0 + b - C @ w0 + A_B @ (theta - theta0) - C_B @ (w - w0)),
             )
         yield theta
+
+
+def saga_gtd(log, theta, alphas, eta=1.0, capacity=None):
+    """Du et al. (2017), Algorithm 1 (SAGA), with C in the saddle function and without a ridge."""
+    w = np.zeros_like(theta)
+    kept = {}
+
+    def gradients(k):
+        return k.A.T @ w, k.A @ theta + k.b - k.C @ w
+
+    for t, k, learns in log:
+        kept[t] = gradients(k)
+        if capacity is not None:
+            kept.pop(t - capacity, None)
+        if learns:
+            alpha, drawn = next(alphas), log.first[t]
+            new = {j: gradients(log.samples[j]) for j in drawn}
+            step, step_w = (
+                np.mean([pair[i] for pair in kept.values()], axis=0)
+                + np.mean([new[j][i] - kept[j][i] for j in drawn], axis=0)
+                for i in (0, 1)
+            )
+            theta, w = theta - alpha * step, w + eta * alpha * step_w
+            kept |= new
+        yield theta

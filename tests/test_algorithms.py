@@ -102,6 +102,7 @@ COMPILED = {
     "krylov_gtd": ("krylov_gtd", {"M": 16}),
     "krylov_gtd window": ("krylov_gtd", {"M": 8, "K": 2, "window": 60}),
     "svrg_gtd": ("svrg_gtd", {"batch_size": 4, "M": 6, "eta": 2.5}),
+    "saga_gtd": ("saga_gtd", {"batch_size": 4, "eta": 2.5}),
 }
 # The same code put together in other ways: interpreted only, since every combination would compile anew.
 INTERPRETED = (

@@ -179,7 +179,7 @@ def run_once(
     )
     if setup.algorithm.watches:
         _refuse_too_short(stream, buffers, setup)
-    own = setup.algorithm.init(stream.n_features, hyper)
+    own = setup.algorithm.init(stream.n_features, {**hyper, "n_steps": len(stream)})
     state = record(theta=start.copy(), **own)
     first, second = np.zeros(setup.m1, np.uint32), np.zeros(setup.m2, np.uint32)
     rng = splitmix.seeded(seed, run, splitmix.DRAWS) if setup.m1 else np.zeros(1, np.uint64)

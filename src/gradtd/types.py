@@ -343,7 +343,8 @@ class Algorithm:
     ``update(state, stream, now, hyper)`` changes ``state.theta`` in place; ``observe`` has the same
     arguments and sees every step, also those before learning starts; ``read(state, stream, now, hyper)``
     runs before a snapshot is taken. ``init(n_features, hyper)`` returns a dictionary of the arrays
-    the rule keeps besides ``theta``. ``draws`` says which batches the rule receives:
+    the rule keeps besides ``theta``; ``hyper["n_steps"]`` is the length of the stream, for tables with an entry
+    a stored step. ``draws`` says which batches the rule receives:
 
     * ``"nothing"``: it uses the latest step;
     * ``"new batch"``: ``now.first``, the m latest steps, every m steps;
@@ -354,7 +355,8 @@ class Algorithm:
 
     A rule that chooses its step-size itself says what it used last in ``chosen(state)``: 0 while it only
     watches, as it does for its first ``watches`` batches; ``now.alpha`` is then a factor, 1 unless it decays.
-    ``dense_only`` says that the rule reads whole feature rows, ``stream.features[row]``.
+    ``dense_only`` says that the rule reads whole feature rows, ``stream.features[row]``; ``stored`` that it
+    reads stored steps by their number, so it needs the whole stream in memory and takes one pass over it.
     ``parameters`` maps names to `Parameter` (or just to a default number). Where a parameter changes
     the code of the rule, ``choose(hyper)`` returns the algorithm that is meant.
     """
@@ -370,6 +372,7 @@ class Algorithm:
     chosen: Callable[..., Any] | None = None
     watches: int = 0
     dense_only: bool = False
+    stored: bool = False
     choose: Callable[[Mapping[str, Any]], Algorithm] | None = None
 
     DRAWS = ("nothing", "new batch", "one batch", "other batch", "two buffers", "two batches")

@@ -257,6 +257,7 @@ ALGORITHMS = (
         "krylov_gtd",
         krylov_gtd,
         _fields,
+        stored=True,
         step_size=False,
         parameters={
             "M": Parameter(64, "stored steps read each step", whole(2)),

@@ -88,6 +88,7 @@ ALGORITHMS = (
         "svrg_gtd",
         svrg_gtd,
         _fields,
+        stored=True,
         observe=add_and_read,
         draws="one batch",
         parameters={"eta": ETA, "M": Parameter(32, "stored steps read each step for the next anchor", whole(2))},
