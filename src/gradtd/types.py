@@ -51,7 +51,7 @@ update bootstraps as it should."""
 
 
 class SparseRows(NamedTuple):
-    """A sparse feature matrix in compressed rows, the form compiled code reads."""
+    """A sparse feature matrix in compressed rows, the form compiled code reads; columns increase along a row."""
 
     data: Floats
     indices: NDArray[np.uint32]

@@ -15,20 +15,21 @@ import numpy as np
 from gradtd.algorithms.parameters import at_least, whole
 from gradtd.estimates import add_features, add_gradient, projected
 from gradtd.linalg import (
-    absolute_dot,
     add_scaled,
     add_squares,
     copy,
     difference_dot,
-    dot,
+    difference_sums,
+    entries_a_row,
     fill,
     four_difference_dots,
     four_row_dots,
     line_sums,
+    row_square,
     weighted,
     weighted_dot,
 )
-from gradtd.types import Algorithm, Floats, Hyper, Now, Parameter, State, StreamView
+from gradtd.types import Algorithm, Floats, Hyper, Index, Now, Parameter, State, StreamView
 
 IDLE, GRADIENT, IMAGE = 0, 1, 2
 STAGE, NEXT, STARTED, KEPT = 0, 1, 2, 3
@@ -36,6 +37,8 @@ STAGE, NEXT, STARTED, KEPT = 0, 1, 2, 3
 ROUNDING, TRUSTED, NOTHING = 1e-16, 1e-8, 1e-12
 """An image is kept where the bound on its rounding error is below ``TRUSTED`` times its length; a residual or a
 gradient shorter than ``NOTHING`` times the terms it was added up from is rounding error."""
+SEARCH = 16
+"""The searches of K = 5 directions cost about what M = 64 reads of rows with d / 16 entries do."""
 
 
 def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -59,22 +62,27 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
     (docs/krylov.md). Conjugate directions amplify rounding: a change of the last bit may show after some hundred steps
     in the weights of an ill-conditioned problem, though not in their error.
     """
-    fill(state.x, 0.0)
-    add_features(stream, now.t, 1.0, state.x)
-    fill(state.y, 0.0)
-    add_gradient(stream, now.t, 1.0, state.y)
-    add_squares(state.s, state.inverse, state.x)
     add_step(state, stream, now)
     oldest = 0
     if hyper.window > 0.0 and now.seen > hyper.window:
         oldest = now.seen - int(hyper.window)
-        remove_step(state, stream, oldest - 1, 1.0 / hyper.window)
+        remove_step(state, stream, np.uint64(oldest - 1), 1.0 / hyper.window)
+    every = steps_at_a_time(state, stream, hyper)
+    if now.seen % every != 0:
+        return
     if state.counters[STAGE] == IDLE:
         begin_direction(state, oldest, float(now.seen))
     if state.counters[STAGE] != IDLE:
-        read_steps(state, stream, int(hyper.M), oldest, now.seen)
+        read_steps(state, stream, every * int(hyper.M), oldest, now.seen)
     for i in range(state.counters[KEPT]):
         search_line(state, state.p[i], state.q[i], float(now.seen), hyper.eps)
+
+
+def steps_at_a_time(state: State, stream: StreamView, hyper: Hyper) -> int:
+    """``every`` where it is given, else so many that searches do not cost more than reads; 1 for dense features."""
+    if hyper.every > 0.0:
+        return int(hyper.every)
+    return max(1, int(state.u.shape[0] / (SEARCH * entries_a_row(stream.features))))
 
 
 def add_step(state: State, stream: StreamView, now: Now) -> None:
@@ -83,28 +91,38 @@ def add_step(state: State, stream: StreamView, now: Now) -> None:
     ``terms`` adds up the lengths of what u was put together from.
     """
     step = stream.steps[now.t]
-    add_scaled(state.u, step.rho * (step.reward + dot(state.y, state.theta)), state.x)
-    for i in range(state.counters[KEPT]):
-        add_scaled(state.q[i], step.rho * dot(state.y, state.p[i]), state.x)
-    length_x = weighted_dot(state.inverse, state.x, state.x)
-    length_y = weighted_dot(state.inverse, state.y, state.y)
+    add_squares(stream.features, step.row, state.s, state.inverse)
+    size, length_y = add_multiples(state, stream, now.t, 1.0)
+    length_x = row_square(stream.features, step.row, state.inverse)
     state.noise[0] += (step.rho * now.seen) ** 2 * length_x * length_y
-    size = abs(step.reward) + absolute_dot(state.y, state.theta)
-    state.terms[0] += step.rho * size * np.sqrt(now.seen * length_x)
+    state.terms[0] += step.rho * (abs(step.reward) + size) * np.sqrt(now.seen * length_x)
 
 
-def remove_step(state: State, stream: StreamView, t: int, share: float) -> None:
-    """Take step t out of u, of every image and of the direction under way, which has read it; noise loses its share."""
+def add_multiples(state: State, stream: StreamView, t: Index, sign: float) -> tuple[float, float]:
+    """u += sign rho (r + y.theta) x and q += sign rho (y.p) x; returns the sum of |y theta| and <y, y> / n."""
     step = stream.steps[t]
-    fill(state.y, 0.0)
-    add_gradient(stream, t, 1.0, state.y)
-    add_features(stream, t, -step.rho * (step.reward + dot(state.y, state.theta)), state.u)
-    for i in range(state.counters[KEPT]):
-        add_features(stream, t, -step.rho * dot(state.y, state.p[i]), state.q[i])
+    kept = state.counters[KEPT]
+    along, size, length_y = difference_sums(
+        stream.features, step.row, step.next_row, step.discount, state.theta, state.inverse, state.p, kept, state.along
+    )
+    add_features(stream, t, sign * step.rho * (step.reward + along), state.u)
+    for i in range(kept):
+        add_features(stream, t, sign * step.rho * state.along[i], state.q[i])
+    return size, length_y
+
+
+def remove_step(state: State, stream: StreamView, t: Index, share: float) -> None:
+    """Take step t out of u, of every image and of the direction under way, which has read it; noise loses its share.
+
+    Or which will read it: the sum for a direction is complete only when all steps since its beginning were read.
+    """
+    step = stream.steps[t]
+    add_multiples(state, stream, t, -1.0)
     if state.counters[STAGE] == IMAGE:
-        add_features(stream, t, -step.rho * dot(state.y, state.new_p), state.new_q)
+        along = difference_dot(stream.features, step.row, step.next_row, step.discount, state.new_p)
+        add_features(stream, t, -step.rho * along, state.new_q)
     elif state.counters[STAGE] == GRADIENT:
-        add_scaled(state.g, -step.rho * projected(stream, t, state.v), state.y)
+        add_gradient(stream, t, -step.rho * projected(stream, t, state.v), state.g)
     state.noise[0] *= 1.0 - share
 
 
@@ -242,14 +260,11 @@ def search_line(state: State, p: Floats, q: Floats, n: float, eps: float) -> Non
 
 
 def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("u", "s", "inverse", "x", "y", "v", "g", "new_p", "new_q")
+    names = ("u", "s", "inverse", "v", "g", "new_p", "new_q")
     vectors = {name: np.zeros(n_features) for name in names}
     pairs = {name: np.zeros((hyper["K"], n_features)) for name in "pq"}
-    return (
-        vectors
-        | pairs
-        | {"error": np.zeros(hyper["K"]), "noise": np.zeros(1), "terms": np.zeros(1), "counters": np.zeros(4, np.int64)}
-    )
+    numbers = {"along": np.zeros(hyper["K"]), "error": np.zeros(hyper["K"]), "noise": np.zeros(1), "terms": np.zeros(1)}
+    return vectors | pairs | numbers | {"counters": np.zeros(4, np.int64)}
 
 
 ALGORITHMS = (
@@ -263,6 +278,7 @@ ALGORITHMS = (
             "M": Parameter(64, "stored steps read each step", whole(2)),
             "K": Parameter(5, "directions kept", whole(1)),
             "eps": Parameter(4e-4, "damping of the first steps", at_least(0)),
+            "every": Parameter(0, "steps between searches; 0 for 1, and more where features are sparse", whole(0)),
             "window": Parameter(0, "use the latest steps only, this many; 0 for all", whole(0)),
         },
     ),
