@@ -32,8 +32,9 @@ from gradtd.linalg import (
 from gradtd.types import Algorithm, Floats, Hyper, Index, Now, Parameter, State, StreamView
 
 IDLE, GRADIENT, IMAGE = 0, 1, 2
-STAGE, NEXT, STARTED, KEPT = 0, 1, 2, 3
-"""Places in ``state.counters``: what is being computed, the next step to read, directions begun, directions kept."""
+STAGE, NEXT, STARTED, KEPT, WAITING = 0, 1, 2, 3, 4
+"""Places in ``state.counters``: what is being computed, the next step to read, directions begun, directions kept,
+steps that arrived since the last search."""
 ROUNDING, TRUSTED, NOTHING = 1e-16, 1e-8, 1e-12
 """An image is kept where the bound on its rounding error is below ``TRUSTED`` times its length; a residual or a
 gradient shorter than ``NOTHING`` times the terms it was added up from is rounding error."""
@@ -67,15 +68,26 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
     if hyper.window > 0.0 and now.seen > hyper.window:
         oldest = now.seen - int(hyper.window)
         remove_step(state, stream, np.uint64(oldest - 1), 1.0 / hyper.window)
-    every = steps_at_a_time(state, stream, hyper)
-    if now.seen % every != 0:
+    waiting = take_turn(state, oldest, now.seen, steps_at_a_time(state, stream, hyper), int(hyper.M))
+    if waiting == 0:
         return
     if state.counters[STAGE] == IDLE:
         begin_direction(state, oldest, float(now.seen))
     if state.counters[STAGE] != IDLE:
-        read_steps(state, stream, every * int(hyper.M), oldest, now.seen)
+        read_steps(state, stream, waiting * int(hyper.M), oldest, now.seen)
     for i in range(state.counters[KEPT]):
-        search_line(state, state.p[i], state.q[i], float(now.seen), hyper.eps)
+        search_line(state, state.p[i], state.q[i], float(now.seen), hyper.eps, waiting)
+
+
+def take_turn(state: State, oldest: int, seen: int, every: int, reads: int) -> int:
+    """How many steps have waited, if ``every`` have, or if their reads are enough to end the pass; else 0."""
+    state.counters[WAITING] += 1
+    waiting = state.counters[WAITING]
+    begin = oldest if state.counters[STAGE] == IDLE else state.counters[NEXT]
+    if waiting < every and waiting * reads < seen - begin:
+        return 0
+    state.counters[WAITING] = 0
+    return int(waiting)
 
 
 def steps_at_a_time(state: State, stream: StreamView, hyper: Hyper) -> int:
@@ -248,12 +260,18 @@ def drop_oldest(state: State) -> None:
     state.counters[KEPT] -= 1
 
 
-def search_line(state: State, p: Floats, q: Floats, n: float, eps: float) -> None:
-    """theta -= a p and u -= a q, with a = <q, u> / (<q, q> + eps d^2 noise sum of p^2 / w), w = n / s."""
+def search_line(state: State, p: Floats, q: Floats, n: float, eps: float, times: int) -> None:
+    """theta -= a p and u -= a q, with a = <q, u> / (<q, q> + eps d^2 noise sum of p^2 / w), w = n / s.
+
+    As often as ``times`` at once: each time the share f = <q, q> / (...) of what was left along p goes.
+    """
     along, square, size = line_sums(p, q, state.u, state.s, state.inverse)
     below = n * square + eps * p.shape[0] ** 2 * state.noise[0] * size / n
     if below > 0.0:
         a = n * along / below
+        share = n * square / below
+        if times > 1 and share > 0.0:
+            a *= (1.0 - (1.0 - share) ** times) / share
         add_scaled(state.theta, -a, p)
         add_scaled(state.u, -a, q)
         state.terms[0] += abs(a) * np.sqrt(n * square)
@@ -264,7 +282,7 @@ def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     vectors = {name: np.zeros(n_features) for name in names}
     pairs = {name: np.zeros((hyper["K"], n_features)) for name in "pq"}
     numbers = {"along": np.zeros(hyper["K"]), "error": np.zeros(hyper["K"]), "noise": np.zeros(1), "terms": np.zeros(1)}
-    return vectors | pairs | numbers | {"counters": np.zeros(4, np.int64)}
+    return vectors | pairs | numbers | {"counters": np.zeros(5, np.int64)}
 
 
 ALGORITHMS = (
