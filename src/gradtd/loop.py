@@ -90,7 +90,8 @@ def _driver(
     ) -> int:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
         theta = state.theta
-        checked = 1 + theta.shape[0] // 1000  # with many features every so many steps: sparse updates cost less
+        # How often weights are checked: all of many features every step would cost more than a sparse update.
+        check_every = 1 + theta.shape[0] // 1000
         updates = 0
         averaged = 0
         taken = 0
@@ -120,7 +121,7 @@ def _driver(
                 copy_to(out[taken], average if averaged > 0 else theta, plan.limit)
                 alphas[taken] = alpha
                 taken += 1
-            if (seen % checked == 0 or seen == stream.steps.shape[0]) and not within(theta, plan.limit):
+            if (seen % check_every == 0 or seen == stream.steps.shape[0]) and not within(theta, plan.limit):
                 for snapshot in range(taken, at.shape[0]):
                     copy_to(out[snapshot], theta, plan.limit)
                     alphas[snapshot] = alpha

@@ -420,7 +420,8 @@ class Result:
 
     ``thetas`` has shape (runs, snapshots, features), for `gradtd.learn` (snapshots, features);
     ``steps`` the step numbers of the snapshots; ``diverged_at`` for each run the step at which it
-    was found diverged, -1 where it was not. From then on the run is frozen. ``alphas`` has shape (runs,
+    was found diverged, -1 where it was not. From then on the run is frozen. (With d >= 1000 features the
+    weights are looked at every 1 + d // 1000 steps and after the last one.) ``alphas`` has shape (runs,
     snapshots), for `gradtd.learn` (snapshots,): the step-size of the latest update, NaN before the first
     and for an algorithm without one. ``hyper`` holds every hyper-parameter, ``given`` the names of those
     that were not left at their default.

@@ -38,8 +38,8 @@ steps that arrived since the last search."""
 ROUNDING, TRUSTED, NOTHING = 1e-16, 1e-8, 1e-12
 """An image is kept where the bound on its rounding error is below ``TRUSTED`` times its length; a residual or a
 gradient shorter than ``NOTHING`` times the terms it was added up from is rounding error."""
-SEARCH = 16
-"""The searches of K = 5 directions cost about what M = 64 reads of rows with d / 16 entries do."""
+SPARSE = 4.0
+"""Features count as sparse where rows have entries in less than a quarter of their places."""
 
 
 def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -47,28 +47,37 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
 
     A and b are sums over all stored steps (the latest ``window`` ones, where that is given). The inner product
     <a, c> = sum of w_i a_i c_i has weights w_i = n / sum of x_i^2, so the scale of a feature does not matter. Each step
+    is added to u and to every q. Then, or when ``every`` steps have waited for it (earlier where what they may read
+    ends a pass over the stored steps), the rule
 
-    1. adds the arriving step to u and to every q;
-    2. where no direction is under way, begins one: in turn p = w u, as TD would go, and p = w A' w u, against the
+    1. begins a direction where none is under way: in turn p = w u, as TD would go, and p = w A' w u, against the
        gradient of NEU, as Impression GTD would;
-    3. reads at most M stored steps for it, first for A' w u where that is asked for, then for its image q = A p; when
-       all are read, q is made orthogonal to the kept images, p changes alike, and the pair is kept, the oldest leaving;
-    4. searches along the kept directions, the oldest first. The denominator is in fact
+    2. reads at most M stored steps for it, times the steps that waited, first for A' w u where that is asked for, then
+       for its image q = A p; when all are read, q is made orthogonal to the kept images, p changes alike, and the pair
+       is kept, the oldest leaving;
+    3. searches along the kept directions, the oldest first. The denominator is in fact
        <q, q> + eps d^2 (sum of rho^2 <x, x> <y, y>) sum of p_i^2 / w_i. The last two factors bound the noise in q. They
-       grow like n, the first part like n^2, so the first steps only are damped, for longer where d is large.
+       grow like n, the first part like n^2, so the first steps only are damped, for longer where d is large. For
+       steps that waited each search is made as often as they would have made it.
 
-    No step-size. Cost O((M + K) d); with sparse features the entries of M reads and O(K d). It keeps (2 K + 9) d
-    numbers besides the stream. Proven: for fixed data every search lowers the empirical NEU <u, u> or leaves it, in
-    whatever direction, so it does not rest on TD being stable. How fast it comes near LSTD is only measured
-    (docs/krylov.md). Conjugate directions amplify rounding: a change of the last bit may show after some hundred steps
-    in the weights of an ill-conditioned problem, though not in their error.
+    Where a row has z entries and 4 z < d, d^2 is replaced by (4 z)^2, and ``every`` is d / (4 z) unless it is given;
+    else it is 1. No step-size. Cost O((M + K) d); with sparse features O((M + K) z), as the searches, O(K d), are
+    made once in d / (4 z) steps and once a pass. It keeps (2 K + 7) d numbers besides the stream.
+
+    Proven: for fixed data every search lowers the empirical NEU <u, u> or leaves it, in whatever direction, so it does
+    not rest on TD being stable. How fast it comes near LSTD is only measured (docs/krylov.md). Conjugate directions
+    amplify rounding: a change of the last bit may show after some hundred steps in the weights of an ill-conditioned
+    problem, though not in their error.
     """
     add_step(state, stream, now)
     oldest = 0
     if hyper.window > 0.0 and now.seen > hyper.window:
         oldest = now.seen - int(hyper.window)
         remove_step(state, stream, np.uint64(oldest - 1), 1.0 / hyper.window)
-    waiting = take_turn(state, oldest, now.seen, steps_at_a_time(state, stream, hyper), int(hyper.M))
+    d = float(state.u.shape[0])
+    filled = min(d, max(1.0, SPARSE * entries_a_row(stream.features)))
+    every = int(hyper.every) if hyper.every > 0.0 else int(d / filled)
+    waiting = take_turn(state, oldest, now.seen, every, int(hyper.M))
     if waiting == 0:
         return
     if state.counters[STAGE] == IDLE:
@@ -76,7 +85,7 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
     if state.counters[STAGE] != IDLE:
         read_steps(state, stream, waiting * int(hyper.M), oldest, now.seen)
     for i in range(state.counters[KEPT]):
-        search_line(state, state.p[i], state.q[i], float(now.seen), hyper.eps, waiting)
+        search_line(state, state.p[i], state.q[i], float(now.seen), hyper.eps * filled**2, waiting)
 
 
 def take_turn(state: State, oldest: int, seen: int, every: int, reads: int) -> int:
@@ -88,13 +97,6 @@ def take_turn(state: State, oldest: int, seen: int, every: int, reads: int) -> i
         return 0
     state.counters[WAITING] = 0
     return int(waiting)
-
-
-def steps_at_a_time(state: State, stream: StreamView, hyper: Hyper) -> int:
-    """``every`` where it is given, else so many that searches do not cost more than reads; 1 for dense features."""
-    if hyper.every > 0.0:
-        return int(hyper.every)
-    return max(1, int(state.u.shape[0] / (SEARCH * entries_a_row(stream.features))))
 
 
 def add_step(state: State, stream: StreamView, now: Now) -> None:
@@ -260,13 +262,13 @@ def drop_oldest(state: State) -> None:
     state.counters[KEPT] -= 1
 
 
-def search_line(state: State, p: Floats, q: Floats, n: float, eps: float, times: int) -> None:
-    """theta -= a p and u -= a q, with a = <q, u> / (<q, q> + eps d^2 noise sum of p^2 / w), w = n / s.
+def search_line(state: State, p: Floats, q: Floats, n: float, damping: float, times: int) -> None:
+    """theta -= a p and u -= a q, with a = <q, u> / (<q, q> + damping noise sum of p^2 / w), w = n / s.
 
     As often as ``times`` at once: each time the share f = <q, q> / (...) of what was left along p goes.
     """
     along, square, size = line_sums(p, q, state.u, state.s, state.inverse)
-    below = n * square + eps * p.shape[0] ** 2 * state.noise[0] * size / n
+    below = n * square + damping * state.noise[0] * size / n
     if below > 0.0:
         a = n * along / below
         share = n * square / below
@@ -296,7 +298,7 @@ ALGORITHMS = (
             "M": Parameter(64, "stored steps read each step", whole(2)),
             "K": Parameter(5, "directions kept", whole(1)),
             "eps": Parameter(4e-4, "damping of the first steps", at_least(0)),
-            "every": Parameter(0, "steps between searches; 0 for 1, and more where features are sparse", whole(0)),
+            "every": Parameter(0, "steps taken at a time; 0 for 1, or more where features are sparse", whole(0)),
             "window": Parameter(0, "use the latest steps only, this many; 0 for all", whole(0)),
         },
     ),
