@@ -31,7 +31,7 @@ LSTD = {"solver": "recursive", "ridge": 1e-3}
 ONE_STEP = ("td", "vtrace", "etd", "residual_gradient", "gtd", "gtd2", "tdc", "tdc_transposed",
             "tdc_transposed_corrected", "tdrc", "htd", "nasa", "direct_gtd")  # fmt: skip
 BATCHES = ("impression_gtd", "minibatch_td", "minibatch_tdc", "minibatch_tdc_replay", "shrunken_r1_gtd",
-           "shrunken_at_td", "svrg_gtd")  # fmt: skip
+           "shrunken_at_td", "svrg_gtd", "saga_gtd")  # fmt: skip
 GRID = [2.0**k for k in range(-9, 8)]
 ETAS = [4.0**k for k in range(-3, 4)]
 SHOWN = {"impression_gtd": "Impression GTD", "minibatch_td": "MiniBatchTD", "tdrc": "TDRC", "svrg_gtd": "SVRG"}

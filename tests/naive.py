@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from naive_stored import krylov_gtd, svrg_gtd
+from naive_stored import krylov_gtd, saga_gtd, svrg_gtd
 
 
 @dataclass
@@ -433,7 +433,7 @@ TWINS = {
         impression_gtd, expected_gtd, at_td, r1_gtd, shrunken_r1_gtd, shrunken_at_td, direct_gtd,
         td, vtrace, etd, residual_gradient, minibatch_td,
         gtd, gtd2, tdc, tdc_transposed, tdc_transposed_corrected, tdrc, htd, nasa, minibatch_tdc, minibatch_tdc_replay,
-        lstd, newton_td, lspe, krylov_gtd, svrg_gtd,
+        lstd, newton_td, lspe, krylov_gtd, svrg_gtd, saga_gtd,
     )
 }  # fmt: skip
 

@@ -101,7 +101,10 @@ COMPILED = {
     "lspe": ("lspe", {"ridge": 0.5}),
     "krylov_gtd": ("krylov_gtd", {"M": 16}),
     "krylov_gtd window": ("krylov_gtd", {"M": 8, "K": 2, "window": 60}),
+    "krylov_gtd batches": ("krylov_gtd", {"M": 8, "every": 7}),
+    "krylov_gtd batches in a window": ("krylov_gtd", {"M": 2, "K": 2, "every": 9, "window": 60}),
     "svrg_gtd": ("svrg_gtd", {"batch_size": 4, "M": 6, "eta": 2.5}),
+    "saga_gtd": ("saga_gtd", {"batch_size": 4, "eta": 2.5}),
 }
 # The same code put together in other ways: interpreted only, since every combination would compile anew.
 INTERPRETED = (

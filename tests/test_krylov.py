@@ -16,7 +16,7 @@ from gradtd.types import Now
 from test_algorithms import STREAM
 
 NOBODY = np.zeros(0, np.uint32)
-DEFAULTS = {"M": 64, "K": 5, "eps": 4e-4, "window": 0}
+DEFAULTS = {"M": 64, "K": 5, "eps": 4e-4, "every": 0, "window": 0}
 STARS = [star(seed=31), star(10, 4, seed=32), star(20, 8, seed=33)]
 
 
@@ -86,8 +86,8 @@ def test_residual_and_images_are_exact(window):
 
 
 @pytest.mark.parametrize("problem", [random_walk_inverted(), baird(), *STARS], ids=lambda p: p.name)
-@pytest.mark.parametrize("eps", [0.0, 4e-4])
-def test_every_search_lowers_the_empirical_neu_and_leads_to_lstd(problem, eps):
+@pytest.mark.parametrize(("eps", "times"), [(0.0, 1), (4e-4, 1), (4e-4, 50)])
+def test_every_search_lowers_the_empirical_neu_and_leads_to_lstd(problem, eps, times):
     """100 steps, then nothing new arrives: only reading and searching go on. With damping it takes longer."""
     n = 100
     stream = gradtd.sample(problem, n, seed=2)
@@ -105,7 +105,7 @@ def test_every_search_lowers_the_empirical_neu_and_leads_to_lstd(problem, eps):
         if state.counters[rule.STAGE] != rule.IDLE:
             rule.read_steps(state, stream.view, 64, 0, n)
         for i in range(state.counters[rule.KEPT]):
-            rule.search_line(state, state.p[i], state.q[i], float(n), eps)
+            rule.search_line(state, state.p[i], state.q[i], float(n), eps * problem.n_features**2, times)
             values = [*values[-1:], neu()]
             assert values[-1] <= values[0] * (1 + 1e-9) + 1e-15 * max(1.0, b**2 @ w), "a search raised NEU"
     best = np.linalg.lstsq(A, -b, rcond=1e-10)[0]
@@ -119,7 +119,7 @@ def test_a_search_without_damping_is_exact():
     state = state_after(STREAM, M=16, eps=0.0)
     state.u[:] = np.random.default_rng(0).normal(size=4)
     p, q = state.p[0], state.q[0]
-    rule.search_line(state, p, q, 200.0, 0.0)
+    rule.search_line(state, p, q, 200.0, 0.0, 1)
     assert abs(q @ (state.inverse * state.u)) < 1e-12 * np.sqrt(q @ (state.inverse * q))
 
 
@@ -132,7 +132,7 @@ def test_kept_images_are_orthogonal_while_no_data_arrive():
             rule.begin_direction(state, 0, 60.0)
         rule.read_steps(state, stream.view, 64, 0, 60)
         for i in range(state.counters[rule.KEPT]):
-            rule.search_line(state, state.p[i], state.q[i], 60.0, 4e-4)
+            rule.search_line(state, state.p[i], state.q[i], 60.0, 4e-4 * 25, 1)
         images = state.q[: state.counters[rule.KEPT]] * np.sqrt(state.inverse)
         images /= np.linalg.norm(images, axis=1, keepdims=True)
         cosines.append(np.abs(images @ images.T - np.eye(len(images))).max())
@@ -211,7 +211,86 @@ def test_no_reward_and_no_ratio_leave_the_weights_alone():
 
 def test_memory_is_linear_in_the_features():
     small, large = (sum(a.size for a in ALGORITHMS["krylov_gtd"].init(d, DEFAULTS).values()) for d in (1000, 2000))
-    assert large - small == (2 * 5 + 9) * 1000
+    assert large - small == (2 * 5 + 7) * 1000
+
+
+# Steps that wait ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["boyan_chain", "random_walk_inverted", "random_walk_tabular", "baird"])
+def test_steps_taken_many_at_a_time_cost_no_accuracy(name):
+    """Turns come at the latest when a pass can end, and one search stands for those of the steps that waited."""
+    common = {"runs": 20, "steps": 3000, "snapshots": 100}
+    one, many = (gradtd.measure(gradtd.run(name, "krylov_gtd", every=n, **common)).mean() for n in (1, 1000))
+    assert many < 1.05 * one
+
+
+@pytest.mark.parametrize("every", [3, 1000])
+def test_searches_wait_for_their_turn(every):
+    """A turn comes after ``every`` steps, or when 64 reads for each that waited make a whole pass."""
+    stream = gradtd.sample("random_walk_tabular", 400, seed=1)
+    thetas = gradtd.learn(stream, "krylov_gtd", every=every, snapshots=1).thetas
+    moved = 2 + np.flatnonzero((np.diff(thetas, axis=0) != 0).any(axis=1))
+    turns, read = [0], 0
+    for n in range(1, 401):
+        waited = n - turns[-1]
+        if waited == every or 64 * waited >= n - read:
+            turns.append(n)
+            read = read + 64 * waited if read + 64 * waited < n else 0
+    assert moved[moved > 20].tolist() == [n for n in turns if n > 20]
+
+
+# Sparse features ----------------------------------------------------------------------------------------------
+
+
+def sparse_stream(d=40, n_steps=120, rows=60):
+    """Rows with two entries each, that also overlap with those that follow them."""
+    rng = np.random.default_rng(8)
+    table = np.zeros((rows, d))
+    for row in table:
+        row[rng.choice(d, 2, replace=False)] = rng.normal(size=2)
+    row = rng.integers(0, rows, n_steps)
+    return gradtd.Stream.from_arrays(
+        features=scipy.sparse.csr_array(table), row=row, next_row=(row + (rng.random(n_steps) < 0.8)) % rows,
+        reward=rng.normal(size=n_steps), discount=0.9, rho=rng.random(n_steps) * 2, episode=np.zeros(n_steps, int),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", [{}, {"M": 4}, {"M": 4, "every": 3}, {"M": 4, "every": 1, "window": 50}])
+@pytest.mark.parametrize("compile", [True, False])
+def test_sparse_features_are_those_of_the_twin(settings, compile):
+    stream = sparse_stream()
+    found = gradtd.learn(stream, "krylov_gtd", snapshots=1, compile=compile, **settings).thetas
+    expected = np.array(list(naive.krylov_gtd(log_of(stream), np.zeros(40), None, entries=2, **settings)))
+    assert np.abs(expected[-1]).max() > 0.1
+    np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
+
+
+def test_an_arriving_sparse_step_touches_its_entries_only():
+    """All other entries are poisoned: one that is read, or written to, shows."""
+    stream = sparse_stream()
+    state = state_after(stream, every=10_000, M=64)
+    step = stream.steps[7]
+    touched = np.unique(np.r_[stream.features[[step.row]].indices, stream.features[[step.next_row]].indices])
+    others = np.setdiff1d(np.arange(40), touched)
+    vectors = [state.theta, state.u, state.s, state.inverse, *state.p, *state.q]
+    for vector in vectors:
+        vector[others] = np.nan
+    noise, terms = state.noise[0], state.terms[0]
+    rule.add_step(state, stream.view, Now(np.uint64(7), 0, 121, np.nan, NOBODY, NOBODY))
+    assert state.counters[rule.KEPT] > 1
+    assert noise < state.noise[0] < np.inf
+    assert terms < state.terms[0] < np.inf
+    for vector in vectors:
+        np.testing.assert_array_equal(np.isnan(vector), np.isin(np.arange(40), others))
+
+
+def test_rows_without_entries_are_harmless():
+    empty = scipy.sparse.csr_array((3, 5))
+    stream = gradtd.Stream.from_arrays(
+        features=empty, row=[0, 1], next_row=[1, 2], reward=1.0, discount=0.9, episode=[0, 0]
+    )
+    np.testing.assert_array_equal(gradtd.learn(stream, "krylov_gtd").theta, 0.0)
 
 
 # Forgetting ---------------------------------------------------------------------------------------------------

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import gradtd
-from gradtd import splitmix
 from gradtd.algorithms import ALGORITHMS
 from gradtd.buffers import make_buffers
-from gradtd.loop import compile_run, new_clock
-from gradtd.records import record
+from gradtd.loop import compile_run
+from gradtd.runner import drive, new_run
 from gradtd.settings import parameters, set_up
 
 ONLINE = [name for name, rule in ALGORITHMS.items() if not rule.stored]
@@ -23,16 +22,11 @@ def _pieces(stream, name, at, cuts):
     setup = set_up(ALGORITHMS[name], _settings(name), n_steps=len(stream), block=None)
     kernel = compile_run(setup.algorithm, setup.split)
     buffers = make_buffers(stream, setup.split, (0, 0), fill=(setup.plan.fill_1, setup.plan.fill_2))
-    state = record(theta=np.zeros(stream.n_features), **setup.algorithm.init(stream.n_features, setup.hyper))
-    first, second = np.zeros(setup.m1, np.uint32), np.zeros(setup.m2, np.uint32)
-    rng = splitmix.seeded(0, 0, splitmix.DRAWS) if setup.m1 else np.zeros(1, np.uint64)
+    run = new_run(setup, np.zeros(stream.n_features), 0, 0, len(stream))
     out, alphas = np.empty((len(at), stream.n_features)), np.empty(len(at))
-    average, clock, begin = np.zeros(stream.n_features), new_clock(), 0
+    begin = 0
     for end in [*cuts, len(stream)]:
-        kernel(
-            stream.view, buffers, rng, state, record(**setup.numbers), setup.plan, first, second, at, average, out,
-            alphas, clock, begin, end - begin,
-        )  # fmt: skip
+        drive(kernel, setup, run, stream.view, buffers, at, out, alphas, begin, end - begin)
         begin = end
     return out, alphas
 

@@ -226,6 +226,20 @@ def test_svrg_has_no_noise_at_the_solution(law):
     assert max(size for name, size in moved if name == "gtd2") > 1e-3
 
 
+def test_saga_goes_along_the_ode_of_gtd2_whatever_its_table_holds(law):
+    """With the exact sums of what the table holds, over n stored steps of the law."""
+    n = len(law.p)
+    table = np.random.default_rng(4).normal(size=(n, 2))
+    own = {"w": law.w, "old": law.z, "old_w": law.z, "table": table, "batch": np.zeros((1, 2))}
+    own |= {"sum": n * (law.p * table[:, 0]) @ law.y, "sum_w": n * (law.p * table[:, 1]) @ law.x}
+    update = ALGORITHMS["saga_gtd"].update
+    of_theta, of_w, _ = ODES["gtd2"]
+    change = law.mean(lambda t: after_one_update(law, update, own, first=[t], seen=n, eta=ETA).theta - law.theta)
+    assert_close(change / ALPHA, of_theta(law))
+    change = law.mean(lambda t: after_one_update(law, update, own, first=[t], seen=n, eta=ETA).w - law.w)
+    assert_close(change / (ETA * ALPHA), of_w(law))
+
+
 def test_gtd_gtd2_tdc_and_transposed_tdc_are_different_algorithms(law):
     """The corrected transposed form has the mean of GTD2: C theta + A theta = D theta."""
     names = ["gtd", "gtd2", "tdc", "tdc_transposed"]

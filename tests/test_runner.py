@@ -69,6 +69,26 @@ def test_td_diverges_and_is_reported_while_impression_gtd_converges(problem, alp
     assert error[1] < error[0] / 2
 
 
+@pytest.mark.parametrize("compile", [True, False])
+def test_with_many_features_divergence_is_found_a_few_steps_later_and_at_the_end(compile):
+    """Weights of 2500 features are looked at every third step, and after the last one."""
+
+    def found_at(d, steps):
+        table = np.zeros((1, d))
+        table[0, -1] = 1.0
+        stream = gradtd.Stream.from_arrays(
+            features=table, row=np.zeros(steps, int), next_row=np.zeros(steps, int), reward=1.0, discount=1.0,
+            rho=1.0, episode=np.zeros(steps, int),
+        )  # fmt: skip
+        result = gradtd.learn(stream, "td", alpha=1.0, limit=10.5, snapshots=[steps], compile=compile)
+        assert abs(result.theta).max() <= 10.5
+        return int(result.diverged_at[0])
+
+    assert [found_at(d, 40) for d in (1, 999, 1000, 2500)] == [11, 11, 12, 12]
+    assert [found_at(d, 11) for d in (1, 2500)] == [11, 11]
+    assert [found_at(d, 10) for d in (1, 2500)] == [-1, -1]
+
+
 def test_a_diverged_run_is_frozen_and_the_others_are_not_touched():
     stream = gradtd.sample("boyan_chain", 400)
     wild = gradtd.learn(stream, "td", alpha=10.0, snapshots=1)

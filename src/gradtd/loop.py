@@ -110,8 +110,11 @@ def _driver(
     ) -> int:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
         theta = state.theta
+        # How often weights are checked: all of many features every step would cost more than a sparse update.
+        check_every = 1 + theta.shape[0] // 1000
         seen, updates, averaged, taken = clock.counts[0], clock.counts[1], clock.counts[2], clock.counts[3]
         alpha = clock.alpha[0]
+        last = seen + count
         diverged_at = -1
         t = begin
         while taken < at.shape[0] and at[taken] == seen:
@@ -142,7 +145,7 @@ def _driver(
                 copy_to(out[taken], average if averaged > 0 else theta, plan.limit)
                 alphas[taken] = alpha
                 taken += 1
-            if not within(theta, plan.limit):
+            if (seen % check_every == 0 or seen == last) and not within(theta, plan.limit):
                 for snapshot in range(taken, at.shape[0]):
                     copy_to(out[snapshot], theta, plan.limit)
                     alphas[snapshot] = alpha

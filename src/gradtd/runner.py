@@ -201,7 +201,7 @@ def run_once(
         buffers.arrived[:] = buffers.begin[1], len(stream) - buffers.begin[1]
     if setup.algorithm.watches:
         _refuse_too_short(stream, steps, 0 if filled else filled_after(buffers, setup.plan, setup.split), setup)
-    begun = new_run(setup, start, seed, run)
+    begun = new_run(setup, start, seed, run, len(stream))
     return drive(kernel, setup, begun, stream.view, buffers, at, out, alphas, 0, steps)
 
 
@@ -217,10 +217,11 @@ class Run(NamedTuple):
     clock: Clock
 
 
-def new_run(setup: Setup, start: Floats, seed: int, run: int) -> Run:
-    """A run that has not begun."""
+def new_run(setup: Setup, start: Floats, seed: int, run: int, n_steps: int = 0) -> Run:
+    """A run that has not begun; rules that read stored steps by their number are told how many there will be."""
+    own = setup.algorithm.init(len(start), {**setup.hyper, "n_steps": n_steps})
     return Run(
-        state=record(theta=start.copy(), **setup.algorithm.init(len(start), setup.hyper)),
+        state=record(theta=start.copy(), **own),
         numbers=record(**setup.numbers),
         first=np.zeros(setup.m1, np.uint32),
         second=np.zeros(setup.m2, np.uint32),

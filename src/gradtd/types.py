@@ -51,7 +51,7 @@ update bootstraps as it should."""
 
 
 class SparseRows(NamedTuple):
-    """A sparse feature matrix in compressed rows, the form compiled code reads."""
+    """A sparse feature matrix in compressed rows, the form compiled code reads; columns increase along a row."""
 
     data: Floats
     indices: NDArray[np.uint32]
@@ -343,7 +343,8 @@ class Algorithm:
     ``update(state, stream, now, hyper)`` changes ``state.theta`` in place; ``observe`` has the same
     arguments and sees every step, also those before learning starts; ``read(state, stream, now, hyper)``
     runs before a snapshot is taken. ``init(n_features, hyper)`` returns a dictionary of the arrays
-    the rule keeps besides ``theta``. ``draws`` says which batches the rule receives:
+    the rule keeps besides ``theta``; ``hyper["n_steps"]`` is the length of the stream, for tables with an entry
+    a stored step. ``draws`` says which batches the rule receives:
 
     * ``"nothing"``: it uses the latest step;
     * ``"new batch"``: ``now.first``, the m latest steps, every m steps;
@@ -419,7 +420,8 @@ class Result:
 
     ``thetas`` has shape (runs, snapshots, features), for `gradtd.learn` (snapshots, features);
     ``steps`` the step numbers of the snapshots; ``diverged_at`` for each run the step at which it
-    was found diverged, -1 where it was not. From then on the run is frozen. ``alphas`` has shape (runs,
+    was found diverged, -1 where it was not. From then on the run is frozen. (With d >= 1000 features the
+    weights are looked at every 1 + d // 1000 steps and after the last one.) ``alphas`` has shape (runs,
     snapshots), for `gradtd.learn` (snapshots,): the step-size of the latest update, NaN before the first
     and for an algorithm without one. ``hyper`` holds every hyper-parameter, ``given`` the names of those
     that were not left at their default.

@@ -9,6 +9,7 @@ from gradtd.algorithms import (
     krylov_gtd,
     least_squares,
     minibatch_tdc,
+    saga_gtd,
     svrg_gtd,
     td,
     two_step_sizes,
@@ -18,7 +19,17 @@ from gradtd.types import Algorithm
 
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
-    for module in (impression_gtd, generic_gtd, td, two_step_sizes, minibatch_tdc, least_squares, krylov_gtd, svrg_gtd)
+    for module in (
+        impression_gtd,
+        generic_gtd,
+        td,
+        two_step_sizes,
+        minibatch_tdc,
+        least_squares,
+        krylov_gtd,
+        svrg_gtd,
+        saga_gtd,
+    )
     for algorithm in module.ALGORITHMS
 }
 

@@ -15,27 +15,31 @@ import numpy as np
 from gradtd.algorithms.parameters import at_least, whole
 from gradtd.estimates import add_features, add_gradient, projected
 from gradtd.linalg import (
-    absolute_dot,
     add_scaled,
     add_squares,
     copy,
     difference_dot,
-    dot,
+    difference_sums,
+    entries_a_row,
     fill,
     four_difference_dots,
     four_row_dots,
     line_sums,
+    row_square,
     weighted,
     weighted_dot,
 )
-from gradtd.types import Algorithm, Floats, Hyper, Now, Parameter, State, StreamView
+from gradtd.types import Algorithm, Floats, Hyper, Index, Now, Parameter, State, StreamView
 
 IDLE, GRADIENT, IMAGE = 0, 1, 2
-STAGE, NEXT, STARTED, KEPT = 0, 1, 2, 3
-"""Places in ``state.counters``: what is being computed, the next step to read, directions begun, directions kept."""
+STAGE, NEXT, STARTED, KEPT, WAITING = 0, 1, 2, 3, 4
+"""Places in ``state.counters``: what is being computed, the next step to read, directions begun, directions kept,
+steps that arrived since the last search."""
 ROUNDING, TRUSTED, NOTHING = 1e-16, 1e-8, 1e-12
 """An image is kept where the bound on its rounding error is below ``TRUSTED`` times its length; a residual or a
 gradient shorter than ``NOTHING`` times the terms it was added up from is rounding error."""
+SPARSE = 4.0
+"""Features count as sparse where rows have entries in less than a quarter of their places."""
 
 
 def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -43,38 +47,56 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
 
     A and b are sums over all stored steps (the latest ``window`` ones, where that is given). The inner product
     <a, c> = sum of w_i a_i c_i has weights w_i = n / sum of x_i^2, so the scale of a feature does not matter. Each step
+    is added to u and to every q. Then, or when ``every`` steps have waited for it (earlier where what they may read
+    ends a pass over the stored steps), the rule
 
-    1. adds the arriving step to u and to every q;
-    2. where no direction is under way, begins one: in turn p = w u, as TD would go, and p = w A' w u, against the
+    1. begins a direction where none is under way: in turn p = w u, as TD would go, and p = w A' w u, against the
        gradient of NEU, as Impression GTD would;
-    3. reads at most M stored steps for it, first for A' w u where that is asked for, then for its image q = A p; when
-       all are read, q is made orthogonal to the kept images, p changes alike, and the pair is kept, the oldest leaving;
-    4. searches along the kept directions, the oldest first. The denominator is in fact
+    2. reads at most M stored steps for it, times the steps that waited, first for A' w u where that is asked for, then
+       for its image q = A p; when all are read, q is made orthogonal to the kept images, p changes alike, and the pair
+       is kept, the oldest leaving;
+    3. searches along the kept directions, the oldest first. The denominator is in fact
        <q, q> + eps d^2 (sum of rho^2 <x, x> <y, y>) sum of p_i^2 / w_i. The last two factors bound the noise in q. They
-       grow like n, the first part like n^2, so the first steps only are damped, for longer where d is large.
+       grow like n, the first part like n^2, so the first steps only are damped, for longer where d is large. For
+       steps that waited each search is made as often as they would have made it.
 
-    No step-size. Cost O((M + K) d); with sparse features the entries of M reads and O(K d). It keeps (2 K + 9) d
-    numbers besides the stream. Proven: for fixed data every search lowers the empirical NEU <u, u> or leaves it, in
-    whatever direction, so it does not rest on TD being stable. How fast it comes near LSTD is only measured
-    (docs/krylov.md). Conjugate directions amplify rounding: a change of the last bit may show after some hundred steps
-    in the weights of an ill-conditioned problem, though not in their error.
+    Where a row has z entries and 4 z < d, d^2 is replaced by (4 z)^2, and ``every`` is d / (4 z) unless it is given;
+    else it is 1. No step-size. Cost O((M + K) d); with sparse features O((M + K) z), as the searches, O(K d), are
+    made once in d / (4 z) steps and once a pass. It keeps (2 K + 7) d numbers besides the stream.
+
+    Proven: for fixed data every search lowers the empirical NEU <u, u> or leaves it, in whatever direction, so it does
+    not rest on TD being stable. How fast it comes near LSTD is only measured (docs/krylov.md). Conjugate directions
+    amplify rounding: a change of the last bit may show after some hundred steps in the weights of an ill-conditioned
+    problem, though not in their error.
     """
-    fill(state.x, 0.0)
-    add_features(stream, now.t, 1.0, state.x)
-    fill(state.y, 0.0)
-    add_gradient(stream, now.t, 1.0, state.y)
-    add_squares(state.s, state.inverse, state.x)
     add_step(state, stream, now)
     oldest = 0
     if hyper.window > 0.0 and now.seen > hyper.window:
         oldest = now.seen - int(hyper.window)
-        remove_step(state, stream, oldest - 1, 1.0 / hyper.window)
+        remove_step(state, stream, np.uint64(oldest - 1), 1.0 / hyper.window)
+    d = float(state.u.shape[0])
+    filled = min(d, max(1.0, SPARSE * entries_a_row(stream.features)))
+    every = int(hyper.every) if hyper.every > 0.0 else int(d / filled)
+    waiting = take_turn(state, oldest, now.seen, every, int(hyper.M))
+    if waiting == 0:
+        return
     if state.counters[STAGE] == IDLE:
         begin_direction(state, oldest, float(now.seen))
     if state.counters[STAGE] != IDLE:
-        read_steps(state, stream, int(hyper.M), oldest, now.seen)
+        read_steps(state, stream, waiting * int(hyper.M), oldest, now.seen)
     for i in range(state.counters[KEPT]):
-        search_line(state, state.p[i], state.q[i], float(now.seen), hyper.eps)
+        search_line(state, state.p[i], state.q[i], float(now.seen), hyper.eps * filled**2, waiting)
+
+
+def take_turn(state: State, oldest: int, seen: int, every: int, reads: int) -> int:
+    """How many steps have waited, if ``every`` have, or if their reads are enough to end the pass; else 0."""
+    state.counters[WAITING] += 1
+    waiting = state.counters[WAITING]
+    begin = oldest if state.counters[STAGE] == IDLE else state.counters[NEXT]
+    if waiting < every and waiting * reads < seen - begin:
+        return 0
+    state.counters[WAITING] = 0
+    return int(waiting)
 
 
 def add_step(state: State, stream: StreamView, now: Now) -> None:
@@ -83,28 +105,38 @@ def add_step(state: State, stream: StreamView, now: Now) -> None:
     ``terms`` adds up the lengths of what u was put together from.
     """
     step = stream.steps[now.t]
-    add_scaled(state.u, step.rho * (step.reward + dot(state.y, state.theta)), state.x)
-    for i in range(state.counters[KEPT]):
-        add_scaled(state.q[i], step.rho * dot(state.y, state.p[i]), state.x)
-    length_x = weighted_dot(state.inverse, state.x, state.x)
-    length_y = weighted_dot(state.inverse, state.y, state.y)
+    add_squares(stream.features, step.row, state.s, state.inverse)
+    size, length_y = add_multiples(state, stream, now.t, 1.0)
+    length_x = row_square(stream.features, step.row, state.inverse)
     state.noise[0] += (step.rho * now.seen) ** 2 * length_x * length_y
-    size = abs(step.reward) + absolute_dot(state.y, state.theta)
-    state.terms[0] += step.rho * size * np.sqrt(now.seen * length_x)
+    state.terms[0] += step.rho * (abs(step.reward) + size) * np.sqrt(now.seen * length_x)
 
 
-def remove_step(state: State, stream: StreamView, t: int, share: float) -> None:
-    """Take step t out of u, of every image and of the direction under way, which has read it; noise loses its share."""
+def add_multiples(state: State, stream: StreamView, t: Index, sign: float) -> tuple[float, float]:
+    """u += sign rho (r + y.theta) x and q += sign rho (y.p) x; returns the sum of |y theta| and <y, y> / n."""
     step = stream.steps[t]
-    fill(state.y, 0.0)
-    add_gradient(stream, t, 1.0, state.y)
-    add_features(stream, t, -step.rho * (step.reward + dot(state.y, state.theta)), state.u)
-    for i in range(state.counters[KEPT]):
-        add_features(stream, t, -step.rho * dot(state.y, state.p[i]), state.q[i])
+    kept = state.counters[KEPT]
+    along, size, length_y = difference_sums(
+        stream.features, step.row, step.next_row, step.discount, state.theta, state.inverse, state.p, kept, state.along
+    )
+    add_features(stream, t, sign * step.rho * (step.reward + along), state.u)
+    for i in range(kept):
+        add_features(stream, t, sign * step.rho * state.along[i], state.q[i])
+    return size, length_y
+
+
+def remove_step(state: State, stream: StreamView, t: Index, share: float) -> None:
+    """Take step t out of u, of every image and of the direction under way, which has read it; noise loses its share.
+
+    Or which will read it: the sum for a direction is complete only when all steps since its beginning were read.
+    """
+    step = stream.steps[t]
+    add_multiples(state, stream, t, -1.0)
     if state.counters[STAGE] == IMAGE:
-        add_features(stream, t, -step.rho * dot(state.y, state.new_p), state.new_q)
+        along = difference_dot(stream.features, step.row, step.next_row, step.discount, state.new_p)
+        add_features(stream, t, -step.rho * along, state.new_q)
     elif state.counters[STAGE] == GRADIENT:
-        add_scaled(state.g, -step.rho * projected(stream, t, state.v), state.y)
+        add_gradient(stream, t, -step.rho * projected(stream, t, state.v), state.g)
     state.noise[0] *= 1.0 - share
 
 
@@ -230,26 +262,29 @@ def drop_oldest(state: State) -> None:
     state.counters[KEPT] -= 1
 
 
-def search_line(state: State, p: Floats, q: Floats, n: float, eps: float) -> None:
-    """theta -= a p and u -= a q, with a = <q, u> / (<q, q> + eps d^2 noise sum of p^2 / w), w = n / s."""
+def search_line(state: State, p: Floats, q: Floats, n: float, damping: float, times: int) -> None:
+    """theta -= a p and u -= a q, with a = <q, u> / (<q, q> + damping noise sum of p^2 / w), w = n / s.
+
+    As often as ``times`` at once: each time the share f = <q, q> / (...) of what was left along p goes.
+    """
     along, square, size = line_sums(p, q, state.u, state.s, state.inverse)
-    below = n * square + eps * p.shape[0] ** 2 * state.noise[0] * size / n
+    below = n * square + damping * state.noise[0] * size / n
     if below > 0.0:
         a = n * along / below
+        share = n * square / below
+        if times > 1 and share > 0.0:
+            a *= (1.0 - (1.0 - share) ** times) / share
         add_scaled(state.theta, -a, p)
         add_scaled(state.u, -a, q)
         state.terms[0] += abs(a) * np.sqrt(n * square)
 
 
 def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("u", "s", "inverse", "x", "y", "v", "g", "new_p", "new_q")
+    names = ("u", "s", "inverse", "v", "g", "new_p", "new_q")
     vectors = {name: np.zeros(n_features) for name in names}
     pairs = {name: np.zeros((hyper["K"], n_features)) for name in "pq"}
-    return (
-        vectors
-        | pairs
-        | {"error": np.zeros(hyper["K"]), "noise": np.zeros(1), "terms": np.zeros(1), "counters": np.zeros(4, np.int64)}
-    )
+    numbers = {"along": np.zeros(hyper["K"]), "error": np.zeros(hyper["K"]), "noise": np.zeros(1), "terms": np.zeros(1)}
+    return vectors | pairs | numbers | {"counters": np.zeros(5, np.int64)}
 
 
 ALGORITHMS = (
@@ -257,12 +292,13 @@ ALGORITHMS = (
         "krylov_gtd",
         krylov_gtd,
         _fields,
-        step_size=False,
         stored=True,
+        step_size=False,
         parameters={
             "M": Parameter(64, "stored steps read each step", whole(2)),
             "K": Parameter(5, "directions kept", whole(1)),
             "eps": Parameter(4e-4, "damping of the first steps", at_least(0)),
+            "every": Parameter(0, "steps taken at a time; 0 for 1, or more where features are sparse", whole(0)),
             "window": Parameter(0, "use the latest steps only, this many; 0 for all", whole(0)),
         },
     ),

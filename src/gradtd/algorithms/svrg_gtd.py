@@ -88,9 +88,9 @@ ALGORITHMS = (
         "svrg_gtd",
         svrg_gtd,
         _fields,
+        stored=True,
         observe=add_and_read,
         draws="one batch",
-        stored=True,
         parameters={"eta": ETA, "M": Parameter(32, "stored steps read each step for the next anchor", whole(2))},
     ),
 )
