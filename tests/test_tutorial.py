@@ -45,7 +45,16 @@ def test_intervals_that_miss_are_seen(script):
     example = script.EXAMPLES["cart"]
     found = gradtd.evaluate(example.log(3), gamma=example.gamma, features="identity", algorithm="lstd")
     assert not script.covers(found.estimates[0], *example.truth(300))
-    assert any("doubly robust" in sentence for sentence in found.warnings)
+    assert "doubly robust estimate is" in found.warnings[0]
+
+
+def test_a_check_that_was_not_made_is_said(script):
+    """Without refits nothing warns of the features above; then that has to be told."""
+    log = script.EXAMPLES["cart"]._replace(episodes=40).log(3)
+    found = gradtd.evaluate(log, gamma=0.95, algorithm="lstd", features="identity", resamples=0)
+    assert any(sentence.startswith("without refits the value was not compared") for sentence in found.warnings)
+    checked = gradtd.evaluate(log, gamma=0.95, algorithm="lstd", features="identity")
+    assert not any(sentence.startswith("without refits") for sentence in checked.warnings)
 
 
 def test_the_command_of_the_tutorial_runs(script, tmp_path, monkeypatch):

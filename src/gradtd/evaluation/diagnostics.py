@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.evaluation.importance import episode_weights
+from gradtd.evaluation.importance import ESTIMATORS, episode_weights
 from gradtd.evaluation.least_squares import LeastSquares
 from gradtd.types import Floats, Integers, Stream
 
@@ -155,6 +155,11 @@ def _warn(warnings: list[str], numbers: Mapping[str, Any]) -> None:
         warnings.append(f"the equations are ill-conditioned ({numbers['condition_A']:.1e}): fewer features would do.")
     if (moved := get("moved")) is not None and moved > 0.25:
         warnings.append(f"the value still moved by {moved:.2f} standard errors in the second half of the updates.")
+    if "from_dr" not in numbers and numbers["method"] not in ESTIMATORS:
+        warnings.append(
+            "without refits the value was not compared with the doubly robust estimate: whether the features can "
+            "represent it is not known; give resamples, or fewer features."
+        )
     if (robust := get("from_dr")) is not None and robust > 3.0:
         warnings.append(
             f"the doubly robust estimate is {robust:.1f} standard errors away: the features may not be able to "
