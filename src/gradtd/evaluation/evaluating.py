@@ -14,7 +14,7 @@ from gradtd.checks import InputError
 from gradtd.evaluation.diagnostics import equation_numbers, judge, ratio_numbers
 from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.methods import Settings, for_pictures, make_case, solve
-from gradtd.evaluation.preparing import Prepared, prepare_log
+from gradtd.evaluation.preparing import Prepared, kept_columns, prepare_log
 from gradtd.evaluation.result import Evaluation, number_or_nan
 from gradtd.logs import Ratios, ratios, read_log
 from gradtd.types import Algorithm
@@ -85,9 +85,9 @@ def evaluate(
     if block is not None:
         block = checks.whole_number("block", block, 1)
     targets = dict(target) if isinstance(target, Mapping) else {"target": target}
-    keep = [name for name in [*targets.values(), behaviour] if isinstance(name, str) and name not in _WORDS]
     read = read_log(
-        log, columns=columns, keep=keep, log_probabilities=log_probabilities, duplicates=duplicates,
+        log, columns=columns, keep=kept_columns(*targets.values(), behaviour),
+        log_probabilities=log_probabilities, duplicates=duplicates,
         progress=_part(progress, "reading"),
     )  # fmt: skip
     weights = {
@@ -97,9 +97,6 @@ def evaluate(
     if not isinstance(target, Mapping):
         return _evaluate_one(ready, "target", weights["target"], settings, progress)
     return _evaluate_all(ready, weights, settings, progress)
-
-
-_WORDS = ("behaviour", "estimate")
 
 
 def _evaluate_all(

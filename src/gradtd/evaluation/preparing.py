@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from gradtd import checks
 from gradtd.checks import InputError
 from gradtd.evaluation.diagnostics import condition
 from gradtd.evaluation.whitening import original, second_moments, whiten
 from gradtd.features import Features, Function, Transformer, default_features, make_features
-from gradtd.logs import Log
+from gradtd.logs import Log, ratios, read_log
 from gradtd.types import STEP, Floats, Integers, Stream
 
 
@@ -33,14 +34,43 @@ class Prepared:
 
     def stream(self, rho: Floats, gamma: float) -> Stream:
         """The steps with their ratios and discounts; the table of features is shared, not copied."""
-        log = self.log
-        steps = np.zeros(len(log), STEP)
-        for name in ("row", "next_row", "reward"):
-            steps[name] = getattr(log, name)
-        steps["discount"] = np.where(log.terminated, 0.0, gamma)
-        steps["rho"] = rho
-        steps["episode"] = self.episode
-        return Stream(self.table, steps.view(np.recarray), log.name)
+        return stream_of(self.log, self.table, self.episode, rho, gamma)
+
+
+def stream_of(log: Log, table: Any, episode: Integers, rho: Floats, gamma: float) -> Stream:
+    """A log's steps over a table of features of its observations; the discount is 0 where an episode terminated."""
+    steps = np.zeros(len(log), STEP)
+    for name in ("row", "next_row", "reward"):
+        steps[name] = getattr(log, name)
+    steps["discount"] = np.where(log.terminated, 0.0, gamma)
+    steps["rho"] = rho
+    steps["episode"] = episode
+    return Stream(table, steps.view(np.recarray), log.name)
+
+
+def log_stream(
+    log: Any, *, gamma: float, features: Any, target: Any = None, behaviour: Any = None, **reading: Any
+) -> Stream:
+    """A log as the `gradtd.Stream` that `learn`, `Learner.partial_fit` and the theory take.
+
+    ``log``, ``target`` and ``behaviour`` as in `gradtd.evaluate`; ``features`` is a fitted map, or one to be fitted to
+    this log; ``reading`` is handed to `gradtd.read_log`.
+
+    >>> import gradtd
+    >>> log_stream(gradtd.sample_log("random_walk_tabular", 100), gamma=1, features="one-hot")
+    Stream(random_walk_tabular: 884 steps, 100 episodes, 7 features, dense)
+    """
+    discount = checks.fraction("gamma", gamma)
+    read = read_log(log, keep=kept_columns(target, behaviour), **reading)
+    fitted = make_features(features)
+    fitted = fitted if fitted.fitted else fitted.fit(read.observations)
+    rho = ratios(read, target, behaviour=behaviour).rho
+    return stream_of(read, fitted.transform(read.observations), read.episode, rho, discount)
+
+
+def kept_columns(*given: Any) -> list[str]:
+    """The names of columns among what was given for policies."""
+    return [name for name in given if isinstance(name, str) and name not in ("behaviour", "estimate")]
 
 
 def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = True) -> Prepared:
