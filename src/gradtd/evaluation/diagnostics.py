@@ -27,6 +27,10 @@ UNLIKELY = 4.0
 """Standard errors that the mean ratio may be away from one."""
 LOST = 0.1
 """Part of the resamples on which a refit may fail."""
+FEWEST_STEPS, FEW_STEPS = 5, 20
+"""Steps that there must be for every feature in use, at least, and below which there is a warning."""
+ROBUST_WARNS, ROBUST_REFUSES = 2.0, 4.0
+"""Standard errors that doubly robust may be away: the second where at least `FEWEST_EPISODES` carry its weights."""
 
 
 def effective_size(weights: Floats) -> float:
@@ -140,6 +144,17 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
             f"the interval is {narrow:.0%} as wide as the sandwich's: the refits did not follow their resamples; "
             "give more updates, or take algorithm='lstd'."
         )
+    if numbers["steps"] < FEWEST_STEPS * numbers["features_used"]:
+        reasons.append(
+            f"the log has {numbers['steps']} steps for {numbers['features_used']} features: they fit its noise, and an "
+            f"interval would be too narrow; take fewer features, {FEW_STEPS} steps or more for each."
+        )
+    robust = get("from_dr")
+    if robust is not None and robust > ROBUST_REFUSES and numbers["ess_episodes"] >= FEWEST_EPISODES:
+        reasons.append(
+            f"the doubly robust estimate is {robust:.1f} standard errors away: these features cannot represent the "
+            "value of the target; take others, or algorithm='dr'."
+        )
     _warn(warnings, numbers)
     return Verdict(not reasons, tuple(reasons), tuple(warnings))
 
@@ -155,7 +170,12 @@ def _warn(warnings: list[str], numbers: Mapping[str, Any]) -> None:
         warnings.append(f"the equations are ill-conditioned ({numbers['condition_A']:.1e}): fewer features would do.")
     if (moved := get("moved")) is not None and moved > 0.25:
         warnings.append(f"the value still moved by {moved:.2f} standard errors in the second half of the updates.")
-    if (robust := get("from_dr")) is not None and robust > 3.0:
+    if FEWEST_STEPS * numbers["features_used"] <= numbers["steps"] < FEW_STEPS * numbers["features_used"]:
+        warnings.append(
+            f"the log has {numbers['steps']} steps for {numbers['features_used']} features: fewer features would make "
+            "the interval more reliable."
+        )
+    if (robust := get("from_dr")) is not None and robust > ROBUST_WARNS:
         warnings.append(
             f"the doubly robust estimate is {robust:.1f} standard errors away: the features may not be able to "
             "represent the value, and the interval is then about the best fit in these features."

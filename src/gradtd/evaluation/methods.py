@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.evaluation.fitting import Fit, first_count, fit, prepare, refit_values, suited
+from gradtd.evaluation.fitting import Fit, fit, prepare, refit_values, suited
 from gradtd.evaluation.importance import DR, ESTIMATORS, Estimates, importance_estimates
 from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
@@ -17,7 +17,7 @@ from gradtd.evaluation.result import Estimate
 from gradtd.types import Algorithm, Floats, Integers, Stream
 
 Progress = Callable[[int, int], None]
-RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 50, 1e10
+RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default; fewer where so many would read more numbers than that."""
 
 
@@ -178,7 +178,7 @@ def _how_many(case: Case, fitted: Fit | None) -> int:
     if fitted is None:
         return RESAMPLES
     setup = prepare(fitted.rule, fitted.hyper, len(case.stream))
-    work = RESAMPLES * first_count(case.stream, setup) * max(setup.m1, 1) * case.stream.n_features
+    work = RESAMPLES * fitted.updates * max(setup.m1, 1) * case.stream.n_features
     return RESAMPLES if work <= MUCH_WORK else FEWER_RESAMPLES
 
 

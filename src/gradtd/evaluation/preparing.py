@@ -24,13 +24,19 @@ class Prepared:
     features: Features
     table: Any
     W: Floats | None
+    used: Integers | None
     condition_C: float | None
     episode: Integers
     notes: tuple[str, ...]
 
     def weights(self, theta: Floats) -> Floats:
-        """Weights of the features as they were, from those of the whitened ones."""
-        return original(self.W, theta)
+        """Weights of the features as they were, from those of the whitened ones; 0 for features never met."""
+        found = original(self.W, theta)
+        if self.used is None:
+            return found
+        weights = np.zeros(self.features.n_features)
+        weights[self.used] = found
+        return weights
 
     def stream(self, rho: Floats, gamma: float) -> Stream:
         """The steps with their ratios and discounts; the table of features is shared, not copied."""
@@ -79,7 +85,10 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
     fitted = chosen if chosen.fitted else chosen.fit(log.observations)
     table = fitted.transform(log.observations)
     refuse_useless(fitted, table)
-    W = None
+    W, used = None, None
+    if not isinstance(table, np.ndarray):
+        used = np.unique(table.indices).astype(np.int64)  # hashed tiles are mostly columns that no observation has
+        table = table[:, used]
     C = second_moments(table, log.row)
     if whitened:
         if isinstance(fitted, (Function, Transformer)):
@@ -98,7 +107,8 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
             f"{log.name} has a single episode ({len(log)} steps), and episodes are what is resampled: give block=T0 to "
             "count every T0 steps as one, with T0 long enough that pieces hardly depend on each other."
         )
-    return Prepared(log, fitted, table, W, condition(C) if isinstance(C, np.ndarray) else None, episode, tuple(notes))
+    known = condition(C) if isinstance(C, np.ndarray) else None
+    return Prepared(log, fitted, table, W, used, known, episode, tuple(notes))
 
 
 def cut_into_blocks(episode: Integers, block: int) -> Integers:
