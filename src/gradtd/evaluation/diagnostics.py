@@ -99,6 +99,8 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
     get = numbers.get
     if get("diverged"):
         reasons.append(f"{numbers['method']} diverged on this log: its weights mean nothing.")
+    if get("missing"):
+        reasons.append(f"{numbers['method']} gives no {'value' if get('no_value') else 'interval'}: {get('missing')}.")
     if numbers["episodes"] < FEWEST_EPISODES:
         reasons.append(
             f"the log has {numbers['episodes']} independent pieces, and an interval from fewer than {FEWEST_EPISODES} "

@@ -20,6 +20,7 @@ from gradtd.logs import Ratios, ratios, read_log
 from gradtd.types import Algorithm
 
 Progress = Callable[[str, int, int], None]
+MOST_RESAMPLES = 10_000
 
 
 def evaluate(
@@ -76,7 +77,7 @@ def evaluate(
         algorithm=_known(algorithm, hyper),
         hyper=hyper,
         level=_level(level),
-        resamples=None if resamples is None else checks.whole_number("resamples", resamples, 0),
+        resamples=None if resamples is None else checks.whole_number("resamples", resamples, 0, MOST_RESAMPLES),
         interval=checks.one_of("interval", interval, ("student", "percentile")),
         updates=None if updates is None else checks.whole_number("updates", updates, 1),
         seed=checks.whole_number("seed", seed, 0),
@@ -85,6 +86,8 @@ def evaluate(
     if block is not None:
         block = checks.whole_number("block", block, 1)
     targets = dict(target) if isinstance(target, Mapping) else {"target": target}
+    if not targets:
+        raise InputError("target must name at least one policy to evaluate, got an empty dictionary.")
     keep = [name for name in [*targets.values(), behaviour] if isinstance(name, str) and name not in _WORDS]
     read = read_log(
         log, columns=columns, keep=keep, log_probabilities=log_probabilities, duplicates=duplicates,
@@ -132,8 +135,8 @@ def _evaluate_one(
     numbers |= ratio_numbers(stream, case.begins)
     solved = solve(case, on_policy=numbers["on_policy"], progress=_part(progress, "refitting"))
     numbers |= dict(solved.numbers) | equation_numbers(case.square, solved.theta)
-    verdict = judge(numbers)
     headline = solved.estimates[0]
+    verdict = judge(numbers | {"no_value": headline.value is None, "missing": headline.low is None and headline.note})
     return Evaluation(
         value=number_or_nan(headline.value),
         interval=(number_or_nan(headline.low), number_or_nan(headline.high)),

@@ -82,7 +82,9 @@ def fit(
     ``start`` are the mean features of the start states, ``near`` is their value by least squares and ``error`` its
     standard error: a fit that stands still, but not there, goes on too. ``updates`` fixes the number of steps instead.
     """
-    count = updates or first_count(stream, prepare(rule, hyper, len(stream)))
+    setup = prepare(rule, hyper, len(stream))
+    _refuse_what_needs_a_stream(setup, updates)
+    count = updates or first_count(stream, setup)
 
     def still(theta: Floats, half: Floats) -> bool:
         arrived = abs(float(start @ theta) - near) <= NEAR * error
@@ -91,6 +93,18 @@ def fit(
     found = _until(still, stream, rule, hyper, np.zeros(stream.n_features), (seed, 0), count, 1 if updates else MOST)
     moved = abs(float(start @ (found.theta - found.half)))
     return Fit(found.theta, found.updates, moved, found.diverged, updates is not None, rule, hyper)
+
+
+def _refuse_what_needs_a_stream(setup: Setup, updates: int | None) -> None:
+    """A log that is all there is read many times over, where a stream passes once."""
+    name = setup.algorithm.name
+    if setup.algorithm.stored and updates is not None:
+        raise InputError(f"{name} takes one pass over a log, as long as that is, got updates={updates}: leave it out.")
+    if setup.hyper.get("capacity") is not None:
+        raise InputError(
+            f"{name} has the whole log in its buffers, and capacity={setup.hyper['capacity']} would leave it the last "
+            "steps only: leave capacity out."
+        )
 
 
 def first_count(stream: Stream, setup: Setup) -> int:

@@ -95,7 +95,7 @@ def solve(case: Case, *, on_policy: bool, progress: Progress | None = None) -> S
         theta = fitted.theta
     resamples = draw_resamples(case.n_episodes, _how_many(case, fitted), settings.seed)
     drawn = importance_estimates(case.stream, theta, case.begins, resamples)
-    rows = importance_rows(case, drawn, on_policy)
+    rows = importance_rows(case, drawn, on_policy, method)
     values = {name: drawn.resampled[:, k] for k, name in enumerate(ESTIMATORS)}
     rows["lstd"], values["lstd"] = least_squares_row(case, resamples)
     numbers: dict[str, Any] = {}
@@ -109,7 +109,7 @@ def solve(case: Case, *, on_policy: bool, progress: Progress | None = None) -> S
             "diverged": fitted.diverged,
             "refits_lost": lost,
         }
-    rows.setdefault(method, _refused(method))
+    rows.setdefault(method, _refused())
     numbers |= {"resamples": len(resamples)} | _agreement(case, rows[method], values[method], drawn, fitted)
     order = [method, *(name for name in ("lstd", *ESTIMATORS) if name in rows and name != method)]
     return Solved(tuple(rows[name] for name in order), values[method], theta, numbers)
@@ -120,7 +120,7 @@ def rule_row(
 ) -> tuple[Estimate, Floats]:  # fmt: skip
     """A rule of the library: its value, and an interval from its refits."""
     settings, value = case.settings, float(case.mean_start @ fitted.theta)
-    if not len(resamples):
+    if len(resamples) < 2:
         low, high = student_interval(value, case.square.error, settings.level, case.n_episodes - 1)
         note = "no refits: the interval is the sandwich's of least squares"
         return Estimate(settings.method, value, low, high, case.square.error, note), np.zeros(0)
@@ -141,15 +141,19 @@ def least_squares_row(case: Case, resamples: Resamples) -> tuple[Estimate, Float
     """LSTD: the interval from its refits, and the sandwich's named beside it."""
     square, level = case.square, case.settings.level
     low, high = student_interval(square.value, square.error, level, case.n_episodes - 1)
-    if len(resamples) and can_refit(case.stream.n_features, len(resamples)):
+    if len(resamples) > 1 and can_refit(case.stream.n_features, len(resamples)):
         refits = refit_least_squares(case.stream, case.starts, case.begins, resamples, square)
         return _row(case, "lstd", square.value, refits, f"sandwich interval [{low:.5g}, {high:.5g}]"), refits
     return Estimate("lstd", square.value, low, high, square.error, "sandwich interval"), np.zeros(0)
 
 
-def importance_rows(case: Case, drawn: Estimates, on_policy: bool) -> dict[str, Estimate]:
-    """The importance-sampling estimators; where the log is the target's own, most of them are Monte Carlo."""
-    names = ("monte_carlo", "dr") if on_policy else tuple(name for name in ESTIMATORS if name != "monte_carlo")
+def importance_rows(case: Case, drawn: Estimates, on_policy: bool, asked: str) -> dict[str, Estimate]:
+    """The importance-sampling estimators; where the log is the target's own, most are Monte Carlo, shown if asked for.
+
+    Off-policy there is no Monte Carlo, asked for or not: its number would be another policy's value.
+    """
+    shown = ("monte_carlo", "dr", asked) if on_policy else tuple(name for name in ESTIMATORS if name != "monte_carlo")
+    names = [name for name in ESTIMATORS if name in shown]
     places = list(ESTIMATORS)
     return {
         name: _row(case, name, float(drawn.values[places.index(name)]), drawn.resampled[:, places.index(name)])
@@ -162,14 +166,14 @@ def _row(case: Case, method: str, value: float, refits: Floats, note: str = "") 
     if not np.isfinite(value):
         return Estimate(method, None, None, None, None, "the products of ratios overflow or vanish")
     if len(known) < 2:
-        return Estimate(method, value, None, None, None, note or "no resamples, so no interval")
+        return Estimate(method, value, None, None, None, f"{len(known)} refits, and an interval needs two of them")
     low, high = interval_from(value, known, case.settings.level, case.n_episodes, case.settings.interval)
     return Estimate(method, value, low, high, float(known.std(ddof=1)), note)
 
 
-def _refused(method: str) -> Estimate:
-    why = "the log is not the target's own: take another method" if method == "monte_carlo" else "same as monte_carlo"
-    return Estimate(method, None, None, None, None, why)
+def _refused() -> Estimate:
+    why = "the log is not the target's own: take another method"
+    return Estimate("monte_carlo", None, None, None, None, why)
 
 
 def _how_many(case: Case, fitted: Fit | None) -> int:

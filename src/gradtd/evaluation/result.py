@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,17 +117,21 @@ def load_evaluation(path: str | Path) -> Evaluation:
         header = json.loads(arrays.pop("header").tobytes().decode())
         if header["format"] != FORMAT:
             raise ValueError(header["format"])
+        return _restored(header["evaluation"], header["features"], arrays)
     except FileNotFoundError:
         raise InputError(f"there is no file {str(path)!r}.") from None
-    except (ValueError, KeyError, OSError, TypeError, EOFError):
-        raise InputError(f"{str(path)!r} is not an evaluation that gradtd saved.") from None
-    told = header["evaluation"]
-    described = header["features"] | _part(arrays, "features.")
-    names = ("value", "level", "method", "gamma", "episodes", "steps", "verdict", "target", "log")
+    except (ValueError, LookupError, OSError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise InputError(f"{str(path)!r} is not an evaluation that gradtd saved, or it is damaged.") from None
+
+
+def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict[str, Any]) -> Evaluation:
+    described = dict(features) | _part(arrays, "features.")
+    names = ("level", "method", "gamma", "episodes", "steps", "verdict", "target", "log")
     sentences: dict[str, Any] = {name: tuple(told[name]) for name in ("reasons", "warnings", "notes")}
     return Evaluation(
         **{name: told[name] for name in names},
         **sentences,
+        value=number_or_nan(told["value"]),
         interval=tuple(number_or_nan(x) for x in told["interval"]),  # type: ignore[arg-type]
         estimates=tuple(Estimate(**row) for row in told["estimates"]),
         numbers=told["diagnostics"],
