@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.algorithms import as_algorithm
-from gradtd.checks import InputError, NeverLearnsError
+from gradtd.checks import InputError
 from gradtd.evaluation.least_squares import Sums, start_features
 from gradtd.evaluation.resamples import Resamples, episode_begins, resampled
 from gradtd.loop import compile_run
@@ -138,7 +138,7 @@ def refit_values(
                 lambda theta, half: abs(float(mean @ (theta - half))) <= STILL_REFIT * error,
                 again, fitted.rule, fitted.hyper, fitted.theta, (seed, r + 1), count, fitted.updates / count, unit,
             )  # fmt: skip
-        except NeverLearnsError:
+        except InputError:  # the hyper-parameters are right, but its episodes are too few for two buffers
             return
         if not found.diverged:
             values[r] = mean @ found.theta
