@@ -124,3 +124,51 @@ def solved(stream):
     """`least_squares` on a stream."""
     begins = episode_begins(stream)
     return least_squares(stream, start_features(stream, begins), begins)
+
+
+LEFT, RIGHT = np.array([0.5, 0.5]), np.array([0.3, 0.7])
+"""A behaviour and a target on the walk below, the same in every state."""
+
+
+def walk_truth(target=RIGHT, gamma=0.9, n=5, start=2):
+    """The value of the middle of a walk over n states, +1 past the right end, -1 past the left, by linear algebra."""
+    P, r = np.zeros((n, n)), np.zeros(n)
+    for s in range(n):
+        for probability, after in zip(target, (s - 1, s + 1), strict=True):
+            if 0 <= after < n:
+                P[s, after] += probability
+            else:
+                r[s] += probability * (1.0 if after == n else -1.0)
+    return np.linalg.solve(np.eye(n) - gamma * P, r)[start]
+
+
+def walk(episodes, seed=0, cut=None, n=5, behaviour=LEFT, target=RIGHT):
+    """A log of that walk as a table, one row a step: cut off after ``cut`` steps, next observations given."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for e in range(episodes):
+        s, t = n // 2, 0
+        while True:
+            a = int(rng.random() < behaviour[1])
+            after = s + (1 if a else -1)
+            over = not 0 <= after < n
+            reward = 0.0 if not over else 1.0 if a else -1.0
+            off = not over and cut is not None and t + 1 == cut
+            rows.append((e, t, s, after if not over else s, a, reward, over, off, behaviour[a], target[a]))
+            s, t = after, t + 1
+            if over or off:
+                break
+    names = ("episode", "t", "obs", "next_obs", "action", "reward", "terminated", "truncated", "action_prob", "target")
+    return {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
+
+
+def real_walk(episodes, seed=0, **how):
+    """The same log with two real numbers as observations, as a table for a file."""
+    table = walk(episodes, seed, **how)
+    rng = np.random.default_rng(seed + 1)
+    state, after = table.pop("obs"), table.pop("next_obs")
+    noise = {s: rng.normal() for s in range(-1, 9)}
+    for prefix, values in (("obs", state), ("next_obs", after)):
+        table[f"{prefix}_0"] = values / 4.0
+        table[f"{prefix}_1"] = np.array([noise[int(s)] for s in values])
+    return table

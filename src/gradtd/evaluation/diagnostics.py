@@ -25,6 +25,8 @@ NARROW = 2 / 3
 """A refitted interval narrower than this part of the sandwich's did not follow its resamples."""
 UNLIKELY = 4.0
 """Standard errors that the mean ratio may be away from one."""
+ELSEWHERE = 0.5
+"""Part of the steps that may lead elsewhere than to the observation of the row after."""
 LOST = 0.1
 """Part of the resamples on which a refit may fail."""
 
@@ -93,14 +95,15 @@ class Verdict:
 
 
 def judge(numbers: Mapping[str, Any]) -> Verdict:
-    """What speaks against the estimate, from the numbers; see the constants of this file."""
+    """What speaks against the estimate, from the numbers and its row ``headline``; see the constants of this file."""
     reasons: list[str] = []
     warnings: list[str] = []
     get = numbers.get
     if get("diverged"):
         reasons.append(f"{numbers['method']} diverged on this log: its weights mean nothing.")
-    if get("missing"):
-        reasons.append(f"{numbers['method']} gives no {'value' if get('no_value') else 'interval'}: {get('missing')}.")
+    if (headline := get("headline")) is not None and headline.low is None:
+        what = "value" if headline.value is None else "interval"
+        reasons.append(f"{headline.method} gives no {what}: {headline.note}.")
     if numbers["episodes"] < FEWEST_EPISODES:
         reasons.append(
             f"the log has {numbers['episodes']} independent pieces, and an interval from fewer than {FEWEST_EPISODES} "
@@ -157,6 +160,13 @@ def _warn(warnings: list[str], numbers: Mapping[str, Any]) -> None:
         warnings.append(f"the equations are ill-conditioned ({numbers['condition_A']:.1e}): fewer features would do.")
     if (moved := get("moved")) is not None and moved > 0.25:
         warnings.append(f"the value still moved by {moved:.2f} standard errors in the second half of the updates.")
+    if (headline := get("headline")) is not None and headline.low is not None and headline.low == headline.high:
+        warnings.append("the interval has no width: every episode and every resample says the same.")
+    if get("leading_elsewhere", 0.0) > ELSEWHERE:
+        warnings.append(
+            f"the next observation of {numbers['leading_elsewhere']:.0%} of the steps is not the observation of the row "
+            "after: check that the two columns are not mixed up, and that no rows are missing."
+        )
     if (robust := get("from_dr")) is not None and robust > 3.0:
         warnings.append(
             f"the doubly robust estimate is {robust:.1f} standard errors away: the features may not be able to "

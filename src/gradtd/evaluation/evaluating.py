@@ -128,6 +128,7 @@ def _evaluate_one(
         "features_used": int((case.square.sums.C.diagonal() > 0).sum()),
         "terminated": int(ready.log.terminated.sum()),
         "truncated": int(ready.log.truncated.sum()),
+        "leading_elsewhere": ready.leading_elsewhere,
         "unseen_mass": found.unseen_mass,
         "condition_C": ready.condition_C,
         "on_policy": bool((found.rho == 1).all()),
@@ -136,7 +137,7 @@ def _evaluate_one(
     solved = solve(case, on_policy=numbers["on_policy"], progress=_part(progress, "refitting"))
     numbers |= dict(solved.numbers) | equation_numbers(case.square, solved.theta)
     headline = solved.estimates[0]
-    verdict = judge(numbers | {"no_value": headline.value is None, "missing": headline.low is None and headline.note})
+    verdict = judge(numbers | {"headline": headline})
     return Evaluation(
         value=number_or_nan(headline.value),
         interval=(number_or_nan(headline.low), number_or_nan(headline.high)),

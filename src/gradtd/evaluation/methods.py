@@ -101,7 +101,7 @@ def solve(case: Case, *, on_policy: bool, progress: Progress | None = None) -> S
     numbers: dict[str, Any] = {}
     if fitted is not None:
         rows[method], values[method] = rule_row(case, fitted, resamples, progress)
-        lost = float(np.isnan(values[method]).mean()) if len(resamples) else 0.0
+        lost = float(np.isnan(values[method]).mean()) if len(values[method]) else 0.0
         numbers = {
             "updates": fitted.updates,
             "hyper": {name: value for name, value in fitted.hyper.items() if isinstance(value, (int, float, str))},

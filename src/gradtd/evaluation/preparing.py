@@ -31,6 +31,12 @@ class Prepared:
         """Weights of the features as they were, from those of the whitened ones."""
         return original(self.W, theta)
 
+    @property
+    def leading_elsewhere(self) -> float:
+        """Part of the steps inside an episode that do not lead to the observation of the step after."""
+        inside = self.log.episode[1:] == self.log.episode[:-1]
+        return float((self.log.next_row[:-1] != self.log.row[1:])[inside].mean()) if inside.any() else 0.0
+
     def stream(self, rho: Floats, gamma: float) -> Stream:
         """The steps with their ratios and discounts; the table of features is shared, not copied."""
         log = self.log
