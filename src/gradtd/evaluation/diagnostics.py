@@ -25,6 +25,8 @@ NARROW = 2 / 3
 """A refitted interval narrower than this part of the sandwich's did not follow its resamples."""
 UNLIKELY = 4.0
 """Standard errors that the mean ratio may be away from one."""
+WIDTH = 1e-9
+"""Width of an interval, as a part of the value, that is no width at all."""
 ELSEWHERE = 0.5
 """Part of the steps that may lead elsewhere than to the observation of the row after."""
 LOST = 0.1
@@ -160,7 +162,8 @@ def _warn(warnings: list[str], numbers: Mapping[str, Any]) -> None:
         warnings.append(f"the equations are ill-conditioned ({numbers['condition_A']:.1e}): fewer features would do.")
     if (moved := get("moved")) is not None and moved > 0.25:
         warnings.append(f"the value still moved by {moved:.2f} standard errors in the second half of the updates.")
-    if (headline := get("headline")) is not None and headline.low is not None and headline.low == headline.high:
+    headline = get("headline")
+    if headline and headline.low is not None and headline.high - headline.low <= WIDTH * abs(headline.value):
         warnings.append("the interval has no width: every episode and every resample says the same.")
     if get("leading_elsewhere", 0.0) > ELSEWHERE:
         warnings.append(

@@ -19,6 +19,8 @@ from gradtd.types import Algorithm, Floats, Integers, Stream
 Progress = Callable[[int, int], None]
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 50, 1e10
 """Refits by default; fewer where so many would read more numbers than that."""
+ROUNDING = 1e-6
+"""An error below this part of the value counts as none: all episodes say the same."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Case:
     @property
     def error(self) -> float:
         """The sandwich error of the least-squares value, above rounding: the unit in which methods are compared."""
-        return max(self.square.error, 1e-12 * abs(self.square.value), 1e-300)
+        return max(self.square.error, ROUNDING * abs(self.square.value), 1e-300)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,10 +197,11 @@ def _agreement(
         return found
     if fitted is not None:
         found["from_lstd"] = abs(row.value - case.square.value) / case.error
-        found["error_ratio"] = None if row.error is None or not len(refits) else row.error / case.error
+        compared = row.error is not None and len(refits) and case.square.error >= case.error
+        found["error_ratio"] = row.error / case.error if compared and row.error is not None else None
     if row.method not in ESTIMATORS and len(refits):
         apart = (refits - drawn.resampled[:, DR])[np.isfinite(refits) & np.isfinite(drawn.resampled[:, DR])]
-        spread = float(apart.std()) if len(apart) > 1 else 0.0
+        spread = max(float(apart.std()), ROUNDING * abs(row.value)) if len(apart) > 1 else 0.0
         found["from_dr"] = abs(row.value - float(drawn.values[DR])) / spread if spread > 0 else None
     return found
 
