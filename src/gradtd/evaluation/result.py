@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtd import checks
 from gradtd.checks import InputError
 from gradtd.features import Features, from_dict
 from gradtd.results import replace_file, save_arrays
@@ -96,9 +97,7 @@ class Evaluation:
 
     def save(self, path: str | Path) -> Path:
         """Write the evaluation to one ``.npz`` file: arrays and a JSON header, nothing that has to be unpickled."""
-        target = Path(path)
-        if target.suffix != ".npz":
-            raise InputError(f"an evaluation is saved to a file that ends in .npz, got {str(path)!r}.")
+        target = checks.file_to_write("an evaluation", Path(path), ".npz")
         described = self.features.to_dict()
         arrays = {f"features.{k}": v for k, v in described.items() if isinstance(v, np.ndarray)}
         plain = {k: v for k, v in described.items() if not isinstance(v, np.ndarray)}
@@ -112,8 +111,8 @@ class Evaluation:
 def load_evaluation(path: str | Path) -> Evaluation:
     """Read what `Evaluation.save` wrote."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
         header = json.loads(arrays.pop("header").tobytes().decode())
         if header["format"] != FORMAT:
             raise ValueError(header["format"])
