@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from naive_evaluation import episodes_of, random_stream, walk
 
 from gradtd import evaluate, sample_log
 from gradtd.evaluation.diagnostics import condition, equation_numbers, judge, ratio_numbers
 from gradtd.evaluation.resamples import episode_begins
+from naive_evaluation import episodes_of, random_stream, walk
 
 
 def verdict(log, **how):

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from naive_evaluation import LEFT, RIGHT, real_walk, walk, walk_truth
 from scipy.stats import binom
 
 import gradtd
 from gradtd import InputError, evaluate, sample_log, true_value
+from naive_evaluation import LEFT, RIGHT, real_walk, walk, walk_truth
 
 TABLE = np.tile(RIGHT, (5, 1))
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from naive_evaluation import episodes_of, join, lstd_value, random_stream, solved
 
 from gradtd import InputError
 from gradtd.evaluation import fitting
 from gradtd.evaluation.fitting import LARGEST, SMALLEST, first_count, fit, prepare, refit_values, suited
 from gradtd.evaluation.resamples import Resamples, draw_resamples, episode_begins
 from gradtd.types import Algorithm
+from naive_evaluation import episodes_of, join, lstd_value, random_stream, solved
 
 
 def good_stream(episodes=60, seed=4):

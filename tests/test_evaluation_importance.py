@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from naive_evaluation import episodes_of, importance, join, random_stream
 
 from gradtd.evaluation.diagnostics import effective_size
 from gradtd.evaluation.importance import ESTIMATORS, episode_weights, importance_estimates
 from gradtd.evaluation.resamples import draw_resamples, episode_begins
+from naive_evaluation import episodes_of, importance, join, random_stream
 
 
 def both(stream, theta, resamples=0):

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from naive_evaluation import dense, episodes_of, join, lstd, lstd_value, random_stream, solved
 
 from gradtd.evaluation import least_squares as module
 from gradtd.evaluation.least_squares import can_refit, refit_values, start_features, values_at
 from gradtd.evaluation.resamples import Resamples, draw_resamples, episode_begins
 from gradtd.types import Stream
+from naive_evaluation import dense, episodes_of, join, lstd, lstd_value, random_stream, solved
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -17,13 +17,13 @@ def test_the_solution_is_that_of_the_loops(seed, sparse, monkeypatch):
     stream = random_stream(seed, episodes=20, sparse=sparse)
     found = solved(stream)
     A, b, theta = lstd(stream)
-    assert found.sums.A == pytest.approx(A)
+    assert pytest.approx(A) == found.sums.A
     assert found.sums.b == pytest.approx(b)
     assert found.theta == pytest.approx(theta)
     assert found.value == pytest.approx(lstd_value(stream))
     assert A @ found.theta + b == pytest.approx(np.zeros(3), abs=1e-12)
     x = dense(stream)[stream.steps["row"]]
-    assert found.sums.C == pytest.approx(x.T @ x / len(stream))
+    assert pytest.approx(x.T @ x / len(stream)) == found.sums.C
     y = stream.steps["discount"][:, None] * dense(stream)[stream.steps["next_row"]] - x
     terms = [rho**2 * (u @ u) * (v @ v) for rho, u, v in zip(stream.steps["rho"], x, y, strict=True)]
     assert found.sums.square == pytest.approx(np.mean(terms))

@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from naive_evaluation import importance, walk, walk_truth
 
 from gradtd import ALGORITHMS, InputError, evaluate
 from gradtd.algorithms import as_algorithm
 from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.settings import parameters
 from gradtd.types import REQUIRED
+from naive_evaluation import importance, walk, walk_truth
 
 LOG = walk(40, 11, cut=5)
 OTHER_SOLUTIONS = ("vtrace", "etd", "residual_gradient", "newton_td", "direct_gtd", "nasa", "minibatch_tdc")
@@ -73,9 +73,8 @@ def test_every_estimator_on_the_log_of_the_target(name):
 
 def test_the_estimators_are_those_of_the_equations():
     """Through everything: reading, features, least squares as V, ratios."""
-    from naive_evaluation import solved
-
     from gradtd.types import Stream
+    from naive_evaluation import solved
 
     result = evaluate(LOG, gamma=0.9, algorithm="wdr", resamples=2, threads=1, whiten=False)
     stream = Stream.from_arrays(
@@ -118,7 +117,7 @@ def test_blocks_of_one_long_episode():
     one = {**LOG, "episode": np.zeros(len(LOG["t"]), int), "t": np.arange(len(LOG["t"]))}
     one["terminated"] = np.zeros(len(LOG["t"]), bool)
     one["truncated"] = np.r_[one["terminated"][1:], True]
-    with pytest.raises(InputError, match="has a single episode .* give block=T0"):
+    with pytest.raises(InputError, match=r"has a single episode .* give block=T0"):
         evaluate(one, gamma=0.9, algorithm="lstd", threads=1)
     result = evaluate(one, gamma=0.9, algorithm="lstd", block=4, resamples=10, threads=1)
     n = len(LOG["t"])

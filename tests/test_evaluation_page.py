@@ -6,11 +6,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from naive_evaluation import walk
 
 from gradtd import InputError, evaluate
 from gradtd.evaluation.result import Estimate
 from gradtd.evaluation_page import estimates_figure, explained, figures, label, plot_evaluation, write_page
+from naive_evaluation import walk
 
 
 def evaluation(**how):
@@ -50,7 +50,7 @@ def test_a_page_needs_no_other_file(tmp_path):
     outside = re.sub(r'src="data:[^"]*"', "", text)
     assert not re.search(r"https?:|file:|url\(|@import|<script|<link", outside)
     assert "gradtd evaluate &lt;log&gt; &amp; more" in text
-    assert "Verdict: <span class=\"yes\">usable</span>" in text
+    assert 'Verdict: <span class="yes">usable</span>' in text
     assert text.count("<figure>") == 4 - 1  # all values of the start states are one: no picture of them
     assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
 
@@ -134,6 +134,6 @@ def test_numbers_in_words():
 
 
 def test_files_of_a_wrong_kind_are_refused(tmp_path):
-    with pytest.raises(InputError, match="a page takes a file that ends in .html"):
+    with pytest.raises(InputError, match=r"a page takes a file that ends in \.html"):
         write_page({"target": evaluation()}, tmp_path / "page.pdf")
     assert not list(tmp_path.iterdir())

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from naive_evaluation import real_walk, walk
 
 from gradtd import InputError, make_features, read_log
 from gradtd.evaluation.preparing import cut_into_blocks, prepare_log
+from naive_evaluation import real_walk, walk
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 100])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from naive_evaluation import episodes_of, join, random_stream
 
 from gradtd.buffers import make_buffers
 from gradtd.evaluation.resamples import (
@@ -14,6 +13,7 @@ from gradtd.evaluation.resamples import (
     resampled,
     student_interval,
 )
+from naive_evaluation import episodes_of, join, random_stream
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,9 +6,9 @@ import zipfile
 
 import numpy as np
 import pytest
-from naive_evaluation import real_walk, walk
 
 from gradtd import InputError, evaluate, load_evaluation
+from naive_evaluation import real_walk, walk
 
 FEATURES = ["identity", "polynomial", "fourier:order=2", "rbf:n=5", "tiles:tilings=2", "aggregation:bins=3", "one-hot"]
 SEEN = np.array([[0.25, 0.5], [0.0, -0.5], [1.0, 0.25]])
@@ -103,8 +103,7 @@ def _without(path, key):
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
     header = json.loads(arrays["header"].tobytes())
-    if key in arrays:
-        del arrays[key]
+    arrays.pop(key, None)
     header.pop(key, None)
     header["evaluation"].pop(key, None) if "evaluation" in header else None
     if key != "header":
@@ -155,7 +154,7 @@ def test_other_files_are_refused_in_one_sentence(kind, tmp_path):
 def test_what_cannot_be_saved_or_is_not_there(tmp_path):
     with pytest.raises(InputError, match="there is no file"):
         load_evaluation(tmp_path / "none.npz")
-    with pytest.raises(InputError, match="ends in .npz"):
+    with pytest.raises(InputError, match=r"ends in \.npz"):
         evaluation().save(tmp_path / "it.pkl")
     with pytest.raises(InputError, match="cannot be stored, because it is code"):
         evaluation(features=lambda x: np.c_[np.ones(len(x)), x]).save(tmp_path / "it.npz")

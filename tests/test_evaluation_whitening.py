@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from naive_evaluation import random_stream, solved
 
 from gradtd.evaluation import whitening as module
 from gradtd.evaluation.whitening import original, second_moments, whiten
 from gradtd.types import Stream
+from naive_evaluation import random_stream, solved
 
 
 def table_and_rows(seed=0, d=4, redundant=False):

@@ -167,8 +167,8 @@ def _warn(warnings: list[str], numbers: Mapping[str, Any]) -> None:
         warnings.append("the interval has no width: every episode and every resample says the same.")
     if get("leading_elsewhere", 0.0) > ELSEWHERE:
         warnings.append(
-            f"the next observation of {numbers['leading_elsewhere']:.0%} of the steps is not the observation of the row "
-            "after: check that the two columns are not mixed up, and that no rows are missing."
+            f"the next observation of {numbers['leading_elsewhere']:.0%} of the steps is not the observation of the "
+            "row after: check that the two columns are not mixed up, and that no rows are missing."
         )
     if (robust := get("from_dr")) is not None and robust > 3.0:
         warnings.append(

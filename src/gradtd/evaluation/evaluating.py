@@ -74,7 +74,7 @@ def evaluate(
     """
     settings = Settings(
         gamma=checks.fraction("gamma", gamma),
-        algorithm=_known(algorithm, hyper),
+        algorithm=known_method(algorithm, hyper),
         hyper=hyper,
         level=_level(level),
         resamples=None if resamples is None else checks.whole_number("resamples", resamples, 0, MOST_RESAMPLES),
@@ -161,7 +161,8 @@ def _evaluate_one(
     )
 
 
-def _known(algorithm: Any, hyper: Mapping[str, Any]) -> Algorithm | str:
+def known_method(algorithm: Any, hyper: Mapping[str, Any]) -> Algorithm | str:
+    """A rule or the name of one or of an estimator; refused where it is neither, or takes no hyper-parameters."""
     if isinstance(algorithm, Algorithm):
         return algorithm
     if not isinstance(algorithm, str):
