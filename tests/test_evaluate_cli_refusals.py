@@ -46,6 +46,9 @@ TABLES = {
     "a negative probability of the target": ({"target": -0.5}, "must be at least 0: row 7 is -0.5"),
     "NaN as probability": ({"target": NAN}, "target must be finite"),
     "a ratio that overflows": ({"action_prob": 1e-310, "target": 1.0}, "the ratio of step 7 is not finite"),
+    "a ratio whose square overflows": ({"action_prob": 1e-200, "target": 1.0}, "the largest ratio is 1e+200 in size"),
+    "a reward whose square overflows": ({"reward": 1e200}, "the largest reward is 1e+200 in size"),
+    "an observation whose square overflows": ({"obs_0": 1e200}, "which cannot be scaled: rescale it"),
     "logarithms of probabilities": (
         {"action_prob": np.full(N, -0.7)},
         "'action_prob' holds logarithms (none is above 0) of probabilities",

@@ -99,6 +99,18 @@ def test_refits_keep_copies_of_an_episode_together(monkeypatch):
     assert len(again) == len(units)
 
 
+@pytest.mark.parametrize("episodes", [2, 3, 5])
+def test_a_very_short_log_can_be_fitted(episodes):
+    """The batch of the default settings fits into the log, also where A is all noise."""
+    stream = random_stream(1, episodes=episodes, n_features=1, zeros=False)
+    made, found, _ = fitted(stream)
+    assert suited("impression_gtd", {}, found.sums)["batch_size"] == max(1, len(stream) // 2) < SMALLEST
+    assert np.isfinite(made.theta).all()
+    stream.steps["rho"] = 0.0
+    made, _, _ = fitted(stream, error=1.0)
+    assert made.theta.tolist() == [0.0]
+
+
 def test_refits_that_fail_are_lost_and_counted():
     """A resample that is all one episode cannot fill two buffers, and a rule that diverges leaves no value."""
     stream = good_stream(12)

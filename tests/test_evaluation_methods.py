@@ -8,6 +8,7 @@ import pytest
 from gradtd import ALGORITHMS, InputError, evaluate
 from gradtd.algorithms import as_algorithm
 from gradtd.evaluation.importance import ESTIMATORS
+from gradtd.evaluation.methods import histogram
 from gradtd.settings import parameters
 from gradtd.types import REQUIRED
 from naive_evaluation import importance, walk, walk_truth
@@ -131,3 +132,14 @@ def test_the_walk_has_the_value_of_its_problem():
     import gradtd
 
     assert walk_truth(np.array([0.4, 0.6]), gamma=1.0) == pytest.approx(gradtd.true_value("random_walk_tabular")[0])
+
+
+@pytest.mark.parametrize("centre", [0.0, 1.0, -3e8, 1e45])
+def test_histograms_of_values_that_are_equal_but_for_rounding(centre):
+    counts, edges = histogram(np.array([centre, np.nextafter(centre, np.inf), centre]))
+    assert counts.max() == counts.sum() == 3
+    assert (np.diff(edges) > 0).all()
+    values = centre + max(1.0, abs(centre)) * np.linspace(0, 1, 81)
+    counts, edges = histogram(values)
+    assert counts.tolist() == np.histogram(values, bins=40)[0].tolist()
+    assert (edges[0], edges[-1]) == (values[0], values[-1])

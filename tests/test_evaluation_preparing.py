@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd import InputError, make_features, read_log
+from gradtd import InputError, evaluate, make_features, read_log
 from gradtd.evaluation.preparing import cut_into_blocks, prepare_log
 from naive_evaluation import real_walk, walk
 
@@ -60,3 +60,23 @@ def test_one_constant_feature_is_welcome():
     prepare_log(log, lambda s: np.c_[np.zeros(len(s)), np.ones(len(s)), s], None)
     with pytest.raises(InputError, match=r"2 features are constant \(feature 0, feature 2\): leave out all but one"):
         prepare_log(log, lambda s: np.c_[np.ones(len(s)), s, np.full(len(s), 3.0)], None)
+
+
+@pytest.mark.parametrize("size", [1e-60, 1e60])
+@pytest.mark.parametrize("what", ["reward", "ratio", "feature"])
+def test_numbers_whose_squares_are_none_are_refused(what, size):
+    """Without a warning from NumPy, which would be an error here; what is just inside is computed."""
+    for factor, refused in ((size, True), (size ** (0.9 * 50 / 60), False)):
+        log = walk(30)
+        rho = log["target"] / log["action_prob"] * (factor if what == "ratio" else 1.0)
+        table = {k: v for k, v in log.items() if k not in ("target", "action_prob")} | {"rho": rho}
+        table["reward"] = log["reward"] * (factor if what == "reward" else 1.0)
+        scale = factor if what == "feature" else 1.0
+        how = {"gamma": 0.9, "resamples": 5, "threads": 1, "features": lambda s, scale=scale: scale * np.eye(5)[s]}
+        for method in ("lstd", "wdr"):
+            if refused:
+                with pytest.raises(InputError, match=rf"the largest {what} is .*, where 1e-50 to 1e\+50 can be"):
+                    evaluate(table, algorithm=method, **how)
+            else:
+                rows = evaluate(table, algorithm=method, **how).estimates
+                assert next(np.isfinite(row.value) for row in rows if row.method == "lstd")

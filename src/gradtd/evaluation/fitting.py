@@ -70,7 +70,8 @@ def suited(rule: Algorithm | str, hyper: Mapping[str, Any], found: Sums) -> dict
         return dict(hyper)
     signal = float((found.A * found.A).sum())
     size = np.exp2(np.round(np.log2(4.0 * found.square / signal))) if signal > 0 else LARGEST
-    return {"split": "none", "batch_size": int(np.clip(size, SMALLEST, LARGEST))} | dict(hyper)
+    room = max(1, found.steps // 2)  # a log of few steps, and its resamples, must be able to fill a batch
+    return {"split": "none", "batch_size": min(int(np.clip(size, SMALLEST, LARGEST)), room)} | dict(hyper)
 
 
 def fit(

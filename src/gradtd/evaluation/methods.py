@@ -208,9 +208,17 @@ def _agreement(
 
 def for_pictures(case: Case, theta: Floats) -> dict[str, Floats]:
     """What the pictures need of the log itself, small: histograms of the ratios and of the values at the starts."""
-    rho = np.asarray(case.stream.steps["rho"])
-    counts, edges = np.histogram(rho, bins=40)
-    values = np.asarray(case.starts @ theta).ravel()
-    start_counts, start_edges = np.histogram(values[np.isfinite(values)], bins=40)
+    counts, edges = histogram(np.asarray(case.stream.steps["rho"]))
+    start_counts, start_edges = histogram(np.asarray(case.starts @ theta).ravel())
     made = {"rho": counts, "rho_edges": edges, "starts": start_counts, "starts_edges": start_edges}
     return {name: np.asarray(array, dtype=np.float64) for name, array in made.items()}
+
+
+def histogram(values: Floats, bins: int = 40) -> tuple[Floats, Floats]:
+    """Counts and edges; values that are equal but for rounding all fall into one bin."""
+    low, high = float(values.min()), float(values.max())
+    if high - low <= 1e-9 * max(abs(low), abs(high)) + 1e-200:
+        half = max(0.5, 0.1 * abs(low))
+        low, high = low - half, low + half
+    counts, edges = np.histogram(values, bins, (low, high))
+    return counts.astype(np.float64), edges
