@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from gradtd import checks
 from gradtd.algorithms import ALGORITHMS
 from gradtd.checks import InputError
@@ -16,7 +18,8 @@ from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.methods import Settings, for_pictures, make_case, solve
 from gradtd.evaluation.preparing import Prepared, prepare_log
 from gradtd.evaluation.result import Evaluation, number_or_nan
-from gradtd.logs import Ratios, ratios, read_log
+from gradtd.logs import Log, Ratios, ratios, read_log
+from gradtd.logs.columns import are_logarithms
 from gradtd.types import Algorithm
 
 Progress = Callable[[str, int, int], None]
@@ -93,6 +96,8 @@ def evaluate(
         log, columns=columns, keep=keep, log_probabilities=log_probabilities, duplicates=duplicates,
         progress=_part(progress, "reading"),
     )  # fmt: skip
+    if log_probabilities == "convert":
+        read = _with_probabilities(read)
     weights = {
         name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
     }
@@ -103,6 +108,14 @@ def evaluate(
 
 
 _WORDS = ("behaviour", "estimate")
+
+
+def _with_probabilities(log: Log) -> Log:
+    """The log with exp of those further columns that hold logarithms; the others are read so already."""
+    logs = [name for name, values in log.extra.items() if are_logarithms(values)]
+    said = tuple(f"column {name!r} held logarithms of probabilities: converted." for name in logs)
+    extra = dict(log.extra) | {name: np.exp(log.extra[name]) for name in logs}
+    return replace(log, extra=extra, notes=log.notes + said) if logs else log
 
 
 def _evaluate_all(
