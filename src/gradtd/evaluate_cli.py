@@ -15,8 +15,9 @@ from gradtd import checks
 from gradtd.checks import InputError
 from gradtd.evaluation import Evaluation
 from gradtd.evaluation import evaluate as evaluate_log
+from gradtd.evaluation.evaluating import known_method
 from gradtd.evaluation_page import explained, label, plot_evaluation, write_page
-from gradtd.terminal import progress_bar, setting
+from gradtd.terminal import hyper_parameters, progress_bar, setting
 
 
 def evaluate(
@@ -61,6 +62,8 @@ def evaluate(
     """Estimate what a policy is worth from a log of another one: value, interval, diagnostics, verdict."""
     _check_outputs(page, plot, save, several=len(target or []) > 1)
     names = target or []
+    known_method(algorithm, dict(map(setting, set_ or [])))
+    hyper = hyper_parameters(algorithm, set_ or [])
     chosen: Any = {name: name for name in names} if len(names) > 1 else names[0] if names else None
     with progress_bar(log, what=True) as report:
         found = evaluate_log(
@@ -82,7 +85,7 @@ def evaluate(
             seed=seed,
             threads=threads,
             progress=report,
-            **dict(setting(text) for text in set_ or []),
+            **hyper,
         )
     several = isinstance(found, Mapping)
     evaluations: dict[str, Evaluation] = dict(found) if several else {"target": found}

@@ -25,6 +25,10 @@ NARROW = 2 / 3
 """A refitted interval narrower than this part of the sandwich's did not follow its resamples."""
 UNLIKELY = 4.0
 """Standard errors that the mean ratio may be away from one."""
+WIDTH = 1e-9
+"""Width of an interval, as a part of the value, that is no width at all."""
+ELSEWHERE = 0.5
+"""Part of the steps that may lead elsewhere than to the observation of the row after."""
 LOST = 0.1
 """Part of the resamples on which a refit may fail."""
 FEWEST_STEPS, FEW_STEPS = 5, 20
@@ -97,12 +101,15 @@ class Verdict:
 
 
 def judge(numbers: Mapping[str, Any]) -> Verdict:
-    """What speaks against the estimate, from the numbers; see the constants of this file."""
+    """What speaks against the estimate, from the numbers and its row ``headline``; see the constants of this file."""
     reasons: list[str] = []
     warnings: list[str] = []
     get = numbers.get
     if get("diverged"):
         reasons.append(f"{numbers['method']} diverged on this log: its weights mean nothing.")
+    if (headline := get("headline")) is not None and headline.low is None:
+        what = "value" if headline.value is None else "interval"
+        reasons.append(f"{headline.method} gives no {what}: {headline.note}.")
     if numbers["episodes"] < FEWEST_EPISODES:
         reasons.append(
             f"the log has {numbers['episodes']} independent pieces, and an interval from fewer than {FEWEST_EPISODES} "
@@ -170,6 +177,14 @@ def _warn(warnings: list[str], numbers: Mapping[str, Any]) -> None:
         warnings.append(f"the equations are ill-conditioned ({numbers['condition_A']:.1e}): fewer features would do.")
     if (moved := get("moved")) is not None and moved > 0.25:
         warnings.append(f"the value still moved by {moved:.2f} standard errors in the second half of the updates.")
+    headline = get("headline")
+    if headline and headline.low is not None and headline.high - headline.low <= WIDTH * abs(headline.value):
+        warnings.append("the interval has no width: every episode and every resample says the same.")
+    if get("leading_elsewhere", 0.0) > ELSEWHERE:
+        warnings.append(
+            f"the next observation of {numbers['leading_elsewhere']:.0%} of the steps is not the observation of the "
+            "row after: check that the two columns are not mixed up, and that no rows are missing."
+        )
     if FEWEST_STEPS * numbers["features_used"] <= numbers["steps"] < FEW_STEPS * numbers["features_used"]:
         warnings.append(
             f"the log has {numbers['steps']} steps for {numbers['features_used']} features: fewer features would make "

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.algorithms import as_algorithm
-from gradtd.checks import InputError, NeverLearnsError
+from gradtd.checks import InputError
 from gradtd.evaluation.least_squares import Sums, start_features
 from gradtd.evaluation.resamples import Resamples, episode_begins, resampled
 from gradtd.loop import compile_run
@@ -70,7 +70,8 @@ def suited(rule: Algorithm | str, hyper: Mapping[str, Any], found: Sums) -> dict
         return dict(hyper)
     signal = float((found.A * found.A).sum())
     size = np.exp2(np.round(np.log2(4.0 * found.square / signal))) if signal > 0 else LARGEST
-    return {"split": "none", "batch_size": int(np.clip(size, SMALLEST, LARGEST))} | dict(hyper)
+    room = max(1, found.steps // 2)  # a log of few steps, and its resamples, must be able to fill a batch
+    return {"split": "none", "batch_size": min(int(np.clip(size, SMALLEST, LARGEST)), room)} | dict(hyper)
 
 
 def fit(
@@ -82,7 +83,9 @@ def fit(
     ``start`` are the mean features of the start states, ``near`` is their value by least squares and ``error`` its
     standard error: a fit that stands still, but not there, goes on too. ``updates`` fixes the number of steps instead.
     """
-    count = updates or first_count(stream, prepare(rule, hyper, len(stream)))
+    setup = prepare(rule, hyper, len(stream))
+    _refuse_what_needs_a_stream(setup, updates)
+    count = updates or first_count(stream, setup)
 
     def still(theta: Floats, half: Floats) -> bool:
         arrived = abs(float(start @ theta) - near) <= NEAR * error
@@ -91,6 +94,18 @@ def fit(
     found = _until(still, stream, rule, hyper, np.zeros(stream.n_features), (seed, 0), count, 1 if updates else MOST)
     moved = abs(float(start @ (found.theta - found.half)))
     return Fit(found.theta, found.updates, moved, found.diverged, updates is not None, rule, hyper)
+
+
+def _refuse_what_needs_a_stream(setup: Setup, updates: int | None) -> None:
+    """A log that is all there is read many times over, where a stream passes once."""
+    name = setup.algorithm.name
+    if setup.algorithm.stored and updates is not None:
+        raise InputError(f"{name} takes one pass over a log, as long as that is, got updates={updates}: leave it out.")
+    if setup.hyper.get("capacity") is not None:
+        raise InputError(
+            f"{name} has the whole log in its buffers, and capacity={setup.hyper['capacity']} would leave it the last "
+            "steps only: leave capacity out."
+        )
 
 
 def first_count(stream: Stream, setup: Setup) -> int:
@@ -124,7 +139,7 @@ def refit_values(
                 lambda theta, half: abs(float(mean @ (theta - half))) <= STILL_REFIT * error,
                 again, fitted.rule, fitted.hyper, fitted.theta, (seed, r + 1), count, fitted.updates / count, unit,
             )  # fmt: skip
-        except NeverLearnsError:
+        except InputError:  # the hyper-parameters are right, but its episodes are too few for two buffers
             return
         if not found.diverged:
             values[r] = mean @ found.theta

@@ -15,6 +15,9 @@ from gradtd.features import Features, Function, Transformer, default_features, m
 from gradtd.logs import Log, ratios, read_log
 from gradtd.types import STEP, Floats, Integers, Stream
 
+EXTREME = 1e50
+"""Rewards, ratios and features up to this size, and down to one over it: products of squares of them are numbers."""
+
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
@@ -38,6 +41,12 @@ class Prepared:
         weights[self.used] = found
         return weights
 
+    @property
+    def leading_elsewhere(self) -> float:
+        """Part of the steps inside an episode that do not lead to the observation of the step after."""
+        inside = self.log.episode[1:] == self.log.episode[:-1]
+        return float((self.log.next_row[:-1] != self.log.row[1:])[inside].mean()) if inside.any() else 0.0
+
     def stream(self, rho: Floats, gamma: float) -> Stream:
         """The steps with their ratios and discounts; the table of features is shared, not copied."""
         return stream_of(self.log, self.table, self.episode, rho, gamma)
@@ -45,6 +54,8 @@ class Prepared:
 
 def stream_of(log: Log, table: Any, episode: Integers, rho: Floats, gamma: float) -> Stream:
     """A log's steps over a table of features of its observations; the discount is 0 where an episode terminated."""
+    refuse_extreme("reward", log.reward, "rescale the rewards")
+    refuse_extreme("ratio", rho, "check the probabilities, or give clip=")
     steps = np.zeros(len(log), STEP)
     for name in ("row", "next_row", "reward"):
         steps[name] = getattr(log, name)
@@ -84,6 +95,7 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
     chosen = default_features(log.observations) if features is None else make_features(features)
     fitted = chosen if chosen.fitted else chosen.fit(log.observations)
     table = fitted.transform(log.observations)
+    refuse_extreme("feature", table if isinstance(table, np.ndarray) else table.data, "rescale the features")
     refuse_useless(fitted, table)
     W, used = None, None
     if not isinstance(table, np.ndarray):
@@ -120,6 +132,16 @@ def cut_into_blocks(episode: Integers, block: int) -> Integers:
     begins = np.flatnonzero(np.r_[True, episode[1:] != episode[:-1]])
     since = np.arange(len(episode)) - np.repeat(begins, np.diff(np.r_[begins, len(episode)]))
     return np.cumsum(since % block == 0) - 1
+
+
+def refuse_extreme(what: str, values: Floats, advice: str) -> None:
+    """Refuse numbers whose squares are infinite or vanish: what is computed from them would mean nothing."""
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if largest > EXTREME or 0 < largest < 1 / EXTREME:
+        raise InputError(
+            f"the largest {what} is {largest:.3g} in size, where {1 / EXTREME:g} to {EXTREME:g} can be computed with: "
+            f"{advice}."
+        )
 
 
 def refuse_useless(features: Features, table: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradtd import checks
 from gradtd.checks import InputError
-from gradtd.logs.columns import check_chances
+from gradtd.logs.columns import are_logarithms, check_chances
 from gradtd.logs.log import Log
 from gradtd.logs.names import listed
 from gradtd.logs.policies import as_policy, observation_chunks
@@ -108,6 +108,11 @@ def _chances(log: Log, name: str, given: Any) -> tuple[Floats, str | None, float
             raise InputError(
                 f"{name} must be {also} or the name of a kept column, got {given!r}; kept are {listed(log.extra)}: "
                 "read the log with keep=."
+            )
+        if are_logarithms(log.extra[given]):
+            raise InputError(
+                f"column {given!r} holds logarithms (none is above 0) of probabilities: take exp of them, "
+                'or evaluate with log_probabilities="convert".'
             )
         return check_chances(f"column {given!r}", log.extra[given], name, real_action), None, None
     if not callable(given) and np.ndim(given) == 1:
