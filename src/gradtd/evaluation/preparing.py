@@ -95,7 +95,9 @@ def refuse_useless(features: Features, table: Any) -> None:
     varies = np.zeros(table.shape[1], bool)
     for part in chunks(len(table), chunk_rows(table)):
         varies |= (table[part] != table[0]).any(axis=0)
-        if varies.any() and varies[1:].all():  # all but, perhaps, a bias: the rest of the log cannot change what follows
+        if (
+            varies.any() and varies[1:].all()
+        ):  # all but, perhaps, a bias: the rest of the log cannot change what follows
             break
     constant = [int(k) for k in np.flatnonzero(~varies & (table[0] != 0))]
     if len(constant) > 1:

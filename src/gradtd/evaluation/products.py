@@ -15,7 +15,7 @@ import numpy as np
 from gradtd.types import Floats
 
 CHUNK, FEWEST_ROWS, ENTRIES = 16_384, 2_048, 2**17
-"""Rows of a chunk, at most and at least; between them a dense chunk has so many numbers (1 MB: it stays in the cache)."""
+"""Rows of a chunk, at most and at least; between them a dense chunk has so many numbers, 1 MB."""
 SMALL = 2**18
 """A product with at most so many multiplications is done on the calling thread (OpenBLAS)."""
 FEWEST_SMALL = 16
