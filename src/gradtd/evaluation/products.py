@@ -31,7 +31,7 @@ def chunk_rows(table: Any) -> int:
     """How many rows of a table to read at a time."""
     if not isinstance(table, np.ndarray):
         return CHUNK
-    return min(CHUNK, max(FEWEST_ROWS, ENTRIES // table.shape[1]))
+    return min(CHUNK, max(FEWEST_ROWS, ENTRIES // int(table.shape[1])))
 
 
 def rows_at(table: Any, rows: Any) -> Any:
