@@ -102,6 +102,7 @@ def evaluate(
         name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
     }
     ready = prepare_log(read, features, block, whiten)
+    del read  # and with it the observations, unless they are the caller's: features are all that is needed from here on
     if not isinstance(target, Mapping):
         return _evaluate_one(ready, "target", weights["target"], settings, progress)
     return _evaluate_all(ready, weights, settings, progress)

@@ -99,7 +99,7 @@ def solve(case: Case, *, on_policy: bool, progress: Progress | None = None) -> S
     drawn = importance_estimates(case.stream, theta, case.begins, resamples)
     rows = importance_rows(case, drawn, on_policy, method)
     values = {name: drawn.resampled[:, k] for k, name in enumerate(ESTIMATORS)}
-    rows["lstd"], values["lstd"] = least_squares_row(case, resamples)
+    rows["lstd"], values["lstd"] = least_squares_row(case, resamples, progress if fitted is None else None)
     numbers: dict[str, Any] = {}
     if fitted is not None:
         rows[method], values[method] = rule_row(case, fitted, resamples, progress)
@@ -139,12 +139,14 @@ def rule_row(
     return _row(case, settings.method, value, refits), refits
 
 
-def least_squares_row(case: Case, resamples: Resamples) -> tuple[Estimate, Floats]:
+def least_squares_row(
+    case: Case, resamples: Resamples, progress: Progress | None = None
+) -> tuple[Estimate, Floats]:  # fmt: skip
     """LSTD: the interval from its refits, and the sandwich's named beside it."""
     square, level = case.square, case.settings.level
     low, high = student_interval(square.value, square.error, level, case.n_episodes - 1)
     if len(resamples) > 1 and can_refit(case.stream.n_features, len(resamples)):
-        refits = refit_least_squares(case.stream, case.starts, case.begins, resamples, square)
+        refits = refit_least_squares(case.stream, case.starts, case.begins, resamples, square, progress)
         return _row(case, "lstd", square.value, refits, f"sandwich interval [{low:.5g}, {high:.5g}]"), refits
     return Estimate("lstd", square.value, low, high, square.error, "sandwich interval"), np.zeros(0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from gradtd import checks
 from gradtd.checks import InputError
 from gradtd.evaluation.diagnostics import condition
+from gradtd.evaluation.products import chunk_rows, chunks
 from gradtd.evaluation.whitening import original, second_moments, whiten
 from gradtd.features import Features, Function, Transformer, default_features, make_features
 from gradtd.logs import Log, ratios, read_log
@@ -21,7 +22,10 @@ EXTREME = 1e50
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A log in features: the fitted map, the table of all its observations, and the episodes as they are resampled."""
+    """A log in features: the fitted map, the table of all its observations, and the episodes as they are resampled.
+
+    ``log`` is without its observations, which may be as large as the table: they go when their owner lets them go.
+    """
 
     log: Log
     features: Features
@@ -119,8 +123,9 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
             f"{log.name} has a single episode ({len(log)} steps), and episodes are what is resampled: give block=T0 to "
             "count every T0 steps as one, with T0 long enough that pieces hardly depend on each other."
         )
-    known = condition(C) if isinstance(C, np.ndarray) else None
-    return Prepared(log, fitted, table, W, used, known, episode, tuple(notes))
+    narrow = replace(log, observations=log.observations[:0].copy())
+    condition_C = condition(C) if isinstance(C, np.ndarray) else None
+    return Prepared(narrow, fitted, table, W, used, condition_C, episode, tuple(notes))
 
 
 def cut_into_blocks(episode: Integers, block: int) -> Integers:
@@ -148,10 +153,16 @@ def refuse_useless(features: Features, table: Any) -> None:
     """Two constant features say the same thing, and only constant ones say nothing at all."""
     if not isinstance(table, np.ndarray):
         return
-    constant = [k for k in range(table.shape[1]) if table[0, k] != 0 and (table[:, k] == table[0, k]).all()]
+    varies = np.zeros(table.shape[1], bool)
+    for part in chunks(len(table), chunk_rows(table)):
+        varies |= (table[part] != table[0]).any(axis=0)
+        if (
+            varies.any() and varies[1:].all()
+        ):  # all but, perhaps, a bias: the rest of the log cannot change what follows
+            break
+    constant = [int(k) for k in np.flatnonzero(~varies & (table[0] != 0))]
     if len(constant) > 1:
         labels = ", ".join(features.label(k) for k in constant[:5])
         raise InputError(f"{len(constant)} features are constant ({labels}): leave out all but one of them.")
-    varying = [k for k in range(table.shape[1]) if k not in constant and (table[:, k] != table[0, k]).any()]
-    if not varying:
+    if not varies.any():
         raise InputError("all features are constant: they cannot tell one observation from another.")
