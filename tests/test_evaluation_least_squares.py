@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from gradtd.evaluation import least_squares as module
-from gradtd.evaluation.least_squares import can_refit, refit_values, start_features, values_at
+from gradtd.evaluation.least_squares import can_refit, refit_values, start_features
+from gradtd.evaluation.products import values_of
 from gradtd.evaluation.resamples import Resamples, draw_resamples, episode_begins
 from gradtd.types import Stream
 from naive_evaluation import dense, episodes_of, join, lstd, lstd_value, random_stream, solved
@@ -13,7 +14,7 @@ from naive_evaluation import dense, episodes_of, join, lstd, lstd_value, random_
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_solution_is_that_of_the_loops(seed, sparse, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", 5)
+    monkeypatch.setattr(module, "chunk_rows", lambda table: 5)
     stream = random_stream(seed, episodes=20, sparse=sparse)
     found = solved(stream)
     A, b, theta = lstd(stream)
@@ -27,8 +28,7 @@ def test_the_solution_is_that_of_the_loops(seed, sparse, monkeypatch):
     y = stream.steps["discount"][:, None] * dense(stream)[stream.steps["next_row"]] - x
     terms = [rho**2 * (u @ u) * (v @ v) for rho, u, v in zip(stream.steps["rho"], x, y, strict=True)]
     assert found.sums.square == pytest.approx(np.mean(terms))
-    rows = stream.steps["next_row"]
-    assert values_at(stream.features, rows, theta) == pytest.approx(dense(stream)[rows] @ theta)
+    assert values_of(stream.features, theta) == pytest.approx(dense(stream) @ theta)
 
 
 def tamed(seed, episodes, **how):
@@ -82,7 +82,7 @@ def test_refits_are_solutions_of_the_resampled_logs(sparse):
 
 def test_refits_of_groups_of_episodes(monkeypatch):
     """Groups of 1, 2 and 3 episodes, read some at a time: as if each episode had been taken by itself."""
-    monkeypatch.setattr(module, "CHUNK", 3)
+    monkeypatch.setattr(module, "chunk_rows", lambda table: 3)
     stream = tamed(7, 30)
     begins = episode_begins(stream)
     edges = np.array([0, 1, 3, 6, 7, 9, 12, 15, 18, 21, 24, 27, 30])

@@ -135,7 +135,7 @@ def _evaluate_one(
         "method": settings.method,
         "episodes": case.n_episodes,
         "steps": len(stream),
-        "features": stream.n_features,
+        "features": ready.features.n_features,
         "features_used": int((case.square.sums.C.diagonal() > 0).sum()),
         "terminated": int(ready.log.terminated.sum()),
         "truncated": int(ready.log.truncated.sum()),

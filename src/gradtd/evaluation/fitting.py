@@ -30,8 +30,8 @@ STILL_REFIT = 0.2
 """The same for a refit, which starts from the weights of the fit and has less far to go."""
 SMALLEST, LARGEST = 32, 512
 """Bounds of a batch, where its size is not given."""
-NOISE = 1 / 32
-"""Part of the variance of an estimate that its drawn batches may add."""
+NOISE, REFIT_NOISE = 1 / 32, 1 / 8
+"""Parts of the variance of an estimate that its drawn batches may add, in a fit and in a refit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +108,13 @@ def _refuse_what_needs_a_stream(setup: Setup, updates: int | None) -> None:
         )
 
 
-def first_count(stream: Stream, setup: Setup) -> int:
+def first_count(stream: Stream, setup: Setup, noise: float = NOISE) -> int:
     """Steps of a first fit: passes over the log, or enough batches that drawing them adds little noise."""
     n = len(stream)
     if setup.algorithm.stored:
         return n
     if batches(setup):
-        return max(UPDATES, int(n / (2 * min(setup.m1, setup.m2 or setup.m1) * NOISE)))
+        return max(UPDATES, int(n / (2 * min(setup.m1, setup.m2 or setup.m1) * noise)))
     return n * max(1, -(-UPDATES // n))
 
 
@@ -131,7 +131,7 @@ def refit_values(
     def work(r: int) -> None:
         again, unit = resampled(stream, begins, resamples.of_episodes(r))
         mean = np.asarray(start_features(again, episode_begins(again)).mean(axis=0)).ravel()
-        count = first_count(again, prepare(fitted.rule, fitted.hyper, len(again)))
+        count = first_count(again, prepare(fitted.rule, fitted.hyper, len(again)), REFIT_NOISE)
         if fitted.fixed:
             count = fitted.updates
         try:

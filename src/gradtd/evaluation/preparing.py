@@ -16,6 +16,8 @@ from gradtd.features import Features, Function, Transformer, default_features, m
 from gradtd.logs import Log, ratios, read_log
 from gradtd.types import STEP, Floats, Integers, Stream
 
+MOST_DENSE = 2000
+"""Dense features that there may be: least squares needs their number squared in memory, and cubed in time."""
 EXTREME = 1e50
 """Rewards, ratios and features up to this size, and down to one over it: products of squares of them are numbers."""
 
@@ -98,6 +100,11 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
     """Fit the features to the log's observations and compute them, once for all targets."""
     chosen = default_features(log.observations) if features is None else make_features(features)
     fitted = chosen if chosen.fitted else chosen.fit(log.observations)
+    if fitted.n_features > MOST_DENSE and isinstance(fitted.transform(log.observations[:1]), np.ndarray):
+        raise InputError(
+            f"{fitted.describe()}: least squares is done with at most {MOST_DENSE} dense features; take fewer, or "
+            "sparse ones such as tiles."
+        )
     table = fitted.transform(log.observations)
     refuse_extreme("feature", table if isinstance(table, np.ndarray) else table.data, "rescale the features")
     refuse_useless(fitted, table)
