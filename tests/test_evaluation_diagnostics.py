@@ -62,6 +62,7 @@ def test_a_log_without_noise_is_usable(method, hyper, reward):
         (lambda: walk(60), {"algorithm": "impression_gtd", "alpha": 1e-4, "updates": 2}, "it has not converged"),
         (lambda: walk(60), {"algorithm": "td", "alpha": 1e3}, "td diverged on this log: its weights mean nothing"),
         (lambda: walk(60), {"algorithm": "td", "alpha": 1e3}, "100% of the refits failed or diverged"),
+        (lambda: walk(200), {"clip": 1.0}, "where ratios of right probabilities have it: clip less"),
         (lambda: walk(60), {"algorithm": "monte_carlo"}, "monte_carlo gives no value: the log is not the target's own"),
         (lambda: walk(60), {"algorithm": "wis", "resamples": 0}, "wis gives no interval: 0 refits, and an interval"),
     ],

@@ -126,9 +126,10 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
             "the estimate rests on a few steps."
         )
     if abs(numbers["mean_ratio_off"]) > UNLIKELY:
+        advice = "clip less" if get("clipped") else "check the probability columns"
         reasons.append(
             f"the mean ratio is {numbers['mean_ratio']:.3g}, {abs(numbers['mean_ratio_off']):.0f} standard errors from "
-            "1, where ratios of right probabilities have it: check the probability columns."
+            f"1, where ratios of right probabilities have it: {advice}."
         )
     if (get("unseen_mass") or 0.0) > UNSEEN:
         reasons.append(

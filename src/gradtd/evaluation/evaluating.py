@@ -141,6 +141,7 @@ def _evaluate_one(
         "truncated": int(ready.log.truncated.sum()),
         "leading_elsewhere": ready.leading_elsewhere,
         "unseen_mass": found.unseen_mass,
+        "clipped": found.clipped,
         "condition_C": ready.condition_C,
         "on_policy": bool((found.rho == 1).all()),
     }
