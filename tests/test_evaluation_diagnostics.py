@@ -182,3 +182,32 @@ def test_the_verdict_is_about_the_numbers():
         assert len(judge(numbers | change).reasons) == 1
     for change in ({"mean_ratio_off": -3.9}, {"ess": 50.0}, {"from_lstd": 0.9}, {"error_ratio": 0.7}, {"episodes": 20}):
         assert judge(numbers | change).word == "usable", change
+
+
+def test_more_features_than_the_log_can_feed_are_named():
+    """Fewer than 5 steps a feature are a reason against it, fewer than 20 a warning."""
+    log = sample_log("random_walk_tabular", 60)
+    log = replace(log, observations=np.arange(2 * len(log)), row=np.arange(len(log), dtype=np.uint32),
+                  next_row=np.arange(len(log), 2 * len(log), dtype=np.uint32))  # fmt: skip
+    noise = np.random.default_rng(0).normal(size=(len(log.observations), len(log) // 3))
+    result = verdict(log, features=lambda observations: noise[: len(observations)])
+    assert any("they fit its noise" in reason for reason in result.reasons)
+    few = verdict(log, features=lambda observations: noise[: len(observations), : len(log) // 10])
+    assert any("fewer features would make the interval more reliable" in warning for warning in few.warnings)
+    assert not any("they fit its noise" in reason for reason in few.reasons)
+
+
+def test_features_that_cannot_represent_the_value_are_found_by_doubly_robust():
+    """One feature, a 1 in the states left of the start: every other state is taken to be worth nothing."""
+    log = sample_log("random_walk_tabular", 1000, seed=2)
+    result = verdict(log, gamma=1.0, features=lambda states: (states[:, None] < 2) + 0.001 * (states[:, None] == 2))
+    assert result.numbers["from_dr"] > 4
+    assert any("these features cannot represent the value" in reason for reason in result.reasons)
+
+
+def test_a_rule_that_solves_other_equations_is_told_so_not_that_it_has_not_converged():
+    log = extreme(400, behaviour=(0.5, 0.5), target=(0.1, 0.9))
+    result = verdict(log, algorithm="vtrace", alpha=0.01)
+    assert result.numbers["from_lstd"] > 1
+    assert any("vtrace solves other equations" in warning for warning in result.warnings)
+    assert not any("has not converged" in reason for reason in result.reasons)

@@ -47,6 +47,7 @@ def evaluate(
     percentile: Annotated[bool, typer.Option("--percentile", help="Take percentiles of the refits.")] = False,
     updates: Annotated[int | None, typer.Option(help="Updates of the fit (default: until it stands still).")] = None,
     block: Annotated[int | None, typer.Option(help="Steps that count as one episode, for one long episode.")] = None,
+    no_whiten: Annotated[bool, typer.Option("--no-whiten", help="Learn on the features as they are.")] = False,
     clip: Annotated[float | None, typer.Option(help="Cut ratios at this number.")] = None,
     log_probabilities: Annotated[
         bool, typer.Option("--log-probabilities", help="The probability columns are logarithms: convert them.")
@@ -79,6 +80,7 @@ def evaluate(
             interval="percentile" if percentile else "student",
             updates=updates,
             block=block,
+            whiten=not no_whiten,
             clip=clip,
             log_probabilities="convert" if log_probabilities else "refuse",
             duplicates="drop" if drop_duplicates else "refuse",

@@ -21,6 +21,8 @@ UNSEEN = 0.01
 """Part of the target's choices that the log may never have taken."""
 APART = 1.0
 """Standard errors that a rule may be away from the least-squares solution it should converge to."""
+OTHER_SOLUTIONS = ("vtrace", "etd", "residual_gradient")
+"""Rules that converge elsewhere by design."""
 NARROW = 2 / 3
 """A refitted interval narrower than this part of the sandwich's did not follow its resamples."""
 UNLIKELY = 4.0
@@ -137,7 +139,11 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
             "nothing in the log says what they lead to."
         )
     apart = get("from_lstd")
-    if apart is not None and apart > APART:
+    if apart is not None and apart > APART and numbers["method"] in OTHER_SOLUTIONS:
+        warnings.append(
+            f"{numbers['method']} solves other equations than least squares, and is {apart:.1f} standard errors away."
+        )
+    elif apart is not None and apart > APART:
         reasons.append(
             f"{numbers['method']} is {apart:.1f} standard errors away from the least-squares solution: it has not "
             "converged; give it more updates, or take algorithm='lstd'."
