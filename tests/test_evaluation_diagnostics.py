@@ -209,5 +209,5 @@ def test_a_rule_that_solves_other_equations_is_told_so_not_that_it_has_not_conve
     log = extreme(400, behaviour=(0.5, 0.5), target=(0.1, 0.9))
     result = verdict(log, algorithm="vtrace", alpha=0.01)
     assert result.numbers["from_lstd"] > 1
-    assert any("vtrace solves other equations" in warning for warning in result.warnings)
+    assert any("vtrace solves other equations" in reason for reason in result.reasons)
     assert not any("has not converged" in reason for reason in result.reasons)

@@ -140,8 +140,9 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
         )
     apart = get("from_lstd")
     if apart is not None and apart > APART and numbers["method"] in OTHER_SOLUTIONS:
-        warnings.append(
-            f"{numbers['method']} solves other equations than least squares, and is {apart:.1f} standard errors away."
+        reasons.append(
+            f"{numbers['method']} solves other equations than those of the target's value, and is {apart:.1f} standard "
+            "errors away from their solution by least squares."
         )
     elif apart is not None and apart > APART:
         reasons.append(
