@@ -24,13 +24,14 @@ from gradtd.evaluation import sample_log, true_value
 
 HERE = Path(__file__).parent
 SEED = 2027
-BLOCK = 50
+BLOCK = 30
+GARNET = {"states": 6, "n_features": 3, "seed": 1}
 PROBLEMS: dict[str, dict[str, Any]] = {
     "boyan_chain": {"make": "boyan_chain"},
     "random_walk_tabular": {"make": "random_walk_tabular"},
-    "garnet, one-hot": {"make": "garnet", "with": {"states": 10, "seed": 1}, "features": "one-hot"},
+    "garnet, one-hot": {"make": "garnet", "with": GARNET, "features": "one-hot"},
     "random_walk_dependent": {"make": "random_walk_dependent"},
-    "garnet, 8 dense features": {"make": "garnet", "with": {"states": 10, "seed": 1}},
+    "garnet, 3 dense features": {"make": "garnet", "with": GARNET},
 }
 SIZES = (100, 300)
 METHODS = ("impression_gtd", "lstd", "lstd sandwich", "dr")

@@ -45,7 +45,7 @@ def test_intervals_that_miss_are_seen(script):
     example = script.EXAMPLES["cart"]
     found = gradtd.evaluate(example.log(3), gamma=example.gamma, features="identity", algorithm="lstd")
     assert not script.covers(found.estimates[0], *example.truth(300))
-    assert "doubly robust estimate is" in found.warnings[0]
+    assert "doubly robust estimate is" in found.reasons[0]
 
 
 def test_a_check_that_was_not_made_is_said(script):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gradtd import features, theory
     from gradtd.algorithms import ALGORITHMS
     from gradtd.checks import InputError
-    from gradtd.evaluation import Evaluation, evaluate, load_evaluation, sample_log, true_value
+    from gradtd.evaluation import Evaluation, evaluate, load_evaluation, log_stream, sample_log, true_value
     from gradtd.features import Features, make_features
     from gradtd.learner import Horde, Learner
     from gradtd.logs.collect import collect, rollout_value
@@ -57,6 +57,7 @@ _HOMES = {
     "evaluate": "evaluation",
     "exact": "mdp",
     "load_evaluation": "evaluation",
+    "log_stream": "evaluation",
     "learn": "runner",
     "make_features": "features",
     "measure": "metrics",
@@ -94,6 +95,7 @@ __all__ = [
     "features",
     "learn",
     "load_evaluation",
+    "log_stream",
     "make_features",
     "measure",
     "read_log",

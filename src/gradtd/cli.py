@@ -24,7 +24,7 @@ from gradtd.plots import learning_curves, mean_and_error
 from gradtd.problems import PROBLEMS
 from gradtd.runner import run as run_algorithm
 from gradtd.settings import parameters
-from gradtd.terminal import progress_bar, setting
+from gradtd.terminal import hyper_parameters, progress_bar
 from gradtd.theory_cli import theory
 from gradtd.types import REQUIRED, Result
 
@@ -95,12 +95,7 @@ def run(
     plot: Annotated[Path | None, typer.Option(help="Draw the learning curve to this file.")] = None,
 ) -> None:
     """Run an algorithm on a problem and print the metric's mean and standard error."""
-    hyper: dict[str, Any] = {}
-    for name, value in map(setting, set_ or []):
-        checks.known_name(f"hyper-parameter of {algorithm}", name, parameters(as_algorithm(algorithm)))
-        if name in hyper:
-            raise InputError(f"--set {name} is given twice.")
-        hyper[name] = value
+    hyper = hyper_parameters(algorithm, set_ or [])
     checks.known_name("metric", metric, METRICS)
     if plot is not None:
         checks.picture_file("--plot", plot)

@@ -15,8 +15,9 @@ from gradtd import checks
 from gradtd.checks import InputError
 from gradtd.evaluation import Evaluation
 from gradtd.evaluation import evaluate as evaluate_log
+from gradtd.evaluation.evaluating import known_method
 from gradtd.evaluation_page import explained, label, plot_evaluation, write_page
-from gradtd.terminal import progress_bar, setting
+from gradtd.terminal import hyper_parameters, progress_bar, setting
 
 
 def evaluate(
@@ -46,6 +47,7 @@ def evaluate(
     percentile: Annotated[bool, typer.Option("--percentile", help="Take percentiles of the refits.")] = False,
     updates: Annotated[int | None, typer.Option(help="Updates of the fit (default: until it stands still).")] = None,
     block: Annotated[int | None, typer.Option(help="Steps that count as one episode, for one long episode.")] = None,
+    no_whiten: Annotated[bool, typer.Option("--no-whiten", help="Learn on the features as they are.")] = False,
     clip: Annotated[float | None, typer.Option(help="Cut ratios at this number.")] = None,
     log_probabilities: Annotated[
         bool, typer.Option("--log-probabilities", help="The probability columns are logarithms: convert them.")
@@ -61,6 +63,8 @@ def evaluate(
     """Estimate what a policy is worth from a log of another one: value, interval, diagnostics, verdict."""
     _check_outputs(page, plot, save, several=len(target or []) > 1)
     names = target or []
+    known_method(algorithm, dict(map(setting, set_ or [])))
+    hyper = hyper_parameters(algorithm, set_ or [])
     chosen: Any = {name: name for name in names} if len(names) > 1 else names[0] if names else None
     with progress_bar(log, what=True) as report:
         found = evaluate_log(
@@ -76,13 +80,14 @@ def evaluate(
             interval="percentile" if percentile else "student",
             updates=updates,
             block=block,
+            whiten=not no_whiten,
             clip=clip,
             log_probabilities="convert" if log_probabilities else "refuse",
             duplicates="drop" if drop_duplicates else "refuse",
             seed=seed,
             threads=threads,
             progress=report,
-            **dict(setting(text) for text in set_ or []),
+            **hyper,
         )
     several = isinstance(found, Mapping)
     evaluations: dict[str, Evaluation] = dict(found) if several else {"target": found}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from gradtd import checks
+from gradtd.algorithms import as_algorithm
 from gradtd.checks import InputError
+from gradtd.settings import parameters
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -34,6 +37,17 @@ def setting(text: str) -> tuple[str, Any]:
     except (ValueError, ZeroDivisionError):
         return name, value
     return name, int(number) if number.is_integer() and "." not in value and "e" not in value.lower() else number
+
+
+def hyper_parameters(algorithm: str, texts: Iterable[str]) -> dict[str, Any]:
+    """The settings of an algorithm, each of a name that it has, and given once."""
+    hyper: dict[str, Any] = {}
+    for name, value in map(setting, texts):
+        checks.known_name(f"hyper-parameter of {algorithm}", name, parameters(as_algorithm(algorithm)))
+        if name in hyper:
+            raise InputError(f"--set {name} is given twice.")
+        hyper[name] = value
+    return hyper
 
 
 @contextmanager

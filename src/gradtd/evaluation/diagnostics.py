@@ -21,12 +21,22 @@ UNSEEN = 0.01
 """Part of the target's choices that the log may never have taken."""
 APART = 1.0
 """Standard errors that a rule may be away from the least-squares solution it should converge to."""
+OTHER_SOLUTIONS = ("vtrace", "etd", "residual_gradient")
+"""Rules that converge elsewhere by design."""
 NARROW = 2 / 3
 """A refitted interval narrower than this part of the sandwich's did not follow its resamples."""
 UNLIKELY = 4.0
 """Standard errors that the mean ratio may be away from one."""
+WIDTH = 1e-9
+"""Width of an interval, as a part of the value, that is no width at all."""
+ELSEWHERE = 0.5
+"""Part of the steps that may lead elsewhere than to the observation of the row after."""
 LOST = 0.1
 """Part of the resamples on which a refit may fail."""
+FEWEST_STEPS, FEW_STEPS = 5, 20
+"""Steps that there must be for every feature in use, at least, and below which there is a warning."""
+ROBUST_WARNS, ROBUST_REFUSES = 2.0, 4.0
+"""Standard errors that doubly robust may be away: the second where at least `FEWEST_EPISODES` carry its weights."""
 
 
 def effective_size(weights: Floats) -> float:
@@ -93,12 +103,15 @@ class Verdict:
 
 
 def judge(numbers: Mapping[str, Any]) -> Verdict:
-    """What speaks against the estimate, from the numbers; see the constants of this file."""
+    """What speaks against the estimate, from the numbers and its row ``headline``; see the constants of this file."""
     reasons: list[str] = []
     warnings: list[str] = []
     get = numbers.get
     if get("diverged"):
         reasons.append(f"{numbers['method']} diverged on this log: its weights mean nothing.")
+    if (headline := get("headline")) is not None and headline.low is None:
+        what = "value" if headline.value is None else "interval"
+        reasons.append(f"{headline.method} gives no {what}: {headline.note}.")
     if numbers["episodes"] < FEWEST_EPISODES:
         reasons.append(
             f"the log has {numbers['episodes']} independent pieces, and an interval from fewer than {FEWEST_EPISODES} "
@@ -115,9 +128,10 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
             "the estimate rests on a few steps."
         )
     if abs(numbers["mean_ratio_off"]) > UNLIKELY:
+        advice = "clip less" if get("clipped") else "check the probability columns"
         reasons.append(
             f"the mean ratio is {numbers['mean_ratio']:.3g}, {abs(numbers['mean_ratio_off']):.0f} standard errors from "
-            "1, where ratios of right probabilities have it: check the probability columns."
+            f"1, where ratios of right probabilities have it: {advice}."
         )
     if (get("unseen_mass") or 0.0) > UNSEEN:
         reasons.append(
@@ -125,7 +139,12 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
             "nothing in the log says what they lead to."
         )
     apart = get("from_lstd")
-    if apart is not None and apart > APART:
+    if apart is not None and apart > APART and numbers["method"] in OTHER_SOLUTIONS:
+        reasons.append(
+            f"{numbers['method']} solves other equations than those of the target's value, and is {apart:.1f} standard "
+            "errors away from their solution by least squares."
+        )
+    elif apart is not None and apart > APART:
         reasons.append(
             f"{numbers['method']} is {apart:.1f} standard errors away from the least-squares solution: it has not "
             "converged; give it more updates, or take algorithm='lstd'."
@@ -139,6 +158,17 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
         reasons.append(
             f"the interval is {narrow:.0%} as wide as the sandwich's: the refits did not follow their resamples; "
             "give more updates, or take algorithm='lstd'."
+        )
+    if numbers["steps"] < FEWEST_STEPS * numbers["features_used"]:
+        reasons.append(
+            f"the log has {numbers['steps']} steps for {numbers['features_used']} features: they fit its noise, and an "
+            f"interval would be too narrow; take fewer features, {FEW_STEPS} steps or more for each."
+        )
+    robust = get("from_dr")
+    if robust is not None and robust > ROBUST_REFUSES and numbers["ess_episodes"] >= FEWEST_EPISODES:
+        reasons.append(
+            f"the doubly robust estimate is {robust:.1f} standard errors away: these features cannot represent the "
+            "value of the target; take others, or algorithm='dr'."
         )
     _warn(warnings, numbers)
     return Verdict(not reasons, tuple(reasons), tuple(warnings))
@@ -155,12 +185,25 @@ def _warn(warnings: list[str], numbers: Mapping[str, Any]) -> None:
         warnings.append(f"the equations are ill-conditioned ({numbers['condition_A']:.1e}): fewer features would do.")
     if (moved := get("moved")) is not None and moved > 0.25:
         warnings.append(f"the value still moved by {moved:.2f} standard errors in the second half of the updates.")
+    headline = get("headline")
+    if headline and headline.low is not None and headline.high - headline.low <= WIDTH * abs(headline.value):
+        warnings.append("the interval has no width: every episode and every resample says the same.")
+    if get("leading_elsewhere", 0.0) > ELSEWHERE:
+        warnings.append(
+            f"the next observation of {numbers['leading_elsewhere']:.0%} of the steps is not the observation of the "
+            "row after: check that the two columns are not mixed up, and that no rows are missing."
+        )
+    if FEWEST_STEPS * numbers["features_used"] <= numbers["steps"] < FEW_STEPS * numbers["features_used"]:
+        warnings.append(
+            f"the log has {numbers['steps']} steps for {numbers['features_used']} features: fewer features would make "
+            "the interval more reliable."
+        )
     if "from_dr" not in numbers and numbers["method"] not in ESTIMATORS:
         warnings.append(
             "without refits the value was not compared with the doubly robust estimate: whether the features can "
             "represent it is not known; give resamples, or fewer features."
         )
-    if (robust := get("from_dr")) is not None and robust > 3.0:
+    if (robust := get("from_dr")) is not None and robust > ROBUST_WARNS:
         warnings.append(
             f"the doubly robust estimate is {robust:.1f} standard errors away: the features may not be able to "
             "represent the value, and the interval is then about the best fit in these features."

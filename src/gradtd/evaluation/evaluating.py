@@ -8,18 +8,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from gradtd import checks
 from gradtd.algorithms import ALGORITHMS
 from gradtd.checks import InputError
 from gradtd.evaluation.diagnostics import equation_numbers, judge, ratio_numbers
 from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.methods import Settings, for_pictures, make_case, solve
-from gradtd.evaluation.preparing import Prepared, prepare_log
+from gradtd.evaluation.preparing import Prepared, kept_columns, prepare_log
 from gradtd.evaluation.result import Evaluation, number_or_nan
-from gradtd.logs import Ratios, ratios, read_log
+from gradtd.logs import Log, Ratios, ratios, read_log
+from gradtd.logs.columns import are_logarithms
 from gradtd.types import Algorithm
 
 Progress = Callable[[str, int, int], None]
+MOST_RESAMPLES = 10_000
 
 
 def evaluate(
@@ -73,10 +77,10 @@ def evaluate(
     """
     settings = Settings(
         gamma=checks.fraction("gamma", gamma),
-        algorithm=_known(algorithm, hyper),
+        algorithm=known_method(algorithm, hyper),
         hyper=hyper,
         level=_level(level),
-        resamples=None if resamples is None else checks.whole_number("resamples", resamples, 0),
+        resamples=None if resamples is None else checks.whole_number("resamples", resamples, 0, MOST_RESAMPLES),
         interval=checks.one_of("interval", interval, ("student", "percentile")),
         updates=None if updates is None else checks.whole_number("updates", updates, 1),
         seed=checks.whole_number("seed", seed, 0),
@@ -85,21 +89,31 @@ def evaluate(
     if block is not None:
         block = checks.whole_number("block", block, 1)
     targets = dict(target) if isinstance(target, Mapping) else {"target": target}
-    keep = [name for name in [*targets.values(), behaviour] if isinstance(name, str) and name not in _WORDS]
+    if not targets:
+        raise InputError("target must name at least one policy to evaluate, got an empty dictionary.")
     read = read_log(
-        log, columns=columns, keep=keep, log_probabilities=log_probabilities, duplicates=duplicates,
+        log, columns=columns, keep=kept_columns(*targets.values(), behaviour),
+        log_probabilities=log_probabilities, duplicates=duplicates,
         progress=_part(progress, "reading"),
     )  # fmt: skip
+    if log_probabilities == "convert":
+        read = _with_probabilities(read)
     weights = {
         name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
     }
     ready = prepare_log(read, features, block, whiten)
+    del read  # and with it the observations, unless they are the caller's: features are all that is needed from here on
     if not isinstance(target, Mapping):
         return _evaluate_one(ready, "target", weights["target"], settings, progress)
     return _evaluate_all(ready, weights, settings, progress)
 
 
-_WORDS = ("behaviour", "estimate")
+def _with_probabilities(log: Log) -> Log:
+    """The log with exp of those further columns that hold logarithms; the others are read so already."""
+    logs = [name for name, values in log.extra.items() if are_logarithms(values)]
+    said = tuple(f"column {name!r} held logarithms of probabilities: converted." for name in logs)
+    extra = dict(log.extra) | {name: np.exp(log.extra[name]) for name in logs}
+    return replace(log, extra=extra, notes=log.notes + said) if logs else log
 
 
 def _evaluate_all(
@@ -121,19 +135,21 @@ def _evaluate_one(
         "method": settings.method,
         "episodes": case.n_episodes,
         "steps": len(stream),
-        "features": stream.n_features,
+        "features": ready.features.n_features,
         "features_used": int((case.square.sums.C.diagonal() > 0).sum()),
         "terminated": int(ready.log.terminated.sum()),
         "truncated": int(ready.log.truncated.sum()),
+        "leading_elsewhere": ready.leading_elsewhere,
         "unseen_mass": found.unseen_mass,
+        "clipped": found.clipped,
         "condition_C": ready.condition_C,
         "on_policy": bool((found.rho == 1).all()),
     }
     numbers |= ratio_numbers(stream, case.begins)
     solved = solve(case, on_policy=numbers["on_policy"], progress=_part(progress, "refitting"))
     numbers |= dict(solved.numbers) | equation_numbers(case.square, solved.theta)
-    verdict = judge(numbers)
     headline = solved.estimates[0]
+    verdict = judge(numbers | {"headline": headline})
     return Evaluation(
         value=number_or_nan(headline.value),
         interval=(number_or_nan(headline.low), number_or_nan(headline.high)),
@@ -157,7 +173,8 @@ def _evaluate_one(
     )
 
 
-def _known(algorithm: Any, hyper: Mapping[str, Any]) -> Algorithm | str:
+def known_method(algorithm: Any, hyper: Mapping[str, Any]) -> Algorithm | str:
+    """A rule or the name of one or of an estimator; refused where it is neither, or takes no hyper-parameters."""
     if isinstance(algorithm, Algorithm):
         return algorithm
     if not isinstance(algorithm, str):

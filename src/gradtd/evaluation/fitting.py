@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.algorithms import as_algorithm
-from gradtd.checks import InputError, NeverLearnsError
+from gradtd.checks import InputError
 from gradtd.evaluation.least_squares import Sums, start_features
 from gradtd.evaluation.resamples import Resamples, episode_begins, resampled
 from gradtd.loop import compile_run
@@ -30,8 +30,8 @@ STILL_REFIT = 0.2
 """The same for a refit, which starts from the weights of the fit and has less far to go."""
 SMALLEST, LARGEST = 32, 512
 """Bounds of a batch, where its size is not given."""
-NOISE = 1 / 32
-"""Part of the variance of an estimate that its drawn batches may add."""
+NOISE, REFIT_NOISE = 1 / 32, 1 / 8
+"""Parts of the variance of an estimate that its drawn batches may add, in a fit and in a refit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,8 @@ def suited(rule: Algorithm | str, hyper: Mapping[str, Any], found: Sums) -> dict
         return dict(hyper)
     signal = float((found.A * found.A).sum())
     size = np.exp2(np.round(np.log2(4.0 * found.square / signal))) if signal > 0 else LARGEST
-    return {"split": "none", "batch_size": int(np.clip(size, SMALLEST, LARGEST))} | dict(hyper)
+    room = max(1, found.steps // 2)  # a log of few steps, and its resamples, must be able to fill a batch
+    return {"split": "none", "batch_size": min(int(np.clip(size, SMALLEST, LARGEST)), room)} | dict(hyper)
 
 
 def fit(
@@ -82,7 +83,9 @@ def fit(
     ``start`` are the mean features of the start states, ``near`` is their value by least squares and ``error`` its
     standard error: a fit that stands still, but not there, goes on too. ``updates`` fixes the number of steps instead.
     """
-    count = updates or first_count(stream, prepare(rule, hyper, len(stream)))
+    setup = prepare(rule, hyper, len(stream))
+    _refuse_what_needs_a_stream(setup, updates)
+    count = updates or first_count(stream, setup)
 
     def still(theta: Floats, half: Floats) -> bool:
         arrived = abs(float(start @ theta) - near) <= NEAR * error
@@ -93,13 +96,25 @@ def fit(
     return Fit(found.theta, found.updates, moved, found.diverged, updates is not None, rule, hyper)
 
 
-def first_count(stream: Stream, setup: Setup) -> int:
+def _refuse_what_needs_a_stream(setup: Setup, updates: int | None) -> None:
+    """A log that is all there is read many times over, where a stream passes once."""
+    name = setup.algorithm.name
+    if setup.algorithm.stored and updates is not None:
+        raise InputError(f"{name} takes one pass over a log, as long as that is, got updates={updates}: leave it out.")
+    if setup.hyper.get("capacity") is not None:
+        raise InputError(
+            f"{name} has the whole log in its buffers, and capacity={setup.hyper['capacity']} would leave it the last "
+            "steps only: leave capacity out."
+        )
+
+
+def first_count(stream: Stream, setup: Setup, noise: float = NOISE) -> int:
     """Steps of a first fit: passes over the log, or enough batches that drawing them adds little noise."""
     n = len(stream)
     if setup.algorithm.stored:
         return n
     if batches(setup):
-        return max(UPDATES, int(n / (2 * min(setup.m1, setup.m2 or setup.m1) * NOISE)))
+        return max(UPDATES, int(n / (2 * min(setup.m1, setup.m2 or setup.m1) * noise)))
     return n * max(1, -(-UPDATES // n))
 
 
@@ -116,7 +131,7 @@ def refit_values(
     def work(r: int) -> None:
         again, unit = resampled(stream, begins, resamples.of_episodes(r))
         mean = np.asarray(start_features(again, episode_begins(again)).mean(axis=0)).ravel()
-        count = first_count(again, prepare(fitted.rule, fitted.hyper, len(again)))
+        count = first_count(again, prepare(fitted.rule, fitted.hyper, len(again)), REFIT_NOISE)
         if fitted.fixed:
             count = fitted.updates
         try:
@@ -124,7 +139,7 @@ def refit_values(
                 lambda theta, half: abs(float(mean @ (theta - half))) <= STILL_REFIT * error,
                 again, fitted.rule, fitted.hyper, fitted.theta, (seed, r + 1), count, fitted.updates / count, unit,
             )  # fmt: skip
-        except NeverLearnsError:
+        except InputError:  # the hyper-parameters are right, but its episodes are too few for two buffers
             return
         if not found.diverged:
             values[r] = mean @ found.theta

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd import engine
-from gradtd.evaluation.least_squares import values_at
+from gradtd.evaluation.products import values_of
 from gradtd.evaluation.resamples import Resamples
 from gradtd.types import Floats, Integers, Plain, Stream
 
@@ -118,8 +118,8 @@ class Estimates(NamedTuple):
 def importance_estimates(stream: Stream, theta: Floats, begins: Integers, resamples: Resamples) -> Estimates:
     """Every estimator on the log and on every resample of it; one pass of compiled code each."""
     kernel = engine.compiled(_maker)
-    value = values_at(stream.features, stream.steps["row"], theta)
-    after = values_at(stream.features, stream.steps["next_row"], theta)
+    of_row = values_of(stream.features, theta)
+    value, after = of_row[stream.steps["row"]], of_row[stream.steps["next_row"]]
     longest = int(np.diff(begins).max()) + 1
     scratch = Scratch(*(np.zeros(longest) for _ in Scratch._fields))
     out = np.zeros((len(resamples) + 1, len(ESTIMATORS)))

@@ -6,38 +6,34 @@ are dense; with more they stay sparse, and the solution is the one of minimum no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradtd.evaluation.products import chunk_rows, chunks, cross, lengths, rows_at, values_of, weighted_sum
 from gradtd.evaluation.resamples import Resamples
 from gradtd.types import Floats, Integers, Stream
 
 DENSE = 1500
 """Up to this many features matrices are dense."""
-CHUNK = 16_384
 SINGULAR = 1e-11
 """Directions along which the scaled matrix is smaller than this, relative to its largest, are left at zero."""
 Progress = Callable[[int, int], None]
 
 
-def chunks(n: int, most: int = CHUNK) -> Iterator[slice]:
-    for begin in range(0, n, most):
-        yield slice(begin, min(begin + most, n))
-
-
 def rows_of(stream: Stream, part: slice) -> tuple[Any, Any]:
-    """x and y = discount x_next - x for a chunk of steps, dense or sparse as the features are."""
+    """x, to be read only, and y = discount x_next - x for a chunk of steps, dense or sparse as the features are."""
     steps = stream.steps[part]
-    x, after = stream.features[steps["row"]], stream.features[steps["next_row"]]
+    x = rows_at(stream.features, steps["row"])
     discount = steps["discount"][:, None]
     if isinstance(x, np.ndarray):
-        after *= discount
-        after -= x
-        return x, after
-    return x, (after.multiply(discount) - x).tocsr()
+        y = stream.features.take(steps["next_row"], axis=0)
+        y *= discount
+        y -= x
+        return x, y
+    return x, (stream.features[steps["next_row"]].multiply(discount) - x).tocsr()
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,26 +56,26 @@ def sums(stream: Stream, progress: Progress | None = None) -> Sums:
     b: Any = 0.0
     C: Any = 0.0
     square, n = 0.0, len(stream)
-    sparse = not isinstance(stream.features, np.ndarray)
-    for part in chunks(n):
+    for part in chunks(n, chunk_rows(stream.features)):
         x, y = rows_of(stream, part)
-        steps = stream.steps[part]
-        rho = np.asarray(steps["rho"])
-        weighted = x.multiply(rho[:, None]).tocsr() if sparse else x * rho[:, None]
-        A, b, C = A + weighted.T @ y, b + weighted.T @ np.asarray(steps["reward"]), C + x.T @ x
-        square += float((rho**2 * _lengths(x) * _lengths(y)).sum())
+        square += float((np.asarray(stream.steps["rho"][part]) ** 2 * lengths(x) * lengths(y)).sum())
+        more_A, more_b = _moments(stream, part, x, y)
+        A, b, C = A + more_A, b + more_b, C + cross(x, x)
         if progress:
             progress(part.stop, n)
-    if sparse and stream.n_features <= DENSE:
+    if not isinstance(A, np.ndarray) and stream.n_features <= DENSE:
         A, C = A.toarray(), C.toarray()
     return Sums(A / n, np.asarray(b / n), C / n, square / n, n)
 
 
-def _lengths(rows: Any) -> Floats:
-    """The squared length of every row."""
-    if isinstance(rows, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", rows, rows))
-    return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+def _moments(stream: Stream, part: slice, x: Any, y: Any) -> tuple[Any, Floats]:
+    """The sums of rho x y' and of rho r x over a chunk of steps; y is written over."""
+    rho, reward = np.asarray(stream.steps["rho"][part]), np.asarray(stream.steps["reward"][part])
+    if isinstance(y, np.ndarray):
+        y *= rho[:, None]
+    else:
+        y = y.multiply(rho[:, None]).tocsr()
+    return cross(x, y), weighted_sum(x, rho * reward)
 
 
 def feature_scale(C: Any) -> Floats:
@@ -159,21 +155,15 @@ def least_squares(stream: Stream, starts: Any, begins: Integers, progress: Progr
 
 def influences(stream: Stream, theta: Floats, left: Floats, begins: Integers) -> Floats:
     """E / n times the sum of rho delta (x . left) over the steps of each episode."""
-    total = np.zeros(len(begins) - 1)
+    value, along = values_of(stream.features, theta), values_of(stream.features, left)
+    residual = np.empty(len(stream))
     for part in chunks(len(stream)):
-        x, y = rows_of(stream, part)
         steps = stream.steps[part]
-        residual = np.asarray(steps["rho"]) * (np.asarray(steps["reward"]) + y @ theta) * (x @ left)
-        total += np.bincount(steps["episode"], residual, minlength=len(total))
-    return total * (len(total) / len(stream))
-
-
-def values_at(features: Any, rows: Any, theta: Floats) -> Floats:
-    """phi.theta at the given rows, a chunk at a time."""
-    out = np.empty(len(rows))
-    for part in chunks(len(rows)):
-        out[part] = features[rows[part]] @ theta
-    return out
+        row = np.asarray(steps["row"])
+        delta = steps["reward"] + steps["discount"] * value[steps["next_row"]] - value[row]
+        residual[part] = steps["rho"] * delta * along[row]
+    total = np.add.reduceat(residual, begins[:-1])
+    return np.asarray(total * (len(total) / len(stream)))
 
 
 def can_refit(n_features: int, resamples: int) -> bool:
@@ -181,7 +171,10 @@ def can_refit(n_features: int, resamples: int) -> bool:
     return n_features <= DENSE and resamples * n_features**2 <= 2e7
 
 
-def refit_values(stream: Stream, starts: Any, begins: Integers, resamples: Resamples, fit: LeastSquares) -> Floats:
+def refit_values(
+    stream: Stream, starts: Any, begins: Integers, resamples: Resamples, fit: LeastSquares,
+    progress: Progress | None = None,
+) -> Floats:  # fmt: skip
     """The value of the start states by LSTD on every resample.
 
     One pass over the log: the sums of each group of episodes, times how often each resample takes the group.
@@ -198,6 +191,8 @@ def refit_values(stream: Stream, starts: Any, begins: Integers, resamples: Resam
         both = weights[:, part] @ of_group
         A += both[:, : d * d]
         b += both[:, d * d :]
+        if progress:
+            progress(part.stop, groups)
     edges = resamples.begins
     dense = starts if isinstance(starts, np.ndarray) else starts.toarray()
     first = np.add.reduceat(dense, edges[:-1], axis=0)
@@ -212,12 +207,11 @@ def _group_sums(stream: Stream, part: slice) -> Floats:
     """The sums of rho x y' and of rho r x over a run of steps, in one row."""
     A: Any = 0.0
     b: Any = 0.0
-    for piece in chunks(part.stop - part.start):
+    for piece in chunks(part.stop - part.start, chunk_rows(stream.features)):
         inside = slice(part.start + piece.start, part.start + piece.stop)
         x, y = rows_of(stream, inside)
         if not isinstance(x, np.ndarray):
             x, y = x.toarray(), y.toarray()
-        steps = stream.steps[inside]
-        weighted = x * np.asarray(steps["rho"])[:, None]
-        A, b = A + weighted.T @ y, b + weighted.T @ np.asarray(steps["reward"])
+        more_A, more_b = _moments(stream, inside, x, y)
+        A, b = A + more_A, b + more_b
     return np.asarray(np.r_[A.ravel(), b])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.evaluation.fitting import Fit, first_count, fit, prepare, refit_values, suited
+from gradtd.evaluation.fitting import Fit, fit, prepare, refit_values, suited
 from gradtd.evaluation.importance import DR, ESTIMATORS, Estimates, importance_estimates
 from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
@@ -17,8 +17,10 @@ from gradtd.evaluation.result import Estimate
 from gradtd.types import Algorithm, Floats, Integers, Stream
 
 Progress = Callable[[int, int], None]
-RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 50, 1e10
+RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default; fewer where so many would read more numbers than that."""
+ROUNDING = 1e-6
+"""An error below this part of the value counts as none: all episodes say the same."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Case:
     @property
     def error(self) -> float:
         """The sandwich error of the least-squares value, above rounding: the unit in which methods are compared."""
-        return max(self.square.error, 1e-12 * abs(self.square.value), 1e-300)
+        return max(self.square.error, ROUNDING * abs(self.square.value), 1e-300)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +97,13 @@ def solve(case: Case, *, on_policy: bool, progress: Progress | None = None) -> S
         theta = fitted.theta
     resamples = draw_resamples(case.n_episodes, _how_many(case, fitted), settings.seed)
     drawn = importance_estimates(case.stream, theta, case.begins, resamples)
-    rows = importance_rows(case, drawn, on_policy)
+    rows = importance_rows(case, drawn, on_policy, method)
     values = {name: drawn.resampled[:, k] for k, name in enumerate(ESTIMATORS)}
-    rows["lstd"], values["lstd"] = least_squares_row(case, resamples)
+    rows["lstd"], values["lstd"] = least_squares_row(case, resamples, progress if fitted is None else None)
     numbers: dict[str, Any] = {}
     if fitted is not None:
         rows[method], values[method] = rule_row(case, fitted, resamples, progress)
-        lost = float(np.isnan(values[method]).mean()) if len(resamples) else 0.0
+        lost = float(np.isnan(values[method]).mean()) if len(values[method]) else 0.0
         numbers = {
             "updates": fitted.updates,
             "hyper": {name: value for name, value in fitted.hyper.items() if isinstance(value, (int, float, str))},
@@ -109,7 +111,7 @@ def solve(case: Case, *, on_policy: bool, progress: Progress | None = None) -> S
             "diverged": fitted.diverged,
             "refits_lost": lost,
         }
-    rows.setdefault(method, _refused(method))
+    rows.setdefault(method, _refused())
     numbers |= {"resamples": len(resamples)} | _agreement(case, rows[method], values[method], drawn, fitted)
     order = [method, *(name for name in ("lstd", *ESTIMATORS) if name in rows and name != method)]
     return Solved(tuple(rows[name] for name in order), values[method], theta, numbers)
@@ -120,7 +122,7 @@ def rule_row(
 ) -> tuple[Estimate, Floats]:  # fmt: skip
     """A rule of the library: its value, and an interval from its refits."""
     settings, value = case.settings, float(case.mean_start @ fitted.theta)
-    if not len(resamples):
+    if len(resamples) < 2:
         low, high = student_interval(value, case.square.error, settings.level, case.n_episodes - 1)
         note = "no refits: the interval is the sandwich's of least squares"
         return Estimate(settings.method, value, low, high, case.square.error, note), np.zeros(0)
@@ -137,19 +139,25 @@ def rule_row(
     return _row(case, settings.method, value, refits), refits
 
 
-def least_squares_row(case: Case, resamples: Resamples) -> tuple[Estimate, Floats]:
+def least_squares_row(
+    case: Case, resamples: Resamples, progress: Progress | None = None
+) -> tuple[Estimate, Floats]:  # fmt: skip
     """LSTD: the interval from its refits, and the sandwich's named beside it."""
     square, level = case.square, case.settings.level
     low, high = student_interval(square.value, square.error, level, case.n_episodes - 1)
-    if len(resamples) and can_refit(case.stream.n_features, len(resamples)):
-        refits = refit_least_squares(case.stream, case.starts, case.begins, resamples, square)
+    if len(resamples) > 1 and can_refit(case.stream.n_features, len(resamples)):
+        refits = refit_least_squares(case.stream, case.starts, case.begins, resamples, square, progress)
         return _row(case, "lstd", square.value, refits, f"sandwich interval [{low:.5g}, {high:.5g}]"), refits
     return Estimate("lstd", square.value, low, high, square.error, "sandwich interval"), np.zeros(0)
 
 
-def importance_rows(case: Case, drawn: Estimates, on_policy: bool) -> dict[str, Estimate]:
-    """The importance-sampling estimators; where the log is the target's own, most of them are Monte Carlo."""
-    names = ("monte_carlo", "dr") if on_policy else tuple(name for name in ESTIMATORS if name != "monte_carlo")
+def importance_rows(case: Case, drawn: Estimates, on_policy: bool, asked: str) -> dict[str, Estimate]:
+    """The importance-sampling estimators; where the log is the target's own, most are Monte Carlo, shown if asked for.
+
+    Off-policy there is no Monte Carlo, asked for or not: its number would be another policy's value.
+    """
+    shown = ("monte_carlo", "dr", asked) if on_policy else tuple(name for name in ESTIMATORS if name != "monte_carlo")
+    names = [name for name in ESTIMATORS if name in shown]
     places = list(ESTIMATORS)
     return {
         name: _row(case, name, float(drawn.values[places.index(name)]), drawn.resampled[:, places.index(name)])
@@ -162,14 +170,14 @@ def _row(case: Case, method: str, value: float, refits: Floats, note: str = "") 
     if not np.isfinite(value):
         return Estimate(method, None, None, None, None, "the products of ratios overflow or vanish")
     if len(known) < 2:
-        return Estimate(method, value, None, None, None, note or "no resamples, so no interval")
+        return Estimate(method, value, None, None, None, f"{len(known)} refits, and an interval needs two of them")
     low, high = interval_from(value, known, case.settings.level, case.n_episodes, case.settings.interval)
     return Estimate(method, value, low, high, float(known.std(ddof=1)), note)
 
 
-def _refused(method: str) -> Estimate:
-    why = "the log is not the target's own: take another method" if method == "monte_carlo" else "same as monte_carlo"
-    return Estimate(method, None, None, None, None, why)
+def _refused() -> Estimate:
+    why = "the log is not the target's own: take another method"
+    return Estimate("monte_carlo", None, None, None, None, why)
 
 
 def _how_many(case: Case, fitted: Fit | None) -> int:
@@ -178,7 +186,7 @@ def _how_many(case: Case, fitted: Fit | None) -> int:
     if fitted is None:
         return RESAMPLES
     setup = prepare(fitted.rule, fitted.hyper, len(case.stream))
-    work = RESAMPLES * first_count(case.stream, setup) * max(setup.m1, 1) * case.stream.n_features
+    work = RESAMPLES * fitted.updates * max(setup.m1, 1) * case.stream.n_features
     return RESAMPLES if work <= MUCH_WORK else FEWER_RESAMPLES
 
 
@@ -191,19 +199,28 @@ def _agreement(
         return found
     if fitted is not None:
         found["from_lstd"] = abs(row.value - case.square.value) / case.error
-        found["error_ratio"] = None if row.error is None or not len(refits) else row.error / case.error
+        compared = row.error is not None and len(refits) and case.square.error >= case.error
+        found["error_ratio"] = row.error / case.error if compared and row.error is not None else None
     if row.method not in ESTIMATORS and len(refits):
         apart = (refits - drawn.resampled[:, DR])[np.isfinite(refits) & np.isfinite(drawn.resampled[:, DR])]
-        spread = float(apart.std()) if len(apart) > 1 else 0.0
+        spread = max(float(apart.std()), ROUNDING * abs(row.value)) if len(apart) > 1 else 0.0
         found["from_dr"] = abs(row.value - float(drawn.values[DR])) / spread if spread > 0 else None
     return found
 
 
 def for_pictures(case: Case, theta: Floats) -> dict[str, Floats]:
     """What the pictures need of the log itself, small: histograms of the ratios and of the values at the starts."""
-    rho = np.asarray(case.stream.steps["rho"])
-    counts, edges = np.histogram(rho, bins=40)
-    values = np.asarray(case.starts @ theta).ravel()
-    start_counts, start_edges = np.histogram(values[np.isfinite(values)], bins=40)
+    counts, edges = histogram(np.asarray(case.stream.steps["rho"]))
+    start_counts, start_edges = histogram(np.asarray(case.starts @ theta).ravel())
     made = {"rho": counts, "rho_edges": edges, "starts": start_counts, "starts_edges": start_edges}
     return {name: np.asarray(array, dtype=np.float64) for name, array in made.items()}
+
+
+def histogram(values: Floats, bins: int = 40) -> tuple[Floats, Floats]:
+    """Counts and edges; values that are equal but for rounding all fall into one bin."""
+    low, high = float(values.min()), float(values.max())
+    if high - low <= 1e-9 * max(abs(low), abs(high)) + 1e-200:
+        half = max(0.5, 0.1 * abs(low))
+        low, high = low - half, low + half
+    counts, edges = np.histogram(values, bins, (low, high))
+    return counts.astype(np.float64), edges

@@ -2,54 +2,116 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gradtd import checks
 from gradtd.checks import InputError
 from gradtd.evaluation.diagnostics import condition
+from gradtd.evaluation.products import chunk_rows, chunks
 from gradtd.evaluation.whitening import original, second_moments, whiten
 from gradtd.features import Features, Function, Transformer, default_features, make_features
-from gradtd.logs import Log
+from gradtd.logs import Log, ratios, read_log
 from gradtd.types import STEP, Floats, Integers, Stream
+
+MOST_DENSE = 2000
+"""Dense features that there may be: least squares needs their number squared in memory, and cubed in time."""
+EXTREME = 1e50
+"""Rewards, ratios and features up to this size, and down to one over it: products of squares of them are numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A log in features: the fitted map, the table of all its observations, and the episodes as they are resampled."""
+    """A log in features: the fitted map, the table of all its observations, and the episodes as they are resampled.
+
+    ``log`` is without its observations, which may be as large as the table: they go when their owner lets them go.
+    """
 
     log: Log
     features: Features
     table: Any
     W: Floats | None
+    used: Integers | None
     condition_C: float | None
     episode: Integers
     notes: tuple[str, ...]
 
     def weights(self, theta: Floats) -> Floats:
-        """Weights of the features as they were, from those of the whitened ones."""
-        return original(self.W, theta)
+        """Weights of the features as they were, from those of the whitened ones; 0 for features never met."""
+        found = original(self.W, theta)
+        if self.used is None:
+            return found
+        weights = np.zeros(self.features.n_features)
+        weights[self.used] = found
+        return weights
+
+    @property
+    def leading_elsewhere(self) -> float:
+        """Part of the steps inside an episode that do not lead to the observation of the step after."""
+        inside = self.log.episode[1:] == self.log.episode[:-1]
+        return float((self.log.next_row[:-1] != self.log.row[1:])[inside].mean()) if inside.any() else 0.0
 
     def stream(self, rho: Floats, gamma: float) -> Stream:
         """The steps with their ratios and discounts; the table of features is shared, not copied."""
-        log = self.log
-        steps = np.zeros(len(log), STEP)
-        for name in ("row", "next_row", "reward"):
-            steps[name] = getattr(log, name)
-        steps["discount"] = np.where(log.terminated, 0.0, gamma)
-        steps["rho"] = rho
-        steps["episode"] = self.episode
-        return Stream(self.table, steps.view(np.recarray), log.name)
+        return stream_of(self.log, self.table, self.episode, rho, gamma)
+
+
+def stream_of(log: Log, table: Any, episode: Integers, rho: Floats, gamma: float) -> Stream:
+    """A log's steps over a table of features of its observations; the discount is 0 where an episode terminated."""
+    refuse_extreme("reward", log.reward, "rescale the rewards")
+    refuse_extreme("ratio", rho, "check the probabilities, or give clip=")
+    steps = np.zeros(len(log), STEP)
+    for name in ("row", "next_row", "reward"):
+        steps[name] = getattr(log, name)
+    steps["discount"] = np.where(log.terminated, 0.0, gamma)
+    steps["rho"] = rho
+    steps["episode"] = episode
+    return Stream(table, steps.view(np.recarray), log.name)
+
+
+def log_stream(
+    log: Any, *, gamma: float, features: Any, target: Any = None, behaviour: Any = None, **reading: Any
+) -> Stream:
+    """A log as the `gradtd.Stream` that `learn`, `Learner.partial_fit` and the theory take.
+
+    ``log``, ``target`` and ``behaviour`` as in `gradtd.evaluate`; ``features`` is a fitted map, or one to be fitted to
+    this log; ``reading`` is handed to `gradtd.read_log`.
+
+    >>> import gradtd
+    >>> log_stream(gradtd.sample_log("random_walk_tabular", 100), gamma=1, features="one-hot")
+    Stream(random_walk_tabular: 884 steps, 100 episodes, 7 features, dense)
+    """
+    discount = checks.fraction("gamma", gamma)
+    read = read_log(log, keep=kept_columns(target, behaviour), **reading)
+    fitted = make_features(features)
+    fitted = fitted if fitted.fitted else fitted.fit(read.observations)
+    rho = ratios(read, target, behaviour=behaviour).rho
+    return stream_of(read, fitted.transform(read.observations), read.episode, rho, discount)
+
+
+def kept_columns(*given: Any) -> list[str]:
+    """The names of columns among what was given for policies."""
+    return [name for name in given if isinstance(name, str) and name not in ("behaviour", "estimate")]
 
 
 def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = True) -> Prepared:
     """Fit the features to the log's observations and compute them, once for all targets."""
     chosen = default_features(log.observations) if features is None else make_features(features)
     fitted = chosen if chosen.fitted else chosen.fit(log.observations)
+    if fitted.n_features > MOST_DENSE and isinstance(fitted.transform(log.observations[:1]), np.ndarray):
+        raise InputError(
+            f"{fitted.describe()}: least squares is done with at most {MOST_DENSE} dense features; take fewer, or "
+            "sparse ones such as tiles."
+        )
     table = fitted.transform(log.observations)
+    refuse_extreme("feature", table if isinstance(table, np.ndarray) else table.data, "rescale the features")
     refuse_useless(fitted, table)
-    W = None
+    W, used = None, None
+    if not isinstance(table, np.ndarray):
+        used = np.unique(table.indices).astype(np.int64)  # hashed tiles are mostly columns that no observation has
+        table = table[:, used]
     C = second_moments(table, log.row)
     if whitened:
         if isinstance(fitted, (Function, Transformer)):
@@ -68,7 +130,9 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
             f"{log.name} has a single episode ({len(log)} steps), and episodes are what is resampled: give block=T0 to "
             "count every T0 steps as one, with T0 long enough that pieces hardly depend on each other."
         )
-    return Prepared(log, fitted, table, W, condition(C) if isinstance(C, np.ndarray) else None, episode, tuple(notes))
+    narrow = replace(log, observations=log.observations[:0].copy())
+    condition_C = condition(C) if isinstance(C, np.ndarray) else None
+    return Prepared(narrow, fitted, table, W, used, condition_C, episode, tuple(notes))
 
 
 def cut_into_blocks(episode: Integers, block: int) -> Integers:
@@ -82,14 +146,30 @@ def cut_into_blocks(episode: Integers, block: int) -> Integers:
     return np.cumsum(since % block == 0) - 1
 
 
+def refuse_extreme(what: str, values: Floats, advice: str) -> None:
+    """Refuse numbers whose squares are infinite or vanish: what is computed from them would mean nothing."""
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if largest > EXTREME or 0 < largest < 1 / EXTREME:
+        raise InputError(
+            f"the largest {what} is {largest:.3g} in size, where {1 / EXTREME:g} to {EXTREME:g} can be computed with: "
+            f"{advice}."
+        )
+
+
 def refuse_useless(features: Features, table: Any) -> None:
     """Two constant features say the same thing, and only constant ones say nothing at all."""
     if not isinstance(table, np.ndarray):
         return
-    constant = [k for k in range(table.shape[1]) if table[0, k] != 0 and (table[:, k] == table[0, k]).all()]
+    varies = np.zeros(table.shape[1], bool)
+    for part in chunks(len(table), chunk_rows(table)):
+        varies |= (table[part] != table[0]).any(axis=0)
+        if (
+            varies.any() and varies[1:].all()
+        ):  # all but, perhaps, a bias: the rest of the log cannot change what follows
+            break
+    constant = [int(k) for k in np.flatnonzero(~varies & (table[0] != 0))]
     if len(constant) > 1:
         labels = ", ".join(features.label(k) for k in constant[:5])
         raise InputError(f"{len(constant)} features are constant ({labels}): leave out all but one of them.")
-    varying = [k for k in range(table.shape[1]) if k not in constant and (table[:, k] != table[0, k]).any()]
-    if not varying:
+    if not varies.any():
         raise InputError("all features are constant: they cannot tell one observation from another.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtd import checks
 from gradtd.checks import InputError
 from gradtd.features import Features, from_dict
 from gradtd.results import replace_file, save_arrays
@@ -94,9 +97,7 @@ class Evaluation:
 
     def save(self, path: str | Path) -> Path:
         """Write the evaluation to one ``.npz`` file: arrays and a JSON header, nothing that has to be unpickled."""
-        target = Path(path)
-        if target.suffix != ".npz":
-            raise InputError(f"an evaluation is saved to a file that ends in .npz, got {str(path)!r}.")
+        target = checks.file_to_write("an evaluation", Path(path), ".npz")
         described = self.features.to_dict()
         arrays = {f"features.{k}": v for k, v in described.items() if isinstance(v, np.ndarray)}
         plain = {k: v for k, v in described.items() if not isinstance(v, np.ndarray)}
@@ -110,22 +111,26 @@ class Evaluation:
 def load_evaluation(path: str | Path) -> Evaluation:
     """Read what `Evaluation.save` wrote."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
         header = json.loads(arrays.pop("header").tobytes().decode())
         if header["format"] != FORMAT:
             raise ValueError(header["format"])
+        return _restored(header["evaluation"], header["features"], arrays)
     except FileNotFoundError:
         raise InputError(f"there is no file {str(path)!r}.") from None
-    except (ValueError, KeyError, OSError, TypeError, EOFError):
-        raise InputError(f"{str(path)!r} is not an evaluation that gradtd saved.") from None
-    told = header["evaluation"]
-    described = header["features"] | _part(arrays, "features.")
-    names = ("value", "level", "method", "gamma", "episodes", "steps", "verdict", "target", "log")
+    except (ValueError, LookupError, OSError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise InputError(f"{str(path)!r} is not an evaluation that gradtd saved, or it is damaged.") from None
+
+
+def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict[str, Any]) -> Evaluation:
+    described = dict(features) | _part(arrays, "features.")
+    names = ("level", "method", "gamma", "episodes", "steps", "verdict", "target", "log")
     sentences: dict[str, Any] = {name: tuple(told[name]) for name in ("reasons", "warnings", "notes")}
     return Evaluation(
         **{name: told[name] for name in names},
         **sentences,
+        value=number_or_nan(told["value"]),
         interval=tuple(number_or_nan(x) for x in told["interval"]),  # type: ignore[arg-type]
         estimates=tuple(Estimate(**row) for row in told["estimates"]),
         numbers=told["diagnostics"],

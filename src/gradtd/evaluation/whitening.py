@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.evaluation.least_squares import DENSE, chunks, feature_scale
+from gradtd.evaluation.least_squares import DENSE, feature_scale
+from gradtd.evaluation.products import chunk_rows, chunks, cross, rows_at, times
 from gradtd.types import Floats
 
 REDUNDANT = 1e-10
@@ -24,9 +25,9 @@ AS_DENSE = 2**25
 def second_moments(table: Any, rows: Any) -> Any:
     """C = mean of x x' over these rows; dense, or sparse where there are many sparse features."""
     C: Any = 0.0
-    for part in chunks(len(rows)):
-        x = table[rows[part]]
-        C = C + x.T @ x
+    for part in chunks(len(rows), chunk_rows(table)):
+        x = rows_at(table, rows[part])
+        C = C + cross(x, x)
     stays = isinstance(C, np.ndarray) or table.shape[1] > DENSE
     return (C if stays else C.toarray()) / len(rows)
 
@@ -50,8 +51,8 @@ def whiten(table: Any, C: Any) -> tuple[Any, Floats]:
             return table, scale
         table = table.toarray()
     W = whitener(C)
-    for part in chunks(n_rows):
-        table[part] = table[part] @ W
+    for part in chunks(n_rows, chunk_rows(table)):
+        table[part] = times(table[part], W)
     return table, W
 
 

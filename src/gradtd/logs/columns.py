@@ -178,6 +178,11 @@ def chances(
     return result
 
 
+def are_logarithms(values: Floats) -> bool:
+    """Whether no number is above 0 and some are below, as logarithms of probabilities are."""
+    return bool((values <= 0).all() and (values < 0).any())
+
+
 def check_chances(what: str, values: Floats, kind: str, densities: bool) -> Floats:
     """(0, 1] for the behaviour, which did take the action; [0, 1] for the target; densities may exceed 1."""
     bad = values <= 0 if kind == "behaviour" else values < 0
@@ -202,7 +207,7 @@ def _probabilities(column: Column, role: str, logs: str, notes: list[str]) -> Fl
         never = np.isneginf(column.values)  # the logarithm of 0
         column = Column(column.name, np.where(never, -1.0, column.values), column.missing)
     values = column.numbers()
-    if not named and not ((values <= 0).all() and (values < 0).any()):
+    if not named and not are_logarithms(values):
         return values
     if logs != "convert":
         sign = "is named as logarithms" if named else "holds logarithms (none is above 0)"

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradtd import checks
 from gradtd.checks import InputError
-from gradtd.logs.columns import check_chances
+from gradtd.logs.columns import are_logarithms, check_chances
 from gradtd.logs.log import Log
 from gradtd.logs.names import listed
 from gradtd.logs.policies import as_policy, observation_chunks
@@ -23,7 +23,8 @@ class Ratios:
 
     ``notes`` are warnings to show; ``unseen`` says which actions the target takes that the log never took, and
     ``unseen_mass`` how much of its probability they have (mean over the log's observations; None where the target's
-    other actions are not known); ``estimated`` whether the behaviour's probabilities are a model's.
+    other actions are not known); ``estimated`` whether the behaviour's probabilities are a model's; ``clipped`` how
+    many ratios were cut.
     """
 
     rho: Floats
@@ -33,6 +34,7 @@ class Ratios:
     target: Floats | None = None
     behaviour: Floats | None = None
     estimated: bool = False
+    clipped: int = 0
 
 
 def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float | None = None, seed: int = 0) -> Ratios:
@@ -56,8 +58,8 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
     if isinstance(target, str) and target == "behaviour":
         return Ratios(np.ones(len(log)))
     if target is None and behaviour is None and log.rho is not None and (log.target is None or log.behaviour is None):
-        rho, notes = _clipped(log.rho, limit)
-        return Ratios(rho, notes)
+        rho, notes, over = _clipped(log.rho, limit)
+        return Ratios(rho, notes, clipped=over)
     wanted, unseen, mass = _target(log, target)
     taken, said, estimated = _behaviour(log, behaviour, seed)
     with np.errstate(over="ignore"):
@@ -68,9 +70,9 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
             f"the ratio of step {at} is not finite: the target's probability is {wanted[at]}, "
             f"the behaviour's {taken[at]}."
         )
-    rho, cut = _clipped(rho, limit)
+    rho, cut, over = _clipped(rho, limit)
     warned = () if unseen is None else (unseen,)
-    return Ratios(rho, (*said, *warned, *cut), unseen, mass, wanted, taken, estimated)
+    return Ratios(rho, (*said, *warned, *cut), unseen, mass, wanted, taken, estimated, over)
 
 
 def _target(log: Log, target: Any) -> tuple[Floats, str | None, float | None]:
@@ -108,6 +110,11 @@ def _chances(log: Log, name: str, given: Any) -> tuple[Floats, str | None, float
             raise InputError(
                 f"{name} must be {also} or the name of a kept column, got {given!r}; kept are {listed(log.extra)}: "
                 "read the log with keep=."
+            )
+        if are_logarithms(log.extra[given]):
+            raise InputError(
+                f"column {given!r} holds logarithms (none is above 0) of probabilities: take exp of them, "
+                'or evaluate with log_probabilities="convert".'
             )
         return check_chances(f"column {given!r}", log.extra[given], name, real_action), None, None
     if not callable(given) and np.ndim(given) == 1:
@@ -171,8 +178,8 @@ def _unseen(log: Log, mass: Floats) -> tuple[str | None, float]:
     )
 
 
-def _clipped(rho: Floats, limit: float | None) -> tuple[Floats, tuple[str, ...]]:
+def _clipped(rho: Floats, limit: float | None) -> tuple[Floats, tuple[str, ...], int]:
     if limit is None:
-        return rho, ()
+        return rho, (), 0
     over = int((rho > limit).sum())
-    return np.minimum(rho, limit), (f"{over} of {len(rho)} ratios were clipped to {limit:g}.",) if over else ()
+    return np.minimum(rho, limit), (f"{over} of {len(rho)} ratios were clipped to {limit:g}.",) if over else (), over
