@@ -24,8 +24,8 @@ LABELS = np.arange(300) % 89
         (REAL, "fourier", 16),
         (GRID, "fourier", 16),
         (np.random.default_rng(0).normal(size=(50, 3)), "fourier", 64),
-        (np.random.default_rng(0).normal(size=(50, 4)), "polynomial", 15),
-        (np.random.default_rng(0).normal(size=(50, 10)), "polynomial", 66),
+        (np.random.default_rng(0).normal(size=(50, 4)), "rbf", 11),
+        (np.random.default_rng(0).normal(size=(4000, 10)), "rbf", 51),
         (np.random.default_rng(0).normal(size=(50, 11)), "identity", 12),
     ],
 )
