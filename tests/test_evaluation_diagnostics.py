@@ -107,7 +107,7 @@ def test_td_diverges_on_bairds_log():
             {"algorithm": "td", "alpha": 0.002, "updates": 1000},
             "standard errors in the second half of the updates",
         ),
-        (lambda: walk(300), {"features": lambda s: (s == 0)[:, None] + 0.1 * s[:, None]}, "the doubly robust estimate"),
+        (lambda: walk(40), {"features": lambda s: (s == 0)[:, None] + 0.1 * s[:, None]}, "the doubly robust estimate"),
         (lambda: walk(60, cut=1), {}, "every episode was cut off: rewards beyond the cut are known through the value"),
         (
             lambda: {k: v for k, v in walk(60).items() if k != "target"},
@@ -211,3 +211,49 @@ def test_a_rule_that_solves_other_equations_is_told_so_not_that_it_has_not_conve
     assert result.numbers["from_lstd"] > 1
     assert any("vtrace solves other equations" in reason for reason in result.reasons)
     assert not any("has not converged" in reason for reason in result.reasons)
+
+
+def without_ends(gamma, **how):
+    """Every episode cut off after its first step."""
+    return verdict(walk(200, cut=1), gamma=gamma, **how)
+
+
+def test_a_sum_without_end_is_not_usable():
+    said = "gamma is 1 and no episode terminated"
+    assert any(said in reason for reason in without_ends(1.0).reasons)
+    assert not any(said in reason for reason in without_ends(0.9).reasons)
+    assert not any(said in reason for reason in verdict(walk(60), gamma=1.0).reasons)
+
+
+@pytest.mark.parametrize("method", ["is", "wis", "pdis", "wpdis"])
+def test_sums_that_end_at_a_cut_are_not_the_value(method):
+    """Half of the walks are cut after three steps: importance sampling knows nothing of what they would still earn."""
+    log = walk(200, cut=3)
+    result, robust = verdict(log, algorithm=method), verdict(log, algorithm="dr")
+    of_three_steps = 0.9**3 * log["truncated"].sum() / 200
+    assert result.numbers["beyond_cuts"] == pytest.approx(of_three_steps, rel=1e-12)
+    assert any(f"{method} ends its sums where episodes were cut off" in reason for reason in result.reasons)
+    assert not any("ends its sums" in reason for reason in robust.reasons)
+    notes = {row.method: row.note for row in robust.estimates}
+    assert "its sums end" in notes[method]
+    assert "its sums end" not in notes["dr"] + notes["lstd"]
+    whole = verdict(walk(200), algorithm=method)
+    assert whole.numbers["beyond_cuts"] == 0
+    assert "its sums end" not in "".join(row.note for row in whole.estimates)
+    assert not any("was cut off" in warning for warning in result.warnings)
+
+
+def test_blocks_are_cuts_too():
+    result = verdict(walk(60), algorithm="pdis", block=2)
+    assert result.numbers["beyond_cuts"] > 0.01
+    assert result.verdict == "not usable"
+
+
+def test_what_is_a_reason_is_not_a_warning_too():
+    numbers = {
+        "method": "td", "episodes": 100, "steps": 1000, "ess": 900.0, "top_hundredth_carries": 0.02,
+        "mean_ratio_off": 1.0, "mean_ratio": 1.0, "truncated": 0, "features_used": 3, "ess_episodes": 90.0,
+    }  # fmt: skip
+    refused, warned = judge(numbers | {"from_dr": 4.5}), judge(numbers | {"from_dr": 3.5})
+    assert (len(refused.reasons), len(refused.warnings)) == (1, 0)
+    assert (len(warned.reasons), len(warned.warnings)) == (0, 1)

@@ -219,6 +219,7 @@ def test_intervals_of_impression_gtd_cover():
         ({"algorithm": 3}, "algorithm must be a name or an Algorithm, got int"),
         ({"algorithm": "wis", "alpha": 1}, "wis takes no hyper-parameters here, got alpha"),
         ({"algorithm": "lstd", "ridge": 1}, "lstd takes no hyper-parameters here, got ridge"),
+        ({"algorithm": "lstd", "updates": 9}, "lstd makes no updates, got updates=9: leave it out"),
         ({"algorithm": "td"}, "td needs alpha"),
         ({"alhpa": 1}, "unknown hyper-parameter of impression_gtd 'alhpa'"),
         ({"level": 1.0}, "level must lie between 0 and 1"),
@@ -260,3 +261,18 @@ def test_a_sampled_log_is_the_problem():
     true, fitted = true_value("random_walk_dependent")
     assert true == pytest.approx(true_value("random_walk_tabular")[0])
     assert abs(true - fitted) > 0.01
+
+
+def test_an_error_in_one_target_stops_the_others():
+    """As Ctrl-C does: what is under way ends at its next report."""
+    heard = []
+
+    def progress(what, done, total):
+        if what != "reading":
+            heard.append(what)
+            raise KeyboardInterrupt
+
+    targets = {str(k): "behaviour" for k in range(200)}
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(walk(40), gamma=0.9, target=targets, algorithm="lstd", threads=1, progress=progress)
+    assert 0 < len(heard) < 200

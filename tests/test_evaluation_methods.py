@@ -52,7 +52,7 @@ def test_every_estimator_off_policy(name):
     row = result.estimates[0]
     assert (row.method, row.value, (row.low, row.high)) == (name, result.value, result.interval)
     assert row.low < row.value < row.high
-    assert result.verdict == "usable"
+    assert result.verdict == ("usable" if name in ("dr", "wdr") else "not usable")  # the log was cut
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -67,7 +67,7 @@ def test_every_estimator_on_the_log_of_the_target(name):
     else:
         robust = next(row for row in result.estimates if row.method == "dr")
         assert result.value == pytest.approx(robust.value)
-    assert result.verdict == "usable"
+    assert result.verdict == ("usable" if name in ("dr", "wdr") else "not usable")  # the log was cut
     assert result.interval[0] < result.value < result.interval[1]
     assert [row.method for row in result.estimates].count(name) == 1
 

@@ -137,3 +137,38 @@ def test_files_of_a_wrong_kind_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"a page takes a file that ends in \.html"):
         write_page({"target": evaluation()}, tmp_path / "page.pdf")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_drawn_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    """A page or a picture replaces an older one only when it is whole."""
+    from matplotlib.figure import Figure
+
+    def half(figure, file, **how):
+        with open(file, "wb") as out:
+            out.write(b"half of")
+        raise KeyboardInterrupt
+
+    made = evaluation()
+    picture = tmp_path / "value.PNG"
+    picture.write_bytes(b"old")
+    monkeypatch.setattr(Figure, "savefig", half)
+    with pytest.raises(KeyboardInterrupt):
+        plot_evaluation(made, picture)
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("value.PNG", b"old")]
+
+
+@pytest.mark.parametrize("ending", [".png", ".SVG", ".pdf"])
+def test_a_picture_is_the_same_bytes_again(ending, tmp_path):
+    made = evaluation()
+    first, second = (plot_evaluation(made, tmp_path / f"{k}{ending}").read_bytes() for k in range(2))
+    assert first == second
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"0{ending}", f"1{ending}"]
+
+
+def test_a_folder_cannot_be_a_page(tmp_path, monkeypatch):
+    (tmp_path / "page.html").mkdir()
+    with pytest.raises(InputError, match=r"a page takes a file, and .*page\.html' is a folder"):
+        write_page({}, tmp_path / "page.html")
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(InputError, match="nothing can be written to the folder"):
+        write_page({}, tmp_path / "other.html")

@@ -165,6 +165,7 @@ def test_an_action_of_one_episode_only_gets_a_small_chance_and_no_zero():
         ({}, lambda states: TARGET[states][:5], {}, "one row an observation"),
         ({}, np.full(N, -0.5), {}, "must be at least 0: row 0"),
         ({}, np.full(N, 1.5), {}, "must be at most 1: row 0"),
+        ({}, np.full(N, 50), {}, "must be at most 1; percentages are to be divided by 100: row 0"),
         ({"obs": STATE[:, None] + 0.5}, TARGET, {}, "a table for target needs discrete observations"),
         ({}, TARGET, {"behaviour": np.eye(4, 3) + np.eye(4, 3, -3)}, "since the action was taken: row"),
         ({}, TARGET, {"behaviour": np.full(N, 1e-320)}, "the ratio of step 0 is not finite"),

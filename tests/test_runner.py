@@ -1,9 +1,12 @@
 """`run`, `learn` and `sweep`: reproducible, honest about divergence, and right in the long run."""
 
+import time
+
 import numpy as np
 import pytest
 
 import gradtd
+from gradtd.runner import for_each
 
 NEU_FAMILY = {
     "impression_gtd": {"alpha": 1.0, "batch_size": 32},
@@ -266,3 +269,17 @@ def test_measure_and_empirical_neu_refuse_what_they_cannot_read():
     ]:
         with pytest.raises(gradtd.InputError, match=message):
             call()
+
+
+def test_an_error_stops_the_runs_that_wait():
+    done = []
+
+    def work(r):
+        if r == 1:
+            raise KeyboardInterrupt
+        time.sleep(0.005)  # so that there is something left to stop
+        done.append(r)
+
+    with pytest.raises(KeyboardInterrupt):
+        for_each(work, 400, 2, None)
+    assert 0 < len(done) < 398

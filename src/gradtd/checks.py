@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -155,12 +156,16 @@ def picture_file(name: str, path: Path) -> Path:
 
 
 def file_to_write(name: str, path: Path, *endings: str) -> Path:
-    """A file with one of these endings, in a folder that is there."""
+    """A file with one of these endings, in a folder that is there and can be written to."""
     if path.suffix.lower() not in endings:
         allowed = " or ".join([", ".join(endings[:-1])] * (len(endings) > 1) + [endings[-1]])
         raise InputError(f"{name} takes a file that ends in {allowed}, got {str(path)!r}.")
     if not path.absolute().parent.is_dir():
         raise InputError(f"{name}: there is no folder {str(path.absolute().parent)!r}.")
+    if path.is_dir():
+        raise InputError(f"{name} takes a file, and {str(path)!r} is a folder: give another name.")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise InputError(f"{name}: nothing can be written to the folder {str(path.absolute().parent)!r}: give another.")
     return path
 
 

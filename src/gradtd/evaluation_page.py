@@ -13,6 +13,7 @@ from gradtd.evaluation import Estimate, Evaluation
 from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.pages import embedded, render
 from gradtd.plots import COLOURS, canvas, save
+from gradtd.results import replace_file
 
 WIDE = 25.0
 """An interval this many times as wide as the headline's is cut in the picture."""
@@ -127,8 +128,8 @@ def write_page(evaluations: dict[str, Evaluation], path: str | Path, command: st
             for key, (figure, caption) in figures(evaluation).items()
         ]
         sections.append({"name": name, "e": evaluation, "pictures": pictures, "numbers": explained(evaluation)})
-    target.write_text(render("evaluation.html", sections=sections, command=command, label=label), encoding="utf-8")
-    return target
+    text = render("evaluation.html", sections=sections, command=command, label=label)
+    return replace_file(target, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def _png(figure: Any) -> bytes:
@@ -149,7 +150,7 @@ _MEANING = (
     ("truncated", "episodes that were cut off", "{}"),
     ("features", "features", "{}"),
     ("undetermined_directions", "directions of feature space that the log does not determine", "{}"),
-    ("condition_A", "condition number of A (features whitened)", "{:.3g}"),
+    ("condition_A", "condition number of A, in the features learned on", "{:.3g}"),
     ("condition_C", "condition number of C (features scaled)", "{:.3g}"),
     ("neu_start", "NEU at zero weights", "{:.3g}"),
     ("neu_end", "NEU at the weights found", "{:.3g}"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.results import replace_file
 from gradtd.types import Floats, Integers
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -190,5 +191,6 @@ def save(figure: Any, path: Path) -> None:
     import matplotlib
 
     with matplotlib.rc_context({"svg.hashsalt": "gradtd"}):
-        metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-        figure.savefig(path, dpi=150, metadata=metadata)
+        kind = path.suffix.lower().removeprefix(".")
+        metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+        replace_file(path, lambda part: figure.savefig(part, format=kind, dpi=150, metadata=metadata))

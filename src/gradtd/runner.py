@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -280,8 +280,12 @@ def _result(
 
 
 def for_each(work: Callable[[int], None], runs: int, threads: int, progress: Progress | None) -> None:
-    """Do run 0 here, so that it compiles once; then every thread takes the next run until none is left."""
+    """Do run 0 here, so that it compiles once; then every thread takes the next run until none is left.
+
+    An error, or Ctrl-C, lets every thread finish the run it is at, and no more.
+    """
     waiting = iter(range(1, runs))
+    stop = Event()
     finished = itertools.count(1)
     lock = Lock()
 
@@ -293,6 +297,8 @@ def for_each(work: Callable[[int], None], runs: int, threads: int, progress: Pro
 
     def take_turns() -> None:
         for r in waiting:
+            if stop.is_set():
+                return
             work(r)
             report()
 
@@ -302,8 +308,11 @@ def for_each(work: Callable[[int], None], runs: int, threads: int, progress: Pro
         take_turns()
         return
     with ThreadPoolExecutor(threads) as pool:
-        for future in [pool.submit(take_turns) for _ in range(threads)]:
-            future.result()
+        try:
+            for future in [pool.submit(take_turns) for _ in range(threads)]:
+                future.result()
+        finally:
+            stop.set()
 
 
 def _snapshot_steps(snapshots: Snapshots, steps: int) -> Integers:

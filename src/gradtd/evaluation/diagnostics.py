@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.evaluation.importance import ESTIMATORS, episode_weights
+from gradtd.evaluation.importance import BEYOND, ENDED_BY_A_CUT, ESTIMATORS, beyond_cuts, episode_weights
 from gradtd.evaluation.least_squares import LeastSquares
 from gradtd.types import Floats, Integers, Stream
 
@@ -53,7 +53,7 @@ def effective_size(weights: Floats) -> float:
 
 
 def ratio_numbers(stream: Stream, begins: Integers) -> dict[str, Any]:
-    """How much of the data the ratios leave, and how far their mean is from one, in standard errors."""
+    """How much of the data the ratios leave, how far their mean is from one, in standard errors, and what cuts hide."""
     rho = np.asarray(stream.steps["rho"])
     largest = max(1, len(rho) // 100)
     top = float(np.partition(rho, -largest)[-largest:].sum() / rho.sum()) if rho.sum() > 0 else 1.0
@@ -67,6 +67,7 @@ def ratio_numbers(stream: Stream, begins: Integers) -> dict[str, Any]:
         "mean_ratio": float(rho.mean()),
         "mean_ratio_off": float(off.sum() / error) if error > 0 else 0.0,
         "top_hundredth_carries": top,
+        "beyond_cuts": beyond_cuts(stream, begins),
     }
 
 
@@ -164,14 +165,28 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
             f"the log has {numbers['steps']} steps for {numbers['features_used']} features: they fit its noise, and an "
             f"interval would be too narrow; take fewer features, {FEW_STEPS} steps or more for each."
         )
-    robust = get("from_dr")
-    if robust is not None and robust > ROBUST_REFUSES and numbers["ess_episodes"] >= FEWEST_EPISODES:
+    if _far_from_robust(numbers):
         reasons.append(
-            f"the doubly robust estimate is {robust:.1f} standard errors away: these features cannot represent the "
-            "value of the target; take others, or algorithm='dr'."
+            f"the doubly robust estimate is {numbers['from_dr']:.1f} standard errors away: these features cannot "
+            "represent the value of the target; take others, or algorithm='dr'."
+        )
+    if get("gamma") == 1 and get("terminated") == 0:
+        reasons.append(
+            "gamma is 1 and no episode terminated, so the value is a sum without end: give gamma below 1, or check the "
+            "column terminated."
+        )
+    if numbers["method"] in ENDED_BY_A_CUT and (get("beyond_cuts") or 0.0) > BEYOND:
+        reasons.append(
+            f"{numbers['method']} ends its sums where episodes were cut off, with {numbers['beyond_cuts']:.0%} of the "
+            "discounted time still to come: take algorithm='dr', or one that learns a value function."
         )
     _warn(warnings, numbers)
     return Verdict(not reasons, tuple(reasons), tuple(warnings))
+
+
+def _far_from_robust(numbers: Mapping[str, Any]) -> bool:
+    robust = numbers.get("from_dr")
+    return robust is not None and robust > ROBUST_REFUSES and numbers["ess_episodes"] >= FEWEST_EPISODES
 
 
 def _warn(warnings: list[str], numbers: Mapping[str, Any]) -> None:
@@ -203,10 +218,13 @@ def _warn(warnings: list[str], numbers: Mapping[str, Any]) -> None:
             "without refits the value was not compared with the doubly robust estimate: whether the features can "
             "represent it is not known; give resamples, or fewer features."
         )
-    if (robust := get("from_dr")) is not None and robust > ROBUST_WARNS:
+    if (robust := get("from_dr")) is not None and robust > ROBUST_WARNS and not _far_from_robust(numbers):
         warnings.append(
             f"the doubly robust estimate is {robust:.1f} standard errors away: the features may not be able to "
             "represent the value, and the interval is then about the best fit in these features."
         )
-    if numbers["truncated"] and numbers["truncated"] == numbers["episodes"]:
-        warnings.append("every episode was cut off: rewards beyond the cut are known through the value function only.")
+    if numbers["truncated"] and get("terminated", 0) == 0 and numbers["method"] not in ENDED_BY_A_CUT:
+        warnings.append(
+            "every episode was cut off: rewards beyond the cut are known through the value function only; where "
+            "episodes do end by themselves, the value is wrong, and the log needs a column terminated."
+        )

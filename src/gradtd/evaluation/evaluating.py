@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,8 @@ def evaluate(
         seed=checks.whole_number("seed", seed, 0),
         threads=(os.cpu_count() or 1) if threads is None else checks.whole_number("threads", threads, 1),
     )
+    if updates is not None and (settings.method in ESTIMATORS or settings.method == "lstd"):
+        raise InputError(f"{settings.method} makes no updates, got updates={updates}: leave it out.")
     if block is not None:
         block = checks.whole_number("block", block, 1)
     targets = dict(target) if isinstance(target, Mapping) else {"target": target}
@@ -119,11 +122,22 @@ def _with_probabilities(log: Log) -> Log:
 def _evaluate_all(
     ready: Prepared, weights: Mapping[str, Ratios], settings: Settings, progress: Progress | None
 ) -> dict[str, Evaluation]:
-    """Every target on the same features, as many at a time as there are threads."""
+    """Every target on the same features, as many at a time as there are threads; an error or Ctrl-C stops them all."""
     alone = replace(settings, threads=1)
+    stop = Event()
+
+    def heard(what: str, done: int, total: int) -> None:
+        if stop.is_set():
+            raise CancelledError
+        if progress:
+            progress(what, done, total)
+
     with ThreadPoolExecutor(settings.threads) as pool:
-        made = [pool.submit(_evaluate_one, ready, name, found, alone, progress) for name, found in weights.items()]
-        return dict(zip(weights, [future.result() for future in made], strict=True))
+        made = [pool.submit(_evaluate_one, ready, name, found, alone, heard) for name, found in weights.items()]
+        try:
+            return dict(zip(weights, [future.result() for future in made], strict=True))
+        finally:
+            stop.set()
 
 
 def _evaluate_one(
@@ -133,6 +147,7 @@ def _evaluate_one(
     case = make_case(stream, settings, _part(progress, "least squares"))
     numbers: dict[str, Any] = {
         "method": settings.method,
+        "gamma": settings.gamma,
         "episodes": case.n_episodes,
         "steps": len(stream),
         "features": ready.features.n_features,

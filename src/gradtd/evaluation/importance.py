@@ -35,6 +35,10 @@ ESTIMATORS = {
     "wdr": "weighted doubly robust",
 }
 MONTE_CARLO, IS, WIS, PDIS, WPDIS, DR, WDR = range(len(ESTIMATORS))
+ENDED_BY_A_CUT = ("monte_carlo", "is", "wis", "pdis", "wpdis")
+"""Estimators that know no rewards beyond the last row of an episode."""
+BEYOND = 0.01
+"""Part of the discounted time that may lie behind the cuts before that matters."""
 
 
 class Scratch(NamedTuple):
@@ -133,3 +137,12 @@ def episode_weights(stream: Stream, begins: Integers) -> Floats:
     """The product of the ratios of each episode, from their logarithms; infinite where it overflows."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(np.exp(np.add.reduceat(np.log(stream.steps["rho"]), begins[:-1])))
+
+
+def beyond_cuts(stream: Stream, begins: Integers) -> float:
+    """The mean over episodes of the product of their discounts, which is 0 where one terminated.
+
+    With a reward that is the same at every step, it is the part of an endless return that comes after the cut.
+    """
+    with np.errstate(divide="ignore"):
+        return float(np.exp(np.add.reduceat(np.log(stream.steps["discount"]), begins[:-1])).mean())

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from gradtd.evaluation.fitting import Fit, fit, prepare, refit_values, suited
-from gradtd.evaluation.importance import DR, ESTIMATORS, Estimates, importance_estimates
+from gradtd.evaluation.importance import (
+    BEYOND,
+    DR,
+    ENDED_BY_A_CUT,
+    ESTIMATORS,
+    Estimates,
+    beyond_cuts,
+    importance_estimates,
+)
 from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
 from gradtd.evaluation.resamples import Resamples, draw_resamples, episode_begins, interval_from, student_interval
@@ -159,8 +167,15 @@ def importance_rows(case: Case, drawn: Estimates, on_policy: bool, asked: str) -
     shown = ("monte_carlo", "dr", asked) if on_policy else tuple(name for name in ESTIMATORS if name != "monte_carlo")
     names = [name for name in ESTIMATORS if name in shown]
     places = list(ESTIMATORS)
+    cut = beyond_cuts(case.stream, case.begins) > BEYOND
     return {
-        name: _row(case, name, float(drawn.values[places.index(name)]), drawn.resampled[:, places.index(name)])
+        name: _row(
+            case,
+            name,
+            float(drawn.values[places.index(name)]),
+            drawn.resampled[:, places.index(name)],
+            "its sums end where episodes were cut off" if cut and name in ENDED_BY_A_CUT else "",
+        )
         for name in names
     }
 

@@ -189,7 +189,8 @@ def check_chances(what: str, values: Floats, kind: str, densities: bool) -> Floa
     low = "above 0 since the action was taken" if kind == "behaviour" else "at least 0"
     _refuse(what, bad, values, f"must be {low}")
     if not densities:
-        _refuse(what, values > 1 + 1e-9, values, "must be at most 1")
+        percent = "; percentages are to be divided by 100" if values.max(initial=0.0) > 2 else ""
+        _refuse(what, values > 1 + 1e-9, values, f"must be at most 1{percent}")
     return values
 
 
