@@ -120,7 +120,7 @@ def _read(path: Path) -> Arrays:
             return {name: found[name] for name in found.files}
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}.") from None
-    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error):
+    except (ValueError, EOFError, AttributeError, RuntimeError, zipfile.BadZipFile, zlib.error):
         raise InputError(f"{str(path)!r} is not a file that a learner was saved to.") from None
 
 
