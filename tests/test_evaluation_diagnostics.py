@@ -257,3 +257,15 @@ def test_what_is_a_reason_is_not_a_warning_too():
     refused, warned = judge(numbers | {"from_dr": 4.5}), judge(numbers | {"from_dr": 3.5})
     assert (len(refused.reasons), len(refused.warnings)) == (1, 0)
     assert (len(warned.reasons), len(warned.warnings)) == (0, 1)
+
+
+@pytest.mark.parametrize("method", ["is", "wis", "pdis", "wpdis", "dr", "wdr"])
+def test_a_few_episodes_that_carry_all_the_weight_are_not_enough(method):
+    """Every step is worth something, and the products over an episode nearly nothing, but for a few of them."""
+    said = f"the products of ratios leave {method} an effective sample of"
+    log = walk(100, 3, n=15, behaviour=np.array([0.5, 0.5]), target=np.array([0.9, 0.1]))
+    result = verdict(log, algorithm=method)
+    assert result.numbers["ess_episodes"] < 20 < 50 < result.numbers["ess"]
+    assert any(said in reason for reason in result.reasons)
+    assert not any("the products of ratios" in reason for reason in verdict(log).reasons)
+    assert not any("the products of ratios" in reason for reason in verdict(walk(100), algorithm=method).reasons)

@@ -90,6 +90,13 @@ def _truncated(path):
     path.write_bytes(path.read_bytes()[:-200])
 
 
+def _encrypted(path):
+    evaluation().save(path)
+    data = bytearray(path.read_bytes())
+    data[data.find(b"PK\x01\x02") + 8] |= 1  # the flag of an encrypted member, in the list at the end of the file
+    path.write_bytes(data)
+
+
 def _damaged(path):
     evaluation().save(path)
     content = bytearray(path.read_bytes())
@@ -131,6 +138,7 @@ BAD_FILES = {
     "a pickle inside": _pickled_inside,
     "cut short": _truncated,
     "damaged": _damaged,
+    "encrypted": _encrypted,
     "empty": lambda path: path.write_bytes(b""),
     "text": lambda path: path.write_text("value,low,high\n"),
     "a later format": _later_format,

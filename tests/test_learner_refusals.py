@@ -251,3 +251,13 @@ def test_a_write_that_fails_leaves_the_old_file(file, monkeypatch):
         Learner(D).save(file)
     assert file.read_bytes() == before
     assert [found.name for found in file.parent.iterdir()] == ["it.npz"]
+
+
+def test_an_encrypted_file_is_refused(tmp_path):
+    path = tmp_path / "learner.npz"
+    Learner(2, "td", alpha=0.1).save(path)
+    data = bytearray(path.read_bytes())
+    data[data.find(b"PK\x01\x02") + 8] |= 1  # the flag of an encrypted member, in the list at the end of the file
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="is not a file that a learner was saved to"):
+        Learner.load(path)

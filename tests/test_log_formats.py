@@ -342,3 +342,18 @@ def test_memory_is_about_that_of_the_observations(tmp_path, mixed):
     peak, observations = map(int, subprocess.check_output(command, text=True, env=path).split())
     assert observations == n * k * 8 // 1024
     assert peak < 1.7 * observations  # a second copy, or the whole file, would make it more than 2
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("episode;obs;reward\n0;0,5;1\n", "the header of 'log.csv' has semicolons between its names: save"),
+        ("episode\tobs\treward\n0\t0.5\t1\n", "the header of 'log.csv' has tabs between its names: save"),
+        ("episode,obs.\u00e9,reward\n0,0.5,1\n", "the header of 'log.csv' is not UTF-8: save"),
+    ],
+)
+def test_other_dialects_of_csv_are_named(content, sentence, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(InputError, match=sentence):
+        read_log(path)

@@ -34,9 +34,9 @@ def evaluate(
         str | None,
         typer.Option(help="identity, polynomial, fourier, rbf, tiles, aggregation, one-hot; e.g. fourier:order=3."),
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="Any algorithm (gradtd list), or is, wis, pdis, wpdis, dr, wdr.")] = (
-        "impression_gtd"
-    ),
+    algorithm: Annotated[
+        str, typer.Option(help="Any algorithm (gradtd list), or is, wis, pdis, wpdis, dr, wdr, monte_carlo.")
+    ] = ("impression_gtd"),
     set_: Annotated[list[str] | None, typer.Option("--set", help="A hyper-parameter, e.g. --set alpha=0.1.")] = None,
     column: Annotated[
         list[str] | None, typer.Option(help="Our name for a column of the log, e.g. --column reward=r.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -119,7 +120,7 @@ def _read(path: Path) -> Arrays:
             return {name: found[name] for name in found.files}
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}.") from None
-    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile):
+    except (ValueError, EOFError, AttributeError, RuntimeError, zipfile.BadZipFile, zlib.error):
         raise InputError(f"{str(path)!r} is not a file that a learner was saved to.") from None
 
 

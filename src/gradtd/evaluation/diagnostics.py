@@ -175,13 +175,26 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
             "gamma is 1 and no episode terminated, so the value is a sum without end: give gamma below 1, or check the "
             "column terminated."
         )
-    if numbers["method"] in ENDED_BY_A_CUT and (get("beyond_cuts") or 0.0) > BEYOND:
-        reasons.append(
-            f"{numbers['method']} ends its sums where episodes were cut off, with {numbers['beyond_cuts']:.0%} of the "
-            "discounted time still to come: take algorithm='dr', or one that learns a value function."
-        )
+    reasons += _against_importance(numbers)
     _warn(warnings, numbers)
     return Verdict(not reasons, tuple(reasons), tuple(warnings))
+
+
+def _against_importance(numbers: Mapping[str, Any]) -> list[str]:
+    """What speaks against an estimator that multiplies the ratios of an episode, and not against others."""
+    method, reasons = numbers["method"], []
+    if method in ESTIMATORS and numbers["ess_episodes"] < FEWEST_EPISODES <= numbers["episodes"]:
+        reasons.append(
+            f"the products of ratios leave {method} an effective sample of {numbers['ess_episodes']:.1f} of "
+            f"{numbers['episodes']} episodes, and an interval from fewer than {FEWEST_EPISODES} cannot be trusted: "
+            "take an algorithm that learns a value function."
+        )
+    if method in ENDED_BY_A_CUT and numbers["beyond_cuts"] > BEYOND:
+        reasons.append(
+            f"{method} ends its sums where episodes were cut off, with {numbers['beyond_cuts']:.0%} of the "
+            "discounted time still to come: take algorithm='dr', or one that learns a value function."
+        )
+    return reasons
 
 
 def _far_from_robust(numbers: Mapping[str, Any]) -> bool:

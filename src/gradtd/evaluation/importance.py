@@ -113,7 +113,7 @@ def _maker(fingerprint: str) -> Plain:
 
 
 class Estimates(NamedTuple):
-    """Every estimator's value on the log, its values on the resamples, and each episode's whole product of ratios."""
+    """Every estimator's value on the log, and its values on the resamples."""
 
     values: Floats
     resampled: Floats

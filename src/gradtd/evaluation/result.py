@@ -19,6 +19,18 @@ from gradtd.results import replace_file, save_arrays
 from gradtd.types import Floats
 
 FORMAT = "gradtd evaluation 1"
+_DAMAGE = (
+    ValueError,
+    LookupError,
+    OSError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+    RuntimeError,
+)
+"""What reading a file that is none of ours may raise; RuntimeError is zipfile's for an encrypted or unknown member."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +131,7 @@ def load_evaluation(path: str | Path) -> Evaluation:
         return _restored(header["evaluation"], header["features"], arrays)
     except FileNotFoundError:
         raise InputError(f"there is no file {str(path)!r}.") from None
-    except (ValueError, LookupError, OSError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error):
+    except _DAMAGE:
         raise InputError(f"{str(path)!r} is not an evaluation that gradtd saved, or it is damaged.") from None
 
 

@@ -111,6 +111,7 @@ class CsvTable:
         import pyarrow as pa
 
         self.name, self.path = path.name, path
+        _refuse_other_headers(path)
         first = _reading(path, self._first_block)
         fields = first.schema
         if len(set(fields.names)) < len(fields.names):
@@ -140,6 +141,19 @@ class CsvTable:
         with reader:
             while (batch := _reading(self.path, next, reader, None)) is not None:
                 yield {name: arrow_piece(name, batch.column(name)) for name in columns}
+
+
+def _refuse_other_headers(path: Path) -> None:
+    """A header has commas between its names, in UTF-8."""
+    with _reading(path, path.open, "rb") as file:
+        header = file.readline(BLOCK)
+    try:
+        header.decode()
+    except UnicodeDecodeError:
+        raise InputError(f"the header of {path.name!r} is not UTF-8: save the file with that encoding.") from None
+    other = next((name for mark, name in ((b";", "semicolons"), (b"\t", "tabs")) if mark in header), None)
+    if other and b"," not in header:
+        raise InputError(f"the header of {path.name!r} has {other} between its names: save the file with commas.")
 
 
 def _fits(column: Any) -> bool:
