@@ -269,3 +269,22 @@ def test_a_few_episodes_that_carry_all_the_weight_are_not_enough(method):
     assert any(said in reason for reason in result.reasons)
     assert not any("the products of ratios" in reason for reason in verdict(log).reasons)
     assert not any("the products of ratios" in reason for reason in verdict(walk(100), algorithm=method).reasons)
+
+
+def test_a_log_that_does_not_say_how_its_episodes_ended_is_not_usable():
+    log = walk(60)
+    silent = {name: column for name, column in log.items() if name not in ("terminated", "truncated")}
+    assert any("nothing in the log says whether its episodes terminated" in r for r in verdict(silent).reasons)
+    assert not any("nothing in the log says" in reason for reason in verdict(log).reasons)
+
+
+def test_actions_that_the_log_never_took_in_a_state_are_found():
+    """In state 1 the behaviour always takes action 0; the target takes the other one there four times in ten."""
+    rng = np.random.default_rng(0)
+    state = np.tile([0, 1, 2], 200)
+    action = np.where(state == 1, 0, rng.integers(0, 2, 600))
+    log = {"episode": np.repeat(np.arange(200), 3), "obs": state, "action": action, "reward": rng.normal(size=600)}
+    log |= {"terminated": np.tile([0, 0, 1], 200), "action_prob": np.where(state == 1, 1.0, 0.5)}
+    result = verdict(log, target=np.array([[0.5, 0.5], [0.6, 0.4], [0.5, 0.5]]))
+    assert any("never took what the target would do 13.3% of the time" in reason for reason in result.reasons)
+    assert result.verdict == "not usable"

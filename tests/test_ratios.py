@@ -187,3 +187,18 @@ def test_missing_scikit_learn_is_said(monkeypatch):
     log = read_log({**BASE, "obs": RNG.standard_normal((N, 2)), "action": ACTION})
     with pytest.raises(InputError, match=r"pip install gradtd\[sklearn\]"):
         ratios(log, np.ones(N), behaviour="estimate")
+
+
+def test_actions_never_taken_in_a_state_are_counted_there():
+    """Both actions occur in the log, but in state 1 only action 0 does; a third of the steps are in state 1."""
+    log = read_log({
+        "episode": np.repeat(np.arange(4), 3), "obs": np.tile([0, 1, 2], 4), "reward": np.zeros(12),
+        "action": [0, 0, 0, 1, 0, 1, 0, 0, 1, 1, 0, 0], "terminated": np.tile([0, 0, 1], 4),
+        "action_prob": np.full(12, 0.5),
+    })  # fmt: skip
+    table = np.array([[0.5, 0.5], [0.6, 0.4], [0.5, 0.5]])
+    found = ratios(log, table)
+    assert found.unseen_mass == 0
+    assert found.unseen_pairs == pytest.approx(0.4 / 3)
+    assert ratios(log, lambda states: table[states]).unseen_pairs == found.unseen_pairs
+    assert ratios(log, np.full(12, 0.5)).unseen_pairs is None

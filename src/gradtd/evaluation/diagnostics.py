@@ -19,6 +19,8 @@ HEAVY = 0.5
 """Part of the weight that the largest hundredth of the ratios may carry."""
 UNSEEN = 0.01
 """Part of the target's choices that the log may never have taken."""
+UNSEEN_PAIRS = 0.05
+"""The same for actions in the very state, where observations are discrete; rare ones are missing by chance."""
 APART = 1.0
 """Standard errors that a rule may be away from the least-squares solution it should converge to."""
 OTHER_SOLUTIONS = ("vtrace", "etd", "residual_gradient")
@@ -138,6 +140,16 @@ def judge(numbers: Mapping[str, Any]) -> Verdict:
         reasons.append(
             f"the target takes actions that the log never took, with probability {numbers['unseen_mass']:.2g} a step: "
             "nothing in the log says what they lead to."
+        )
+    if (get("unseen_pairs") or 0.0) > UNSEEN_PAIRS:
+        reasons.append(
+            f"in the states it visited the log never took what the target would do {numbers['unseen_pairs']:.1%} of "
+            "the time: nothing in it says what that leads to."
+        )
+    if not get("ends_known", True):
+        reasons.append(
+            "nothing in the log says whether its episodes terminated or were cut off, and the value depends on it: "
+            "give a column terminated, or truncated."
         )
     apart = get("from_lstd")
     if apart is not None and apart > APART and numbers["method"] in OTHER_SOLUTIONS:

@@ -25,7 +25,8 @@ class Log:
     ``behaviour`` and ``target`` are the probabilities (densities for real-valued actions) of the action
     taken under the two policies, ``rho`` the ratio where that was given. ``action`` holds codes for discrete
     actions, whose labels are ``action_labels`` where they are not the codes themselves, and floats, (n,) or
-    (n, m), for real ones. ``extra`` are further columns; ``notes`` sentences about what reading did.
+    (n, m), for real ones. ``extra`` are further columns; ``notes`` sentences about what reading did; ``ends_known`` is
+    False where nothing in the table said whether episodes terminated or were cut off.
     """
 
     observations: NDArray[Any]
@@ -44,6 +45,7 @@ class Log:
     observation_names: tuple[str, ...] = ("observation",)
     name: str = "log"
     notes: tuple[str, ...] = ()
+    ends_known: bool = True
 
     def __len__(self) -> int:
         return len(self.reward)

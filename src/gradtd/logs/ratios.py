@@ -23,7 +23,8 @@ class Ratios:
 
     ``notes`` are warnings to show; ``unseen`` says which actions the target takes that the log never took, and
     ``unseen_mass`` how much of its probability they have (mean over the log's observations; None where the target's
-    other actions are not known); ``estimated`` whether the behaviour's probabilities are a model's; ``clipped`` how
+    other actions are not known), ``unseen_pairs`` the same for actions in the very state, where observations are
+    discrete; ``estimated`` whether the behaviour's probabilities are a model's; ``clipped`` how
     many ratios were cut.
     """
 
@@ -31,6 +32,7 @@ class Ratios:
     notes: tuple[str, ...] = ()
     unseen: str | None = None
     unseen_mass: float | None = None
+    unseen_pairs: float | None = None
     target: Floats | None = None
     behaviour: Floats | None = None
     estimated: bool = False
@@ -72,7 +74,8 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
         )
     rho, cut, over = _clipped(rho, limit)
     warned = () if unseen is None else (unseen,)
-    return Ratios(rho, (*said, *warned, *cut), unseen, mass, wanted, taken, estimated, over)
+    pairs = _unseen_pairs(log, target)
+    return Ratios(rho, (*said, *warned, *cut), unseen, mass, pairs, wanted, taken, estimated, over)
 
 
 def _target(log: Log, target: Any) -> tuple[Floats, str | None, float | None]:
@@ -158,6 +161,20 @@ def _from_policy(log: Log, name: str, given: Any) -> tuple[Floats, str | None, f
         chance[at] = every[np.arange(len(seen)), log.action[at]]
     unseen, total = _unseen(log, mass / len(log)) if name == "target" else (None, None)
     return check_chances(f"{name}'s probability of the action taken", chance, name, False), unseen, total
+
+
+def _unseen_pairs(log: Log, target: Any) -> float | None:
+    """How often the target would do, in a state that the log visited, what the log never did there."""
+    one_a_step = target is None or isinstance(target, str) or (not callable(target) and np.ndim(target) == 1)
+    if one_a_step or not (log.discrete_observations and log.discrete_actions):
+        return None
+    assert log.action is not None
+    states, code = np.unique(log.observations[log.row], return_inverse=True)
+    chances = as_policy("target", target, int(log.action.max()) + 1, True, more=True)(states)
+    taken = np.zeros(chances.shape, bool)
+    taken[code, log.action] = True
+    visits = np.bincount(code, minlength=len(states)) / len(log)
+    return float(visits @ np.where(taken, 0.0, chances).sum(axis=1))
 
 
 def _unseen(log: Log, mass: Floats) -> tuple[str | None, float]:

@@ -96,6 +96,7 @@ def read_log(
         observation_names=_component_names(roles, observations),
         name=table.name,
         notes=tuple(notes),
+        ends_known="terminated" in roles.single or "truncated" in roles.single,
     )
 
 
