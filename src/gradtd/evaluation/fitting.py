@@ -22,6 +22,8 @@ UPDATES = 5_000
 """Updates of a first fit, where one pass over the log makes fewer."""
 MOST = 32
 """A fit that still moves gets twice the updates, up to this many times the first."""
+MOST_WORK = 2e9
+"""And up to this many numbers read, twice as many as a refit: half a minute on one core."""
 STILL = 0.1
 """A fit has arrived when the second half of its updates moved the value by less than this part of its error."""
 NEAR = 0.25
@@ -91,7 +93,8 @@ def fit(
         arrived = abs(float(start @ theta) - near) <= NEAR * error
         return arrived and abs(float(start @ (theta - half))) <= STILL * error
 
-    found = _until(still, stream, rule, hyper, np.zeros(stream.n_features), (seed, 0), count, 1 if updates else MOST)
+    most = 1.0 if updates else min(MOST, _affordable(stream, setup, MOST_WORK) / count)
+    found = _until(still, stream, rule, hyper, np.zeros(stream.n_features), (seed, 0), count, most)
     moved = abs(float(start @ (found.theta - found.half)))
     return Fit(found.theta, found.updates, moved, found.diverged, updates is not None, rule, hyper)
 
@@ -118,6 +121,11 @@ def first_count(stream: Stream, setup: Setup, noise: float = NOISE) -> int:
     return n * max(1, -(-UPDATES // n))
 
 
+def _affordable(stream: Stream, setup: Setup, work: float) -> float:
+    """How many updates read this many numbers."""
+    return work / (max(setup.m1, 1) * stream.n_features)
+
+
 def refit_values(
     stream: Stream, begins: Integers, resamples: Resamples, fitted: Fit, *, error: float, seed: int,
     threads: int | None = None, progress: Callable[[int, int], None] | None = None,
@@ -131,13 +139,13 @@ def refit_values(
     def work(r: int) -> None:
         again, unit = resampled(stream, begins, resamples.of_episodes(r))
         mean = np.asarray(start_features(again, episode_begins(again)).mean(axis=0)).ravel()
-        count = first_count(again, prepare(fitted.rule, fitted.hyper, len(again)), REFIT_NOISE)
-        if fitted.fixed:
-            count = fitted.updates
+        setup = prepare(fitted.rule, fitted.hyper, len(again))
+        count = fitted.updates if fitted.fixed else first_count(again, setup, REFIT_NOISE)
+        most = min(fitted.updates, _affordable(again, setup, MOST_WORK / 2)) / count
         try:
             found = _until(
                 lambda theta, half: abs(float(mean @ (theta - half))) <= STILL_REFIT * error,
-                again, fitted.rule, fitted.hyper, fitted.theta, (seed, r + 1), count, fitted.updates / count, unit,
+                again, fitted.rule, fitted.hyper, fitted.theta, (seed, r + 1), count, most, unit,
             )  # fmt: skip
         except InputError:  # the hyper-parameters are right, but its episodes are too few for two buffers
             return
