@@ -3,7 +3,7 @@
     python benchmarks/gymnasium_examples.py methods  [--logs 40] [--first 1000] [--resamples 0] [--jobs 1]
                                                      [--example lake] [--episodes 500]
     python benchmarks/gymnasium_examples.py features [--logs 10]
-    python benchmarks/gymnasium_examples.py picture  [--out docs/tutorial-cartpole.png]
+    python benchmarks/gymnasium_examples.py picture  --resamples 40 [--out docs/tutorial-cartpole.png]
 
 The truth is the mean of 20 000 roll-outs of the target. With ``--resamples 0`` the interval of Impression GTD is the
 sandwich's, a second or three a log; with 100 it comes from its refits, as `gradtd.evaluate` has it by default, half a
