@@ -4,7 +4,8 @@
 
 Makes a Parquet log in a temporary folder, evaluates it in fresh processes, and prints what each needed; then times the
 passes over the features against reading the same bytes once (their sum) and against LSTD in plain NumPy. Times are the
-least of several repeats, taken in turn; what counts are the ratios. `make bench` prints it too.
+least of several repeats, taken in turn; what counts are the ratios. `make bench` prints it
+too, without the default method.
 """
 
 from __future__ import annotations

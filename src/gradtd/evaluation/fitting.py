@@ -23,7 +23,7 @@ UPDATES = 5_000
 MOST = 32
 """A fit that still moves gets twice the updates, up to this many times the first."""
 MOST_WORK = 2e9
-"""And up to this many numbers read, twice as many as a refit: half a minute on one core."""
+"""And up to this many numbers read, twice as many as a refit may."""
 STILL = 0.1
 """A fit has arrived when the second half of its updates moved the value by less than this part of its error."""
 NEAR = 0.25
