@@ -13,7 +13,6 @@ import platform
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from large_log import large_log
+from timing import least_times
 
 import gradtd
 from gradtd import splitmix
@@ -44,19 +44,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 GOALS = {"impression_gtd": 1.3, "td": 1.5, "tdrc": 1.5}
 GOAL_AUTO = 1.7
-
-
-def least_times(contestants: dict[str, Callable[[], Any]], repeats: int = 15) -> dict[str, float]:
-    """Seconds of each contestant: the least of several repeats, all taken in turn."""
-    best = dict.fromkeys(contestants, np.inf)
-    for call in contestants.values():
-        call()
-    for _ in range(repeats):
-        for name, call in contestants.items():
-            began = time.perf_counter()
-            call()
-            best[name] = min(best[name], time.perf_counter() - began)
-    return best
 
 
 def our_kernel(stream: Stream, name: str, **hyper: Any) -> Callable[[], np.ndarray]:

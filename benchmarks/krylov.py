@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench import krylov_cost, least_times, our_kernel, random_stream
+from bench import krylov_cost, our_kernel, random_stream
+from timing import least_times
 
 import gradtd
 from gradtd.plots import OWN_COLOUR

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from timing import least_times
 
 STEPS, COLUMNS, LENGTH = 2_000_000, 50, 100
 GAMMA = 0.95
@@ -181,17 +182,6 @@ def plain_lstd(stream: Any, rows: int) -> np.ndarray:
         A += weighted.T @ Y
         b += weighted.T @ np.asarray(s["reward"])
     return np.linalg.solve(A, -b)
-
-
-def least_times(contestants: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Seconds of each contestant: the least of several repeats, all taken in turn."""
-    best = dict.fromkeys(contestants, np.inf)
-    for _ in range(repeats):
-        for name, call in contestants.items():
-            began = time.perf_counter()
-            call()
-            best[name] = min(best[name], time.perf_counter() - began)
-    return best
 
 
 def large_log(steps: int = STEPS, columns: int = COLUMNS, skip_default: bool = False) -> dict[str, Any]:
