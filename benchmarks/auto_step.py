@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 import gradtd
-from gradtd.metrics import rmspbe
-from gradtd.types import Exact, Problem
+from gradtd.problems.base import Problem
+from gradtd.problems.exact import Exact
+from gradtd.problems.metrics import rmspbe
 
 PAGE = Path(__file__).parent.parent / "docs" / "auto-step.md"
 BEGIN, END = "<!-- measured by benchmarks/auto_step.py: begin -->", "<!-- end -->"

@@ -23,13 +23,11 @@ from large_log import large_log
 from timing import least_times
 
 import gradtd
-from gradtd import splitmix
-from gradtd.algorithms import as_algorithm
-from gradtd.buffers import make_buffers
-from gradtd.loop import compile_run
-from gradtd.runner import run_once
-from gradtd.settings import set_up
-from gradtd.types import Stream
+from gradtd.compiled import random
+from gradtd.compiled.plan import room_for
+from gradtd.compiled.splits import SPLITS
+from gradtd.core.stream import Stream
+from gradtd.running.session import Session
 
 HERE = Path(__file__).parent
 STEPS = 10_000
@@ -48,15 +46,12 @@ GOAL_AUTO = 1.7
 
 def our_kernel(stream: Stream, name: str, **hyper: Any) -> Callable[[], np.ndarray]:
     """One run of the library over a stream, everything but sampling included."""
-    algorithm = as_algorithm(name.split()[0])
-    setup = set_up(algorithm, hyper, n_steps=len(stream), block=None)
-    kernel = compile_run(setup.algorithm, setup.split)
-    at, out, alphas = np.array([len(stream)]), np.empty((1, stream.n_features)), np.empty(1)
-    start = np.zeros(stream.n_features)
+    session = Session(name.split()[0], hyper, n_steps=len(stream))
+    wanted, start = room_for(np.array([len(stream)]), stream.n_features), np.zeros(stream.n_features)
 
     def call() -> np.ndarray:
-        run_once(kernel, setup, stream, start, 0, 0, at, out, alphas)
-        return out[0]
+        session.over(stream, start, (0, 0), wanted)
+        return wanted.thetas[0]
 
     return call
 
@@ -69,7 +64,7 @@ def c_kernels(stream: Stream, folder: Path, fixed: int | None) -> dict[str, Call
     subprocess.run(command, check=True)
     c = ctypes.CDLL(str(library))
     n, d = len(stream), stream.n_features
-    buffers = make_buffers(stream, "odd-even", (0, 0))
+    buffers = SPLITS["odd-even"].buffers(stream, (0, 0))
     x = np.ascontiguousarray(stream.features)
 
     def at(array: np.ndarray) -> ctypes.c_void_p:
@@ -89,7 +84,7 @@ def c_kernels(stream: Stream, folder: Path, fixed: int | None) -> dict[str, Call
         return theta
 
     def impression_gtd() -> np.ndarray:
-        theta, u, g, rng = np.zeros(d), np.zeros(d), np.zeros(d), splitmix.seeded(0, 0, splitmix.DRAWS)
+        theta, u, g, rng = np.zeros(d), np.zeros(d), np.zeros(d), random.seeded(0, 0, random.DRAWS)
         split = (at(buffers.side), at(buffers.members), integer(int(buffers.begin[1])))
         c.impression_gtd(*data, *split, integer(M), real(0.5), at(rng), at(theta), at(u), at(g))
         return theta

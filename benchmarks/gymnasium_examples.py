@@ -139,8 +139,8 @@ def compare_features(logs: int) -> None:
 
 def draw(out: Path, resamples: int) -> None:
     """The evaluation's own picture of the log of the tutorial, with the truth in it."""
-    from gradtd.evaluation_page import estimates_figure
-    from gradtd.plots import save
+    from gradtd.evaluation.page import estimates_figure
+    from gradtd.output.plots import save
 
     example = EXAMPLES["cart"]
     truth, _ = example.truth(ROLLOUTS)

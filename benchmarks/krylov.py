@@ -19,9 +19,9 @@ from bench import krylov_cost, our_kernel, random_stream
 from timing import least_times
 
 import gradtd
-from gradtd.plots import OWN_COLOUR
+from gradtd.output.plots import OWN_COLOUR
 from gradtd.problems import boyan_chain, garnet, random_walk, star
-from gradtd.types import Problem
+from gradtd.problems.base import Problem
 
 DOCS = Path(__file__).parent.parent / "docs"
 STEPS, SEED = 10_000, 0

@@ -19,8 +19,8 @@ from bench import STEPS, our_kernel, random_stream
 from krylov import AT, FIVE, LSTD, areas, curves, put
 
 import gradtd
+from gradtd.core.stream import Stream
 from gradtd.problems import garnet
-from gradtd.types import Stream
 
 EVERY = (1, 4, 16, 64, 1000)
 GAMMA, TILINGS, TARGET = 0.9, 8, (0.7, 0.3)

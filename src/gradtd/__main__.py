@@ -1,5 +1,5 @@
 """``python -m gradtd``"""
 
-from gradtd.cli import main
+from gradtd.cli.app import main
 
 main()

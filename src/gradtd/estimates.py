@@ -2,29 +2,51 @@
 
 A = E[rho x y'], b = E[rho r x] with y = discount x_next - x. An estimate comes from the latest step,
 from the average over a batch of step indices (O(m d), no matrix), or as a sum of matrices (O(d^2)).
+The author of a rule needs nothing else: the vector operations that rules use are here by name, too.
 """
 
 from __future__ import annotations
 
-from gradtd.linalg import (
+from gradtd.compiled.linalg import add_scaled, copy, dot, fill, matrix_apply, matrix_transpose_apply, scale_by
+from gradtd.compiled.rows import (
     add_difference,
     add_difference_to_two,
     add_outer,
     add_row,
     add_row_to_two,
-    add_scaled,
     difference_dot,
-    fill,
     four_two_difference_dots,
     four_two_row_dots,
-    matrix_apply,
-    matrix_transpose_apply,
     row_dot,
-    scale_by,
     two_difference_dots,
     two_row_dots,
 )
-from gradtd.types import Batch, Floats, Index, StreamView
+from gradtd.core.arrays import Batch, Floats, Index
+from gradtd.core.stream import StreamView
+
+__all__ = [
+    "add_features",
+    "add_gradient",
+    "add_next_features",
+    "add_scaled",
+    "add_to_sums",
+    "batch_td_update",
+    "batch_td_update_and_apply",
+    "batch_transpose_apply",
+    "batch_transpose_apply_to_two",
+    "copy",
+    "dot",
+    "fill",
+    "matrix_apply",
+    "matrix_transpose_apply",
+    "projected",
+    "sample_td_update",
+    "sample_transpose_apply",
+    "scale_by",
+    "sums_td_update",
+    "sums_transpose_apply",
+    "td_error",
+]
 
 
 def td_error(stream: StreamView, t: Index, theta: Floats) -> float:

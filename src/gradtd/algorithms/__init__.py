@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gradtd import checks
 from gradtd.algorithms import (
     generic_gtd,
     impression_gtd,
@@ -14,8 +13,9 @@ from gradtd.algorithms import (
     td,
     two_step_sizes,
 )
-from gradtd.checks import InputError
-from gradtd.types import Algorithm
+from gradtd.core import checks
+from gradtd.core.algorithm import Algorithm
+from gradtd.core.checks import InputError
 
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm

@@ -22,16 +22,15 @@ the scale of features or rewards. The cost stays O((m1 + m2) d).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from gradtd.checks import InputError, number_above
-from gradtd.estimates import batch_td_update_and_apply, batch_transpose_apply_to_two
-from gradtd.linalg import add_scaled, copy, dot, matrix_apply, scale_by
-from gradtd.types import Batch, Floats, Hyper, Now, State, StreamView
+from gradtd.compiled.linalg import add_scaled, dot, scale_by
+from gradtd.core.algorithm import Now
+from gradtd.core.arrays import Floats, State
+from gradtd.core.checks import InputError, number_above
 
 WATCHES = 75
 """Pairs of batches to look at before the first update."""
@@ -39,33 +38,6 @@ LOWEST, HIGHEST = 1 / 6, 1 / 2
 """Bounds of the step-size, as parts of the threshold."""
 SURPRISE = 1 / 4
 """A |g|^2 beyond this part of the sum over the window shortens its step."""
-
-
-@lru_cache(maxsize=64)
-def auto_step(weigh: Callable[..., Any], directions: str) -> Callable[..., Any]:
-    """The update of Impression GTD with its step-size chosen; ``weigh(state, now, u)`` makes W u of u."""
-    share = 0.5 if directions == "averaged" else 1.0
-
-    def look(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, g: Floats, q: Floats) -> float:
-        """g = A1' W (A2 theta + b2) and q = A1' W A2 z, one pass over each batch; returns b1' W (A2 theta + b2)"""
-        batch_td_update_and_apply(stream, second, state.theta, state.z, state.u, state.v)
-        weigh(state, now, state.u)
-        weigh(state, now, state.v)
-        return batch_transpose_apply_to_two(stream, first, state.u, state.v, g, q)
-
-    def one_direction(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-        loss = look(state, stream, now, now.first, now.second, state.g, state.q)
-        step_and_learn(state, now, loss + dot(state.theta, state.g))
-
-    def both_directions(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-        loss = look(state, stream, now, now.first, now.second, state.g, state.q)
-        loss += look(state, stream, now, now.second, now.first, state.h, state.r)
-        for out, other in ((state.g, state.h), (state.q, state.r)):
-            add_scaled(out, 1.0, other)
-            scale_by(out, share)
-        step_and_learn(state, now, share * loss + dot(state.theta, state.g))
-
-    return one_direction if directions == "one" else both_directions
 
 
 def step_and_learn(state: State, now: Now, loss: float) -> None:
@@ -107,23 +79,6 @@ def _blend(mean: Floats, weight: float, value: float) -> None:
 def chosen(state: State) -> float:
     """The step-size of the latest update, 0 while watching."""
     return state.alpha[0]  # type: ignore[no-any-return]
-
-
-def as_it_is(state: State, now: Now, u: Floats) -> None:
-    """W = I, the correlation of features"""
-
-
-def by_inverse(state: State, now: Now, u: Floats) -> None:
-    """W = U^{-1}"""
-    matrix_apply(state.inverse, u, state.left)
-    copy(u, state.left)
-
-
-def by_inverse_of_C(state: State, now: Now, u: Floats) -> None:
-    """W = C^{-1}, from the inverse of the sum over all steps so far"""
-    matrix_apply(state.inverse, u, state.left)
-    copy(u, state.left)
-    scale_by(u, float(now.seen))
 
 
 def auto_fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The paper's framework: every rule here is theta -= alpha A1'(A2 theta + b2) (eq. alg:generic_gtd).
+"""The paper's framework: theta -= alpha A1'(A2 theta + b2) (eq. alg:generic_gtd), here and in `impression_gtd.py`.
 
 | algorithm        | A1'                  | A2, b2               | cost a step   |
 |------------------|----------------------|----------------------|---------------|
@@ -22,7 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.algorithms.parameters import above, choice
+from gradtd.compiled.linalg import add_scaled
+from gradtd.core.algorithm import Algorithm, Now, Parameter
+from gradtd.core.arrays import Hyper, State
+from gradtd.core.checks import above, choice
+from gradtd.core.stream import StreamView
 from gradtd.estimates import (
     add_to_sums,
     batch_td_update,
@@ -32,22 +36,6 @@ from gradtd.estimates import (
     sums_td_update,
     sums_transpose_apply,
 )
-from gradtd.linalg import add_scaled
-from gradtd.types import Algorithm, Hyper, Now, Parameter, State, StreamView
-
-
-def impression_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """Impression GTD: theta -= alpha A1'(A2 theta + b2), both factors averages over drawn batches.
-
-    u = mean over batch 2 of rho delta phi;  theta -= alpha mean over batch 1 of rho y (phi.u), with
-    y = gamma phi' - phi. One step-size, and with ``alpha="auto"``, the default, that is chosen as it goes
-    (`gradtd.algorithms.auto_step`). Cost O((m1 + m2) d). With a constant step it converges linearly to a
-    neighbourhood of the TD solution. Paper, Algorithm 1 and eq. imgtd; m1 = m2 = 1 is the single pair of
-    eq. one_update.
-    """
-    batch_td_update(stream, now.second, state.theta, state.u)
-    batch_transpose_apply(stream, now.first, state.u, state.g)
-    add_scaled(state.theta, -now.alpha, state.g)
 
 
 def expected_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:

@@ -1,8 +1,14 @@
-"""The variants of Impression GTD: both directions, other similarities, matrices formed explicitly.
+"""Impression GTD: the rule of the paper's Algorithm 1, its variants, and what ``alpha="auto"`` runs, in this order.
 
-A variant is put together from a ``gradient``, the direction A1' W (A2 theta + b2) for two batches, and
-from how often it is used. W = I is the correlation of features, phi_i . phi_j, of the paper. The same choices
-give the same functions, so that they are compiled once.
+All are theta -= alpha g with a direction g = A1' W (A2 theta + b2) from two batches of independent episodes.
+
+1. `impression_gtd` is Algorithm 1: W = I, a step-size that is given. **A run with ``alpha=0.1`` executes this.**
+2. Variants: both directions, other similarities W, matrices formed explicitly. Each is put together from a
+   ``gradient`` and from how often it is used. The same choices give the same functions, so they are compiled once.
+3. `with_chosen_step` makes the same direction and, in the same passes over the batches, learns its step-size with
+   `gradtd.algorithms.auto_step`. **A run with default settings, ``alpha="auto"``, executes this**, and reports the
+   polynomial average of its weights.
+4. `_choose` maps hyper-parameters to one of them.
 """
 
 from __future__ import annotations
@@ -14,32 +20,46 @@ from typing import Any
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.algorithms.auto_step import (
-    WATCHES,
-    as_it_is,
-    auto_fields,
-    auto_step,
-    by_inverse,
-    by_inverse_of_C,
-    chosen,
-    number_or_auto,
-)
-from gradtd.algorithms.generic_gtd import impression_gtd, two_vectors
+from gradtd.algorithms.auto_step import WATCHES, auto_fields, chosen, number_or_auto, step_and_learn
+from gradtd.algorithms.generic_gtd import two_vectors
 from gradtd.algorithms.least_squares import add_to_inverse_of_C
-from gradtd.algorithms.parameters import RIDGE, choice
-from gradtd.checks import InputError
+from gradtd.algorithms.parameters import RIDGE
+from gradtd.compiled.linalg import add_scaled, copy, dot, fill, matrix_apply, scale_by
+from gradtd.core import checks
+from gradtd.core.algorithm import Algorithm, Now, Parameter
+from gradtd.core.arrays import Batch, Floats, Hyper, State
+from gradtd.core.checks import InputError, choice
+from gradtd.core.stream import StreamView
 from gradtd.estimates import (
     add_gradient,
     add_to_sums,
     batch_td_update,
+    batch_td_update_and_apply,
     batch_transpose_apply,
+    batch_transpose_apply_to_two,
     sums_td_update,
     sums_transpose_apply,
     td_error,
 )
-from gradtd.linalg import add_scaled, fill, matrix_apply, scale_by
-from gradtd.types import Algorithm, Batch, Floats, Hyper, Now, Parameter, State, StreamView
+
+# 1. Algorithm 1
+
+
+def impression_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Impression GTD: theta -= alpha A1'(A2 theta + b2), both factors averages over drawn batches.
+
+    u = mean over batch 2 of rho delta phi;  theta -= alpha mean over batch 1 of rho y (phi.u), with
+    y = gamma phi' - phi. One step-size, and with ``alpha="auto"``, the default, that is chosen as it goes
+    (`with_chosen_step`). Cost O((m1 + m2) d). With a constant step it converges linearly to a
+    neighbourhood of the TD solution. Paper, Algorithm 1 and eq. imgtd; m1 = m2 = 1 is the single pair of
+    eq. one_update.
+    """
+    batch_td_update(stream, now.second, state.theta, state.u)
+    batch_transpose_apply(stream, now.first, state.u, state.g)
+    add_scaled(state.theta, -now.alpha, state.g)
+
+
+# 2. Variants
 
 
 def correlation_gradient(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, out: Floats) -> None:
@@ -121,6 +141,56 @@ def _both_directions(gradient: Callable[..., Any], share: float) -> Callable[...
     return update
 
 
+# 3. What alpha="auto" runs
+
+
+def as_it_is(state: State, now: Now, u: Floats) -> None:
+    """W = I, the correlation of features"""
+
+
+def by_inverse(state: State, now: Now, u: Floats) -> None:
+    """W = U^{-1}"""
+    matrix_apply(state.inverse, u, state.left)
+    copy(u, state.left)
+
+
+def by_inverse_of_C(state: State, now: Now, u: Floats) -> None:
+    """W = C^{-1}, from the inverse of the sum over all steps so far"""
+    matrix_apply(state.inverse, u, state.left)
+    copy(u, state.left)
+    scale_by(u, float(now.seen))
+
+
+@lru_cache(maxsize=64)
+def with_chosen_step(weigh: Callable[..., Any], directions: str) -> Callable[..., Any]:
+    """The update of Impression GTD with its step-size chosen; ``weigh(state, now, u)`` makes W u of u."""
+    share = 0.5 if directions == "averaged" else 1.0
+
+    def look(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, g: Floats, q: Floats) -> float:
+        """g = A1' W (A2 theta + b2) and q = A1' W A2 z, one pass over each batch; returns b1' W (A2 theta + b2)"""
+        batch_td_update_and_apply(stream, second, state.theta, state.z, state.u, state.v)
+        weigh(state, now, state.u)
+        weigh(state, now, state.v)
+        return batch_transpose_apply_to_two(stream, first, state.u, state.v, g, q)
+
+    def one_direction(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+        loss = look(state, stream, now, now.first, now.second, state.g, state.q)
+        step_and_learn(state, now, loss + dot(state.theta, state.g))
+
+    def both_directions(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+        loss = look(state, stream, now, now.first, now.second, state.g, state.q)
+        loss += look(state, stream, now, now.second, now.first, state.h, state.r)
+        for out, other in ((state.g, state.h), (state.q, state.r)):
+            add_scaled(out, 1.0, other)
+            scale_by(out, share)
+        step_and_learn(state, now, share * loss + dot(state.theta, state.g))
+
+    return one_direction if directions == "one" else both_directions
+
+
+# 4. Which of them is meant
+
+
 def _choose(hyper: Mapping[str, Any]) -> Algorithm:
     similarity, directions = hyper["similarity"], hyper["directions"]
     plain = isinstance(similarity, str) and similarity == "correlation"
@@ -159,7 +229,7 @@ def _choose_auto(similarity: Any, directions: str, explicit: bool) -> Algorithm:
         weigh, fields = by_inverse, _auto_fields(_fields_for_U)
     elif similarity == "mspbe":
         weigh, fields, observe = by_inverse_of_C, _auto_fields(_fields_for_C), add_to_inverse_of_C
-    update = auto_step(weigh, directions)
+    update = with_chosen_step(weigh, directions)
     return replace(
         _IMPRESSION, update=update, init=fields, observe=observe, chosen=chosen, watches=WATCHES, choose=None
     )

@@ -12,24 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.algorithms.parameters import at_least, whole
-from gradtd.estimates import add_features, add_gradient, projected
-from gradtd.linalg import (
-    add_scaled,
+from gradtd.compiled.linalg import add_scaled, copy, fill, line_sums, weighted, weighted_dot
+from gradtd.compiled.rows import (
     add_squares,
-    copy,
     difference_dot,
     difference_sums,
     entries_a_row,
-    fill,
     four_difference_dots,
     four_row_dots,
-    line_sums,
     row_square,
-    weighted,
-    weighted_dot,
 )
-from gradtd.types import Algorithm, Floats, Hyper, Index, Now, Parameter, State, StreamView
+from gradtd.core.algorithm import Algorithm, Now, Parameter
+from gradtd.core.arrays import Floats, Hyper, Index, State
+from gradtd.core.checks import at_least, whole
+from gradtd.core.stream import StreamView
+from gradtd.estimates import add_features, add_gradient, projected
 
 IDLE, GRADIENT, IMAGE = 0, 1, 2
 STAGE, NEXT, STARTED, KEPT, WAITING = 0, 1, 2, 3, 4

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.algorithms.parameters import RIDGE, at_least, choice
+from gradtd.algorithms.parameters import RIDGE
+from gradtd.compiled.linalg import add_scaled, add_to_inverse, copy, fill, matrix_apply
+from gradtd.core import checks
+from gradtd.core.algorithm import Algorithm, Now, Parameter
+from gradtd.core.arrays import Hyper, State
+from gradtd.core.checks import at_least, choice
+from gradtd.core.stream import StreamView
 from gradtd.estimates import add_features, add_gradient, add_to_sums, td_error
-from gradtd.linalg import add_scaled, add_to_inverse, copy, fill, matrix_apply
-from gradtd.types import Algorithm, Hyper, Now, Parameter, State, StreamView
 
 
 def add_step_to_inverse(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:

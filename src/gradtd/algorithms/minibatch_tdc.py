@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
+from gradtd.compiled.linalg import add_scaled, fill
+from gradtd.core.algorithm import Algorithm, Now
+from gradtd.core.arrays import Hyper, State
+from gradtd.core.stream import StreamView
 from gradtd.estimates import add_features, add_next_features, projected, td_error
-from gradtd.linalg import add_scaled, fill
-from gradtd.types import Algorithm, Hyper, Now, State, StreamView
 
 
 def minibatch_tdc(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:

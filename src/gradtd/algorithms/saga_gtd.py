@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
+from gradtd.compiled.linalg import add_scaled, copy
+from gradtd.core.algorithm import Algorithm, Now
+from gradtd.core.arrays import Floats, Hyper, Index, State
+from gradtd.core.stream import StreamView
 from gradtd.estimates import add_features, add_gradient, projected, td_error
-from gradtd.linalg import add_scaled, copy
-from gradtd.types import Algorithm, Floats, Hyper, Index, Now, State, StreamView
 
 
 def saga_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:

@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.algorithms.parameters import ETA, whole
+from gradtd.algorithms.parameters import ETA
+from gradtd.compiled.linalg import add_scaled, copy, fill
+from gradtd.compiled.rows import difference_dot
+from gradtd.core.algorithm import Algorithm, Now, Parameter
+from gradtd.core.arrays import Floats, Hyper, Index, State
+from gradtd.core.checks import whole
+from gradtd.core.stream import StreamView
 from gradtd.estimates import add_features, add_gradient, projected, td_error
-from gradtd.linalg import add_scaled, copy, difference_dot, fill
-from gradtd.types import Algorithm, Floats, Hyper, Index, Now, Parameter, State, StreamView
 
 
 def svrg_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:

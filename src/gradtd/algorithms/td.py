@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.compiled.linalg import add_scaled
+from gradtd.core.algorithm import Algorithm, Now
+from gradtd.core.arrays import Hyper, State
+from gradtd.core.stream import StreamView
 from gradtd.estimates import add_features, add_gradient, batch_td_update, td_error
-from gradtd.linalg import add_scaled
-from gradtd.types import Algorithm, Hyper, Now, State, StreamView
 
 
 def td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:

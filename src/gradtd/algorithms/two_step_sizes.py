@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.algorithms.parameters import ETA, above, at_least
+from gradtd.algorithms.parameters import ETA
+from gradtd.compiled.linalg import add_scaled, scale_by
+from gradtd.core.algorithm import Algorithm, Now, Parameter
+from gradtd.core.arrays import Hyper, State
+from gradtd.core.checks import above, at_least
+from gradtd.core.stream import StreamView
 from gradtd.estimates import add_features, add_gradient, add_next_features, projected, td_error
-from gradtd.linalg import add_scaled, scale_by
-from gradtd.types import Algorithm, Hyper, Now, Parameter, State, StreamView
 
 
 def _second_vector(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:

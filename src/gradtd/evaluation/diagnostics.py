@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.stream import Stream
 from gradtd.evaluation.importance import BEYOND, ENDED_BY_A_CUT, ESTIMATORS, beyond_cuts, episode_weights
 from gradtd.evaluation.least_squares import LeastSquares
-from gradtd.types import Floats, Integers, Stream
 
 FEWEST_EPISODES = 20
 LEAST_SAMPLE = 50

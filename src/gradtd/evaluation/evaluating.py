@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from gradtd import checks
 from gradtd.algorithms import ALGORITHMS
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.algorithm import Algorithm
+from gradtd.core.checks import InputError
 from gradtd.evaluation.diagnostics import equation_numbers, judge, ratio_numbers
 from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.methods import Settings, for_pictures, make_case, solve
@@ -21,7 +22,6 @@ from gradtd.evaluation.preparing import Prepared, kept_columns, prepare_log
 from gradtd.evaluation.result import Evaluation, number_or_nan
 from gradtd.logs import Log, Ratios, ratios, read_log
 from gradtd.logs.columns import are_logarithms
-from gradtd.types import Algorithm
 
 Progress = Callable[[str, int, int], None]
 MOST_RESAMPLES = 10_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,13 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.algorithms import as_algorithm
-from gradtd.checks import InputError
+from gradtd.compiled.plan import room_for
+from gradtd.compiled.splits import Seed
+from gradtd.core.algorithm import Algorithm
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
+from gradtd.core.stream import Stream
 from gradtd.evaluation.least_squares import Sums, start_features
 from gradtd.evaluation.resamples import Resamples, episode_begins, resampled
-from gradtd.loop import compile_run
-from gradtd.runner import for_each, run_once
-from gradtd.settings import Setup, set_up
-from gradtd.types import Algorithm, Floats, Integers, Stream
+from gradtd.running.session import Session
+from gradtd.running.settings import Setup
+from gradtd.running.workers import for_each, n_threads
 
 UPDATES = 5_000
 """Updates of a first fit, where one pass over the log makes fewer."""
@@ -46,18 +49,12 @@ class Fit:
     moved: float
     diverged: bool
     fixed: bool
-    rule: Algorithm | str
-    hyper: Mapping[str, Any]
+    session: Session
 
 
 def batches(setup: Setup) -> bool:
     """Whether a rule draws batches from its buffers, so that it may start with the whole log in them."""
-    return setup.algorithm.draws in ("one batch", "other batch", "two batches") and not setup.algorithm.stored
-
-
-def prepare(rule: Algorithm | str, hyper: Mapping[str, Any], n_steps: int) -> Setup:
-    """Check the hyper-parameters of a rule."""
-    return set_up(as_algorithm(rule), hyper, n_steps=n_steps, block=None)
+    return setup.draws.batches and not setup.algorithm.stored
 
 
 def suited(rule: Algorithm | str, hyper: Mapping[str, Any], found: Sums) -> dict[str, Any]:
@@ -85,7 +82,8 @@ def fit(
     ``start`` are the mean features of the start states, ``near`` is their value by least squares and ``error`` its
     standard error: a fit that stands still, but not there, goes on too. ``updates`` fixes the number of steps instead.
     """
-    setup = prepare(rule, hyper, len(stream))
+    session = Session(rule, hyper, n_steps=len(stream))
+    setup = session.setup
     _refuse_what_needs_a_stream(setup, updates)
     count = updates or first_count(stream, setup)
 
@@ -94,9 +92,9 @@ def fit(
         return arrived and abs(float(start @ (theta - half))) <= STILL * error
 
     most = 1.0 if updates else min(MOST, _affordable(stream, setup, MOST_WORK) / count)
-    found = _until(still, stream, rule, hyper, np.zeros(stream.n_features), (seed, 0), count, most)
+    found = _until(still, session, stream, np.zeros(stream.n_features), (seed, 0), count, most)
     moved = abs(float(start @ (found.theta - found.half)))
-    return Fit(found.theta, found.updates, moved, found.diverged, updates is not None, rule, hyper)
+    return Fit(found.theta, found.updates, moved, found.diverged, updates is not None, session)
 
 
 def _refuse_what_needs_a_stream(setup: Setup, updates: int | None) -> None:
@@ -139,20 +137,21 @@ def refit_values(
     def work(r: int) -> None:
         again, unit = resampled(stream, begins, resamples.of_episodes(r))
         mean = np.asarray(start_features(again, episode_begins(again)).mean(axis=0)).ravel()
-        setup = prepare(fitted.rule, fitted.hyper, len(again))
+        setup = fitted.session.setup
         count = fitted.updates if fitted.fixed else first_count(again, setup, REFIT_NOISE)
         most = min(fitted.updates, _affordable(again, setup, MOST_WORK / 2)) / count
+
+        def still(theta: Floats, half: Floats) -> bool:
+            return abs(float(mean @ (theta - half))) <= STILL_REFIT * error
+
         try:
-            found = _until(
-                lambda theta, half: abs(float(mean @ (theta - half))) <= STILL_REFIT * error,
-                again, fitted.rule, fitted.hyper, fitted.theta, (seed, r + 1), count, most, unit,
-            )  # fmt: skip
+            found = _until(still, fitted.session, again, fitted.theta, (seed, r + 1), count, most, unit)
         except InputError:  # the hyper-parameters are right, but its episodes are too few for two buffers
             return
         if not found.diverged:
             values[r] = mean @ found.theta
 
-    for_each(work, len(resamples), threads or os.cpu_count() or 1, progress)
+    for_each(work, len(resamples), n_threads(threads), progress)
     return values
 
 
@@ -166,28 +165,26 @@ class Found(NamedTuple):
 
 
 def _until(
-    still: Callable[[Floats, Floats], bool], stream: Stream, rule: Algorithm | str, hyper: Mapping[str, Any],
-    theta0: Floats, seed: tuple[int, int], count: int, most: float, unit: Integers | None = None,
-) -> Found:  # fmt: skip
+    still: Callable[[Floats, Floats], bool],
+    session: Session,
+    stream: Stream,
+    theta0: Floats,
+    seed: Seed,
+    count: int,
+    most: float,
+    unit: Integers | None = None,
+) -> Found:
     """Run a rule for ``count`` steps, and with twice as many until it stands still, at most ``most`` times as many."""
     largest = most * count
     while True:
-        setup = prepare(rule, hyper, count)
-        found = _run(stream, setup, theta0, seed, count, unit)
-        if found.diverged or setup.algorithm.stored or still(found.theta, found.half) or 2 * count > largest:
+        found = _run(session.lasting(count), stream, theta0, seed, count, unit)
+        stored = session.setup.algorithm.stored
+        if found.diverged or stored or still(found.theta, found.half) or 2 * count > largest:
             return found
         count *= 2
 
 
-def _run(
-    stream: Stream, setup: Setup, theta0: Floats, seed: tuple[int, int], count: int, unit: Integers | None
-) -> Found:
-    if setup.algorithm.dense_only and not isinstance(stream.features, np.ndarray):
-        raise InputError(f"{setup.algorithm.name} as set here needs dense features, but those chosen are sparse.")
-    kernel = compile_run(setup.algorithm, setup.split)
-    at = np.array([count // 2, count])
-    out, alphas = np.empty((2, stream.n_features)), np.empty(2)
-    diverged = run_once(
-        kernel, setup, stream, theta0, *seed, at, out, alphas, count=count, unit=unit, filled=batches(setup)
-    )
-    return Found(out[1], out[0], diverged >= 0, count)
+def _run(session: Session, stream: Stream, theta0: Floats, seed: Seed, count: int, unit: Integers | None) -> Found:
+    wanted = room_for(np.array([count // 2, count]), stream.n_features)
+    diverged = session.over(stream, theta0, seed, wanted, count=count, unit=unit, filled=batches(session.setup))
+    return Found(wanted.thetas[1], wanted.thetas[0], diverged >= 0, count)

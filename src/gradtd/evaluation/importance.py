@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradtd import engine
+from gradtd.compiled import engine
+from gradtd.core.arrays import Floats, Integers, Plain
+from gradtd.core.stream import Stream
 from gradtd.evaluation.products import values_of
 from gradtd.evaluation.resamples import Resamples
-from gradtd.types import Floats, Integers, Plain, Stream
 
 ESTIMATORS = {
     "monte_carlo": "Monte Carlo (the log's own returns)",

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.stream import Stream
 from gradtd.evaluation.products import chunk_rows, chunks, cross, lengths, rows_at, values_of, weighted_sum
 from gradtd.evaluation.resamples import Resamples
-from gradtd.types import Floats, Integers, Stream
 
 DENSE = 1500
 """Up to this many features matrices are dense."""

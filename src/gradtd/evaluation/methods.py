@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.evaluation.fitting import Fit, fit, prepare, refit_values, suited
+from gradtd.core.algorithm import Algorithm
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.stream import Stream
+from gradtd.evaluation.fitting import Fit, fit, refit_values, suited
 from gradtd.evaluation.importance import (
     BEYOND,
     DR,
@@ -22,7 +25,6 @@ from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squar
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
 from gradtd.evaluation.resamples import Resamples, draw_resamples, episode_begins, interval_from, student_interval
 from gradtd.evaluation.result import Estimate
-from gradtd.types import Algorithm, Floats, Integers, Stream
 
 Progress = Callable[[int, int], None]
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
@@ -114,7 +116,9 @@ def solve(case: Case, *, on_policy: bool, progress: Progress | None = None) -> S
         lost = float(np.isnan(values[method]).mean()) if len(values[method]) else 0.0
         numbers = {
             "updates": fitted.updates,
-            "hyper": {name: value for name, value in fitted.hyper.items() if isinstance(value, (int, float, str))},
+            "hyper": {
+                name: value for name, value in fitted.session.given.items() if isinstance(value, (int, float, str))
+            },
             "moved": fitted.moved / case.error,
             "diverged": fitted.diverged,
             "refits_lost": lost,
@@ -200,8 +204,7 @@ def _how_many(case: Case, fitted: Fit | None) -> int:
         return case.settings.resamples
     if fitted is None:
         return RESAMPLES
-    setup = prepare(fitted.rule, fitted.hyper, len(case.stream))
-    work = RESAMPLES * fitted.updates * max(setup.m1, 1) * case.stream.n_features
+    work = RESAMPLES * fitted.updates * max(fitted.session.setup.m1, 1) * case.stream.n_features
     return RESAMPLES if work <= MUCH_WORK else FEWER_RESAMPLES
 
 

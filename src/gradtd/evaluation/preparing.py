@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
+from gradtd.core.stream import STEP, Stream
 from gradtd.evaluation.diagnostics import condition
 from gradtd.evaluation.products import chunk_rows, chunks
 from gradtd.evaluation.whitening import original, second_moments, whiten
 from gradtd.features import Features, Function, Transformer, default_features, make_features
 from gradtd.logs import Log, ratios, read_log
-from gradtd.types import STEP, Floats, Integers, Stream
 
 MOST_DENSE = 2000
 """Dense features that there may be: least squares needs their number squared in memory, and cubed in time."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.types import Floats
+from gradtd.core.arrays import Floats
 
 CHUNK, FEWEST_ROWS, ENTRIES = 16_384, 2_048, 2**17
 """Rows of a chunk, at most and at least; between them a dense chunk has so many numbers, 1 MB."""

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.types import Floats, Integers, Stream
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.stream import Stream
 
 MOST_GROUPS = 2000
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,25 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.files import read_arrays, reading, write_arrays
 from gradtd.features import Features, from_dict
-from gradtd.results import replace_file, save_arrays
-from gradtd.types import Floats
 
 FORMAT = "gradtd evaluation 1"
-_DAMAGE = (
-    ValueError,
-    LookupError,
-    OSError,
-    TypeError,
-    AttributeError,
-    EOFError,
-    zipfile.BadZipFile,
-    zlib.error,
-    RuntimeError,
-)
-"""What reading a file that is none of ours may raise; RuntimeError is zipfile's for an encrypted or unknown member."""
 
 
 @dataclass(frozen=True)
@@ -115,24 +99,16 @@ class Evaluation:
         plain = {k: v for k, v in described.items() if not isinstance(v, np.ndarray)}
         pictured = {f"pictured.{k}": v for k, v in self.pictured.items()}
         header = {"format": FORMAT, "evaluation": self.to_dict(), "features": plain}
-        text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        kept: dict[str, Any] = {"header": text, "theta": self.theta, "resampled": self.resampled} | arrays | pictured
-        return replace_file(target, lambda part: save_arrays(part, kept))
+        return write_arrays(target, {"theta": self.theta, "resampled": self.resampled} | arrays | pictured, header)
 
 
 def load_evaluation(path: str | Path) -> Evaluation:
     """Read what `Evaluation.save` wrote."""
-    try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as found:
-            arrays = {name: found[name] for name in found.files}
-        header = json.loads(arrays.pop("header").tobytes().decode())
+    with reading(path, "an evaluation that gradtd saved"):
+        header, arrays = read_arrays(Path(path))
         if header["format"] != FORMAT:
             raise ValueError(header["format"])
         return _restored(header["evaluation"], header["features"], arrays)
-    except FileNotFoundError:
-        raise InputError(f"there is no file {str(path)!r}.") from None
-    except _DAMAGE:
-        raise InputError(f"{str(path)!r} is not an evaluation that gradtd saved, or it is damaged.") from None
 
 
 def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict[str, Any]) -> Evaluation:

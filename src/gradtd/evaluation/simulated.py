@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gradtd import checks
+from gradtd.core import checks
 from gradtd.logs import Log
-from gradtd.mdp import exact
 from gradtd.problems import as_problem
-from gradtd.stream import sampler
-from gradtd.types import Problem
+from gradtd.problems.base import Problem
+from gradtd.problems.exact import exact
+from gradtd.problems.simulate import sampler
 
 WARM_UP = 500
 """Steps before the log of a problem that never ends begins, so that it begins where the behaviour usually is."""

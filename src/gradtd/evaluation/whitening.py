@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.core.arrays import Floats
 from gradtd.evaluation.least_squares import DENSE, feature_scale
 from gradtd.evaluation.products import chunk_rows, chunks, cross, rows_at, times
-from gradtd.types import Floats
 
 REDUNDANT = 1e-10
 """Directions with a part of the variance below this, features scaled to one, are left out."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from gradtd.features.base import Features
 from gradtd.features.cells import Aggregation, OneHot
-from gradtd.features.making import FEATURES, default_features, from_dict, make_features
+from gradtd.features.choose import FEATURES, default_features, from_dict, make_features
 from gradtd.features.polynomial import Identity, Polynomial
 from gradtd.features.tiles import Tiles
 from gradtd.features.waves import Fourier, Rbf

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
 from gradtd.features.base import FEATURE_LIMIT, Features
 from gradtd.features.table import Table, statistics
-from gradtd.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)

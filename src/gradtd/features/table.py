@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd import checks
-from gradtd.checks import InputError
-from gradtd.types import Floats
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 
 CHUNK_ROWS = 65_536
 CHUNK_ENTRIES = 2**20

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.compiled.random import mixed
+from gradtd.core import checks
+from gradtd.core.arrays import Floats, Index, Plain, Words
+from gradtd.core.checks import InputError
 from gradtd.features.base import Features
 from gradtd.features.table import Table, statistics
-from gradtd.splitmix import mixed
-from gradtd.types import Floats, Index, Plain, Words
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -106,7 +106,7 @@ class Tiles(Features):
     def _transform(self, table: Table) -> scipy.sparse.csr_array:
         import scipy.sparse
 
-        from gradtd import engine
+        from gradtd.compiled import engine
 
         entries = table.n_rows * (self.tilings + self.bias)
         kind = scipy.sparse.get_index_dtype(maxval=max(entries, self.n_features))

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Floats, Plain
+from gradtd.core.checks import InputError
 from gradtd.features.base import FEATURE_LIMIT, Features
 from gradtd.features.table import Table, statistics
-from gradtd.types import Floats, Plain
 
 _MEDIAN_ROWS = 1000
 
@@ -55,7 +55,7 @@ class Fourier(Features):
         return {"low": found.low, "high": found.high}
 
     def _fill(self, chunk: Floats, out: Floats) -> None:
-        from gradtd import engine
+        from gradtd.compiled import engine
 
         to_unit(chunk, self.learned["low"], self.learned["high"])
         engine.compiled(_writer)(chunk, self.order, out, np.empty(out.shape[1]))

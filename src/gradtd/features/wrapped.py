@@ -6,11 +6,11 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 from gradtd.features.base import Features
 from gradtd.features.table import Table
-from gradtd.types import Floats
 
 if TYPE_CHECKING:
     import scipy.sparse

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 from gradtd.logs.log import Log, row_numbers
 from gradtd.logs.policies import Policy, as_policy, observation_chunks
-from gradtd.types import Floats
 
 
 class _World(NamedTuple):

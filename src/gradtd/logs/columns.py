@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
 from gradtd.logs.names import Roles
 from gradtd.logs.steps import Flags, Steps
 from gradtd.logs.tables import Piece, Table
-from gradtd.types import Floats, Integers
 
 GIVEN, MISSING, NOT_A_NUMBER = 0, 1, 2
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.checks import InputError
+from gradtd.core.checks import InputError
 from gradtd.logs.names import listed
 from gradtd.logs.tables import PIECE, Piece, Table, arrow_kind, arrow_piece
 

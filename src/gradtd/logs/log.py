@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.checks import InputError
-from gradtd.types import Floats, Integers
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
 
 
 @dataclass(frozen=True, eq=False)

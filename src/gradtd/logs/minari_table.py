@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.checks import InputError
+from gradtd.core.checks import InputError
 from gradtd.logs.tables import Piece
 
 _ID = re.compile(r"[-\w/]+-v\d+")

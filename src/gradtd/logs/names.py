@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.checks import InputError
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "episode": ("episode", "episode_id", "eps_id", "trajectory", "trajectory_id", "traj_id"),

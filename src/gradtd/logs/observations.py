@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.checks import InputError
+from gradtd.core.arrays import Integers
+from gradtd.core.checks import InputError
 from gradtd.logs.log import row_numbers
 from gradtd.logs.names import Roles, listed
 from gradtd.logs.steps import Steps
 from gradtd.logs.tables import Piece, Table
-from gradtd.types import Integers
 
 Progress = Callable[[int, int], Any]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd import checks
-from gradtd.checks import InputError
-from gradtd.types import Floats
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 
 CHUNK = 65_536
 """How many observations a policy is asked about at once."""

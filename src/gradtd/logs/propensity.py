@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.checks import InputError
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
 from gradtd.logs.log import Log
-from gradtd.types import Floats, Integers
 
 FOLDS = 5
 MOST = 200_000

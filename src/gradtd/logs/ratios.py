@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 from gradtd.logs.columns import are_logarithms, check_chances
 from gradtd.logs.log import Log
 from gradtd.logs.names import listed
 from gradtd.logs.policies import as_policy, observation_chunks
 from gradtd.logs.propensity import estimate_behaviour
-from gradtd.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Integers
+from gradtd.core.checks import InputError
 from gradtd.logs import columns as narrow_columns
 from gradtd.logs.columns import Column, gather
 from gradtd.logs.files import open_path
@@ -21,7 +22,6 @@ from gradtd.logs.names import Roles, resolve
 from gradtd.logs.observations import read_observations
 from gradtd.logs.steps import Rows, arrange
 from gradtd.logs.tables import ArrayTable, FrameTable, Table
-from gradtd.types import Integers
 
 Progress = Callable[[int, int], Any]
 

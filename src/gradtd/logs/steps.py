@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.checks import InputError
-from gradtd.types import Integers
+from gradtd.core.arrays import Integers
+from gradtd.core.checks import InputError
 
 Flags = NDArray[np.bool_]
 

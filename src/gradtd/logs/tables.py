@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.checks import InputError
+from gradtd.core.checks import InputError
 from gradtd.logs.names import listed
 
 PIECE = 16_384

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.checks import InputError
+from gradtd.core.checks import InputError
 from gradtd.logs.files import PARQUET
 from gradtd.logs.log import Log
 from gradtd.logs.names import ALIASES

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.types import Floats, Integers
+from gradtd.core.arrays import Floats, Integers
 
 RESAMPLES = 1000
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.mdp import exact
-from gradtd.metrics import rmsve
 from gradtd.paper.criteria import Curves, Outcome, ordered, power_of
+from gradtd.problems.exact import exact
+from gradtd.problems.metrics import rmsve
 
 IM = "Impression GTD"
 Sweeps = Mapping[str, Mapping[str, Any]]

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.checks import InputError
+from gradtd.problems.base import Problem
 from gradtd.problems.boyan import boyan_chain, boyan_chain_tdrc
 from gradtd.problems.collision import collision
 from gradtd.problems.counterexamples import baird, two_state
 from gradtd.problems.garnet import garnet
-from gradtd.problems.random_walk import (
-    random_walk,
-    random_walk_dependent,
-    random_walk_inverted,
-    random_walk_tabular,
-)
+from gradtd.problems.random_walk import random_walk, random_walk_dependent, random_walk_inverted, random_walk_tabular
 from gradtd.problems.star import star
-from gradtd.types import Problem
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     make.__name__: make

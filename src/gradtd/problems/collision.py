@@ -6,8 +6,8 @@ from itertools import combinations
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.types import FiniteMDP, Problem
+from gradtd.core import checks
+from gradtd.problems.base import FiniteMDP, Problem
 
 
 def collision(seed: int = 0) -> Problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradtd.types import FiniteMDP, Problem
+from gradtd.problems.base import FiniteMDP, Problem
 
 
 def baird(gamma: float = 0.9) -> Problem:

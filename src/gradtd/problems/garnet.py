@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.types import FiniteMDP, Floats, Problem
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.problems.base import FiniteMDP, Problem
 
 
 def garnet(

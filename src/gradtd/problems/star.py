@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.checks import InputError
-from gradtd.types import FiniteMDP, Floats, Problem
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+from gradtd.problems.base import FiniteMDP, Problem
 
 
 def star(n: int = 6, n_features: int = 5, gamma: float = 0.9, seed: int = 0) -> Problem:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 from gradtd.theory.exact import Source, moments
 from gradtd.theory.laws import Law, law
-from gradtd.types import Floats
 
 NOTES = (
     "Theorem 1: not proven, and not true as stated: the variance enters with the wrong sign (the bound is 0 from a "

@@ -13,13 +13,13 @@ from functools import cached_property
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 from gradtd.theory.as_printed import Smoothness, smoothness_of
 from gradtd.theory.exact import Source, moments
 from gradtd.theory.laws import Law, law
 from gradtd.theory.moments import Batches
-from gradtd.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

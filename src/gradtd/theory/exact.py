@@ -19,12 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
+from gradtd.core.stream import Stream
+from gradtd.problems.base import Problem
 from gradtd.theory.laws import Law, law
 from gradtd.theory.meansquare import Readout
 from gradtd.theory.moments import Batches, OneDirection, Symmetric, TwoBuffers
-from gradtd.types import Floats, Integers, Problem, Stream
 
 Source = Law | Problem | Stream | str
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradtd.types import Floats
+from gradtd.core.arrays import Floats
 
 DIMENSIONS = (30, 45, 70, 100, 150, 220)
 """Where to look whether the answer has settled."""

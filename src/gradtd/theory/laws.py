@@ -8,11 +8,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.checks import InputError
-from gradtd.mdp import exact, largest_value, rank, solve_td
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+from gradtd.core.stream import Stream
 from gradtd.problems import as_problem
+from gradtd.problems.base import Problem
+from gradtd.problems.exact import exact, largest_value, rank, solve_td
 from gradtd.theory.support import Support
-from gradtd.types import Floats, Problem, Stream
 
 LARGEST_TABLE = 50_000_000
 """Most entries of a dense table of features that the theory will make."""

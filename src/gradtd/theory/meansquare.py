@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.core.arrays import Floats
 from gradtd.theory.krylov import power_curves
-from gradtd.types import Floats
 
 DENSE_SPECTRUM = 100
 DENSE_CURVE = 330

@@ -16,11 +16,11 @@ from functools import cached_property
 
 import numpy as np
 
-from gradtd.checks import InputError
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 from gradtd.theory.laws import LARGEST_TABLE, Law
 from gradtd.theory.meansquare import MeanSquare
 from gradtd.theory.support import Support
-from gradtd.types import Floats
 
 
 class _Side:

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from gradtd import checks
-from gradtd.checks import InputError
+from gradtd.core import checks
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
 from gradtd.theory.exact import Source, start_weights, step_numbers
 from gradtd.theory.laws import LARGEST_TABLE, Law, law
 from gradtd.theory.meansquare import MeanSquare, Readout
 from gradtd.theory.rules import RULES, Pieces
-from gradtd.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)

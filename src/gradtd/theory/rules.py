@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradtd.core.arrays import Floats
 from gradtd.theory.laws import Law
-from gradtd.types import Floats
 
 Term = tuple[Floats, Floats, Floats]
 """L_k, R_k (one row a step) and c_k."""

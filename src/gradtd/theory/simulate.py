@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gradtd import checks
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
 from gradtd.theory.exact import Source, start_weights, step_numbers
 from gradtd.theory.laws import law
-from gradtd.types import Floats
 
 
 def simulate(

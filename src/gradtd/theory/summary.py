@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from gradtd import checks
+from gradtd.core import checks
 from gradtd.theory.as_printed import printed
 from gradtd.theory.corrections import Corrected, corrected
 from gradtd.theory.exact import Source, best_alpha, moments

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.types import Floats
+from gradtd.core.arrays import Floats
 
 CHUNK = 1 << 22
 DENSE_ROWS = 5000

@@ -1,0 +1,69 @@
+"""``gradtd theory``: the three layers as a table, as JSON, and as a picture with measured curves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gradtd.core import checks
+
+
+def theory(
+    problem: Annotated[str, typer.Argument(help="Name of a problem (gradtd list).")],
+    batch_size: Annotated[int, typer.Option(help="Steps in each of the two batches.")] = 32,
+    alpha: Annotated[float | None, typer.Option(help="Step-size (default: the paper's for this batch size).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw exact, bounds and measured curves to this file.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps in the picture (default: until the error settles).")] = None,
+    runs: Annotated[int, typer.Option(help="Runs of each measured curve in the picture.")] = 100,
+) -> None:
+    """Will Impression GTD converge on a problem, how fast and to what floor: as printed, corrected, exact."""
+    from gradtd.theory.curves import theory_curves
+    from gradtd.theory.picture import theory_picture
+    from gradtd.theory.summary import summary
+
+    if plot is not None:
+        checks.picture_file("--plot", plot)
+    checks.whole_number("--batch-size", batch_size, 1)
+    if alpha is not None:
+        checks.number_above("--alpha", alpha, 0.0)
+    found = summary(problem, batch_size, alpha)
+    if plot is not None:
+        curves = theory_curves(problem, found, steps, checks.whole_number("--runs", runs, 2))
+        theory_picture(found, curves, [plot])
+    if as_json:
+        print(json.dumps(found))
+        return
+    _print_table(found)
+    if plot is not None:
+        print(f"picture: {plot}")
+
+
+def _print_table(found: dict[str, Any]) -> None:
+    m, alpha = found["batch_size"], found["alpha"]
+    print(f"{found['problem']}: {found['features']} features, batches of {m}, alpha {alpha:.4g}\n")
+    constants = {"|A|": "norm_A", "mu": "mu", "S": "S", "L": "L", "lambda": "lambda", "L_max": "L_max"}
+    print("  ".join(f"{label} {found[key]:.4g}" for label, key in constants.items()) + "\n")
+    print(f"{'':32}{'as printed':>12}{'corrected':>12}{'exact':>12}")
+    for label, *keys in (
+        ("largest step-size", "alpha_paper", "alpha_corrected", "alpha_star"),
+        ("factor of E|error|^2 per step", "q_paper", "q_corrected", "rho"),
+        ("E|error|^2 in the long run", "bias_paper", "floor_bound", "floor"),
+    ):
+        print(f"{label:32}" + "".join(f"{_shown(found[key]):>12}" for key in keys))
+    print(f"{'batch size that is enough':32}{found['m_paper']:>12}{found['m_paper']:>12}{'any':>12}")
+    print(f"\nfastest: alpha {found['alpha_fastest']:.4g}, factor {found['rho_fastest']:.6g} per step")
+    print(f"\nTable 1 after 1000 steps\n{'':16}{'L1':>10}{'L2':>10}{'lambda':>10}{'bias':>10}{'alpha':>10}{'q':>11}")
+    for row in found["table_1"]:
+        cells = [f"{row[key]:>10.3g}" for key in ("L1", "L2", "lam", "bias", "alpha")]
+        print(f"{row['algorithm']:16}" + "".join(cells) + f"{row['q']:>11.6g}")
+    print()
+    for note in found["notes"]:
+        print(f"- {note}")
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"

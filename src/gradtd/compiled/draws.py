@@ -1,0 +1,125 @@
+"""Which batches a rule receives: the six words of ``Algorithm.draws``, as objects with their hyper-parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradtd.compiled.buffers import Buffers, draw, insert, stored
+from gradtd.compiled.plan import Plan
+from gradtd.compiled.splits import NO_BUFFER, ONE_BUFFER, SPLITS, Split, both_filled, stamp_of
+from gradtd.core import checks
+from gradtd.core.algorithm import Now, Parameter
+from gradtd.core.arrays import Index, Plain, Words
+from gradtd.core.checks import InputError, choice, optional, whole
+
+
+class Drawing(NamedTuple):
+    """What the loop does for a rule at each step; ``draw`` is False before learning starts."""
+
+    insert: Plain
+    draw: Plain
+
+
+def _no_insertion(buffers: Buffers, t: Index) -> Any:
+    return np.int64(0)
+
+
+def _latest_only(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
+    return True
+
+
+def _new_batch(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
+    m = now.first.shape[0]
+    if now.seen % m != 0:
+        return False
+    for i in range(m):
+        latest = np.int64(now.t) - (m - 1 - i)
+        now.first[i] = latest if latest >= 0 else latest + buffers.capacity
+    return True
+
+
+def _one_batch(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
+    if stored(buffers, 0) <= plan.fill_1:
+        return False
+    draw(buffers, 0, rng, now.first, stamp_of(plan, now))
+    return True
+
+
+def _other_batch(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
+    if not both_filled(buffers, rng, plan, now):
+        return False
+    draw(buffers, 1 - now.side, rng, now.first, stamp_of(plan, now))
+    return True
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Which batches a rule receives, and the hyper-parameters that come with that.
+
+    ``draw`` fills the batches; None where the split says how. ``split`` is the only one it goes with; None where the
+    user chooses, among those with two buffers where ``apart``. ``batches``: stored steps are drawn.
+    """
+
+    name: str
+    draw: Plain | None
+    split: Split | None = None
+    apart: bool = False
+    batches: bool = False
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+    def split_of(self, hyper: Mapping[str, Any]) -> Split:
+        """The split that these hyper-parameters ask for."""
+        return self.split or SPLITS[hyper["split"]]
+
+    def drawing(self, split: Split) -> Drawing:
+        """How a step is inserted and batches are drawn."""
+        if self.apart and not split.apart:
+            raise InputError(f"this algorithm needs two buffers: split must be odd-even or coin, got {split.name!r}.")
+        return Drawing(insert if split.stores else _no_insertion, self.draw or split.draw_two)
+
+    def fill(self, hyper: Mapping[str, Any], sizes: tuple[int, int]) -> tuple[int, int]:
+        """Learning starts when the buffers hold more than this: a batch, unless it is given."""
+        given = hyper.get("fill")
+        if given is not None:
+            return given, given
+        return sizes if self.batches else (0, 0)
+
+    def keeps(self, size: int, fill: tuple[int, int], capacity: int | None) -> int | None:
+        """How many of its latest steps a buffer has to hold; None for all."""
+        if self.split is NO_BUFFER:
+            return max(1, size)  # one at least: for a rule the step at place 0 is the first of all
+        if not self.batches:
+            return max(fill) + 1  # it draws none, it only waits for so many
+        return capacity
+
+
+SIZE = {"batch_size": Parameter(32, "steps in a batch", whole(1))}
+ONE_BATCH = SIZE | {
+    "capacity": Parameter(None, "most steps a buffer holds; the oldest leaves first", optional(whole(1))),
+    "replacement": Parameter(True, "draw with replacement", checks.yes_or_no),
+}
+FILL = {"fill": Parameter(None, "learning starts when buffers hold more than this", optional(whole(0)))}
+TWO_SIZES = {
+    "m1": Parameter(None, "size of batch 1, for the gradient (else batch_size)", optional(whole(1))),
+    "m2": Parameter(None, "size of batch 2, for the TD error (else batch_size)", optional(whole(1))),
+}
+TWO_BUFFERS = {
+    "split": Parameter("odd-even", "how the two buffers are kept independent", choice(*SPLITS)),
+    "block": Parameter(None, "steps that count as one episode, where the problem has none", optional(whole(1))),
+}
+
+DRAWS = {
+    draws.name: draws
+    for draws in (
+        Draws("nothing", _latest_only, NO_BUFFER),
+        Draws("new batch", _new_batch, NO_BUFFER, parameters=SIZE),
+        Draws("one batch", _one_batch, ONE_BUFFER, batches=True, parameters=ONE_BATCH | FILL),
+        Draws("other batch", _other_batch, apart=True, batches=True, parameters=ONE_BATCH | FILL | TWO_BUFFERS),
+        Draws("two buffers", both_filled, apart=True, parameters=FILL | TWO_BUFFERS),
+        Draws("two batches", None, batches=True, parameters=ONE_BATCH | FILL | TWO_SIZES | TWO_BUFFERS),
+    )
+}

@@ -1,0 +1,239 @@
+"""Plain Python functions to compiled ones: the only file that imports Numba.
+
+Rules and helpers stay plain functions, so the whole library also runs interpreted
+(``GRADTD_INTERPRET=1``). To compile one, every plain function it reaches is made known to Numba, and
+a fingerprint of all their code becomes part of what Numba's disk cache is keyed by: an unedited
+rule is loaded in a fraction of a second, an edited one is compiled again, wherever it was edited.
+
+Compiled code runs without reference counts. Counting references to the arrays inside named tuples
+costs more than a TD update (160 against 18 ns); it is needed only by code that allocates. A rule that
+does is compiled again with the counts on.
+"""
+
+from __future__ import annotations
+
+import dis
+import hashlib
+import os
+import types as python_types
+import warnings
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types as numba_types
+from numba.core.errors import NumbaError
+from numba.extending import overload, register_jitable
+
+from gradtd.compiled import rows
+from gradtd.core.arrays import Plain
+from gradtd.core.checks import InputError
+
+_LEAN: Any = {"_nrt": False, "forceinline": True}
+_known: set[Plain] = set()
+_OWN_CODE = Path(__file__).read_bytes()  # how this file compiles is part of what it compiled
+
+
+def interpreted() -> bool:
+    """Whether the environment asks for plain Python."""
+    return os.environ.get("GRADTD_INTERPRET", "") not in ("", "0")
+
+
+def compiled(make: Callable[..., Plain], *parts: Any, compile: bool | None = None) -> Plain:
+    """``make(fingerprint, *parts)`` compiled: ``make`` returns a function that closes over its arguments.
+
+    The fingerprint is of the code of ``make``, of the parts, and of all that they reach.
+    """
+    functions = [make, *(part for part in parts if callable(part))]
+    mark = fingerprint(*functions)
+    if not (not interpreted() if compile is None else compile):
+        return _wrapping_integers(make(mark, *parts))
+    _make_known(functions)
+    return _kernel(mark, make, parts)
+
+
+@lru_cache(maxsize=256)
+def _kernel(mark: str, make: Callable[..., Plain], parts: tuple[Any, ...]) -> _Kernel:
+    """One kernel a process for the same code; the mark changes where a constant that it reads does."""
+    lean = _jit(make(mark, *parts), _nrt=False)
+    return _Kernel(lean, lambda: _jit(make(mark, *_counted(parts))))
+
+
+class _Kernel:
+    """A compiled function that turns reference counts on where its code turns out to need them."""
+
+    def __init__(self, lean: Plain, counted: Callable[[], Plain]) -> None:
+        self._call, self._make_counted = lean, counted
+        self.lean = True
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.lean:
+            try:
+                return self._call(*arguments)
+            except (NumbaError, RuntimeError, NotImplementedError):
+                self._call, self.lean = self._make_counted(), False
+        try:
+            return self._call(*arguments)
+        except (NumbaError, NotImplementedError) as error:
+            raise InputError(f"the rule does not compile; {_gist(error)}") from error
+
+    @property
+    def stats(self) -> Any:
+        return self._call.stats  # type: ignore[attr-defined]
+
+
+_TELLING = (
+    *("Unknown attribute", "Untyped global", "NameError", "Cannot unify", "Use of unsupported"),
+    *("missing a required", "too many positional", "No conversion", "Invalid use", "cannot assign"),
+)
+
+
+def _gist(error: BaseException) -> str:
+    """What a Numba message says is wrong, and where in the user's file."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    if any("setattr" in line or "No definition for lowering" in line for line in lines):
+        return "state is a record whose fields cannot be assigned to: write into the array, state.theta[:] = ..."
+    frame = ("Failed in", "During:", "raised from", "<source elided>", "^", "File ")
+    telling = [line for line in lines if any(word in line for word in _TELLING)]
+    plain = [line for line in lines if line and not line.startswith(frame)]
+    places = [line for line in lines if line.startswith("File ") and "site-packages" not in line]
+    theirs = [line for line in places if "gradtd/" not in line.replace("\\", "/")]
+    where = f" ({(theirs or places)[-1].rstrip(':')})" if places else ""
+    return f"Numba says: {' '.join((telling or plain)[-1:])}{where}"
+
+
+def _counted(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copies of the functions, made known to Numba with reference counts on."""
+    copies = []
+    for part in parts:
+        if isinstance(part, python_types.FunctionType):
+            copy = python_types.FunctionType(
+                part.__code__, part.__globals__, part.__name__, part.__defaults__, part.__closure__
+            )
+            register_jitable(copy)
+            copies.append(copy)
+        else:
+            copies.append(part)
+    return tuple(copies)
+
+
+def _jit(function: Plain, **options: Any) -> Plain:
+    """Compile lazily, from the disk cache where there is a place for one."""
+    try:
+        return numba.njit(function, nogil=True, cache=True, **options)
+    except RuntimeError as error:
+        warnings.warn(f"compiled code is not kept on disk: {error}", stacklevel=2)
+        return numba.njit(function, nogil=True, **options)
+
+
+def _wrapping_integers(function: Plain) -> Plain:
+    """Plain Python with the silent 64-bit overflow that compiled code has."""
+
+    def call(*arguments: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return function(*arguments)
+
+    return call
+
+
+def _make_known(functions: list[Plain]) -> None:
+    """Tell Numba of every plain function that these reach."""
+    for function in _reachable(functions):
+        if function in _known:
+            continue
+        if function in rows.BY_STORAGE:
+            overload(function, jit_options=_LEAN, strict=False)(_chooser(*rows.BY_STORAGE[function]))
+        else:
+            register_jitable(**_LEAN)(function)
+        _known.add(function)
+
+
+def _chooser(dense: Plain, sparse: Plain) -> Plain:
+    def choose(features: Any, *rest: Any) -> Plain:
+        return dense if isinstance(features, numba_types.Array) else sparse
+
+    return choose
+
+
+def fingerprint(*functions: Plain) -> str:
+    """A digest of the code of these functions, of all they call, and of the constants they read."""
+    digest = hashlib.sha256(_OWN_CODE)
+    for function in _reachable(functions):
+        digest.update(f"{function.__module__}.{function.__qualname__}|".encode())
+        digest.update(_code_text(function.__code__).encode())
+        for name, value in _outside_values(function):
+            if not callable(value) and not isinstance(value, python_types.ModuleType):
+                digest.update(f"{name}={_constant_text(value)};".encode())
+    return digest.hexdigest()[:24]
+
+
+def _constant_text(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, (int, float, complex, str, bytes, tuple, np.generic, type(None))):
+        return repr(value)
+    return type(value).__name__
+
+
+@lru_cache(maxsize=4096)
+def _code_text(code: python_types.CodeType) -> str:
+    constants = [_code_text(c) if isinstance(c, python_types.CodeType) else repr(c) for c in code.co_consts]
+    return "|".join([code.co_code.hex(), *constants, *code.co_names, *code.co_varnames, *code.co_freevars])
+
+
+def _reachable(functions: list[Plain] | tuple[Plain, ...]) -> list[Any]:
+    """These plain functions and all that they call, in the order of a walk through them."""
+    found: dict[Any, None] = {}
+    waiting = list(functions)
+    while waiting:
+        function = waiting.pop()
+        if not isinstance(function, python_types.FunctionType) or function in found:
+            continue
+        if function.__module__.split(".")[0] in ("numpy", "math", "numba", "builtins"):
+            continue
+        found[function] = None
+        waiting.extend(value for _, value in _outside_values(function))
+    return list(found)
+
+
+def _outside_values(function: Any) -> Iterator[tuple[str, Any]]:
+    """Names a function takes from its closure, its globals, or a module among those, with their values."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            continue
+    for default in function.__defaults__ or ():
+        yield "default", default
+    for names in _names_read(function.__code__):
+        value = function.__globals__.get(names[0], _MISSING)
+        for name in names[1:]:
+            value = getattr(value, name, _MISSING) if isinstance(value, python_types.ModuleType) else _MISSING
+        if value is not _MISSING:
+            yield ".".join(names), value
+
+
+_MISSING = object()
+
+
+@lru_cache(maxsize=4096)
+def _names_read(code: python_types.CodeType) -> tuple[tuple[str, ...], ...]:
+    """The global names a function's code reads, each with the attributes taken of it."""
+    found: list[tuple[str, ...]] = []
+    chain: tuple[str, ...] = ()
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            chain = (instruction.argval,)
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
+            chain = (*chain, instruction.argval)
+        else:
+            chain = ()
+        if chain:
+            found.append(chain)
+    for constant in code.co_consts:
+        if isinstance(constant, python_types.CodeType):
+            found.extend(_names_read(constant))
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,136 @@
+"""The one loop: insert, draw, update, average, snapshot. Every algorithm runs through it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from gradtd.compiled import engine
+from gradtd.compiled.buffers import Buffers
+from gradtd.compiled.draws import Drawing
+from gradtd.compiled.linalg import add_scaled, scale_by
+from gradtd.compiled.plan import Plan, Run, Snapshots
+from gradtd.core.algorithm import Algorithm, Now
+from gradtd.core.arrays import Floats, Hyper, Plain, State
+from gradtd.core.stream import StreamView
+
+
+def compile_run(algorithm: Algorithm, drawing: Drawing, compile: bool | None = None) -> Plain:
+    """The loop around an algorithm's rule, compiled and cached on disk; a user's own rule like ours."""
+    return engine.compiled(_driver, *_parts(algorithm, drawing), compile=compile)
+
+
+def code_of(algorithm: Algorithm, drawing: Drawing) -> str:
+    """A digest of all the code that a run of an algorithm goes through."""
+    return engine.fingerprint(_driver, algorithm.init, *_parts(algorithm, drawing))
+
+
+def _parts(algorithm: Algorithm, drawing: Drawing) -> tuple[Plain, ...]:
+    used = _given_step_size if algorithm.chosen is None else _chosen_step_size(algorithm.chosen)
+    rule = (algorithm.update, used, algorithm.observe or _nothing, algorithm.read or _nothing)
+    return (*rule, drawing.insert, drawing.draw)
+
+
+def _nothing(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """No such part in this rule."""
+
+
+def _given_step_size(state: State, now: Now) -> float:
+    """The step-size that the loop handed to the rule."""
+    return now.alpha
+
+
+@lru_cache(maxsize=64)
+def _chosen_step_size(chosen: Plain) -> Plain:
+    def used(state: State, now: Now) -> float:
+        return chosen(state)
+
+    return used
+
+
+def step_size(plan: Plan, n: int) -> float:
+    """alpha / (1 + n / t0)^p"""
+    if plan.p == 0.0:
+        return plan.alpha
+    return plan.alpha * (1.0 + n / plan.t0) ** -plan.p
+
+
+def within(theta: Floats, limit: float) -> bool:
+    """Whether every weight lies in [-limit, limit]; NaN does not."""
+    inside = True
+    for k in range(theta.shape[0]):
+        inside = inside and abs(theta[k]) <= limit
+    return inside
+
+
+def copy_to(out: Floats, theta: Floats, limit: float) -> None:
+    """Copy weights, cut at the limit so that what is kept is always finite."""
+    for k in range(theta.shape[0]):
+        value = theta[k]
+        if not value <= limit:
+            value = limit
+        elif value < -limit:
+            value = -limit
+        out[k] = value
+
+
+def take(wanted: Snapshots, place: int, theta: Floats, alpha: float, limit: float) -> None:
+    """Take one snapshot: the weights, and the step-size of the latest update."""
+    copy_to(wanted.thetas[place], theta, limit)
+    wanted.alphas[place] = alpha
+
+
+def _driver(
+    fingerprint: str, update: Plain, used: Plain, observe: Plain, read: Plain, insert: Plain, draw: Plain
+) -> Plain:
+    def drive(
+        stream: StreamView, buffers: Buffers, run: Run, plan: Plan, wanted: Snapshots, begin: int, count: int
+    ) -> int:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        state, hyper, average, clock = run.state, run.hyper, run.average, run.clock[0]
+        theta, at = state.theta, wanted.at
+        # How often weights are checked: all of many features every step would cost more than a sparse update.
+        check_every = 1 + theta.shape[0] // 1000
+        seen, updates, averaged, taken, alpha = clock.seen, clock.updates, clock.averaged, clock.taken, clock.alpha
+        last = seen + count
+        diverged_at = -1
+        t = begin
+        while taken < at.shape[0] and at[taken] == seen:
+            if seen > 0:
+                latest = Now(np.uint64(begin), 0, seen, step_size(plan, updates), run.first, run.second)
+                read(state, stream, latest, hyper)
+            take(wanted, taken, average if averaged > 0 else theta, alpha, plan.limit)
+            taken += 1
+        for _ in range(count):
+            seen += 1
+            side = insert(buffers, t)
+            now = Now(np.uint64(t), side, seen, step_size(plan, updates), run.first, run.second)
+            observe(state, stream, now, hyper)
+            if draw(buffers, run.rng, plan, now) and seen > plan.start:
+                update(state, stream, now, hyper)
+                step = used(state, now)
+                if step != 0.0:
+                    alpha = step
+                    updates += 1
+            if 0 <= plan.average_from < seen and updates > 0:
+                averaged += 1
+                weight = (plan.average_power + 1.0) / (averaged + plan.average_power)
+                scale_by(average, 1.0 - weight)
+                add_scaled(average, weight, theta)
+            if taken < at.shape[0] and at[taken] == seen:
+                read(state, stream, now, hyper)
+                take(wanted, taken, average if averaged > 0 else theta, alpha, plan.limit)
+                taken += 1
+            if (seen % check_every == 0 or seen == last) and not within(theta, plan.limit):
+                for place in range(taken, at.shape[0]):
+                    take(wanted, place, theta, alpha, plan.limit)
+                diverged_at = seen
+                break
+            t += 1
+            if t == stream.steps.shape[0]:
+                t = 0
+        clock.seen, clock.updates, clock.averaged, clock.taken, clock.alpha = seen, updates, averaged, taken, alpha
+        return diverged_at
+
+    return drive

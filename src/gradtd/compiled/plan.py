@@ -1,0 +1,81 @@
+"""The records that the loop works on: what steers it, what a run keeps, where its snapshots go."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradtd.core.arrays import Batch, Floats, Hyper, Integers, State, Words
+
+
+class Plan(NamedTuple):
+    """The numbers that steer the loop.
+
+    The step-size of update n = 0, 1, ... is alpha / (1 + n / t0)^p; alpha is 1 where the rule chooses
+    its step-size itself. Learning starts after ``start`` steps and when the buffers hold more than
+    ``fill_1`` and ``fill_2``. From step ``average_from`` on (-1: never) the iterates are averaged, the n-th
+    with weight (power + 1) / (n + power). A run whose weights leave [-limit, limit] has diverged.
+    """
+
+    alpha: float
+    t0: float
+    p: float
+    start: int
+    fill_1: int
+    fill_2: int
+    replacement: bool
+    average_from: int
+    average_power: float
+    limit: float
+
+    @property
+    def fill(self) -> tuple[int, int]:
+        return self.fill_1, self.fill_2
+
+
+CLOCK = np.dtype(
+    [
+        ("seen", np.int64),
+        ("updates", np.int64),
+        ("averaged", np.int64),
+        ("taken", np.int64),
+        ("alpha", np.float64),
+    ],
+    align=True,
+)
+"""Where a run stands: steps seen, updates made, iterates averaged, snapshots taken, the latest step-size.
+
+It is kept between calls of the loop, which goes on from there as if it had never stopped."""
+
+
+class Run(NamedTuple):
+    """What a run keeps besides its stream and its buffers; ``clock`` is an array of one `CLOCK`."""
+
+    state: State
+    hyper: Hyper
+    first: Batch
+    second: Batch
+    rng: Words
+    average: Floats
+    clock: Any
+
+
+class Snapshots(NamedTuple):
+    """The steps after which weights are wanted, and where these and their step-sizes go."""
+
+    at: Integers
+    thetas: Floats
+    alphas: Floats
+
+
+def new_clock() -> Any:
+    """The clock of a run that has not begun."""
+    clock = np.zeros(1, CLOCK).view(np.recarray)
+    clock["alpha"] = np.nan
+    return clock
+
+
+def room_for(at: Integers, n_features: int) -> Snapshots:
+    """Room for the weights after these steps."""
+    return Snapshots(at, np.empty((len(at), n_features)), np.full(len(at), np.nan))

@@ -1,0 +1,363 @@
+"""Reading rows of features, dense or sparse, in explicit loops that the engine compiles.
+
+Every function here exists twice, for a dense table and for compressed rows; `BY_STORAGE` says which two belong
+together, and the engine takes the one that fits. Explicit loops, because for the feature counts of this field
+they beat array expressions; each sum is added up in the order written, so that a seed gives the same bytes everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradtd.compiled.linalg import ThreeFloats
+from gradtd.core.arrays import Floats, Index
+
+FourFloats = tuple[float, float, float, float]
+BY_STORAGE: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any]]] = {}
+"""Which function reads dense and which reads sparse features; the engine chooses when it compiles."""
+
+
+def _by_storage(dense: Callable[..., Any], sparse: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(features: Any, *rest: Any) -> Any:
+        return (dense if isinstance(features, np.ndarray) else sparse)(features, *rest)
+
+    apply.__doc__ = dense.__doc__
+    BY_STORAGE[apply] = (dense, sparse)
+    return apply
+
+
+def _dense_row_dot(features: Any, row: Index, v: Floats) -> float:
+    """x . v"""
+    total = 0.0
+    for k in range(v.shape[0]):
+        total += features[row, k] * v[k]
+    return total
+
+
+def _sparse_row_dot(features: Any, row: Index, v: Floats) -> float:
+    total = 0.0
+    for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
+        total += features.data[k] * v[features.indices[k]]
+    return total
+
+
+def _dense_add_row(features: Any, row: Index, c: float, out: Floats) -> None:
+    """out += c x"""
+    for k in range(out.shape[0]):
+        out[k] += c * features[row, k]
+
+
+def _sparse_add_row(features: Any, row: Index, c: float, out: Floats) -> None:
+    for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
+        out[features.indices[k]] += c * features.data[k]
+
+
+def _dense_difference_dot(features: Any, row: Index, next_row: Index, discount: float, v: Floats) -> float:
+    """y . v"""
+    total = 0.0
+    for k in range(v.shape[0]):
+        total += (discount * features[next_row, k] - features[row, k]) * v[k]
+    return total
+
+
+def _sparse_difference_dot(features: Any, row: Index, next_row: Index, discount: float, v: Floats) -> float:
+    return discount * _sparse_row_dot(features, next_row, v) - _sparse_row_dot(features, row, v)
+
+
+def _dense_add_difference(features: Any, row: Index, next_row: Index, discount: float, c: float, out: Floats) -> None:
+    """out += c y"""
+    for k in range(out.shape[0]):
+        out[k] += c * (discount * features[next_row, k] - features[row, k])
+
+
+def _sparse_add_difference(features: Any, row: Index, next_row: Index, discount: float, c: float, out: Floats) -> None:
+    _sparse_add_row(features, next_row, c * discount, out)
+    _sparse_add_row(features, row, -c, out)
+
+
+def _dense_two_row_dots(features: Any, row: Index, u: Floats, v: Floats) -> tuple[float, float]:
+    """x . u and x . v"""
+    one = 0.0
+    two = 0.0
+    for k in range(u.shape[0]):
+        x = features[row, k]
+        one += x * u[k]
+        two += x * v[k]
+    return one, two
+
+
+def _sparse_two_row_dots(features: Any, row: Index, u: Floats, v: Floats) -> tuple[float, float]:
+    return _sparse_row_dot(features, row, u), _sparse_row_dot(features, row, v)
+
+
+def _dense_add_row_to_two(features: Any, row: Index, c: float, e: float, out: Floats, other: Floats) -> None:
+    """out += c x and other += e x"""
+    for k in range(out.shape[0]):
+        x = features[row, k]
+        out[k] += c * x
+        other[k] += e * x
+
+
+def _sparse_add_row_to_two(features: Any, row: Index, c: float, e: float, out: Floats, other: Floats) -> None:
+    _sparse_add_row(features, row, c, out)
+    _sparse_add_row(features, row, e, other)
+
+
+def _dense_two_difference_dots(
+    features: Any, row: Index, next_row: Index, discount: float, u: Floats, v: Floats
+) -> tuple[float, float]:
+    """y . u and y . v"""
+    one = 0.0
+    two = 0.0
+    for k in range(u.shape[0]):
+        y = discount * features[next_row, k] - features[row, k]
+        one += y * u[k]
+        two += y * v[k]
+    return one, two
+
+
+def _sparse_two_difference_dots(
+    features: Any, row: Index, next_row: Index, discount: float, u: Floats, v: Floats
+) -> tuple[float, float]:
+    one = _sparse_difference_dot(features, row, next_row, discount, u)
+    return one, _sparse_difference_dot(features, row, next_row, discount, v)
+
+
+def _dense_add_difference_to_two(
+    features: Any, row: Index, next_row: Index, discount: float, c: float, e: float, out: Floats, other: Floats
+) -> None:
+    """out += c y and other += e y"""
+    for k in range(out.shape[0]):
+        y = discount * features[next_row, k] - features[row, k]
+        out[k] += c * y
+        other[k] += e * y
+
+
+def _sparse_add_difference_to_two(
+    features: Any, row: Index, next_row: Index, discount: float, c: float, e: float, out: Floats, other: Floats
+) -> None:
+    _sparse_add_difference(features, row, next_row, discount, c, out)
+    _sparse_add_difference(features, row, next_row, discount, e, other)
+
+
+def _dense_add_outer(features: Any, row: Index, next_row: Index, discount: float, c: float, out: Floats) -> None:
+    """out += c x y'"""
+    for i in range(out.shape[0]):
+        scale = c * features[row, i]
+        if scale != 0.0:
+            for k in range(out.shape[1]):
+                out[i, k] += scale * (discount * features[next_row, k] - features[row, k])
+
+
+def _sparse_add_outer(features: Any, row: Index, next_row: Index, discount: float, c: float, out: Floats) -> None:
+    for i in range(features.begin[row], features.begin[row + np.uint64(1)]):
+        scale = c * features.data[i]
+        _sparse_add_difference(features, row, next_row, discount, scale, out[features.indices[i]])
+
+
+# Four rows at once. One sum has to wait for its last addition, four sums do not wait for each other: two to three times
+# faster, and every sum is the same to the last bit.
+
+
+def _dense_four_row_dots(features: Any, a: Index, b: Index, c: Index, e: Index, v: Floats) -> FourFloats:
+    """x . v for four rows"""
+    of_a, of_b, of_c, of_e = 0.0, 0.0, 0.0, 0.0
+    for k in range(v.shape[0]):
+        of_a += features[a, k] * v[k]
+        of_b += features[b, k] * v[k]
+        of_c += features[c, k] * v[k]
+        of_e += features[e, k] * v[k]
+    return of_a, of_b, of_c, of_e
+
+
+def _sparse_four_row_dots(features: Any, a: Index, b: Index, c: Index, e: Index, v: Floats) -> FourFloats:
+    return (
+        _sparse_row_dot(features, a, v),
+        _sparse_row_dot(features, b, v),
+        _sparse_row_dot(features, c, v),
+        _sparse_row_dot(features, e, v),
+    )
+
+
+def _dense_four_difference_dots(features: Any, a: Any, b: Any, c: Any, e: Any, v: Floats) -> FourFloats:
+    """y . v for four steps"""
+    of_a, of_b, of_c, of_e = 0.0, 0.0, 0.0, 0.0
+    for k in range(v.shape[0]):
+        of_a += (a.discount * features[a.next_row, k] - features[a.row, k]) * v[k]
+        of_b += (b.discount * features[b.next_row, k] - features[b.row, k]) * v[k]
+        of_c += (c.discount * features[c.next_row, k] - features[c.row, k]) * v[k]
+        of_e += (e.discount * features[e.next_row, k] - features[e.row, k]) * v[k]
+    return of_a, of_b, of_c, of_e
+
+
+def _sparse_four_difference_dots(features: Any, a: Any, b: Any, c: Any, e: Any, v: Floats) -> FourFloats:
+    return (
+        _sparse_difference_dot(features, a.row, a.next_row, a.discount, v),
+        _sparse_difference_dot(features, b.row, b.next_row, b.discount, v),
+        _sparse_difference_dot(features, c.row, c.next_row, c.discount, v),
+        _sparse_difference_dot(features, e.row, e.next_row, e.discount, v),
+    )
+
+
+def _dense_four_two_row_dots(
+    features: Any, a: Index, b: Index, c: Index, e: Index, u: Floats, v: Floats
+) -> tuple[FourFloats, FourFloats]:
+    """x . u for four rows, and x . v"""
+    u_a, u_b, u_c, u_e = 0.0, 0.0, 0.0, 0.0
+    v_a, v_b, v_c, v_e = 0.0, 0.0, 0.0, 0.0
+    for k in range(v.shape[0]):
+        x_a, x_b, x_c, x_e = features[a, k], features[b, k], features[c, k], features[e, k]
+        u_a += x_a * u[k]
+        v_a += x_a * v[k]
+        u_b += x_b * u[k]
+        v_b += x_b * v[k]
+        u_c += x_c * u[k]
+        v_c += x_c * v[k]
+        u_e += x_e * u[k]
+        v_e += x_e * v[k]
+    return (u_a, u_b, u_c, u_e), (v_a, v_b, v_c, v_e)
+
+
+def _sparse_four_two_row_dots(
+    features: Any, a: Index, b: Index, c: Index, e: Index, u: Floats, v: Floats
+) -> tuple[FourFloats, FourFloats]:
+    return _sparse_four_row_dots(features, a, b, c, e, u), _sparse_four_row_dots(features, a, b, c, e, v)
+
+
+def _dense_four_two_difference_dots(
+    features: Any, a: Any, b: Any, c: Any, e: Any, u: Floats, v: Floats
+) -> tuple[FourFloats, FourFloats]:
+    """y . u for four steps, and y . v"""
+    u_a, u_b, u_c, u_e = 0.0, 0.0, 0.0, 0.0
+    v_a, v_b, v_c, v_e = 0.0, 0.0, 0.0, 0.0
+    for k in range(v.shape[0]):
+        y_a = a.discount * features[a.next_row, k] - features[a.row, k]
+        y_b = b.discount * features[b.next_row, k] - features[b.row, k]
+        y_c = c.discount * features[c.next_row, k] - features[c.row, k]
+        y_e = e.discount * features[e.next_row, k] - features[e.row, k]
+        u_a += y_a * u[k]
+        v_a += y_a * v[k]
+        u_b += y_b * u[k]
+        v_b += y_b * v[k]
+        u_c += y_c * u[k]
+        v_c += y_c * v[k]
+        u_e += y_e * u[k]
+        v_e += y_e * v[k]
+    return (u_a, u_b, u_c, u_e), (v_a, v_b, v_c, v_e)
+
+
+def _sparse_four_two_difference_dots(
+    features: Any, a: Any, b: Any, c: Any, e: Any, u: Floats, v: Floats
+) -> tuple[FourFloats, FourFloats]:
+    return _sparse_four_difference_dots(features, a, b, c, e, u), _sparse_four_difference_dots(features, a, b, c, e, v)
+
+
+# What Krylov GTD asks of an arriving step. Sparse rows are merged, so that an entry of y where both have one is met
+# once, and in the order of dense features: the sums are the same to the last bit.
+
+
+def _dense_entries_a_row(features: Any) -> float:
+    """How many entries a row holds, on average"""
+    return float(features.shape[1])
+
+
+def _sparse_entries_a_row(features: Any) -> float:
+    return float(features.data.shape[0] / (features.begin.shape[0] - 1))
+
+
+def _dense_add_squares(features: Any, row: Index, s: Floats, inverse: Floats) -> None:
+    """s += x^2 and inverse = 1 / s, 0 where s is"""
+    for k in range(s.shape[0]):
+        if features[row, k] != 0.0:
+            s[k] += features[row, k] * features[row, k]
+            if s[k] > 0.0:
+                inverse[k] = 1.0 / s[k]
+
+
+def _sparse_add_squares(features: Any, row: Index, s: Floats, inverse: Floats) -> None:
+    for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
+        at = features.indices[k]
+        s[at] += features.data[k] * features.data[k]
+        if s[at] > 0.0:
+            inverse[at] = 1.0 / s[at]
+
+
+def _dense_row_square(features: Any, row: Index, w: Floats) -> float:
+    """sum of w x^2"""
+    total = 0.0
+    for k in range(w.shape[0]):
+        total += w[k] * features[row, k] * features[row, k]
+    return total
+
+
+def _sparse_row_square(features: Any, row: Index, w: Floats) -> float:
+    total = 0.0
+    for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
+        total += w[features.indices[k]] * features.data[k] * features.data[k]
+    return total
+
+
+def _dense_difference_sums(
+    features: Any, row: Index, next_row: Index, discount: float, v: Floats, w: Floats, p: Floats, n: int, along: Floats
+) -> ThreeFloats:
+    """y . v, the sum of |y v| and that of w y^2; along[i] = y . p[i] for the first n rows of p"""
+    one, size, square = 0.0, 0.0, 0.0
+    for k in range(v.shape[0]):
+        y = discount * features[next_row, k] - features[row, k]
+        one += y * v[k]
+        size += abs(y * v[k])
+        square += w[k] * y * y
+    for i in range(n):
+        along[i] = _dense_difference_dot(features, row, next_row, discount, p[i])
+    return one, size, square
+
+
+def _sparse_difference_sums(
+    features: Any, row: Index, next_row: Index, discount: float, v: Floats, w: Floats, p: Floats, n: int, along: Floats
+) -> ThreeFloats:
+    one, size, square = 0.0, 0.0, 0.0
+    for i in range(n):
+        along[i] = 0.0
+    j, end = features.begin[row], features.begin[row + np.uint64(1)]
+    k, next_end = features.begin[next_row], features.begin[next_row + np.uint64(1)]
+    while j < end or k < next_end:
+        column = np.int64(features.indices[j]) if j < end else features.n_columns
+        next_column = np.int64(features.indices[k]) if k < next_end else features.n_columns
+        at = min(column, next_column)
+        y = 0.0
+        if next_column == at:
+            y = discount * features.data[k]
+            k += 1
+        if column == at:
+            y -= features.data[j]
+            j += 1
+        one += y * v[at]
+        size += abs(y * v[at])
+        square += w[at] * y * y
+        for i in range(n):
+            along[i] += y * p[i, at]
+    return one, size, square
+
+
+row_dot = _by_storage(_dense_row_dot, _sparse_row_dot)
+add_row = _by_storage(_dense_add_row, _sparse_add_row)
+difference_dot = _by_storage(_dense_difference_dot, _sparse_difference_dot)
+add_difference = _by_storage(_dense_add_difference, _sparse_add_difference)
+add_outer = _by_storage(_dense_add_outer, _sparse_add_outer)
+two_row_dots = _by_storage(_dense_two_row_dots, _sparse_two_row_dots)
+add_row_to_two = _by_storage(_dense_add_row_to_two, _sparse_add_row_to_two)
+two_difference_dots = _by_storage(_dense_two_difference_dots, _sparse_two_difference_dots)
+add_difference_to_two = _by_storage(_dense_add_difference_to_two, _sparse_add_difference_to_two)
+four_row_dots = _by_storage(_dense_four_row_dots, _sparse_four_row_dots)
+four_difference_dots = _by_storage(_dense_four_difference_dots, _sparse_four_difference_dots)
+four_two_row_dots = _by_storage(_dense_four_two_row_dots, _sparse_four_two_row_dots)
+four_two_difference_dots = _by_storage(_dense_four_two_difference_dots, _sparse_four_two_difference_dots)
+
+
+entries_a_row = _by_storage(_dense_entries_a_row, _sparse_entries_a_row)
+add_squares = _by_storage(_dense_add_squares, _sparse_add_squares)
+row_square = _by_storage(_dense_row_square, _sparse_row_square)
+difference_sums = _by_storage(_dense_difference_sums, _sparse_difference_sums)

@@ -1,0 +1,97 @@
+"""What the author of a rule writes: an `Algorithm`, its `Parameter`s, and `Now`, what a rule is told at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.core import checks
+from gradtd.core.checks import InputError
+
+
+class Now(NamedTuple):
+    """What a rule is told about the present time step.
+
+    ``t`` is the index of the latest step, ``side`` the buffer it went to (0 for buffer 1, 1 for
+    buffer 2), ``first`` and ``second`` the step indices drawn from the two buffers, ``seen`` the
+    number of steps seen so far, ``alpha`` the step-size of this update.
+    """
+
+    t: np.uint64
+    side: int
+    seen: int
+    alpha: float
+    first: NDArray[np.uint32]
+    second: NDArray[np.uint32]
+
+
+REQUIRED = object()
+"""Default of a parameter that has to be given."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A hyper-parameter: its default and what it may be."""
+
+    default: Any = REQUIRED
+    help: str = ""
+    check: Callable[[str, Any], Any] = checks.number
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A learning rule and what the engine has to do for it.
+
+    ``update(state, stream, now, hyper)`` changes ``state.theta`` in place; ``observe`` has the same
+    arguments and sees every step, also those before learning starts; ``read(state, stream, now, hyper)``
+    runs before a snapshot is taken. ``init(n_features, hyper)`` returns a dictionary of the arrays
+    the rule keeps besides ``theta``; ``hyper["n_steps"]`` is the length of the stream, for tables with an entry
+    a stored step. ``draws`` says which batches the rule receives:
+
+    * ``"nothing"``: it uses the latest step;
+    * ``"new batch"``: ``now.first``, the m latest steps, every m steps;
+    * ``"one batch"``: ``now.first``, from all steps so far;
+    * ``"other batch"``: ``now.first``, from the buffer that the latest step did not go to;
+    * ``"two buffers"``: no batches, but ``now.side``, and it starts when both buffers are filled;
+    * ``"two batches"``: ``now.first`` and ``now.second``, from the two buffers.
+
+    A rule that chooses its step-size itself says what it used last in ``chosen(state)``: 0 while it only
+    watches, as it does for its first ``watches`` batches; ``now.alpha`` is then a factor, 1 unless it decays.
+    ``dense_only`` says that the rule reads whole feature rows, ``stream.features[row]``; ``stored``, that it reads
+    stored steps by their number, so it needs the whole stream in memory and takes one pass over it.
+    ``parameters`` maps names to `Parameter` (or just to a default number). Where a parameter changes
+    the code of the rule, ``choose(hyper)`` returns the algorithm that is meant.
+    """
+
+    name: str
+    update: Callable[..., Any]
+    init: Callable[[int, Any], Mapping[str, NDArray[Any]]] = lambda n_features, hyper: {}
+    observe: Callable[..., Any] | None = None
+    read: Callable[..., Any] | None = None
+    draws: str = "nothing"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    step_size: bool = True
+    chosen: Callable[..., Any] | None = None
+    watches: int = 0
+    dense_only: bool = False
+    stored: bool = False
+    choose: Callable[[Mapping[str, Any]], Algorithm] | None = None
+
+    DRAWS = ("nothing", "new batch", "one batch", "other batch", "two buffers", "two batches")
+
+    def __post_init__(self) -> None:
+        if self.draws not in self.DRAWS:
+            raise InputError(f"draws must be one of {', '.join(self.DRAWS)}; got {self.draws!r}.")
+        wrapped = {
+            name: value if isinstance(value, Parameter) else Parameter(value) for name, value in self.parameters.items()
+        }
+        object.__setattr__(self, "parameters", wrapped)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the rule's docstring."""
+        return (self.update.__doc__ or self.name).strip().splitlines()[0]

@@ -1,0 +1,234 @@
+"""Validators, named after what they check; each raises one complete sentence.
+
+They run at the public edge only: inside the library values are trusted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class InputError(ValueError):
+    """Bad input, explained in one sentence: what was given, what is allowed, what to do."""
+
+
+class NeverLearnsError(InputError):
+    """The data are too few for learning to start."""
+
+
+def known_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return ``name`` if it is one of ``known``; otherwise say which spelling is nearest.
+
+    >>> known_name("problem", "boyan_chian", ["boyan_chain", "baird"])
+    Traceback (most recent call last):
+    ...
+    gradtd.core.checks.InputError: unknown problem 'boyan_chian': did you mean 'boyan_chain'? \
+Known: baird, boyan_chain.
+    """
+    names = sorted(known)
+    if name in names:
+        return name
+    near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
+    hint = f" did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"unknown {kind} {name!r}:{hint} Known: {', '.join(names)}.")
+
+
+def number(name: str, value: Any) -> float:
+    """A finite real number."""
+    if isinstance(value, (bool, str)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InputError(f"{name} must be a number, got {value!r}.")
+    if not math.isfinite(value):
+        raise InputError(f"{name} must be finite, got {value!r}.")
+    return float(value)
+
+
+def number_above(name: str, value: Any, low: float) -> float:
+    if number(name, value) <= low:
+        raise InputError(f"{name} must be greater than {low:g}, got {value!r}.")
+    return float(value)
+
+
+def number_at_least(name: str, value: Any, low: float) -> float:
+    if number(name, value) < low:
+        raise InputError(f"{name} must be at least {low:g}, got {value!r}.")
+    return float(value)
+
+
+def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    allowed = f"at least {low}" if high is None else f"between {low} and {high}"
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InputError(f"{name} must be a whole number, {allowed}; got {value!r}.")
+    if value < low or (high is not None and value > high):
+        raise InputError(f"{name} must be {allowed}, got {value!r}.")
+    return int(value)
+
+
+def one_of(name: str, value: Any, choices: Iterable[Any]) -> Any:
+    allowed = list(choices)
+    if not isinstance(value, (str, bool)) or value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}.")
+    return value
+
+
+def yes_or_no(name: str, value: Any) -> bool:
+    """True or False, also as a command line spells them."""
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def numeric_array(name: str, values: Any, ndim: int, what: str = "real numbers") -> NDArray[Any]:
+    """An array of real numbers of the given dimension."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name} must be an array of numbers, got rows of different lengths.") from None
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} must be an array of {what}, got {array.dtype}.")
+    if array.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension{'s' * (ndim > 1)}, got shape {array.shape}.")
+    return array
+
+
+def whole_numbers(name: str, values: Any) -> NDArray[np.int64]:
+    """A row of whole numbers."""
+    array = numeric_array(name, values, 1, "whole numbers")
+    if array.dtype.kind == "b":
+        raise InputError(f"{name} must hold whole numbers, got truth values; np.flatnonzero makes numbers of them.")
+    if array.dtype.kind == "f":
+        refuse_where(name, ~(np.abs(array) < 2**53), array, "must hold whole numbers")
+        refuse_where(name, array != np.floor(array), array, "must hold whole numbers")
+    return array.astype(np.int64)
+
+
+def finite_array(name: str, values: Any, ndim: int) -> NDArray[np.float64]:
+    """A C-contiguous float64 array of the given dimension with no NaN and no infinity."""
+    array = numeric_array(name, values, ndim)
+    array = np.ascontiguousarray(array, dtype=np.float64)
+    refuse_where(name, ~np.isfinite(array), array, "must be finite")
+    return array
+
+
+def refuse_where(name: str, bad: NDArray[np.bool_], values: NDArray[Any], rule: str) -> None:
+    """Raise and name the first offending entry if any entry is ``bad``."""
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        index = ", ".join(map(str, where))
+        more = int(bad.sum()) - 1
+        others = f" (and {more} more)" if more else ""
+        raise InputError(f"{name} {rule}: {name}[{index}] is {values[where]}{others}.")
+
+
+def fraction(name: str, value: Any) -> float:
+    """A number in [0, 1]."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or not 0 <= value <= 1:
+        raise InputError(f"{name} must be a number in [0, 1], got {value!r}.")
+    return float(value)
+
+
+def probabilities(name: str, values: Any, ndim: int) -> NDArray[np.float64]:
+    """Entries in [0, 1] that sum to one along the last axis."""
+    array = finite_array(name, values, ndim)
+    refuse_where(name, (array < 0) | (array > 1), array, "must lie in [0, 1]")
+    sums = array.sum(axis=-1)
+    if not np.allclose(sums, 1.0, rtol=0, atol=1e-9):
+        where = np.unravel_index(int(np.abs(sums - 1).argmax()), sums.shape)
+        index = "".join(f"{k}, " for k in where) + ":"
+        raise InputError(f"{name} must sum to 1 along its last axis: {name}[{index}] sums to {float(sums[where])!r}.")
+    return array
+
+
+def picture_file(name: str, path: Path) -> Path:
+    """A file for a picture: a known kind, in a folder that is there."""
+    return file_to_write(name, path, ".png", ".svg", ".pdf")
+
+
+def file_to_write(name: str, path: Path, *endings: str) -> Path:
+    """A file with one of these endings, in a folder that is there and can be written to."""
+    if path.suffix.lower() not in endings:
+        allowed = " or ".join([", ".join(endings[:-1])] * (len(endings) > 1) + [endings[-1]])
+        raise InputError(f"{name} takes a file that ends in {allowed}, got {str(path)!r}.")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{name}: there is no folder {str(path.absolute().parent)!r}.")
+    if path.is_dir():
+        raise InputError(f"{name} takes a file, and {str(path)!r} is a folder: give another name.")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise InputError(f"{name}: nothing can be written to the folder {str(path.absolute().parent)!r}: give another.")
+    return path
+
+
+def feature_table(features: Any) -> Any:
+    """A table of finite features, dense or sparse (CSR, a copy), with at least one row and column."""
+    if type(features).__module__.startswith("scipy.sparse"):
+        import scipy.sparse
+
+        if features.ndim != 2 or features.dtype.kind not in "biuf":
+            raise InputError(f"features must be real numbers in 2 dimensions, got {features.dtype} {features.shape}.")
+        table = scipy.sparse.csr_array(features, dtype=np.float64, copy=True)
+        table.sum_duplicates()
+        refuse_where("features.data", ~np.isfinite(table.data), table.data, "must be finite")
+    else:
+        table = finite_array("features", features, 2)
+    if 0 in table.shape:
+        raise InputError(f"features needs at least one row and one column, got shape {table.shape}.")
+    return table
+
+
+def number_a_step(name: str, values: Any, length: int) -> NDArray[np.float64]:
+    """One number a step; a single number stands for all of them."""
+    return finite_array(name, np.full(length, values) if np.ndim(values) == 0 else values, 1)
+
+
+def consecutive_episodes(episode: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the episodes 0, 1, ... in order of appearance; refuse one that comes back later."""
+    begins = np.r_[True, episode[1:] != episode[:-1]]
+    first_seen, count = np.unique(episode[begins], return_counts=True)
+    if (count > 1).any():
+        again = first_seen[count > 1][0]
+        at = np.flatnonzero(begins & (episode == again))[1]
+        raise InputError(
+            f"the steps of an episode must be contiguous: episode {again} comes back at step {at}; "
+            "sort the steps by episode and time."
+        )
+    return np.cumsum(begins).astype(np.int64) - 1
+
+
+Check = Callable[[str, Any], Any]
+"""Takes the name and the value of a parameter; returns the value to use."""
+
+
+def above(low: float) -> Check:
+    """The check that a number is greater than this."""
+    return lambda name, value: number_above(name, value, low)
+
+
+def at_least(low: float) -> Check:
+    """The check that a number is not smaller than this."""
+    return lambda name, value: number_at_least(name, value, low)
+
+
+def whole(low: int) -> Check:
+    """The check that a number is whole and not smaller than this."""
+    return lambda name, value: whole_number(name, value, low)
+
+
+def choice(*allowed: str) -> Check:
+    """The check that a word is one of these."""
+    return lambda name, value: one_of(name, value, allowed)
+
+
+def optional(check: Check) -> Check:
+    """The same check, None allowed."""
+    return lambda name, value: None if value is None else check(name, value)

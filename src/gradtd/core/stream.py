@@ -1,0 +1,154 @@
+"""Experience: what a step is, and a `Stream` of steps that point into a table of features.
+
+Signs are fixed here once: ``A = E[rho phi (gamma phi' - phi)']``, ``b = E[rho r phi]``,
+and the TD solution solves ``A theta + b = 0``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+
+STEP = np.dtype(
+    [
+        ("row", np.uint32),
+        ("next_row", np.uint32),
+        ("reward", np.float64),
+        ("discount", np.float64),
+        ("rho", np.float64),
+        ("episode", np.int64),
+    ],
+    align=True,
+)
+"""One step of experience; ``row`` and ``next_row`` point into the stream's features.
+
+``discount`` is per step: gamma, and 0 where the episode *terminated*. Where an episode was only
+cut off (*truncated*) it stays gamma and ``next_row`` is the observation that followed, so the
+update bootstraps as it should."""
+
+
+class SparseRows(NamedTuple):
+    """A sparse feature matrix in compressed rows, the form compiled code reads; columns increase along a row."""
+
+    data: Floats
+    indices: NDArray[np.uint32]
+    begin: NDArray[np.int64]
+    n_columns: int
+
+
+class StreamView(NamedTuple):
+    """What a rule sees of a stream: ``stream.features`` and ``stream.steps[t].reward`` and so on."""
+
+    features: Any
+    steps: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Experience in the order it happened: features, and steps that point into them.
+
+    Make one with `Stream.from_arrays` or `gradtd.sample`.
+    """
+
+    features: Floats | scipy.sparse.csr_array
+    steps: np.recarray[Any, Any]
+    name: str = "stream"
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        features: Any,
+        row: Any,
+        next_row: Any,
+        reward: Any,
+        discount: Any,
+        episode: Any,
+        rho: Any = 1.0,
+        name: str = "stream",
+    ) -> Stream:
+        """Build a stream from arrays, one entry a step, and check every one of them.
+
+        ``features`` has one row an observation, dense or SciPy-sparse; ``row`` and ``next_row`` say
+        which row a step started from and which it led to. ``discount`` is gamma, 0 where the episode
+        terminated, gamma where it was only cut off. ``rho`` is the target's probability of the
+        action taken over the behaviour's. ``episode`` numbers the episodes; each must be in one piece.
+        Dense features are not copied.
+
+        >>> import numpy as np
+        >>> stream = Stream.from_arrays(
+        ...     features=np.eye(3), row=[0, 1, 0], next_row=[1, 2, 1], reward=[0, 1, 0],
+        ...     discount=[0.9, 0, 0.9], rho=[1, 1, 0.5], episode=[7, 7, 8])
+        >>> stream
+        Stream(stream: 3 steps, 2 episodes, 3 features, dense)
+        """
+        table = checks.feature_table(features)
+        rows = checks.whole_numbers("row", row)
+        n_steps = len(rows)
+        if n_steps == 0:
+            raise InputError("a stream needs at least one step, got row of length 0.")
+        columns: dict[str, NDArray[Any]] = {
+            "next_row": checks.whole_numbers("next_row", next_row),
+            "reward": checks.number_a_step("reward", reward, n_steps),
+            "discount": checks.number_a_step("discount", discount, n_steps),
+            "rho": checks.number_a_step("rho", rho, n_steps),
+        }
+        episodes = checks.whole_numbers("episode", episode)
+        for label, values in [*columns.items(), ("episode", episodes)]:
+            if len(values) != n_steps:
+                raise InputError(f"every column needs one entry a step: row has {n_steps}, {label} has {len(values)}.")
+        for label, values in (("row", rows), ("next_row", columns["next_row"])):
+            outside = (values < 0) | (values >= table.shape[0])
+            checks.refuse_where(label, outside, values, f"must be a row of features, 0 to {table.shape[0] - 1}")
+        discounts, ratios = columns["discount"], columns["rho"]
+        checks.refuse_where("discount", (discounts < 0) | (discounts > 1), discounts, "must lie in [0, 1]")
+        checks.refuse_where("rho", ratios < 0, ratios, "must not be negative")
+        steps = np.zeros(n_steps, STEP)
+        steps["row"] = rows
+        for label in ("next_row", "reward", "discount", "rho"):
+            steps[label] = columns[label]
+        steps["episode"] = checks.consecutive_episodes(episodes)
+        return cls(table, steps.view(np.recarray), name)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __repr__(self) -> str:
+        kind = "dense" if isinstance(self.features, np.ndarray) else "sparse"
+        return f"Stream({self.name}: {len(self)} steps, {self.n_episodes} episodes, {self.n_features} features, {kind})"
+
+    @property
+    def n_features(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def n_episodes(self) -> int:
+        return int(self.steps["episode"][-1]) + 1
+
+    @property
+    def view(self) -> StreamView:
+        """The stream in the form that rules and compiled code read."""
+        return StreamView(compiled_features(self.features), self.steps)
+
+
+def compiled_features(features: Floats | scipy.sparse.csr_array) -> Floats | SparseRows:
+    """A feature table as compiled code reads it."""
+    if isinstance(features, np.ndarray):
+        return features
+    return SparseRows(
+        np.ascontiguousarray(features.data, dtype=np.float64),
+        np.ascontiguousarray(features.indices, dtype=np.uint32),
+        np.ascontiguousarray(features.indptr, dtype=np.int64),
+        int(features.shape[1]),
+    )

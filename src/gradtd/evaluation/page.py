@@ -1,0 +1,170 @@
+"""Pictures of an evaluation, and one page that holds everything there is to know about it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradtd.core import checks
+from gradtd.core.files import replace_file
+from gradtd.evaluation import Estimate, Evaluation
+from gradtd.evaluation.importance import ESTIMATORS
+from gradtd.output.pages import embedded, render
+from gradtd.output.plots import COLOURS, canvas, save
+
+WIDE = 25.0
+"""An interval this many times as wide as the headline's is cut in the picture."""
+
+
+def label(method: str) -> str:
+    """A method's name as people read it."""
+    return ESTIMATORS.get(method) or {"impression_gtd": "Impression GTD", "lstd": "LSTD"}.get(method, method)
+
+
+def estimates_figure(evaluation: Evaluation) -> Any:
+    """Every method's value and interval, the one asked for on top; what is too wide is cut and marked."""
+    rows = [row for row in evaluation.estimates if row.value is not None and row.low is not None]
+    figure, axes = canvas(f"Value of the target policy, {evaluation.level:.0%} intervals")
+    low, high = evaluation.interval
+    reach = WIDE * max(high - low, 1e-12)
+    for y, row in enumerate(rows):
+        _interval_line(
+            axes, -y, row, (low - reach, high + reach), COLOURS[0] if y == 0 else "#555555", 3 if y == 0 else 1.6
+        )
+    axes.axvspan(low, high, color=COLOURS[0], alpha=0.08, linewidth=0)
+    axes.set_yticks([-y for y in range(len(rows))], [label(row.method) for row in rows], fontsize=9)
+    axes.set_ylim(-len(rows) + 0.4, 0.6)
+    axes.set_xlabel("value from the start states")
+    return figure
+
+
+def _interval_line(axes: Any, y: float, row: Estimate, limits: tuple[float, float], colour: str, width: float) -> None:
+    assert row.value is not None
+    assert row.low is not None
+    assert row.high is not None
+    left, right = max(row.low, limits[0]), min(row.high, limits[1])
+    if left > right:
+        return
+    axes.plot([left, right], [y, y], color=colour, linewidth=width, solid_capstyle="butt")
+    if limits[0] <= row.value <= limits[1]:
+        axes.plot([row.value], [y], "o", color=colour, markersize=5)
+    for cut, at, mark in ((row.low < left, left, "<"), (row.high > right, right, ">")):
+        if cut:
+            axes.plot([at], [y], mark, color=colour, markersize=6)
+
+
+def resamples_figure(evaluation: Evaluation) -> Any:
+    """The value on resampled episodes, with the interval."""
+    values = evaluation.resampled[np.isfinite(evaluation.resampled)]
+    figure, axes = canvas(f"{len(values)} refits on resampled episodes")
+    axes.hist(values, bins=min(40, max(8, len(values) // 6)), color="#9bbfd9")
+    axes.axvspan(
+        *evaluation.interval, color=COLOURS[0], alpha=0.12, linewidth=0, label=f"{evaluation.level:.0%} interval"
+    )
+    axes.axvline(evaluation.value, color=COLOURS[0], linewidth=2, label="value")
+    axes.set_xlabel("value from the start states")
+    axes.set_ylabel("refits")
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def histogram_figure(evaluation: Evaluation, what: str, title: str, name: str, unit: str, log: bool) -> Any:
+    """A histogram that was kept with the evaluation."""
+    counts, edges = evaluation.pictured[what], evaluation.pictured[f"{what}_edges"]
+    figure, axes = canvas(title)
+    axes.stairs(counts, edges, fill=True, color="#9bbfd9")
+    if log:
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=0.7)
+    axes.set_xlabel(name)
+    axes.set_ylabel(unit)
+    return figure
+
+
+def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
+    """Every picture that this evaluation has something to show in, with a caption."""
+    made = {
+        "estimates": (
+            estimates_figure(evaluation),
+            "Methods on the same data and the same resamples. An arrow: the interval goes on.",
+        )
+    }
+    if np.isfinite(evaluation.resampled).sum() > 1:
+        caption = "How the value varies when other episodes had been logged. A long tail or two humps are a warning."
+        made["resamples"] = resamples_figure(evaluation), caption
+    if not evaluation.numbers["on_policy"]:
+        picture = histogram_figure(
+            evaluation,
+            "rho",
+            "Importance ratios of the steps",
+            "target probability / behaviour probability",
+            "steps",
+            True,
+        )
+        made["ratios"] = picture, "Few large ratios carry the estimate where the two policies differ much."
+    edges = evaluation.pictured["starts_edges"]
+    if (evaluation.pictured["starts"] > 0).sum() > 1:
+        picture = histogram_figure(evaluation, "starts", "Values of the start states", "value", "episodes", False)
+        made["starts"] = picture, f"From {edges[0]:.4g} to {edges[-1]:.4g}; their mean is the value of the policy."
+    return made
+
+
+def plot_evaluation(evaluation: Evaluation, path: str | Path) -> Path:
+    """Draw the value with its interval beside those of the other methods, to a file."""
+    save(estimates_figure(evaluation), Path(path))
+    return Path(path)
+
+
+def write_page(evaluations: dict[str, Evaluation], path: str | Path, command: str = "") -> Path:
+    """One page with everything: values, intervals, verdicts, pictures, diagnostics; it needs no other file."""
+    target = checks.file_to_write("a page", Path(path), ".html")
+    sections = []
+    for name, evaluation in evaluations.items():
+        pictures = [
+            {"name": key, "caption": caption, "image": embedded(_png(figure))}
+            for key, (figure, caption) in figures(evaluation).items()
+        ]
+        sections.append({"name": name, "e": evaluation, "pictures": pictures, "numbers": explained(evaluation)})
+    text = render("evaluation.html", sections=sections, command=command, label=label)
+    return replace_file(target, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def _png(figure: Any) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+_MEANING = (
+    ("ess", "effective sample size, in steps", "{:.0f}"),
+    ("ess_episodes", "effective sample size of whole-episode weights, in episodes", "{:.1f}"),
+    ("largest_ratio", "largest ratio of a step", "{:.3g}"),
+    ("top_hundredth_carries", "part of the weight that the largest hundredth of the ratios carries", "{:.1%}"),
+    ("mean_ratio", "mean ratio (1 for right probabilities)", "{:.4g}"),
+    ("mean_ratio_off", "its distance from 1, in standard errors", "{:+.1f}"),
+    ("unseen_mass", "target's probability of actions the log never took", "{:.2g}"),
+    ("terminated", "episodes that terminated", "{}"),
+    ("truncated", "episodes that were cut off", "{}"),
+    ("features", "features", "{}"),
+    ("undetermined_directions", "directions of feature space that the log does not determine", "{}"),
+    ("condition_A", "condition number of A, in the features learned on", "{:.3g}"),
+    ("condition_C", "condition number of C (features scaled)", "{:.3g}"),
+    ("neu_start", "NEU at zero weights", "{:.3g}"),
+    ("neu_end", "NEU at the weights found", "{:.3g}"),
+    ("updates", "updates made", "{}"),
+    ("moved", "movement of the value in the second half of them, in standard errors", "{:.2f}"),
+    ("from_lstd", "distance from LSTD, in standard errors", "{:.2f}"),
+    ("error_ratio", "error by refits over the sandwich's", "{:.2f}"),
+    ("from_dr", "distance from doubly robust, in standard errors of the difference", "{:.2f}"),
+    ("resamples", "resamples of the episodes", "{}"),
+    ("refits_lost", "part of the refits that failed", "{:.1%}"),
+)
+
+
+def explained(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """The diagnostics in words and numbers, those that are known."""
+    numbers = evaluation.numbers
+    return [(text, shown.format(numbers[key])) for key, text, shown in _MEANING if numbers.get(key) is not None]

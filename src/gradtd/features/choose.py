@@ -1,0 +1,121 @@
+"""From what a user writes to a feature map, and which map to take where nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gradtd.core import checks
+from gradtd.core.checks import InputError
+from gradtd.features.base import Features
+from gradtd.features.cells import Aggregation, OneHot, distinct_values
+from gradtd.features.polynomial import Identity, Polynomial
+from gradtd.features.table import Table
+from gradtd.features.tiles import Tiles
+from gradtd.features.waves import Fourier, Rbf
+from gradtd.features.wrapped import Function, Transformer
+
+FEATURES: dict[str, type[Features]] = {
+    kind.name: kind for kind in (Identity, Polynomial, Fourier, Rbf, Tiles, Aggregation, OneHot)
+}
+"""The feature maps that have a name on the command line; a transformer or a function is given as itself."""
+
+
+def make_features(name_or_spec: Any, **parameters: Any) -> Features:
+    """A feature map, not fitted yet, from a name, a command line's ``name:parameter=value,...``, or an object.
+
+    Objects are a `Features` (returned as it is), a scikit-learn transformer, or a function from observations to
+    features.
+
+    >>> make_features("fourier:order=5")
+    Fourier(order=5)
+    >>> make_features("rbf", n=20, width="median")
+    Rbf(n=20, width='median', seed=0)
+    """
+    if isinstance(name_or_spec, str):
+        return _named(name_or_spec, parameters)
+    if parameters:
+        raise InputError(f"parameters go with the name of features only, got {', '.join(parameters)} beside an object.")
+    if isinstance(name_or_spec, Features):
+        return name_or_spec
+    if isinstance(name_or_spec, type):
+        raise InputError(
+            f"features needs an object, got the class {name_or_spec.__name__}: write {name_or_spec.__name__}()."
+        )
+    if callable(getattr(name_or_spec, "fit", None)) and callable(getattr(name_or_spec, "transform", None)):
+        return Transformer(name_or_spec)
+    if callable(name_or_spec):
+        return Function(name_or_spec)
+    raise InputError(
+        f"features must be a name ({', '.join(FEATURES)}), a feature map, a transformer or a function, got "
+        f"{type(name_or_spec).__name__}."
+    )
+
+
+def _named(spec: str, parameters: Mapping[str, Any]) -> Features:
+    name, _, settings = spec.partition(":")
+    kind = FEATURES[checks.known_name("features", name.strip().replace("_", "-"), FEATURES)]
+    given = dict(parameters)
+    for setting in settings.split(",") if settings.strip() else []:
+        key, equals, value = (part.strip() for part in setting.partition("="))
+        if not (key and equals and value):
+            raise InputError(f"features {spec!r} must read name:parameter=value,..., for example 'fourier:order=3'.")
+        if key in given:
+            raise InputError(f"features {spec!r}: the parameter {key} is given twice.")
+        given[key] = _value(value)
+    for key in given:
+        checks.known_name(f"parameter of {kind.name} features", key, kind.parameter_names())
+    return kind(**given)
+
+
+def _value(text: str) -> Any:
+    """A value as the command line spells it: a number, true, false, none, or a word."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+
+
+def from_dict(stored: Mapping[str, Any]) -> Features:
+    """The feature map that ``to_dict`` described; it transforms to the same bytes.
+
+    >>> fitted = make_features("fourier").fit([[0.0], [1.0]])
+    >>> again = from_dict(fitted.to_dict())
+    >>> again.describe(), (again.transform([[0.3]]) == fitted.transform([[0.3]])).all()
+    ('Fourier features of order 3 of 1 observation, 4 in all', np.True_)
+    """
+    if not isinstance(stored, Mapping) or "name" not in stored:
+        raise InputError("stored features must be a dictionary with a name, as to_dict makes it.")
+    name = stored["name"].item() if isinstance(stored["name"], np.ndarray) else stored["name"]
+    return FEATURES[checks.known_name("features", name, FEATURES)]._restored(stored)
+
+
+def default_features(observations: Any) -> Features:
+    """The features, not fitted yet, that are taken for observations where nothing is asked for.
+
+    A discrete observation: one-hot up to 1000 values; beyond that most values are met too rarely to learn each by
+    itself, so 100 bins of neighbouring numbers (where the numbers are labels without order, ask for one-hot). A single
+    column of at most 100 whole values: one-hot. 1, 2 or 3 real columns: fourier of order 5, 3, 3, that is 6, 16 or 64
+    features. 4 to 10: rbf, 10 to 50 of them by the length of the log (on CartPole polynomials of order 2 were biased).
+    More: identity.
+
+    >>> default_features([3, 1, 4, 1, 5]), default_features([[0.5, 1.0], [0.25, 2.0]])
+    (OneHot(most=100000), Fourier(order=3))
+    """
+    table = Table(observations)
+    if table.discrete:
+        return Aggregation(bins=100) if distinct_values(table, 1000) is None else OneHot()
+    if table.n_columns == 1 and _few_whole_values(table):
+        return OneHot()
+    if table.n_columns <= 3:
+        return Fourier(order=5 if table.n_columns == 1 else 3)
+    return Rbf(n=min(50, max(10, table.n_rows // 40))) if table.n_columns <= 10 else Identity()
+
+
+def _few_whole_values(table: Table) -> bool:
+    values = distinct_values(table, 100)
+    return values is not None and bool((values[0] == np.floor(values[0])).all())

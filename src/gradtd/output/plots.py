@@ -1,0 +1,196 @@
+"""Pictures from numbers that were already computed; nothing here runs an algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.files import replace_file
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's colours, which people with colour-blindness can tell apart."""
+
+OWN_COLOUR = {
+    "Impression GTD": "#0072B2",
+    "Impression GTD (auto)": "#332288",
+    "TD": "#D55E00",
+    "TDRC": "#009E73",
+    "TDC": "#CC79A7",
+    "GTD2": "#E69F00",
+    "GTD": "#56B4E9",
+    "HTD": "#8C6D31",
+    "Vtrace": "#999999",
+    "MiniBatchTD": "#7B3294",
+    "Expected GTD": "#A50026",
+    "Krylov GTD": "#117733",
+    "LSTD": "#000000",
+}
+"""The same colour for an algorithm in every figure of the reproduction."""
+STYLE: dict[str, Any] = {
+    "Krylov GTD": (0, (1, 1)),
+    "Impression GTD (auto)": (0, (6, 1.5, 1, 1.5)),
+    "HTD": (0, (4, 2)),
+    "Vtrace": (0, (4, 2)),
+    "MiniBatchTD": (0, (4, 2)),
+    "Expected GTD": (0, (4, 2)),
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a figure: values by run and step, and how it is drawn."""
+
+    label: str
+    values: Floats
+    colour: str
+    style: Any = "-"
+    thin: bool = False
+
+
+def mean_and_error(values: Floats) -> tuple[Floats, Floats]:
+    """Mean over runs and its standard error (NaN for a single run)."""
+    runs = values.shape[0]
+    error = values.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(values.shape[1:], np.nan)
+    return values.mean(axis=0), error
+
+
+def styled(curves: Mapping[str, Floats]) -> list[Curve]:
+    """Curves with their algorithms' colours; several settings of Impression GTD get shades of its blue."""
+    family = [label for label in curves if label.startswith("Impression GTD ") and "=" in label]
+    shades = dict(zip(family, _shades(len(family)), strict=True))
+    return [
+        Curve(
+            label, values, shades.get(label) or OWN_COLOUR.get(label, "#000000"), STYLE.get(label, "-"), label == "LSTD"
+        )
+        for label, values in curves.items()
+    ]
+
+
+def _shades(n: int) -> list[str]:
+    """Blues from light to dark."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colormaps["GnBu"](x)) for x in np.linspace(0.45, 1.0, max(n, 1))][:n]
+
+
+def learning_curves(
+    curves: Mapping[str, tuple[Integers, Floats]], path: str | Path, *, title: str, metric: str, log: bool = False
+) -> None:
+    """Draw ``{label: (steps, values[run, step])}`` as means with 95 % intervals, to a file."""
+    figure, axes = canvas(title)
+    for colour, (label, (steps, values)) in zip(COLOURS, curves.items(), strict=False):
+        _draw(axes, steps, Curve(label, values, colour), log)
+    runs = {values.shape[0] for _, values in curves.values()}
+    _finish(axes, f"mean of {'/'.join(map(str, sorted(runs)))} runs, 95 % interval", metric, log)
+    figure.savefig(path, dpi=150)
+
+
+def paper_figure(
+    steps: Integers,
+    curves: Sequence[Curve],
+    paths: Sequence[Path],
+    *,
+    title: str,
+    metric: str,
+    log: bool,
+    shift: Mapping[str, float] | None = None,
+    ceiling: float | None = None,
+    cut: float = 0.0,
+) -> Any:
+    """Draw a figure of the reproduction to files; ``shift`` is subtracted from a curve first. Returns the axes.
+
+    What lies above ``ceiling`` or below ``cut`` is not shown.
+    """
+    figure, axes = canvas(title)
+    for curve in curves:
+        _draw(axes, steps, curve, log, (shift or {}).get(curve.label, 0.0))
+    runs = curves[0].values.shape[0]
+    name = f"{metric}, less a bias" if shift else metric
+    _finish(axes, f"mean of {runs} runs" + ("" if shift else ",\n95 % interval"), name, log, beside=True)
+    if ceiling is not None:
+        lows = [np.nanmin(np.where(line.get_ydata() > 0, line.get_ydata(), np.nan)) for line in axes.get_lines()]
+        floor = max(0.5 * min(lows), 1e-3 * ceiling / 10 if shift else cut) if log else 0.0
+        axes.set_ylim(floor, min(axes.get_ylim()[1], ceiling))
+    for path in paths:
+        save(figure, path)
+    return axes
+
+
+def sensitivity_figure(
+    sweeps: Mapping[str, Mapping[str, Any]], paths: Sequence[Path], *, title: str, metric: str
+) -> Any:
+    """Error at the end against the step-size, one line an algorithm; divergence at the ceiling, marked."""
+    figure, axes = canvas(title)
+    for label, sweep in sweeps.items():
+        colour = OWN_COLOUR.get(label, "#000000")
+        alpha, error, diverged = sweep["alpha"], sweep["error"], sweep["diverged"] > 0
+        axes.plot(alpha, error, color=colour, linestyle=STYLE.get(label, "-"), marker="o", markersize=3, label=label)
+        axes.plot(alpha[diverged], error[diverged], color=colour, linestyle="", marker="x", markersize=7)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("step-size alpha (x: at least one run diverged)")
+    axes.set_ylabel(f"{metric.upper()} over the last tenth of the steps")
+    axes.set_yscale("log")
+    _legend(axes, "algorithm", beside=True)
+    for path in paths:
+        save(figure, path)
+    return axes
+
+
+def canvas(title: str) -> tuple[Any, Any]:
+    """A figure with one pair of axes, in the house style."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.6, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _draw(axes: Any, steps: Integers, curve: Curve, log: bool, shift: float = 0.0) -> None:
+    """A mean with its interval: symmetric, on a log axis in the log; a shifted mean has none there."""
+    mean, error = mean_and_error(curve.values)
+    shifted = mean - shift
+    if log:
+        shifted = np.where(shifted > 0, shifted, np.nan)
+    width = 0.8 if curve.thin else 1.6
+    axes.plot(steps, shifted, color=curve.colour, linestyle=curve.style, linewidth=width, label=curve.label)
+    if log and shift:
+        return
+    with np.errstate(invalid="ignore", over="ignore"):
+        half = np.exp(1.96 * error / mean) if log else 1.96 * error
+        low, high = (mean / half, mean * half) if log else (mean - half, mean + half)
+    axes.fill_between(steps, low, high, color=curve.colour, alpha=0.18, linewidth=0)
+
+
+def _finish(axes: Any, legend: str, metric: str, log: bool, beside: bool = False) -> None:
+    axes.set_xlabel("steps seen")
+    words = metric.split(",")
+    axes.set_ylabel(",".join([words[0].upper(), *words[1:]]))
+    axes.set_yscale("log" if log else "linear")
+    if not log:
+        axes.set_ylim(bottom=0)
+    _legend(axes, legend, beside)
+
+
+def _legend(axes: Any, title: str, beside: bool) -> None:
+    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}
+    axes.legend(frameon=False, title=title, fontsize=8.5, title_fontsize=8.5, alignment="left", **place)
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure to a file; the same figure gives the same bytes."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "gradtd"}):
+        kind = path.suffix.lower().removeprefix(".")
+        metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+        replace_file(path, lambda part: figure.savefig(part, format=kind, dpi=150, metadata=metadata))

@@ -1,0 +1,205 @@
+"""One self-contained page, the figures as files, and the numbers behind them, from a finished reproduction."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats
+from gradtd.output.pages import embedded, render
+from gradtd.output.plots import paper_figure, sensitivity_figure, styled
+from gradtd.paper.criteria import minus_bias
+from gradtd.paper.figures import BESIDE, COMPARISONS, LABELS, PUBLISHED, READINGS, Figure
+from gradtd.paper.reproduce import SEED, TUNING_SEED, Reproduction
+from gradtd.paper.store import Store
+from gradtd.theory import summary
+from gradtd.theory.curves import theory_curves
+from gradtd.theory.picture import theory_picture
+
+PROBLEM_TITLES = {
+    "boyan_chain": "Boyan's chain",
+    "random_walk_tabular": "Random walk, tabular features",
+    "random_walk_inverted": "Random walk, inverted features",
+    "random_walk_dependent": "Random walk, dependent features",
+    "baird": "Baird's counterexample",
+}
+BESIDE_LABELS = tuple(line.label for line in BESIDE)
+VERDICTS = ("reproduces", "reproduces under another reading", "undecided", "does not reproduce")
+
+
+def write_report(found: Reproduction, store: Store, command: str) -> Path:
+    """Draw every figure and write ``index.html``; returns its path."""
+    sections = [_section(problem, found, store) for problem in found.sweeps]
+    across = [c for c in found.claims if len(c["figures"]) != 1 or c["figures"][0].startswith("extra:")]
+    page = render(
+        "report.html",
+        summary=_summary(found),
+        claims=found.claims,
+        sections=sections,
+        across=across,
+        labels=LABELS,
+        ratios_at=RATIOS_AT,
+        readings=READINGS,
+        command=command,
+        runs=found.runs,
+        steps=int(found.steps[-1]),
+        seed=SEED,
+        tuning_seed=TUNING_SEED,
+        versions={name: version(name) for name in ("gradtd", "numpy", "scipy", "numba", "matplotlib", "pyarrow")},
+        python=platform.python_version(),
+        speed=_speed(found),
+    )
+    return store.write_text("index.html", page)
+
+
+def kind(verdict: str) -> str:
+    """Which of the four verdicts a claim's wording stands for."""
+    return VERDICTS[1] if verdict.startswith("reproduces under") else verdict
+
+
+def _summary(found: Reproduction) -> dict[str, Any]:
+    counts = {word: sum(kind(c["verdict"]) == word for c in found.claims) for word in VERDICTS}
+    by_reading = {
+        reading: [c["id"] for c in found.claims if c["readings"].get(reading, {}).get("holds")] for reading in READINGS
+    }
+    return {"counts": counts, "total": len(found.claims), "by_reading": by_reading}
+
+
+def _section(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
+    figures = []
+    for figure in found.figures:
+        if figure.problem == problem:
+            claims = [c for c in found.claims if c["figures"] == [figure.label]]
+            figures.append({"figure": figure, "image": draw(figure, found, store), "claims": claims})
+    return {
+        "title": PROBLEM_TITLES[problem],
+        "problem": problem,
+        "figures": figures,
+        "tuned_image": _draw_tuned(problem, found, store),
+        "sensitivity_image": _draw_sensitivity(problem, found, store),
+        "tuned": _tuned_rows(problem, found),
+        "ratios": _ratio_rows(problem, found),
+        "theory": _theory(problem, found, store),
+    }
+
+
+def draw(figure: Figure, found: Reproduction, store: Store) -> str:
+    """Draw one of the paper's figures under the first reading; the PNG as text for the page."""
+    curves = found.curves[figure.label, "A1"]
+    shown = {line.label: curves.values[line.label] for line in (*figure.lines, *BESIDE) if line.shown}
+    shift = None
+    if figure.minus_bias:
+        shift = {
+            label: float((v.mean(axis=0) - minus_bias(found.steps, v.mean(axis=0)))[0]) for label, v in shown.items()
+        }
+    paths = _paths(store, figure.name)
+    paper_figure(
+        found.steps, styled(shown), paths, title=figure.title, metric=figure.metric, log=figure.log, shift=shift,
+        ceiling=_ceiling(shown), cut=_cut(shown),
+    )  # fmt: skip
+    return embedded(paths[0])
+
+
+def _cut(curves: Mapping[str, Floats]) -> float:
+    """A thousandth of the least error among the paper's lines: what falls below would flatten them."""
+    lowest = [float(v.mean(axis=0).min()) for label, v in curves.items() if label not in BESIDE_LABELS]
+    return 1e-3 * min(lowest)
+
+
+def _ceiling(curves: Mapping[str, Floats]) -> float:
+    """Ten times the error of the start: a diverging line leaves the picture instead of flattening the others."""
+    return 10 * max(float(values[:, 0].mean()) for values in curves.values())
+
+
+def _draw_tuned(problem: str, found: Reproduction, store: Store) -> str:
+    tuned = found.tuned_curves[problem]
+    paths = _paths(store, f"tuned_{problem}")
+    title = f"{PROBLEM_TITLES[problem]}: every algorithm with its best step-size"
+    paper_figure(
+        found.steps,
+        styled(tuned),
+        paths,
+        title=title,
+        metric="rmsve",
+        log=True,
+        ceiling=_ceiling(tuned),
+        cut=_cut(tuned),
+    )
+    return embedded(paths[0])
+
+
+def _draw_sensitivity(problem: str, found: Reproduction, store: Store) -> str:
+    paths = _paths(store, f"sensitivity_{problem}")
+    sweeps = {LABELS[a]: sweep for a, sweep in found.sweeps[problem].items()}
+    sensitivity_figure(sweeps, paths, title=f"{PROBLEM_TITLES[problem]}: step-size sensitivity", metric="rmsve")
+    return embedded(paths[0])
+
+
+def _tuned_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
+    """For each algorithm its best step-size, and its error at the end and over all steps, beside LSTD's."""
+    tail = found.steps > 0.9 * found.steps[-1]
+    floor = found.tuned_curves[problem]["LSTD"]
+    rows = []
+    for label, values in found.tuned_curves[problem].items():
+        name = next((n for n, known in LABELS.items() if known == label), "")
+        rows.append(
+            {
+                "label": label,
+                "alpha": found.tuned[problem].get(name),
+                "end": float(values[:, tail].mean()),
+                "area": float(values.mean()),
+                "over_lstd": float(values[:, tail].mean() / floor[:, tail].mean()),
+                "far": int((values[:, -1] > 10 * values[:, 0]).sum()),
+            }
+        )
+    return sorted(rows, key=lambda row: row["area"])
+
+
+RATIOS_AT = (500, 1500, 3000, 5000, 10_000)
+
+
+def _ratio_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
+    """Mean errors over LSTD's on the same data at chosen steps, as published and with the best step-size."""
+    chosen = np.searchsorted(found.steps, RATIOS_AT)
+    floor = found.tuned_curves[problem]["LSTD"].mean(axis=0)[chosen]
+    published = {}
+    for figure in found.figures:
+        if figure.label == COMPARISONS[problem]:
+            values = found.curves[figure.label, "A1"].values
+            published = {line.label: values[line.label] for line in figure.lines}
+    rows = [("published", label, values) for label, values in published.items()]
+    rows += [("best step-size", k, v) for k, v in found.tuned_curves[problem].items() if k not in BESIDE_LABELS]
+    rows += [("no step-size", k, found.tuned_curves[problem][k]) for k in BESIDE_LABELS if k != "LSTD"]
+    made = [
+        {"setting": kind, "label": label, "ratios": (values.mean(axis=0)[chosen] / floor).tolist()}
+        for kind, label, values in rows
+    ]
+    return sorted(made, key=lambda row: float(row["ratios"][-1]))
+
+
+def _paths(store: Store, name: str) -> list[Path]:
+    return [store.path(f"figures/{name}.{ending}") for ending in ("png", "svg")]
+
+
+def _theory(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
+    """What theory says of the published setting of Impression GTD: constants, Table 1, and exact against measured."""
+    alpha, m = PUBLISHED[problem]
+    told = summary(problem, m, alpha, t=int(found.steps[-1]))
+    paths = _paths(store, f"theory_{problem}")
+    theory_picture(told, theory_curves(problem, told, None, found.runs), paths)
+    return told | {"image": embedded(paths[0])}
+
+
+def _speed(found: Reproduction) -> dict[str, float]:
+    return {
+        "seconds": found.seconds,
+        "ideal": found.ideal_seconds,
+        "ratio": found.seconds / found.ideal_seconds,
+        "run_steps": found.run_steps,
+        "threads": found.threads,
+    }

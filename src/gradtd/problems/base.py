@@ -1,0 +1,132 @@
+"""A policy-evaluation problem: the dynamics of a finite Markov decision process, two policies, features, a discount."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteMDP:
+    """Dynamics of a finite Markov decision process, written once.
+
+    ``transition[s, a, s']`` and ``reward[s, a, s']``; ``terminal[s]`` marks states in which an
+    episode is over (their rows of ``transition`` do not matter); ``start[s]`` is the law of the first
+    state. The simulator and the exact matrices both derive from these arrays.
+    """
+
+    transition: Floats
+    reward: Floats
+    terminal: NDArray[np.bool_]
+    start: Floats
+
+    def __post_init__(self) -> None:
+        self._loop_terminal_states()
+        for label, check, ndim in (
+            ("transition", checks.probabilities, 3),
+            ("start", checks.probabilities, 1),
+            ("reward", checks.finite_array, 3),
+            ("terminal", checks.numeric_array, 1),
+        ):
+            object.__setattr__(self, label, check(label, getattr(self, label), ndim))
+        object.__setattr__(self, "terminal", self.terminal.astype(bool))
+        n_states, _, n_next = self.transition.shape
+        if n_states != n_next or self.reward.shape != self.transition.shape:
+            raise InputError(
+                "transition and reward need shape (states, actions, states), got "
+                f"{self.transition.shape} and {self.reward.shape}."
+            )
+        if self.terminal.shape != (n_states,) or self.start.shape != (n_states,):
+            raise InputError(f"terminal and start need one entry a state ({n_states}).")
+        if self.terminal.all() or self.start[self.terminal].sum() > 0:
+            raise InputError("an episode must start in a state that is not terminal.")
+
+    def _loop_terminal_states(self) -> None:
+        """Whatever is given for them, terminal states stay where they are."""
+        transition, terminal = checks.numeric_array("transition", self.transition, 3), np.asarray(self.terminal)
+        if terminal.shape == transition.shape[:1] == transition.shape[2:]:
+            over = np.flatnonzero(terminal)
+            transition = transition.astype(np.float64)
+            transition[over] = 0.0
+            transition[over, :, over] = 1.0
+            object.__setattr__(self, "transition", transition)
+
+    @property
+    def n_states(self) -> int:
+        return int(self.transition.shape[0])
+
+    @property
+    def n_actions(self) -> int:
+        return int(self.transition.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A policy-evaluation problem: dynamics, two policies, features and a discount.
+
+    ``behaviour[s, a]`` makes the data, ``target[s, a]`` is evaluated. ``block`` is the number of
+    steps that count as one episode where the problem has no end of its own. ``source`` says whose
+    version of the problem this is.
+    """
+
+    name: str
+    mdp: FiniteMDP
+    behaviour: Floats
+    target: Floats
+    features: Floats
+    gamma: float
+    theta0: Floats = None  # type: ignore[assignment]  # zeros, once made
+    source: str = "a user"
+    block: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mdp, FiniteMDP):
+            raise InputError(f"mdp must be a FiniteMDP, got {type(self.mdp).__name__}.")
+        if self.block is not None:
+            checks.whole_number("block", self.block, 1)
+        n, shape = self.mdp.n_states, (self.mdp.n_states, self.mdp.n_actions)
+        for label in ("behaviour", "target"):
+            policy = checks.probabilities(label, getattr(self, label), 2)
+            if policy.shape != shape:
+                raise InputError(f"{label} needs shape {shape}, got {policy.shape}.")
+            object.__setattr__(self, label, policy)
+        features = checks.finite_array("features", self.features, 2)
+        if 0 in features.shape:
+            raise InputError(f"features needs at least one row and one column, got shape {features.shape}.")
+        theta0 = np.zeros(features.shape[1]) if self.theta0 is None else checks.finite_array("theta0", self.theta0, 1)
+        if features.shape[0] != n:
+            raise InputError(f"features needs one row a state ({n}), got {features.shape}.")
+        if theta0.shape[0] != features.shape[1]:
+            raise InputError(f"theta0 needs {features.shape[1]} entries, got {theta0.shape[0]}.")
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "theta0", theta0)
+        object.__setattr__(self, "gamma", checks.fraction("gamma", self.gamma))
+        alive = ~self.mdp.terminal[:, None]
+        uncovered = (self.target > 0) & (self.behaviour == 0) & alive
+        if uncovered.any():
+            s, a = np.argwhere(uncovered)[0]
+            raise InputError(
+                f"the target takes action {a} in state {s}, which the behaviour never takes: "
+                "its importance ratio would be infinite."
+            )
+
+    @property
+    def n_features(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def continuing(self) -> bool:
+        return not bool(self.mdp.terminal.any())
+
+    def __repr__(self) -> str:
+        kind = "continuing" if self.continuing else "episodic"
+        return (
+            f"Problem({self.name}: {self.mdp.n_states} states, {self.n_features} features, "
+            f"gamma {self.gamma:g}, {kind}; {self.source})"
+        )

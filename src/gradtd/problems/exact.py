@@ -1,0 +1,178 @@
+"""Exact quantities of a finite problem: stationary law, values, A, b, C and the TD solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+from gradtd.problems import as_problem
+from gradtd.problems.base import FiniteMDP, Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """A problem's exact quantities under the behaviour's stationary law ``d_mu``.
+
+    ``A``, ``b`` and ``C = E[phi phi']`` (no ratio in C); ``v_pi`` the target's true values;
+    ``theta_star`` the TD solution (minimum norm where ``A`` is singular: see ``notes``);
+    ``states`` the states an episode can be in; ``p_pi`` and ``r_pi`` the target's transition
+    matrix, discount included, and mean reward, over all states, zero in terminal ones.
+    """
+
+    problem: Problem
+    A: Floats
+    b: Floats
+    C: Floats
+    d_mu: Floats
+    v_pi: Floats
+    theta_star: Floats
+    states: NDArray[np.int64]
+    p_pi: Floats
+    r_pi: Floats
+    notes: tuple[str, ...]
+
+
+SINGULAR = 1e-10
+"""A matrix whose smallest singular value is below this times its largest counts as singular."""
+
+
+def exact(problem: Problem | str) -> Exact:
+    """Everything about a problem that an algorithm has to estimate, computed exactly.
+
+    The state law ``d_mu`` is the behaviour's stationary law (GTH elimination, no subtraction), of
+    the chain that restarts at the start law where the problem is episodic. Where A is singular,
+    ``theta_star`` is the minimum-norm solution, and ``notes`` says so.
+
+    >>> exact("boyan_chain").theta_star.round(9) + 0.0
+    array([-24., -16.,  -8.,   0.])
+    """
+    problem = as_problem(problem)
+    mdp, features = problem.mdp, problem.features
+    alive = ~mdp.terminal
+    p_mu, p_pi = _state_chain(mdp, problem.behaviour), _state_chain(mdp, problem.target)
+    d_mu = _stationary_law_of_visits(mdp, p_mu)
+    r_pi = np.einsum("sa,sat,sat->s", problem.target, mdp.transition, mdp.reward) * alive
+    discounted = problem.gamma * p_pi * alive[None, :]
+    weighted = features * d_mu[:, None]
+    A = weighted.T @ (discounted @ features - features)
+    b = weighted.T @ r_pi
+    C = weighted.T @ features
+    notes = _rank_notes(A, C, problem.n_features)
+    return Exact(
+        problem=problem,
+        A=A,
+        b=b,
+        C=C,
+        d_mu=d_mu,
+        v_pi=_true_values(problem, discounted, r_pi),
+        theta_star=solve_td(A, b, scale=largest_value(C)),
+        states=np.flatnonzero(alive),
+        p_pi=discounted,
+        r_pi=r_pi,
+        notes=notes,
+    )
+
+
+def solve_td(A: Floats, b: Floats, scale: float = 0.0) -> Floats:
+    """Solve ``A theta + b = 0``; the minimum-norm least-squares solution where A is singular (see `rank`)."""
+    if rank(A, scale) == A.shape[0]:
+        theta = np.linalg.solve(A, -b)
+        return np.asarray(theta + np.linalg.solve(A, -(A @ theta + b)))
+    return np.asarray(np.linalg.pinv(A, rcond=_cut(A, scale)) @ -b)
+
+
+def rank(matrix: Floats, scale: float = 0.0) -> int:
+    """Number of singular values above `SINGULAR` times the largest, or times ``scale`` where that is larger."""
+    values = np.linalg.svd(matrix, compute_uv=False)
+    return int((values > SINGULAR * max(float(values[0]), scale)).sum())
+
+
+def largest_value(matrix: Floats) -> float:
+    """The largest singular value."""
+    return float(np.linalg.norm(matrix, 2))
+
+
+def _cut(matrix: Floats, scale: float) -> float:
+    """The share of a matrix's largest singular value below which `rank` counts one as zero."""
+    largest = largest_value(matrix)
+    return SINGULAR * max(largest, scale) / largest if largest > 0 else SINGULAR
+
+
+def stationary_law(chain: Floats) -> Floats:
+    """Stationary law of an irreducible chain by Grassmann-Taksar-Heyman elimination.
+
+    Only sums, products and quotients of non-negative numbers, so every entry has full relative accuracy.
+
+    >>> stationary_law(np.array([[0.9, 0.1], [0.3, 0.7]]))
+    array([0.75, 0.25])
+    """
+    work = np.array(chain, dtype=np.float64)
+    n = len(work)
+    for k in range(n - 1, 0, -1):
+        out = work[k, :k].sum()
+        work[:k, k] /= out
+        work[:k, :k] += np.outer(work[:k, k], work[k, :k])
+    law = np.ones(n)
+    for k in range(1, n):
+        law[k] = law[:k] @ work[:k, k]
+    return np.asarray(law / law.sum())
+
+
+def _state_chain(mdp: FiniteMDP, policy: Floats) -> Floats:
+    """State-to-state probabilities under a policy, zero out of terminal states."""
+    return np.asarray(np.einsum("sa,sat->st", policy, mdp.transition) * ~mdp.terminal[:, None])
+
+
+def _stationary_law_of_visits(mdp: FiniteMDP, p_mu: Floats) -> Floats:
+    """Long-run share of steps taken in each state; an episode that ends restarts at the start law."""
+    alive = np.flatnonzero(~mdp.terminal)
+    ended = p_mu[np.ix_(alive, mdp.terminal)].sum(axis=1)
+    chain = p_mu[np.ix_(alive, alive)] + np.outer(ended, mdp.start[alive])
+    recurrent = _only_recurrent_class(chain, mdp.start[alive])
+    law = np.zeros(mdp.n_states)
+    law[alive[recurrent]] = stationary_law(chain[np.ix_(recurrent, recurrent)])
+    return law
+
+
+def _only_recurrent_class(chain: Floats, start: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The states the behaviour ends up moving among; refuse a chain with several such sets."""
+    reached = start > 0
+    while True:
+        wider = reached | (chain[reached].sum(axis=0) > 0)
+        if (wider == reached).all():
+            break
+        reached = wider
+    n_classes, label = connected_components(chain > 0, connection="strong")
+    closed = []
+    for c in range(n_classes):
+        inside = label == c
+        if reached[inside].any() and not (chain[np.ix_(inside, ~inside)] > 0).any():
+            closed.append(np.flatnonzero(inside))
+    if len(closed) != 1:
+        raise InputError(
+            f"the behaviour can end up in {len(closed)} separate sets of states, so it has no single stationary law."
+        )
+    return closed[0]
+
+
+def _true_values(problem: Problem, discounted: Floats, r_pi: Floats) -> Floats:
+    system = np.eye(len(r_pi)) - discounted
+    if rank(system) < len(r_pi):
+        raise InputError(
+            f"the target policy of {problem.name} never ends an episode and gamma is 1: its values are infinite."
+        )
+    return np.asarray(np.linalg.solve(system, r_pi))
+
+
+def _rank_notes(A: Floats, C: Floats, n_features: int) -> tuple[str, ...]:
+    notes = []
+    if (found := rank(A, largest_value(C))) < n_features:
+        notes.append(f"A is singular (rank {found} of {n_features}): theta_star is the minimum-norm solution")
+    if (found := rank(C)) < n_features:
+        notes.append(f"C is singular (rank {found} of {n_features}): MSPBE uses its pseudo-inverse")
+    return tuple(notes)

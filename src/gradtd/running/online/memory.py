@@ -1,0 +1,205 @@
+"""Bounded memory for experience without end: the steps that may still be drawn, moved to the front now and then.
+
+A run over a known stream has buffers that are windows over it (`buffers.py`). Here steps arrive one by one: a
+`Window` holds the latest of each buffer and room for new ones, `Rows` the features they point to. When one of
+them is full, what no buffer holds any more is dropped and the rest moves to the front in its order. So every
+buffer always holds the same steps in the same order as with the whole stream, and draws the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.compiled.buffers import Buffers
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.stream import STEP
+from gradtd.running.settings import Setup
+
+UNBOUNDED = 2**62
+LEAST = 1536
+"""Steps that a window has room for, however few it has to hold."""
+_PIECE = 4096
+
+
+def roomy(needed: int) -> int:
+    """The size of an array that has to hold so much: half as much again, so that moving stays rare."""
+    return needed + needed // 2
+
+
+def too_tight(length: int, needed: int) -> bool:
+    """Whether an array would be full again soon: it grows then, to a size that stays bounded by what is held."""
+    return length < needed + needed // 4
+
+
+def move_to_front(array: NDArray[Any], kept: Integers) -> None:
+    """array[:len(kept)] = array[kept], for increasing indices, a piece at a time so that no second copy is made."""
+    for i in range(0, len(kept), _PIECE):
+        piece = kept[i : i + _PIECE]
+        array[i : i + len(piece)] = array[piece]
+
+
+def resized(array: NDArray[Any], length: int, used: int) -> NDArray[Any]:
+    """A new array of another length that begins with the used part of this one."""
+    new = np.zeros((length, *array.shape[1:]), array.dtype)
+    new[:used] = array[:used]
+    return new
+
+
+class Window:
+    """The steps that one run may still draw, in order of arrival, and its buffers over them.
+
+    A step takes 49 bytes, 57 with split "episode-index" and 16 more without replacement.
+    """
+
+    def __init__(self, setup: Setup, seed: int) -> None:
+        self.split, self.seed = setup.split, seed
+        self.has_buffers = setup.split.stores
+        self.block: int | None = setup.hyper.get("block")
+        self.with_stamps = not setup.plan.replacement
+        keeps = setup.draws.keeps(setup.m1, setup.plan.fill, setup.hyper.get("capacity"))
+        self.keeps = UNBOUNDED if keeps is None else keeps
+        self.given = self.size = 0
+        self._allocate(np.zeros(0, STEP), np.zeros(0, np.uint8), np.zeros(0, np.int64), LEAST)
+
+    @classmethod
+    def restored(
+        cls, setup: Setup, seed: int, given: int, steps: NDArray[Any], side: NDArray[np.uint8], unit: Integers
+    ) -> Window:
+        """The window that held these steps after it was given so many."""
+        window = cls(setup, seed)
+        window.given, window.size = given, len(steps)
+        window._allocate(steps, side, unit, max(roomy(len(steps)), len(window.steps)))
+        return window
+
+    def _allocate(self, steps: NDArray[Any], side: NDArray[np.uint8], unit: Integers, length: int) -> None:
+        """Arrays of this length that begin with the steps held; all of those have arrived in the buffers."""
+        self.steps = resized(steps, length, self.size).view(np.recarray)
+        self.side = resized(side, length, self.size) if self.has_buffers else side
+        self.unit = resized(unit, length, self.size) if self.split.dealt else unit
+        places = 2 * len(self.side)
+        self.buffers = Buffers(
+            side=self.side,
+            members=np.zeros(places, np.uint32),
+            begin=np.array([0, len(self.side)]),
+            arrived=np.zeros(2, np.int64),
+            capacity=self.keeps,
+            unit=self.unit,
+            stamps=np.zeros(places if self.with_stamps else 0, np.int64),
+        )
+        self._all_arrived()
+
+    def _all_arrived(self) -> None:
+        self.buffers.arrived[:] = 0
+        if self.has_buffers:
+            self.buffers.arrived[:] = self._list_members(0, self.size)
+
+    def append(self, steps: NDArray[Any]) -> int:
+        """Put new steps behind those held; returns where they begin. The loop has to insert them into the buffers."""
+        if self.size + len(steps) > len(self.steps):
+            self.drop_the_rest(len(steps))
+        begin, end = self.size, self.size + len(steps)
+        self.steps[begin:end] = steps
+        if self.has_buffers:
+            unit = steps["episode"]
+            if self.block is not None:
+                unit = np.arange(self.given, self.given + len(steps)) // self.block
+            self.side[begin:end] = self.split.sides(unit, (self.seed, 0))
+            if len(self.unit):
+                self.unit[begin:end] = unit
+            self._list_members(begin, end)
+        self.given += len(steps)
+        self.size = end
+        return begin
+
+    def _list_members(self, begin: int, end: int) -> tuple[int, int]:
+        """Enter the steps from begin to end behind those that arrived in their buffers; returns how many in each."""
+        counts = []
+        for i in (0, 1):
+            places = begin + np.flatnonzero(self.side[begin:end] == i)
+            at = self.buffers.begin[i] + self.buffers.arrived[i]
+            self.buffers.members[at : at + len(places)] = places
+            counts.append(len(places))
+        return counts[0], counts[1]
+
+    def held(self) -> Integers:
+        """The places of the steps that may still be drawn, or that the latest step follows."""
+        if not self.has_buffers:
+            return np.arange(max(0, self.size - self.keeps), self.size)
+        begin, arrived, members = self.buffers.begin, self.buffers.arrived, self.buffers.members
+        parts = [members[max(b, b + a - self.keeps) : b + a] for b, a in zip(begin, arrived, strict=True)]
+        return np.sort(np.concatenate(parts)).astype(np.int64)
+
+    def drop_the_rest(self, more: int) -> None:
+        """Move the steps that may still be drawn to the front, and see that there is room for some more."""
+        kept = self.held()
+        for array in (self.steps, self.side, self.unit):
+            if len(array):
+                move_to_front(array, kept)
+        self.size = len(kept)
+        if too_tight(len(self.steps), self.size + more):
+            self._allocate(self.steps, self.side, self.unit, roomy(self.size + more))
+        else:
+            self._all_arrived()
+
+    def clear(self) -> None:
+        """Forget every step: a run that diverged learns no more."""
+        self.size = 0
+        self._all_arrived()
+
+
+class Rows:
+    """The features that the steps of some windows point to, each row once where a step follows another.
+
+    ``latest`` is the row the latest step led to: the next one begins there, if its features are the same.
+    """
+
+    def __init__(self, n_features: int, room: int) -> None:
+        self.table = np.zeros((room, n_features))
+        self.size = 0
+        self.latest = -1
+
+    def add(self, block: Floats, first: int, windows: Sequence[Window]) -> Integers:
+        """Keep these rows and return their places; row ``first`` is where the earliest of the new steps begins."""
+        shared = self.latest >= 0 and self.table[self.latest].tobytes() == block[first].tobytes()
+        new = np.arange(len(block))
+        if shared:
+            new = new[new != first]
+        if self.size + len(new) > len(self.table):
+            self._make_room(len(new), windows)
+        places = np.full(len(block), self.latest)
+        places[new] = self.size + np.arange(len(new))
+        self.table[self.size : self.size + len(new)] = block[new]
+        self.size += len(new)
+        return places
+
+    def keep(self, features: Floats) -> None:
+        """Hold these rows and no others."""
+        self.table = resized(features, max(len(self.table), roomy(len(features))), len(features))
+        self.size, self.latest = len(features), -1
+
+    def _make_room(self, more: int, windows: Sequence[Window]) -> None:
+        """Move the rows that the windows still need to the front, and see that there is room for some more."""
+        self.drop_unused(windows)
+        if too_tight(len(self.table), self.size + more):
+            self.table = resized(self.table, roomy(self.size + more), self.size)
+
+    def drop_unused(self, windows: Sequence[Window]) -> None:
+        """Move the rows of steps that may still be drawn to the front."""
+        used = np.zeros(len(self.table), bool)
+        for window in windows:
+            window.drop_the_rest(0)
+            for end in ("row", "next_row"):
+                used[window.steps[end][: window.size]] = True
+        kept = np.flatnonzero(used)
+        move_to_front(self.table, kept)
+        place = np.cumsum(used) - 1
+        for window in windows:
+            for end in ("row", "next_row"):
+                window.steps[end][: window.size] = place[window.steps[end][: window.size]]
+        self.size = len(kept)
+        # The latest step is in every window, unless all runs have diverged: then nothing is kept and this is -1.
+        self.latest = int(place[self.latest]) if self.latest >= 0 else -1

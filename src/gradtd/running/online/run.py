@@ -1,0 +1,100 @@
+"""One rule that learns while its steps arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.algorithms import as_algorithm
+from gradtd.compiled.loop import copy_to
+from gradtd.compiled.plan import Run, Snapshots
+from gradtd.core import checks
+from gradtd.core.algorithm import Algorithm
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
+from gradtd.core.stream import StreamView
+from gradtd.running.online.memory import Window
+from gradtd.running.runs import start_weights
+from gradtd.running.session import Session
+from gradtd.running.settings import parameters
+
+_NEVER = np.zeros(0, np.int64)
+
+
+class OnlineRun:
+    """A session with the state of its one run and the steps that it may still draw."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm | str,
+        hyper: Mapping[str, Any],
+        n_features: int,
+        *,
+        capacity: int | None,
+        seed: int,
+        theta0: Any,
+        compile: bool | None,
+    ) -> None:
+        self.session = _session(as_algorithm(algorithm), hyper, capacity, compile)
+        self.seed = checks.whole_number("seed", seed, 0)
+        start = start_weights(theta0, np.zeros(n_features))
+        self.run = self.session.begin(start, (self.seed, 0))
+        self.window = Window(self.session.setup, self.seed)
+        self.weights, self._alphas = start[None].copy(), np.full(1, np.nan)
+        self.diverged_at = -1
+
+    @property
+    def rule(self) -> Algorithm:
+        """The algorithm as it was asked for."""
+        return self.session.rule
+
+    def learn(self, features: Floats, steps: NDArray[Any]) -> None:
+        """Take new steps; the weights after the last of them are in ``weights``."""
+        if self.diverged_at >= 0:
+            return
+        begin = self.window.append(steps)
+        clock = self.run.clock
+        clock["taken"] = 0
+        # A rule that reads changes its state by being asked: it is asked on a copy, when somebody wants to know.
+        at = _NEVER if self.session.setup.algorithm.read else clock["seen"] + len(steps)
+        self.diverged_at = self._drive(self.run, features, at, begin, len(steps))
+        if self.diverged_at >= 0:
+            copy_to(self.weights[0], self.run.state.theta, self.session.setup.plan.limit)
+            self.window.clear()
+
+    def theta(self, features: Floats) -> Floats:
+        """The weights now; before learning starts, those of the start."""
+        if self.session.setup.algorithm.read and self.diverged_at < 0 and self.window.size:
+            state = type(self.run.state)(*(array.copy() for array in self.run.state))
+            clock = self.run.clock.copy()
+            clock["taken"] = 0
+            copy = self.run._replace(state=state, clock=clock)
+            self._drive(copy, features, clock["seen"].copy(), self.window.size - 1, 0)
+        return np.array(self.weights[0])
+
+    def _drive(self, run: Run, features: Floats, at: Integers, begin: int, count: int) -> int:
+        view = StreamView(features, self.window.steps)
+        wanted = Snapshots(at, self.weights, self._alphas)
+        return self.session.drive(run, view, self.window.buffers, wanted, begin, count)
+
+    @property
+    def updates(self) -> int:
+        return int(self.run.clock["updates"][0])
+
+
+def _session(rule: Algorithm, hyper: Mapping[str, Any], capacity: int | None, compile: bool | None) -> Session:
+    if rule.stored:
+        raise InputError(
+            f"{rule.name} reads all steps again by their number, and a learner keeps the latest only: "
+            "collect the steps in a Stream and give it to gradtd.learn, or choose another algorithm."
+        )
+    if hyper.get("average") == "tail" and hyper.get("average_from") is None:
+        raise InputError(
+            "average='tail' begins at half of the steps, and nobody knows how many will come: "
+            "give average_from as well, or average='polynomial'."
+        )
+    bounded = {"capacity": capacity} if "capacity" in parameters(rule) else {}
+    return Session(rule, bounded | dict(hyper), n_steps=0, compile=compile)

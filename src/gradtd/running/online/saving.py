@@ -1,0 +1,163 @@
+"""A learner or a horde in one file, in the format of `gradtd.core.files`.
+
+The file holds the steps that may still be drawn, so what is loaded goes on as if it had never stopped. A file may
+come from a stranger: whatever compiled code uses as an index is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.algorithms import ALGORITHMS
+from gradtd.core import checks
+from gradtd.core.checks import InputError
+from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
+from gradtd.core.stream import STEP
+from gradtd.running.online.episodes import EpisodeCounter
+from gradtd.running.online.memory import Window
+from gradtd.running.online.queue import StepQueue
+from gradtd.running.online.run import OnlineRun
+
+MADE_BY = "gradtd learner"
+FORMAT = 2
+
+
+def save(path: str | Path, kind: str, names: list[str], queue: StepQueue) -> None:
+    """Write a queue and its runs to a file; it is put in place when it is whole."""
+    target = Path(path)
+    if not target.absolute().parent.is_dir():
+        raise InputError(f"save: there is no folder {str(target.absolute().parent)!r}.")
+    queue.work_off()
+    queue.rows.drop_unused([run.window for run in queue.runs])
+    arrays: Arrays = {"features": queue.rows.table[: queue.rows.size]}
+    header = {
+        "made_by": MADE_BY,
+        "format": FORMAT,
+        "gradtd": version("gradtd"),
+        "kind": kind,
+        "n_features": queue.n_features,
+        "seen": queue.seen,
+        "episodes": vars(queue.episodes),
+        "runs": [_put_run(arrays, f"{i}.", names[i], run) for i, run in enumerate(queue.runs)],
+    }
+    try:
+        write_arrays(target, arrays, header)
+    except OSError as error:
+        raise InputError(f"cannot write {str(target)!r}: {error.strerror}.") from None
+
+
+def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun) -> dict[str, Any]:
+    if ALGORITHMS.get(run.rule.name) is not run.rule:
+        raise InputError(
+            f"a rule of your own, {run.rule.name}, is code, and code is not saved: keep its theta instead."
+        )
+    hyper = {}
+    for label in run.session.setup.given:
+        value = run.session.setup.hyper[label]
+        if callable(value):
+            raise InputError(f"{label} is a function, and code is not saved: keep theta instead.")
+        if isinstance(value, np.ndarray):
+            arrays[f"{prefix}hyper.{label}"] = value
+        else:
+            hyper[label] = value
+    window, size = run.window, run.window.size
+    arrays[prefix + "steps"] = window.steps[:size].view(np.ndarray).astype(STEP)
+    arrays[prefix + "side"], arrays[prefix + "unit"] = window.side[:size], window.unit[:size]
+    arrays.update({prefix + label: array for label, array in _fixed(run).items()})
+    return {
+        "name": name,
+        "algorithm": run.rule.name,
+        "hyper": hyper,
+        "seed": run.seed,
+        "given": window.given,
+        "diverged_at": run.diverged_at,
+    }
+
+
+def _fixed(run: OnlineRun) -> Arrays:
+    """The arrays of a run whose names and shapes follow from its algorithm and settings."""
+    kept = run.run
+    state = {f"state.{name}": array for name, array in zip(kept.state._fields, kept.state, strict=True)}
+    return state | {"rng": kept.rng, "average": kept.average, "clock": kept.clock, "weights": run.weights}
+
+
+def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> tuple[list[str], StepQueue]:
+    """The names and the queue in a file that `save` wrote."""
+    with reading(path, f"a file that {kind}.save wrote"):
+        header, arrays = read_arrays(Path(path))
+        if header["made_by"] != MADE_BY:
+            raise KeyError("made_by")
+        if header["format"] != FORMAT:
+            raise InputError(f"{str(path)!r} has format {header['format']!r}, this version of gradtd reads {FORMAT}.")
+        if header["kind"] != kind:
+            raise InputError(f"{str(path)!r} holds a {header['kind']}: load it with {header['kind']}.load.")
+        return _restore(header, arrays, threads, compile)
+
+
+def _restore(
+    header: Mapping[str, Any], arrays: Arrays, threads: int, compile: bool | None
+) -> tuple[list[str], StepQueue]:
+    n_features = checks.whole_number("n_features", header["n_features"], 1)
+    features = _array(arrays, "features", np.dtype(np.float64), (None, n_features))
+    rows = len(features)
+    entries = header["runs"]
+    if not entries:
+        raise KeyError("runs")
+    queue = StepQueue(
+        n_features, [_run(e, f"{i}.", arrays, n_features, rows, compile) for i, e in enumerate(entries)], threads
+    )
+    queue.seen = checks.whole_number("seen", header["seen"], 0)
+    queue.rows.keep(features)
+    _restore_episodes(queue.episodes, header["episodes"])
+    return [str(entry["name"]) for entry in entries], queue
+
+
+def _restore_episodes(episodes: EpisodeCounter, found: Mapping[str, Any]) -> None:
+    episodes.number = checks.whole_number("the number of the latest episode", found["number"], -1)
+    label = found["label"]
+    episodes.label = None if label is None else checks.whole_number("the latest episode", label, -(2**62), 2**62)
+    episodes.labelled, episodes.over = bool(found["labelled"]), bool(found["over"])
+
+
+def _run(
+    entry: Mapping[str, Any], prefix: str, arrays: Arrays, n_features: int, rows: int, compile: bool | None
+) -> OnlineRun:
+    matrices = {
+        name.removeprefix(prefix + "hyper."): a for name, a in arrays.items() if name.startswith(prefix + "hyper.")
+    }
+    hyper = entry["hyper"] | matrices
+    run = OnlineRun(
+        entry["algorithm"], hyper, n_features, capacity=None, seed=entry["seed"], theta0=None, compile=compile
+    )
+    for name, array in _fixed(run).items():
+        array[...] = _array(arrays, prefix + name, array.dtype, array.shape)
+    steps = _array(arrays, prefix + "steps", STEP, (None,)).astype(STEP)
+    side = _array(arrays, prefix + "side", np.dtype(np.uint8), (len(steps) if run.window.has_buffers else 0,))
+    unit = _array(arrays, prefix + "unit", np.dtype(np.int64), (len(steps) if len(run.window.unit) else 0,))
+    checks.refuse_where("side", side > 1, side, "must be 0 or 1")
+    for end in ("row", "next_row"):
+        checks.refuse_where(end, steps[end] >= rows, steps[end], f"must be a row of features, 0 to {rows - 1}")
+    for count in ("seen", "updates", "averaged", "taken"):
+        checks.refuse_where(count, run.run.clock[count] < 0, run.run.clock[count], "must not be negative")
+    given = checks.whole_number("given", entry["given"], len(steps))
+    run.window = Window.restored(run.session.setup, run.seed, given, steps, side, unit)
+    run.diverged_at = checks.whole_number("diverged_at", entry["diverged_at"], -1)
+    return run
+
+
+def _array(arrays: Arrays, name: str, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> NDArray[Any]:
+    """An array of the file, if it is what is expected; None in a shape stands for any length."""
+    found = arrays[name]
+    fits = len(found.shape) == len(shape) and all(b in (None, a) for a, b in zip(found.shape, shape, strict=True))
+    if found.dtype.descr != dtype.descr or not fits:
+        raise InputError(
+            f"the file's {name} has type {found.dtype} and shape {found.shape}, expected {dtype} and {shape}: "
+            "it was written by a version of the algorithm that keeps something else."
+        )
+    return found

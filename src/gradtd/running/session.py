@@ -1,0 +1,158 @@
+"""The one way to run a rule: `Session` sets everything up once, begins runs, and drives them.
+
+`gradtd.learn`, `run` and `sweep`, the `Learner` and the `Horde`, the fits and refits of `gradtd.evaluate` and the
+reproduction of the paper all go through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gradtd.algorithms import as_algorithm
+from gradtd.compiled import random
+from gradtd.compiled.buffers import Buffers
+from gradtd.compiled.loop import code_of, compile_run
+from gradtd.compiled.plan import Run, Snapshots, new_clock
+from gradtd.compiled.records import record
+from gradtd.compiled.splits import Seed
+from gradtd.core.algorithm import Algorithm
+from gradtd.core.arrays import Floats, Integers, Plain
+from gradtd.core.checks import InputError, NeverLearnsError
+from gradtd.core.stream import Stream, StreamView
+from gradtd.running.settings import Setup, set_up
+
+
+class Session:
+    """A rule with its hyper-parameters, ready to run: what all runs share is made once.
+
+    Parameters
+    ----------
+    algorithm
+        The rule, or its name.
+    hyper
+        Its hyper-parameters, as a user gives them.
+    n_steps
+        How many steps a run takes; 0 where nobody knows.
+    block
+        Steps that count as one episode, where the problem has none and the user says nothing.
+    compile
+        False runs plain Python; by default the environment decides.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm | str,
+        hyper: Mapping[str, Any],
+        *,
+        n_steps: int,
+        block: int | None = None,
+        compile: bool | None = None,
+    ) -> None:
+        self.rule = as_algorithm(algorithm)
+        self.given = dict(hyper)
+        self.setup: Setup = set_up(self.rule, hyper, n_steps=n_steps, block=block)
+        self.drawing = self.setup.draws.drawing(self.setup.split)
+        self._compile = compile
+
+    @cached_property
+    def kernel(self) -> Plain:
+        """The loop around the rule, compiled."""
+        return compile_run(self.setup.algorithm, self.drawing, compile=self._compile)
+
+    @property
+    def code(self) -> str:
+        """A digest of all the code that a run goes through."""
+        return code_of(self.setup.algorithm, self.drawing)
+
+    def lasting(self, n_steps: int) -> Session:
+        """The same session for runs of another number of steps."""
+        other = object.__new__(Session)
+        other.__dict__.update(self.__dict__, setup=self.setup.lasting(n_steps))
+        return other
+
+    def buffers(self, stream: Stream, seed: Seed, *, unit: Integers | None = None, filled: bool = False) -> Buffers:
+        """The buffers of one run over a stream; see `gradtd.compiled.splits.Split.buffers`."""
+        hyper, plan = self.setup.hyper, self.setup.plan
+        return self.setup.split.buffers(
+            stream,
+            seed,
+            block=hyper.get("block"),
+            unit=unit,
+            capacity=hyper.get("capacity"),
+            replacement=plan.replacement,
+            fill=plan.fill,
+            filled=filled,
+        )
+
+    def begin(self, theta0: Floats, seed: Seed, n_steps: int = 0) -> Run:
+        """A run that has not begun; rules that read stored steps by their number are told how many there will be."""
+        setup = self.setup
+        own = setup.algorithm.init(len(theta0), {**setup.hyper, "n_steps": n_steps})
+        return Run(
+            state=record(theta=theta0.copy(), **own),
+            hyper=record(**setup.numbers),
+            first=np.zeros(setup.m1, np.uint32),
+            second=np.zeros(setup.m2, np.uint32),
+            rng=random.seeded(*seed, random.DRAWS) if setup.m1 else np.zeros(1, np.uint64),
+            average=np.zeros(len(theta0)),
+            clock=new_clock(),
+        )
+
+    def drive(self, run: Run, stream: StreamView, buffers: Buffers, wanted: Snapshots, begin: int, count: int) -> int:
+        """Take ``count`` steps of a stream from ``begin`` on; returns the step of divergence or -1."""
+        return int(self.kernel(stream, buffers, run, self.setup.plan, wanted, begin, count))
+
+    def over(
+        self,
+        stream: Stream,
+        theta0: Floats,
+        seed: Seed,
+        wanted: Snapshots,
+        *,
+        count: int | None = None,
+        unit: Integers | None = None,
+        filled: bool = False,
+    ) -> int:
+        """One run over one stream; fills the snapshots, returns the step of divergence or -1.
+
+        Parameters
+        ----------
+        stream, theta0, seed
+            Where it learns, from which weights, and the run's (seed, run).
+        wanted
+            The steps after which weights are wanted, and room for them.
+        count
+            The number of steps, where it is not one pass over the stream.
+        unit
+            Numbers the independent pieces that two buffers must not share, where those are not the episodes.
+        filled
+            The buffers hold the whole stream from the first step on.
+        """
+        steps = len(stream) if count is None else count
+        self.refuse_sparse(stream)
+        buffers = self.buffers(stream, seed, unit=unit, filled=filled)
+        if self.setup.algorithm.watches:
+            waits = 0 if filled else self.setup.split.filled_after(buffers, self.setup.plan.fill)
+            self._refuse_too_short(stream, steps, waits)
+        run = self.begin(theta0, seed, len(stream))
+        return self.drive(run, stream.view, buffers, wanted, 0, steps)
+
+    def refuse_sparse(self, stream: Stream) -> None:
+        """Some rules read whole rows of features."""
+        if self.setup.algorithm.dense_only and not isinstance(stream.features, np.ndarray):
+            name = self.setup.algorithm.name
+            raise InputError(f"{name} as set here needs dense features, but those of {stream.name} are sparse.")
+
+    def _refuse_too_short(self, stream: Stream, steps: int, filled_at: int) -> None:
+        """A rule that watches before it learns needs a longer stream than one that does not."""
+        left = steps - max(self.setup.plan.start, filled_at)
+        watches = self.setup.algorithm.watches
+        if left <= watches:
+            raise NeverLearnsError(
+                f"alpha='auto' watches {watches} pairs of batches before its first update, and {stream.name} with its "
+                f"{steps} steps has {max(left, 0)}: take more steps, a smaller batch, or give alpha a number."
+            )

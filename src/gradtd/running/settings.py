@@ -1,0 +1,152 @@
+"""From what a user writes to what the loop needs: hyper-parameters checked, completed and sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradtd.compiled.draws import DRAWS, TWO_SIZES, Draws
+from gradtd.compiled.plan import Plan
+from gradtd.compiled.splits import Split
+from gradtd.core import checks
+from gradtd.core.algorithm import REQUIRED, Algorithm, Parameter
+from gradtd.core.checks import InputError, above, at_least, choice, optional, whole
+
+
+def _step_size(name: str, value: Any) -> float:
+    if isinstance(value, str) and value == "auto":
+        raise InputError(
+            f"{name}='auto' is offered by impression_gtd alone: other rules may diverge with every step-size; "
+            f"give {name} a number."
+        )
+    return checks.number_above(name, value, 0)
+
+
+STEP_SIZE = {
+    "alpha": Parameter(REQUIRED, "step-size", _step_size),
+    "t0": Parameter(1000.0, "the step-size of update n is alpha / (1 + n / t0)^p", above(0)),
+    "p": Parameter(0.0, "power of the decay; 0 keeps the step-size constant", at_least(0)),
+}
+ALWAYS = {
+    "average": Parameter(
+        "none",
+        "weights reported: the last ones, or an average (with alpha=auto: polynomial)",
+        choice("none", "uniform", "tail", "polynomial"),
+    ),
+    "average_from": Parameter(None, "step after which averaging starts (tail: half of them)", optional(whole(0))),
+    "average_power": Parameter(3.0, "polynomial average: weights grow like this power", at_least(0)),
+    "limit": Parameter(1e12, "a run with a weight beyond this has diverged", above(0)),
+}
+START = {"start": Parameter(0, "number of steps before learning starts", whole(0))}
+
+
+def parameters(algorithm: Algorithm) -> dict[str, Parameter]:
+    """Every hyper-parameter an algorithm takes, with default, help and check."""
+    steps = STEP_SIZE | START if algorithm.step_size else {}
+    return steps | dict(algorithm.parameters) | dict(DRAWS[algorithm.draws].parameters) | ALWAYS
+
+
+@dataclass(frozen=True)
+class Setup:
+    """An algorithm with its hyper-parameters, checked and completed.
+
+    ``hyper`` holds every one of them, ``given`` the names of those that were given, ``numbers`` those that the rule
+    reads. ``m1`` and ``m2`` are the sizes of the two batches.
+    """
+
+    algorithm: Algorithm
+    hyper: Mapping[str, Any]
+    given: tuple[str, ...]
+    numbers: Mapping[str, float]
+    plan: Plan
+    draws: Draws
+    split: Split
+    m1: int
+    m2: int
+
+    def lasting(self, n_steps: int) -> Setup:
+        """The same for a run of another number of steps: averages may begin elsewhere."""
+        return replace(self, plan=self.plan._replace(average_from=_average_from(self.hyper, n_steps)))
+
+
+def set_up(algorithm: Algorithm, given: Mapping[str, Any], *, n_steps: int, block: int | None = None) -> Setup:
+    """Check and complete the hyper-parameters; ``block`` is the problem's own, where it has one."""
+    hyper = _completed(algorithm, given, block)
+    batch = hyper.get("batch_size", 0)
+    m1, m2 = hyper.get("m1", batch), hyper.get("m2", batch)
+    chosen = algorithm.choose(hyper) if algorithm.choose else algorithm
+    draws = DRAWS[chosen.draws]
+    split = draws.split_of(hyper)
+    fill = draws.fill(hyper, (m1, m2))
+    plan = Plan(
+        alpha=1.0 if _chooses_step_size(hyper) else hyper.get("alpha", np.nan),
+        t0=hyper.get("t0", 1.0),
+        p=hyper.get("p", 0.0),
+        start=hyper.get("start", 0),
+        fill_1=fill[0],
+        fill_2=fill[1],
+        replacement=hyper.get("replacement", True),
+        average_from=_average_from(hyper, n_steps),
+        average_power=hyper["average_power"] if hyper["average"] == "polynomial" else 0.0,
+        limit=hyper["limit"],
+    )
+    _check_room(hyper, plan, (m1, m2))
+    if chosen.read is not None and plan.average_from >= 0:
+        raise InputError(
+            f"{algorithm.name} as set here finds its weights at snapshots only: there is nothing to average."
+        )
+    own = {name: hyper[name] for name in algorithm.parameters if isinstance(hyper[name], (int, float))}
+    numbers = {name: float(value) for name, value in own.items()} | {"alpha": plan.alpha}
+    return Setup(chosen, hyper, tuple(given), numbers, plan, draws, split, m1, m2)
+
+
+def _completed(algorithm: Algorithm, given: Mapping[str, Any], block: int | None) -> dict[str, Any]:
+    """Every hyper-parameter of the algorithm: as given, or its default."""
+    known = parameters(algorithm)
+    for name in given:
+        checks.known_name(f"hyper-parameter of {algorithm.name}", name, known)
+    hyper: dict[str, Any] = {}
+    for name, parameter in known.items():
+        value = given.get(name, parameter.default)
+        if value is REQUIRED:
+            raise InputError(f"{algorithm.name} needs {name} ({parameter.help}), for example {name}=0.1.")
+        hyper[name] = value if name not in given and value is None else parameter.check(name, value)
+    if "block" in hyper and hyper["block"] is None:
+        hyper["block"] = block
+    if _chooses_step_size(hyper) and "average" not in given:
+        hyper["average"] = "polynomial"
+    for name in TWO_SIZES:
+        if name in hyper and hyper[name] is None:
+            hyper[name] = hyper["batch_size"]
+    return hyper
+
+
+def _chooses_step_size(hyper: Mapping[str, Any]) -> bool:
+    return isinstance(hyper.get("alpha"), str)
+
+
+def _average_from(hyper: Mapping[str, Any], n_steps: int) -> int:
+    if hyper["average"] == "none":
+        return -1
+    if hyper["average_from"] is not None:
+        return int(hyper["average_from"])
+    return n_steps // 2 if hyper["average"] == "tail" else 0
+
+
+def _check_room(hyper: Mapping[str, Any], plan: Plan, sizes: tuple[int, int]) -> None:
+    """A bounded buffer must be able to hold what learning waits for, and what a batch takes."""
+    capacity = hyper.get("capacity")
+    dealt = hyper.get("split") == "episode-index"
+    wanted = sum(plan.fill) if dealt else max(plan.fill)
+    if capacity is not None and capacity <= wanted:
+        raise InputError(
+            f"capacity must be greater than {wanted} so that learning can start "
+            f"(a buffer must hold more than {'both batches' if dealt else 'a batch'}), got {capacity}."
+        )
+    if not plan.replacement and min(plan.fill_1 - sizes[0], plan.fill_2 - sizes[1]) < -1:
+        raise InputError(
+            f"fill={hyper['fill']} lets learning start before a batch of {max(sizes)} can be drawn without replacement."
+        )

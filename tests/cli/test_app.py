@@ -1,0 +1,118 @@
+"""The command line, as typed."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from gradtd.cli.app import app
+
+MAIN = ["run", "boyan_chain", "impression_gtd", "--set", "alpha=5", "--set", "batch_size=16", "--runs", "5"]
+
+
+def _run(*arguments):
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+def _shell(*arguments):
+    return subprocess.run([sys.executable, "-m", "gradtd", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_json_has_the_promised_keys_and_numbers():
+    output = json.loads(_run(*MAIN, "--steps", "800", "--at", "500,800", "--metric", "rmsve", "--json").stdout)
+    assert {"problem", "algorithm", "hyper", "metric", "runs", "steps", "mean", "se", "diverged"} <= set(output)
+    assert output["hyper"]["alpha"] == 5
+    assert output["hyper"]["batch_size"] == 16
+    assert output["at"] == [500, 800]
+    assert len(output["mean"]) == len(output["se"]) == 2
+    assert 0 < output["mean"][1] < output["mean"][0] < 14
+    assert output["diverged"] == 0
+
+
+def test_a_table_for_people_and_a_picture(tmp_path):
+    picture = tmp_path / "curve.png"
+    output = _run(*MAIN, "--steps", "600", "--plot", str(picture)).stdout
+    assert "impression_gtd(alpha=5.0, batch_size=16) on boyan_chain, 5 runs" in output
+    assert "rmsve" in output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("settings", [[], ["--set", "alpha=auto"]])
+def test_impression_gtd_needs_no_settings(settings):
+    arguments = ["run", "boyan_chain", "impression_gtd", *settings, "--runs", "3", "--steps", "500", "--at", "50,500"]
+    output = json.loads(_run(*arguments, "--json").stdout)
+    assert output["hyper"]["alpha"] == "auto"
+    assert output["hyper"]["average"] == "polynomial"
+    assert output["alpha"][0] is None
+    assert output["alpha"][1] > 1
+    assert output["mean"][1] < 1
+    assert "alpha" in _run(*arguments).stdout.splitlines()[1]
+
+
+def test_one_run_has_no_standard_error():
+    output = json.loads(_run("run", "boyan_chain", "td", "--set", "alpha=1/16", "--runs", "1", "--json").stdout)
+    assert output["hyper"]["alpha"] == 0.0625
+    assert output["se"] == [None, None, None]
+
+
+def test_divergence_is_counted():
+    arguments = ["run", "two_state", "td", "--set", "alpha=0.5", "--runs", "3", "--steps", "1000"]
+    assert json.loads(_run(*arguments, "--json").stdout)["diverged"] == 3
+    assert "3 of 3 runs diverged" in _run(*arguments).stdout
+
+
+def test_list_shows_everything_there_is():
+    output = _run("list").stdout
+    for word in ("boyan_chain", "impression_gtd", "tdc_transposed", "rmspbe"):
+        assert word in output
+    assert "(required)" in _run("list", "tdrc").stdout
+    assert "branching" in _run("list", "garnet").stdout
+    assert "weights" in _run("list", "rmsve").stdout
+
+
+def test_demo_draws_a_picture(tmp_path):
+    output = _run("demo", "--runs", "3", "--steps", "500", "--plot", str(tmp_path / "demo.svg"))
+    assert "Impression GTD" in output.stdout
+    assert "LSTD" in (tmp_path / "demo.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "boyan_chian", "td"], "unknown problem 'boyan_chian': did you mean 'boyan_chain'?"),
+        (["run", "boyan_chain", "tdd"], "unknown algorithm 'tdd': did you mean 'td'?"),
+        (["run", "boyan_chain", "td"], "td needs alpha"),
+        (["run", "boyan_chain", "td", "--set", "alpha"], "--set takes name=value, got 'alpha'"),
+        (["run", "boyan_chain", "td", "--set", "alpha=auto"], "alpha='auto' is offered by impression_gtd alone"),
+        (["run", "boyan_chain", "impression_gtd", "--set", "alpha=fast"], "a number above 0 or 'auto', got 'fast'"),
+        (["run", "boyan_chain", "td", "--set", "alpha=-1"], "alpha must be greater than 0, got -1"),
+        (["run", "boyan_chain", "td", "--set", "alpha=1", "--at", "1,x"], "--at takes step numbers"),
+        (["run", "boyan_chain", "td", "--set", "alpha=1", "--at", "99999"], "--at must be between 0 and 10000"),
+        (["run", "boyan_chain", "td", "--set", "alpha=1", "--steps", "0"], "--steps must be at least 1, got 0"),
+        (["run", "boyan_chain", "td", "--set", "alpha=1", "--metric", "rmse"], "did you mean 'rmsve'?"),
+        (["run", "boyan_chain", "td", "--set", "alpha=1", "--plot", "x.gif"], ".png, .svg or .pdf, got 'x.gif'"),
+        (["run", "boyan_chain", "td", "--set", "alpha=1", "--plot", "no/x.png"], "there is no folder"),
+        (["run", "boyan_chain", "td", "--set", "alpha=1", "--runs", "many"], "--runs"),
+        (["list", "tdrcc"], "did you mean 'tdrc'?"),
+        (["run", "boyan_chain", "td", "--set", "runs=3"], "unknown hyper-parameter of td 'runs'"),
+        (["run", "boyan_chain", "td", "--set", "alpha=1", "--set", "alpha=2"], "--set alpha is given twice"),
+        (["run", "boyan_chain", "TDRCC", "--set", "alpha=1"], "did you mean 'tdrc'?"),
+        (["run", "boyan_chain", "td", "--set", "alpha=.1", "--runs", "2", "--plot", "/proc/x.png"], "gradtd: "),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_no_traceback(arguments, message):
+    done = _shell(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_progress_bar_where_nobody_watches():
+    done = subprocess.run(
+        [sys.executable, "-m", "gradtd", *MAIN, "--steps", "500"],
+        capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "100"},
+    )  # fmt: skip
+    assert done.stderr == ""

@@ -1,0 +1,160 @@
+"""Compiling: cached on disk, never stale, a user's rule like ours, clear words where it fails."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gradtd
+from gradtd.compiled import engine
+from gradtd.compiled.draws import DRAWS
+from gradtd.compiled.loop import compile_run
+from gradtd.compiled.splits import NO_BUFFER
+from gradtd.estimates import add_features, td_error
+
+HELPER = "def factor():\n    return {factor}\n"
+RULE = """
+from gradtd.estimates import add_features, td_error
+from my_helper import factor
+
+def rule(state, stream, now, hyper):
+    add_features(stream, now.t, factor() * now.alpha * td_error(stream, now.t, state.theta), state.theta)
+"""
+SCRIPT = """
+import json
+import gradtd, gradtd.running.session as runner
+{rule_source}
+kernels, original = [], runner.compile_run
+def keep(*arguments, **options):
+    kernels.append(original(*arguments, **options))
+    return kernels[-1]
+runner.compile_run = keep
+result = gradtd.learn(gradtd.sample("boyan_chain", 300), gradtd.Algorithm("mine", rule), alpha=0.01, snapshots=[300])
+stats = kernels[0].stats
+print(json.dumps([sum(stats.cache_hits.values()), sum(stats.cache_misses.values()), list(result.theta)]))
+"""
+
+
+def _run(folder, rule_source):
+    """Run the rule in a new process; returns cache hits, misses, and the weights."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(folder)}
+    environment.pop("GRADTD_INTERPRET", None)
+    (folder / "main.py").write_text(SCRIPT.format(rule_source=rule_source))
+    output = subprocess.check_output([sys.executable, str(folder / "main.py")], env=environment, text=True)
+    return json.loads(output)
+
+
+def test_an_unedited_rule_is_loaded_and_an_edited_one_compiled_again(tmp_path):
+    (tmp_path / "my_rule.py").write_text(RULE)
+    (tmp_path / "my_helper.py").write_text(HELPER.format(factor=1.0))
+    source = "from my_rule import rule"
+    hits, misses, theta = _run(tmp_path, source)
+    assert (hits, misses) == (0, 1)
+    assert _run(tmp_path, source) == [1, 0, theta]
+    # The edit is two files away from the compiled loop.
+    (tmp_path / "my_helper.py").write_text(HELPER.format(factor=2.0))
+    hits, misses, changed = _run(tmp_path, source)
+    assert (hits, misses) == (0, 1)
+    assert not np.allclose(changed, theta)
+    (tmp_path / "my_helper.py").write_text(HELPER.format(factor=1.0))
+    assert _run(tmp_path, source) == [1, 0, theta]
+
+
+def test_a_rule_of_the_main_script_is_cached_too(tmp_path):
+    (tmp_path / "my_helper.py").write_text(HELPER.format(factor=1.0))
+    _, _, theta = _run(tmp_path, RULE)
+    assert _run(tmp_path, RULE) == [1, 0, theta]
+
+
+def doubling(state, stream, now, hyper):
+    """TD with twice the step."""
+    add_features(stream, now.t, 2.0 * now.alpha * td_error(stream, now.t, state.theta), state.theta)
+
+
+def test_a_rule_of_a_test_file_runs_compiled_and_without_reference_counts():
+    stream = gradtd.sample("boyan_chain", 500)
+    mine = gradtd.learn(stream, gradtd.Algorithm("mine", doubling), alpha=0.02)
+    theirs = gradtd.learn(stream, "td", alpha=0.04)
+    np.testing.assert_allclose(mine.thetas, theirs.thetas, rtol=1e-12)
+    kernel = compile_run(gradtd.Algorithm("mine", doubling), DRAWS["nothing"].drawing(NO_BUFFER))
+    assert isinstance(kernel, engine._Kernel)
+    assert kernel.lean
+
+
+def test_a_rule_that_allocates_is_compiled_with_reference_counts():
+    def allocating(state, stream, now, hyper):
+        step = stream.steps[now.t]
+        x, after = stream.features[step.row], stream.features[step.next_row]
+        delta = step.reward + step.discount * np.sum(after * state.theta) - np.sum(x * state.theta)
+        state.theta[:] = state.theta + now.alpha * step.rho * delta * x
+
+    stream = gradtd.sample("random_walk_dependent", 500)
+    mine = gradtd.learn(stream, gradtd.Algorithm("mine", allocating), alpha=0.1)
+    np.testing.assert_allclose(mine.thetas, gradtd.learn(stream, "td", alpha=0.1).thetas, rtol=1e-12)
+
+
+def test_a_rule_that_does_not_compile_says_so():
+    def broken(state, stream, now, hyper):
+        state.theta[0] = "high"
+
+    with pytest.raises(gradtd.InputError, match="the rule does not compile"):
+        gradtd.learn(gradtd.sample("boyan_chain", 10), gradtd.Algorithm("broken", broken), alpha=0.1)
+
+
+def test_the_fingerprint_sees_code_constants_closures_defaults_and_helpers():
+    def rule(c):
+        def inner(x):
+            return c * x
+
+        return inner
+
+    def other(x):
+        return 2 * x
+
+    marks = {engine.fingerprint(rule(1.0)), engine.fingerprint(rule(2.0)), engine.fingerprint(other)}
+    assert len(marks) == 3
+    assert engine.fingerprint(rule(1.0)) == engine.fingerprint(rule(1.0))
+
+
+def test_the_environment_asks_for_plain_python(monkeypatch):
+    monkeypatch.setenv("GRADTD_INTERPRET", "1")
+    kernel = compile_run(gradtd.Algorithm("mine", doubling), DRAWS["nothing"].drawing(NO_BUFFER))
+    assert not isinstance(kernel, engine._Kernel)
+
+
+def test_without_a_place_for_the_cache_it_compiles_and_warns(monkeypatch):
+    real = engine.numba.njit
+
+    def refuse(function, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(function, **options)
+
+    def fresh(state, stream, now, hyper):
+        state.theta[0] += now.alpha
+
+    monkeypatch.setattr(engine.numba, "njit", refuse)
+    with pytest.warns(UserWarning, match="not kept on disk"):
+        result = gradtd.learn(gradtd.Stream.from_arrays(
+            features=np.eye(2), row=[0, 1], next_row=[1, 0], reward=[1, 1], discount=0.5, episode=[0, 0]
+        ), gradtd.Algorithm("fresh", fresh), alpha=0.5)  # fmt: skip
+    assert result.theta[0] == 1.0
+
+
+def test_a_rule_that_assigns_to_the_record_is_told_what_to_write():
+    def assigns(state, stream, now, hyper):
+        state.theta += now.alpha * stream.features[stream.steps[now.t].row]
+
+    with pytest.raises(gradtd.InputError, match=r"write into the array, state.theta\[:\]"):
+        gradtd.learn(gradtd.sample("boyan_chain", 10), gradtd.Algorithm("assigns", assigns), alpha=0.1)
+
+
+def test_a_misspelt_name_in_a_rule_is_named_with_its_place():
+    def misspelt(state, stream, now, hyper):
+        state.thta[0] = 1.0
+
+    with pytest.raises(gradtd.InputError, match=r"thta.*test_engine.py"):
+        gradtd.learn(gradtd.sample("boyan_chain", 10), gradtd.Algorithm("misspelt", misspelt), alpha=0.1)

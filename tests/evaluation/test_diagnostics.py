@@ -1,0 +1,290 @@
+"""Each reason against an estimate and each warning, provoked by a log; and a good log that has neither."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gradtd import evaluate, sample_log
+from gradtd.evaluation.diagnostics import condition, equation_numbers, judge, ratio_numbers
+from gradtd.evaluation.resamples import episode_begins
+from naive.evaluation import episodes_of, random_stream, walk
+
+
+def verdict(log, **how):
+    return evaluate(log, **{"gamma": 0.9, "algorithm": "lstd", "resamples": 20, "threads": 1} | how)
+
+
+def extreme(episodes=60, behaviour=(0.5, 0.5), target=(0.3, 0.7), seed=0):
+    return walk(episodes, seed, behaviour=np.array(behaviour), target=np.array(target))
+
+
+def test_a_good_log_is_usable():
+    for method in ("lstd", "impression_gtd", "wis"):
+        result = verdict(walk(60), algorithm=method)
+        assert (result.verdict, result.reasons, result.warnings) == ("usable", (), ())
+
+
+def certain(reward):
+    """Forty episodes that are all the same."""
+    log = {"episode": np.repeat(np.arange(40), 3), "obs": np.tile([0, 1, 2], 40), "rho": np.ones(120)}
+    return log | {"reward": np.full(120, reward), "terminated": np.tile([0, 0, 1], 40)}
+
+
+@pytest.mark.parametrize("reward", [0.0, 1.0])
+@pytest.mark.parametrize(("method", "hyper"), [("impression_gtd", {}), ("tdrc", {"alpha": 0.1}), ("lstd", {})])
+def test_a_log_without_noise_is_usable(method, hyper, reward):
+    """There is no error to compare with, so rounding must not be taken for one."""
+    result = verdict(certain(reward), algorithm=method, **hyper)
+    assert result.value == pytest.approx(reward * (1 + 0.9 + 0.81), rel=1e-6)
+    assert (result.verdict, result.reasons) == ("usable", ())
+    assert not any("doubly robust" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("log", "how", "reason"),
+    [
+        (lambda: walk(19), {}, "the log has 19 independent pieces, and an interval from fewer than 20"),
+        (lambda: extreme(25, (0.9, 0.1), (0.02, 0.98)), {}, "the ratios leave an effective sample of"),
+        (lambda: extreme(300, (0.995, 0.005), (0.5, 0.5)), {}, "the largest hundredth of the ratios carries"),
+        (
+            lambda: walk(200) | {"action_prob": np.full(len(walk(200)["t"]), 0.25)},
+            {},
+            "check the probability columns",
+        ),
+        (
+            lambda: {k: v for k, v in walk(60).items() if k != "target"},
+            {"target": np.tile([0.3, 0.6, 0.1], (5, 1))},
+            "the target takes actions that the log never took, with probability 0.1 a step",
+        ),
+        (lambda: walk(60), {"algorithm": "td", "alpha": 0.01, "updates": 2}, "it has not converged; give it more"),
+        (lambda: walk(60), {"algorithm": "td", "alpha": 0.01, "updates": 2}, "the refits did not follow their"),
+        (lambda: walk(60), {"algorithm": "impression_gtd", "alpha": 1e-4, "updates": 2}, "it has not converged"),
+        (lambda: walk(60), {"algorithm": "td", "alpha": 1e3}, "td diverged on this log: its weights mean nothing"),
+        (lambda: walk(60), {"algorithm": "td", "alpha": 1e3}, "100% of the refits failed or diverged"),
+        (lambda: walk(200), {"clip": 1.0}, "where ratios of right probabilities have it: clip less"),
+        (lambda: walk(60), {"algorithm": "monte_carlo"}, "monte_carlo gives no value: the log is not the target's own"),
+        (lambda: walk(60), {"algorithm": "wis", "resamples": 0}, "wis gives no interval: 0 refits, and an interval"),
+    ],
+)
+def test_each_reason(log, how, reason):
+    result = verdict(log(), **how)
+    assert result.verdict == "not usable"
+    assert any(reason in sentence for sentence in result.reasons), result.reasons
+
+
+def test_td_diverges_on_bairds_log():
+    """Off-policy TD on the counterexample, in pieces of one endless episode; Impression GTD does not diverge."""
+    from gradtd.problems import as_problem
+
+    features = as_problem("baird").features
+    log = sample_log("baird", steps=1500, seed=1)
+    log = replace(log, reward=np.random.default_rng(0).normal(size=1500))  # its own are 0, and so is the solution
+    how = {"gamma": 0.99, "block": 20, "features": lambda s: features[s], "whiten": False}
+    result = verdict(log, algorithm="td", alpha=0.5, updates=30_000, resamples=3, **how)
+    assert "td diverged on this log: its weights mean nothing." in result.reasons
+    assert not np.isfinite(result.interval).any()
+    stable = verdict(log, algorithm="impression_gtd", alpha=0.01, updates=3000, resamples=3, **how)
+    assert not any("diverged" in reason for reason in stable.reasons)
+
+
+@pytest.mark.parametrize(
+    ("log", "how", "warning"),
+    [
+        (lambda: walk(60), {"features": lambda s: np.c_[np.eye(5)[s], s]}, None),
+        (
+            lambda: walk(60),
+            {"features": lambda s: np.c_[np.eye(5)[s], s], "whiten": False},
+            "1 of the 6 directions of feature space are not determined by the log",
+        ),
+        (
+            lambda: walk(60),
+            {"features": lambda s: np.c_[np.eye(5)[s][:, :4], (s == 0) + 1e-5 * (s == 4)], "whiten": False},
+            "the equations are ill-conditioned",
+        ),
+        (
+            lambda: walk(60),
+            {"algorithm": "td", "alpha": 0.002, "updates": 1000},
+            "standard errors in the second half of the updates",
+        ),
+        (lambda: walk(40), {"features": lambda s: (s == 0)[:, None] + 0.1 * s[:, None]}, "the doubly robust estimate"),
+        (lambda: walk(60, cut=1), {}, "every episode was cut off: rewards beyond the cut are known through the value"),
+        (
+            lambda: {k: v for k, v in walk(60).items() if k != "target"},
+            {"target": np.tile([0.3, 0.699, 0.001], (5, 1))},
+            "the target takes actions that the log never took, 0.1% of the time",
+        ),
+        (lambda: certain(1.0), {}, "the interval has no width"),
+        (lambda: walk(60), {"clip": 1.0}, "ratios were clipped to 1"),
+    ],
+)
+def test_each_warning(log, how, warning):
+    result = verdict(log(), **how)
+    found = [sentence for sentence in result.warnings if warning is None or warning in sentence]
+    assert bool(found) == (warning is not None), result.warnings
+
+
+def test_numbers_of_the_ratios():
+    stream = random_stream(0, episodes=30)
+    begins = episode_begins(stream)
+    rho = [float(step["rho"]) for step in stream.steps]
+    numbers = ratio_numbers(stream, begins)
+    assert numbers["ess"] == pytest.approx(sum(rho) ** 2 / sum(r * r for r in rho))
+    products = [np.prod([step["rho"] for step in episode]) for episode in episodes_of(stream)]
+    assert numbers["ess_episodes"] == pytest.approx(sum(products) ** 2 / sum(p * p for p in products))
+    assert numbers["largest_ratio"] == max(rho)
+    assert numbers["mean_ratio"] == pytest.approx(np.mean(rho))
+    assert len(rho) >= 100
+    assert numbers["top_hundredth_carries"] == pytest.approx(sum(sorted(rho)[-(len(rho) // 100) :]) / sum(rho))
+    off = [sum(step["rho"] - 1 for step in episode) for episode in episodes_of(stream)]
+    assert numbers["mean_ratio_off"] == pytest.approx(sum(off) / np.sqrt(sum(x * x for x in off)))
+
+
+def test_the_mean_ratio_is_judged_by_episodes():
+    """Right ratios: beyond 4 standard errors once in 16 000; as if steps were independent it would be far more often.
+
+    Ratios that are the same for all steps of an episode: their sums vary 10 times as much as those of 10 single steps.
+    """
+    rng = np.random.default_rng(1)
+    rho = np.repeat(rng.choice([0.2, 1.8], 200), 20)
+    log = {"episode": np.repeat(np.arange(200), 20), "obs": rng.integers(0, 4, 4000), "rho": rho}
+    log |= {"reward": rng.normal(size=4000), "terminated": np.tile(np.arange(20) == 19, 200)}
+    assert abs(verdict(log).numbers["mean_ratio_off"]) < 4
+    assert abs((rho - 1).sum() / np.sqrt(((rho - 1) ** 2).sum())) > abs(verdict(log).numbers["mean_ratio_off"]) * 3
+
+
+def test_numbers_of_the_equations():
+    result = verdict(walk(60), whiten=False)
+    assert result.numbers["neu_end"] < 1e-20 < result.numbers["neu_start"]
+    short = verdict(walk(60), algorithm="td", alpha=0.01, updates=2)
+    assert short.numbers["neu_end"] == pytest.approx(short.numbers["neu_start"], rel=0.1)
+    assert equation_numbers.__doc__
+
+
+def test_condition_of_the_features():
+    """Scaled to mean square one; a direction without variance is left out."""
+    C = np.diag([1.0, 1e8, 4.0])
+    assert condition(C) == pytest.approx(1.0)
+    C = np.array([[1.0, 0.9], [0.9, 1.0]])
+    assert condition(C) == pytest.approx(1.9 / 0.1)
+    assert condition(np.ones((2, 2))) == pytest.approx(1.0)
+    assert condition(np.zeros((2, 2))) == np.inf
+
+
+def test_the_verdict_is_about_the_numbers():
+    numbers = {
+        "method": "td", "episodes": 100, "steps": 1000, "ess": 900.0, "top_hundredth_carries": 0.02,
+        "mean_ratio_off": 1.0, "mean_ratio": 1.0, "truncated": 0, "features_used": 3,
+    }  # fmt: skip
+    assert judge(numbers).word == "usable"
+    for change in ({"mean_ratio_off": -4.1}, {"ess": 49.0}, {"from_lstd": 1.1}, {"error_ratio": 0.6}, {"episodes": 19}):
+        assert judge(numbers | change).word == "not usable", change
+        assert len(judge(numbers | change).reasons) == 1
+    for change in ({"mean_ratio_off": -3.9}, {"ess": 50.0}, {"from_lstd": 0.9}, {"error_ratio": 0.7}, {"episodes": 20}):
+        assert judge(numbers | change).word == "usable", change
+
+
+def test_more_features_than_the_log_can_feed_are_named():
+    """Fewer than 5 steps a feature are a reason against it, fewer than 20 a warning."""
+    log = sample_log("random_walk_tabular", 60)
+    log = replace(log, observations=np.arange(2 * len(log)), row=np.arange(len(log), dtype=np.uint32),
+                  next_row=np.arange(len(log), 2 * len(log), dtype=np.uint32))  # fmt: skip
+    noise = np.random.default_rng(0).normal(size=(len(log.observations), len(log) // 3))
+    result = verdict(log, features=lambda observations: noise[: len(observations)])
+    assert any("they fit its noise" in reason for reason in result.reasons)
+    few = verdict(log, features=lambda observations: noise[: len(observations), : len(log) // 10])
+    assert any("fewer features would make the interval more reliable" in warning for warning in few.warnings)
+    assert not any("they fit its noise" in reason for reason in few.reasons)
+
+
+def test_features_that_cannot_represent_the_value_are_found_by_doubly_robust():
+    """One feature, a 1 in the states left of the start: every other state is taken to be worth nothing."""
+    log = sample_log("random_walk_tabular", 1000, seed=2)
+    result = verdict(log, gamma=1.0, features=lambda states: (states[:, None] < 2) + 0.001 * (states[:, None] == 2))
+    assert result.numbers["from_dr"] > 4
+    assert any("these features cannot represent the value" in reason for reason in result.reasons)
+
+
+def test_a_rule_that_solves_other_equations_is_told_so_not_that_it_has_not_converged():
+    log = extreme(400, behaviour=(0.5, 0.5), target=(0.1, 0.9))
+    result = verdict(log, algorithm="vtrace", alpha=0.01)
+    assert result.numbers["from_lstd"] > 1
+    assert any("vtrace solves other equations" in reason for reason in result.reasons)
+    assert not any("has not converged" in reason for reason in result.reasons)
+
+
+def without_ends(gamma, **how):
+    """Every episode cut off after its first step."""
+    return verdict(walk(200, cut=1), gamma=gamma, **how)
+
+
+def test_a_sum_without_end_is_not_usable():
+    said = "gamma is 1 and no episode terminated"
+    assert any(said in reason for reason in without_ends(1.0).reasons)
+    assert not any(said in reason for reason in without_ends(0.9).reasons)
+    assert not any(said in reason for reason in verdict(walk(60), gamma=1.0).reasons)
+
+
+@pytest.mark.parametrize("method", ["is", "wis", "pdis", "wpdis"])
+def test_sums_that_end_at_a_cut_are_not_the_value(method):
+    """Half of the walks are cut after three steps: importance sampling knows nothing of what they would still earn."""
+    log = walk(200, cut=3)
+    result, robust = verdict(log, algorithm=method), verdict(log, algorithm="dr")
+    of_three_steps = 0.9**3 * log["truncated"].sum() / 200
+    assert result.numbers["beyond_cuts"] == pytest.approx(of_three_steps, rel=1e-12)
+    assert any(f"{method} ends its sums where episodes were cut off" in reason for reason in result.reasons)
+    assert not any("ends its sums" in reason for reason in robust.reasons)
+    notes = {row.method: row.note for row in robust.estimates}
+    assert "its sums end" in notes[method]
+    assert "its sums end" not in notes["dr"] + notes["lstd"]
+    whole = verdict(walk(200), algorithm=method)
+    assert whole.numbers["beyond_cuts"] == 0
+    assert "its sums end" not in "".join(row.note for row in whole.estimates)
+    assert not any("was cut off" in warning for warning in result.warnings)
+
+
+def test_blocks_are_cuts_too():
+    result = verdict(walk(60), algorithm="pdis", block=2)
+    assert result.numbers["beyond_cuts"] > 0.01
+    assert result.verdict == "not usable"
+
+
+def test_what_is_a_reason_is_not_a_warning_too():
+    numbers = {
+        "method": "td", "episodes": 100, "steps": 1000, "ess": 900.0, "top_hundredth_carries": 0.02,
+        "mean_ratio_off": 1.0, "mean_ratio": 1.0, "truncated": 0, "features_used": 3, "ess_episodes": 90.0,
+    }  # fmt: skip
+    refused, warned = judge(numbers | {"from_dr": 4.5}), judge(numbers | {"from_dr": 3.5})
+    assert (len(refused.reasons), len(refused.warnings)) == (1, 0)
+    assert (len(warned.reasons), len(warned.warnings)) == (0, 1)
+
+
+@pytest.mark.parametrize("method", ["is", "wis", "pdis", "wpdis", "dr", "wdr"])
+def test_a_few_episodes_that_carry_all_the_weight_are_not_enough(method):
+    """Every step is worth something, and the products over an episode nearly nothing, but for a few of them."""
+    said = f"the products of ratios leave {method} an effective sample of"
+    log = walk(100, 3, n=15, behaviour=np.array([0.5, 0.5]), target=np.array([0.9, 0.1]))
+    result = verdict(log, algorithm=method)
+    assert result.numbers["ess_episodes"] < 20 < 50 < result.numbers["ess"]
+    assert any(said in reason for reason in result.reasons)
+    assert not any("the products of ratios" in reason for reason in verdict(log).reasons)
+    assert not any("the products of ratios" in reason for reason in verdict(walk(100), algorithm=method).reasons)
+
+
+def test_a_log_that_does_not_say_how_its_episodes_ended_is_not_usable():
+    log = walk(60)
+    silent = {name: column for name, column in log.items() if name not in ("terminated", "truncated")}
+    assert any("nothing in the log says whether its episodes terminated" in r for r in verdict(silent).reasons)
+    assert not any("nothing in the log says" in reason for reason in verdict(log).reasons)
+
+
+def test_actions_that_the_log_never_took_in_a_state_are_found():
+    """In state 1 the behaviour always takes action 0; the target takes the other one there four times in ten."""
+    rng = np.random.default_rng(0)
+    state = np.tile([0, 1, 2], 200)
+    action = np.where(state == 1, 0, rng.integers(0, 2, 600))
+    log = {"episode": np.repeat(np.arange(200), 3), "obs": state, "action": action, "reward": rng.normal(size=600)}
+    log |= {"terminated": np.tile([0, 0, 1], 200), "action_prob": np.where(state == 1, 1.0, 0.5)}
+    result = verdict(log, target=np.array([[0.5, 0.5], [0.6, 0.4], [0.5, 0.5]]))
+    assert any("never took what the target would do 13.3% of the time" in reason for reason in result.reasons)
+    assert result.verdict == "not usable"

@@ -1,0 +1,174 @@
+"""Slow twins of what `gradtd.evaluate` computes, straight from the equations, and logs to try both on."""
+
+import numpy as np
+
+from gradtd.core.stream import Stream
+from gradtd.evaluation.least_squares import least_squares, start_features
+from gradtd.evaluation.resamples import episode_begins
+
+
+def random_stream(seed, episodes=7, n_features=3, sparse=False, longest=6, rows=12, zeros=True):
+    """Episodes of 1 to ``longest`` steps, some terminated, some cut off; everything that can vary does."""
+    rng = np.random.default_rng(seed)
+    length = rng.integers(1, longest + 1, episodes)
+    ended = rng.random(episodes) < 0.5
+    n = int(length.sum())
+    discount = rng.uniform(0.3, 1.0, n)
+    discount[np.cumsum(length)[ended] - 1] = 0.0
+    features = rng.normal(size=(rows, n_features)) * (rng.random((rows, n_features)) < 0.6 if sparse else 1.0)
+    if sparse:
+        import scipy.sparse
+
+        features = scipy.sparse.csr_array(features)
+    return Stream.from_arrays(
+        features=features,
+        row=rng.integers(0, rows, n),
+        next_row=rng.integers(0, rows, n),
+        reward=rng.normal(size=n),
+        discount=discount,
+        rho=rng.uniform(0.1, 2.5, n) * (rng.random(n) > (0.1 if zeros else 0.0)),
+        episode=np.repeat(np.arange(episodes), length),
+    )
+
+
+def dense(stream):
+    return stream.features if isinstance(stream.features, np.ndarray) else stream.features.toarray()
+
+
+def episodes_of(stream):
+    """The steps of each episode, as lists of records."""
+    found = {}
+    for step in stream.steps:
+        found.setdefault(int(step["episode"]), []).append(step)
+    return [found[e] for e in sorted(found)]
+
+
+def join(stream, episodes):
+    """A stream of these lists of steps, numbered anew."""
+    steps = [(step, e) for e, episode in enumerate(episodes) for step in episode]
+    names = ("row", "next_row", "reward", "discount", "rho")
+    columns = {name: [step[name] for step, _ in steps] for name in names}
+    return Stream.from_arrays(features=stream.features, episode=[e for _, e in steps], **columns)
+
+
+def lstd(stream):
+    """A = mean rho phi (discount phi' - phi)', b = mean rho r phi, A theta + b = 0, one step after the other."""
+    phi = dense(stream)
+    d = phi.shape[1]
+    A, b = np.zeros((d, d)), np.zeros(d)
+    for step in stream.steps:
+        x, after = phi[step["row"]], phi[step["next_row"]]
+        for i in range(d):
+            b[i] += step["rho"] * step["reward"] * x[i]
+            for j in range(d):
+                A[i, j] += step["rho"] * x[i] * (step["discount"] * after[j] - x[j])
+    n = len(stream)
+    return A / n, b / n, np.linalg.solve(A, -b)
+
+
+def lstd_value(stream):
+    """The mean value of the states in which episodes start."""
+    _, _, theta = lstd(stream)
+    return np.mean([dense(stream)[episode[0]["row"]] @ theta for episode in episodes_of(stream)])
+
+
+def importance(stream, theta):
+    """Every estimator of `gradtd.evaluation.importance`, episode by episode and time by time."""
+    phi = dense(stream)
+    episodes = episodes_of(stream)
+    weights, rewards, surprises, starts, discounted = [], [], [], [], []
+    for episode in episodes:
+        w, g, ws, rs, ds, gs = 1.0, 1.0, [], [], [], []
+        for step in episode:
+            w = w * step["rho"]
+            ws.append(w)
+            gs.append(g)
+            rs.append(step["reward"])
+            after = step["discount"] * (phi[step["next_row"]] @ theta)
+            ds.append(step["reward"] + after - phi[step["row"]] @ theta)
+            g = g * step["discount"]
+        weights.append(ws)
+        discounted.append(gs)
+        rewards.append(rs)
+        surprises.append(ds)
+        starts.append(phi[episode[0]["row"]] @ theta)
+    n = len(episodes)
+    returns = [sum(g * r for g, r in zip(gs, rs, strict=True)) for gs, rs in zip(discounted, rewards, strict=True)]
+    whole = [ws[-1] for ws in weights]
+
+    def plain(parts):
+        terms = zip(discounted, weights, parts, strict=True)
+        return [sum(g * w * x for g, w, x in zip(*term, strict=True)) for term in terms]
+
+    def weighted(parts):
+        total = 0.0
+        for t in range(max(map(len, weights))):
+            mean = sum(ws[min(t, len(ws) - 1)] for ws in weights)  # those that are over keep their last weight
+            for e in range(n):
+                if t < len(weights[e]) and mean > 0:
+                    total += discounted[e][t] * weights[e][t] * parts[e][t] / mean
+        return total
+
+    return {
+        "monte_carlo": np.mean(returns),
+        "is": np.mean([w * r for w, r in zip(whole, returns, strict=True)]),
+        "wis": sum(w * r for w, r in zip(whole, returns, strict=True)) / sum(whole),
+        "pdis": np.mean(plain(rewards)),
+        "wpdis": weighted(rewards),
+        "dr": np.mean(starts) + np.mean(plain(surprises)),
+        "wdr": np.mean(starts) + weighted(surprises),
+    }
+
+
+def solved(stream):
+    """`least_squares` on a stream."""
+    begins = episode_begins(stream)
+    return least_squares(stream, start_features(stream, begins), begins)
+
+
+LEFT, RIGHT = np.array([0.5, 0.5]), np.array([0.3, 0.7])
+"""A behaviour and a target on the walk below, the same in every state."""
+
+
+def walk_truth(target=RIGHT, gamma=0.9, n=5, start=2):
+    """The value of the middle of a walk over n states, +1 past the right end, -1 past the left, by linear algebra."""
+    P, r = np.zeros((n, n)), np.zeros(n)
+    for s in range(n):
+        for probability, after in zip(target, (s - 1, s + 1), strict=True):
+            if 0 <= after < n:
+                P[s, after] += probability
+            else:
+                r[s] += probability * (1.0 if after == n else -1.0)
+    return np.linalg.solve(np.eye(n) - gamma * P, r)[start]
+
+
+def walk(episodes, seed=0, cut=None, n=5, behaviour=LEFT, target=RIGHT):
+    """A log of that walk as a table, one row a step: cut off after ``cut`` steps, next observations given."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for e in range(episodes):
+        s, t = n // 2, 0
+        while True:
+            a = int(rng.random() < behaviour[1])
+            after = s + (1 if a else -1)
+            over = not 0 <= after < n
+            reward = 0.0 if not over else 1.0 if a else -1.0
+            off = not over and cut is not None and t + 1 == cut
+            rows.append((e, t, s, after if not over else s, a, reward, over, off, behaviour[a], target[a]))
+            s, t = after, t + 1
+            if over or off:
+                break
+    names = ("episode", "t", "obs", "next_obs", "action", "reward", "terminated", "truncated", "action_prob", "target")
+    return {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
+
+
+def real_walk(episodes, seed=0, **how):
+    """The same log with two real numbers as observations, as a table for a file."""
+    table = walk(episodes, seed, **how)
+    rng = np.random.default_rng(seed + 1)
+    state, after = table.pop("obs"), table.pop("next_obs")
+    noise = {s: rng.normal() for s in range(-1, 9)}
+    for prefix, values in (("obs", state), ("next_obs", after)):
+        table[f"{prefix}_0"] = values / 4.0
+        table[f"{prefix}_1"] = np.array([noise[int(s)] for s in values])
+    return table
