@@ -88,7 +88,8 @@ def _driver(
         stream: StreamView, buffers: Buffers, run: Run, plan: Plan, wanted: Snapshots, begin: int, count: int
     ) -> int:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        state, hyper, average, clock = run.state, run.hyper, run.average, run.clock[0]
+        state, hyper, first, second, rng, average = run.state, run.hyper, run.first, run.second, run.rng, run.average
+        clock = run.clock[0]
         theta, at = state.theta, wanted.at
         # How often weights are checked: all of many features every step would cost more than a sparse update.
         check_every = 1 + theta.shape[0] // 1000
@@ -98,16 +99,16 @@ def _driver(
         t = begin
         while taken < at.shape[0] and at[taken] == seen:
             if seen > 0:
-                latest = Now(np.uint64(begin), 0, seen, step_size(plan, updates), run.first, run.second)
+                latest = Now(np.uint64(begin), 0, seen, step_size(plan, updates), first, second)
                 read(state, stream, latest, hyper)
             take(wanted, taken, average if averaged > 0 else theta, alpha, plan.limit)
             taken += 1
         for _ in range(count):
             seen += 1
             side = insert(buffers, t)
-            now = Now(np.uint64(t), side, seen, step_size(plan, updates), run.first, run.second)
+            now = Now(np.uint64(t), side, seen, step_size(plan, updates), first, second)
             observe(state, stream, now, hyper)
-            if draw(buffers, run.rng, plan, now) and seen > plan.start:
+            if draw(buffers, rng, plan, now) and seen > plan.start:
                 update(state, stream, now, hyper)
                 step = used(state, now)
                 if step != 0.0:
