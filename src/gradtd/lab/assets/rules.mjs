@@ -1,0 +1,202 @@
+// The algorithms, each as short as its equation, with the library's names and order of operations.
+//
+// A rule says what it keeps besides theta (`init`), what it needs drawn (`draws`), what it does with every step
+// (`observe`) and how it learns (`update`). `s` is its state, `k` the kind of the latest step, `now` the rest.
+import {
+  addFeatures,
+  addGradient,
+  addNextFeatures,
+  addScaled,
+  addToSums,
+  batchTdUpdate,
+  batchTransposeApply,
+  dot,
+  matrixApply,
+  matrixTransposeApply,
+  projected,
+  scaleBy,
+  tdError,
+} from "./estimates.mjs";
+
+const zeros = (...names) => (d) => Object.fromEntries(names.map((name) => [name, new Float64Array(d)]));
+
+// TD: theta += alpha rho delta phi
+function td(s, table, k, now) {
+  addFeatures(table, k, now.alpha * (table.rho[k] * tdError(table, k, s.theta)), s.theta);
+}
+
+// GTD2: theta -= alpha rho y (phi.w);  w += eta alpha (rho delta - phi.w) phi
+function gtd2(s, table, k, now) {
+  const rho = table.rho[k], delta = tdError(table, k, s.theta), along = projected(table, k, s.w);
+  addGradient(table, k, -now.alpha * rho * along, s.theta);
+  addFeatures(table, k, now.eta * now.alpha * (rho * delta - along), s.w);
+}
+
+// TDC: theta += alpha rho (delta phi - gamma phi' (phi.w));  w as in GTD2
+function tdc(s, table, k, now) {
+  const rho = table.rho[k], delta = tdError(table, k, s.theta), along = projected(table, k, s.w);
+  addFeatures(table, k, now.alpha * rho * delta, s.theta);
+  addNextFeatures(table, k, -now.alpha * rho * along, s.theta);
+  addFeatures(table, k, now.eta * now.alpha * (rho * delta - along), s.w);
+}
+
+// TDRC: theta as in TDC;  w += eta alpha ((rho delta - phi.w) phi - w)
+function tdrc(s, table, k, now) {
+  const rho = table.rho[k], delta = tdError(table, k, s.theta), along = projected(table, k, s.w);
+  addFeatures(table, k, now.alpha * rho * delta, s.theta);
+  addNextFeatures(table, k, -now.alpha * rho * along, s.theta);
+  scaleBy(s.w, 1 - now.eta * now.alpha * 1);
+  addFeatures(table, k, now.eta * now.alpha * (rho * delta - along), s.w);
+}
+
+// HTD: theta += alpha (rho delta phi - (rho - 1) y (phi.w));  w += eta alpha (rho delta phi + y (phi.w))
+function htd(s, table, k, now) {
+  const rho = table.rho[k], delta = tdError(table, k, s.theta), along = projected(table, k, s.w);
+  addFeatures(table, k, now.alpha * rho * delta, s.theta);
+  addGradient(table, k, -now.alpha * (rho - 1) * along, s.theta);
+  addFeatures(table, k, now.eta * now.alpha * rho * delta, s.w);
+  addGradient(table, k, now.eta * now.alpha * along, s.w);
+}
+
+// Mini-batch TD: theta += alpha times the mean of rho delta phi over a batch
+function minibatchTd(s, table, k, now) {
+  batchTdUpdate(table, now.first, s.theta, s.u);
+  addScaled(s.theta, now.alpha, s.u);
+}
+
+// Impression GTD: theta -= alpha A1'(A2 theta + b2), two batches from different episodes
+function impressionGtd(s, table, k, now) {
+  batchTdUpdate(table, now.second, s.theta, s.u);
+  batchTransposeApply(table, now.first, s.u, s.g);
+  addScaled(s.theta, -now.alpha, s.g);
+}
+
+// Expected GTD: the same with all steps of each buffer, kept as sums
+function expectedGtd(s, table, k, now) {
+  matrixApply(s.A2, s.theta, s.u);
+  addScaled(s.u, 1, s.b2);
+  scaleBy(s.u, 1 / s.n2);
+  matrixTransposeApply(s.A1, s.u, s.g);
+  scaleBy(s.g, 1 / s.n1);
+  addScaled(s.theta, -now.alpha, s.g);
+}
+
+function addToOwnBuffer(s, table, k, now) {
+  if (now.side === 0) {
+    addToSums(table, k, s.A1, s.b1);
+    s.n1 += 1;
+  } else {
+    addToSums(table, k, s.A2, s.b2);
+    s.n2 += 1;
+  }
+}
+
+// LSTD: theta solves (sum of A_t) theta + sum of b_t = 0; the inverse is kept by Sherman and Morrison's formula
+function lstd(s, table, k) {
+  addScaled(s.theta, tdError(table, k, s.theta), s.left);
+}
+
+function addStepToInverse(s, table, k) {
+  s.x.fill(0);
+  addFeatures(table, k, table.rho[k], s.x);
+  s.y.fill(0);
+  addGradient(table, k, -1, s.y);
+  matrixApply(s.inverse, s.x, s.left);
+  matrixTransposeApply(s.inverse, s.y, s.right);
+  const denominator = 1 + dot(s.y, s.left);
+  if (Math.abs(denominator) < 1e-12) {
+    s.left.fill(0);
+    return;
+  }
+  const d = table.d, scale = 1 / denominator;
+  for (let i = 0; i < d; i++) {
+    s.left[i] *= scale;
+    for (let j = 0; j < d; j++) s.inverse[i * d + j] += -s.left[i] * s.right[j];
+  }
+}
+
+function inverseFields(d) {
+  const inverse = new Float64Array(d * d);
+  for (let i = 0; i < d; i++) inverse[i * d + i] = 1 / 1e-3; // the library's ridge
+  return { inverse, ...zeros("x", "y", "left", "right")(d) };
+}
+
+// ---- Impression GTD with alpha="auto" (gradtd.algorithms.auto_step says why)
+
+const WATCHES = 75; // pairs of batches to look at before the first update
+const LOWEST = 1 / 6, HIGHEST = 1 / 2, SURPRISE = 1 / 4;
+
+function impressionGtdAuto(s, table, k, now) {
+  batchTdUpdate(table, now.second, s.theta, s.u);
+  batchTdUpdate(table, now.second, s.z, s.v, table.nothing);
+  const loss = batchTransposeApply(table, now.first, s.u, s.g);
+  batchTransposeApply(table, now.first, s.v, s.q);
+  stepAndLearn(s, loss + dot(s.theta, s.g));
+}
+
+// theta -= alpha g with the alpha learned before; then learn from g, q = G z and this estimate of the loss
+function stepAndLearn(s, loss) {
+  let n = s.seen;
+  const squared = dot(s.g, s.g);
+  if (n >= WATCHES) {
+    let alpha = s.nextAlpha;
+    const known = SURPRISE * (n / 2 + 100) * s.squared;
+    if (squared > known) alpha *= Math.sqrt(known / squared);
+    s.alpha = alpha;
+    addScaled(s.theta, -alpha, s.g);
+  }
+  n += 1;
+  s.seen = n;
+  let weight = 1 / Math.min(n, n / 4 + 20);
+  s.along += weight * (dot(s.z, s.q) - s.along);
+  s.length += weight * (dot(s.q, s.q) - s.length);
+  weight = 1 / Math.min(n, n / 2 + 100);
+  s.loss += weight * (loss - s.loss);
+  s.squared += weight * (squared - s.squared);
+  const threshold = s.along > 0 && s.length > 0 ? (2 * s.along) / s.length : 0;
+  let alpha = LOWEST * threshold;
+  if (s.squared > 0 && s.loss / s.squared > alpha) alpha = Math.min(s.loss / s.squared, HIGHEST * threshold);
+  s.nextAlpha = alpha;
+  addScaled(s.z, -threshold, s.q);
+  const size = Math.sqrt(dot(s.z, s.z));
+  if (size > 0) scaleBy(s.z, 1 / size);
+}
+
+function autoFields(d, table) {
+  const numbers = { seen: 0, along: 0, length: 0, loss: 0, squared: 0, nextAlpha: 0, alpha: 0 };
+  return { ...zeros("u", "v", "g", "q")(d), ...numbers, z: table.probe.slice() };
+}
+
+const none = () => ({});
+const second = zeros("w");
+
+// `chosen` rules find their step-size themselves: 0 while they only watch. Those that average report the average.
+export const RULES = {
+  td: { init: none, draws: "nothing", update: td },
+  tdrc: { init: second, draws: "nothing", update: tdrc },
+  gtd2: { init: second, draws: "nothing", update: gtd2 },
+  tdc: { init: second, draws: "nothing", update: tdc },
+  htd: { init: second, draws: "nothing", update: htd },
+  minibatch_td: { init: zeros("u"), draws: "one batch", update: minibatchTd },
+  impression_gtd: { init: zeros("u", "g"), draws: "two batches", update: impressionGtd },
+  impression_gtd_auto: {
+    init: autoFields,
+    draws: "two batches",
+    update: impressionGtdAuto,
+    chosen: (s) => s.alpha,
+    watches: WATCHES,
+    averages: true,
+  },
+  expected_gtd: {
+    init: (d) => ({
+      ...zeros("u", "g", "b1", "b2")(d),
+      ...zeros("A1", "A2")(d * d),
+      n1: 0,
+      n2: 0,
+    }),
+    draws: "two buffers",
+    observe: addToOwnBuffer,
+    update: expectedGtd,
+  },
+  lstd: { init: inverseFields, draws: "nothing", observe: addStepToInverse, update: lstd, stepSize: false },
+};

@@ -1,0 +1,61 @@
+"""What the lab's tests share: Node, a browser and the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from gradtd.lab.figures import PROBLEMS
+from gradtd.lab.page import ASSETS, write_lab
+from gradtd.lab.tables import problem_tables
+from lab.both import HERE, INSTALL
+
+
+@pytest.fixture(scope="session")
+def tables():
+    return {name: problem_tables(name) for name in PROBLEMS}
+
+
+@pytest.fixture(scope="session")
+def node(tables):
+    """Run one of the scripts here in Node with the problems' tables and a list of jobs; its answers."""
+    if shutil.which("node") is None:
+        pytest.skip(f"no Node.js here: {INSTALL}")
+
+    def ask(script, jobs, *words):
+        given = json.dumps({"tables": tables, "jobs": jobs})
+        done = subprocess.run(
+            ["node", str(HERE / script), str(ASSETS), *words], input=given, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return ask
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, driven by Selenium."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason=f"no Selenium here: {INSTALL}")
+    chromium = os.environ.get("GRADTD_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip(f"no Chromium with its driver here: {INSTALL}")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture(scope="session")
+def page(tmp_path_factory):
+    """The lab as a file, and its address."""
+    return write_lab(tmp_path_factory.mktemp("lab") / "lab.html").as_uri()
