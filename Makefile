@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: test lint types unit demo reproduce bench clean
+.PHONY: test lint types unit demo reproduce bench browser clean
 
 test: lint types unit
 
@@ -32,6 +32,10 @@ reproduce: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
+
+# What the tests in a real browser need; without it they are skipped.
+browser: $(READY)
+	sh tests/lab/install.sh $(BIN)/python
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The command line: ``gradtd list``, ``run``, ``demo``, ``theory``, ``evaluate``, ``reproduce``."""
+"""The command line: ``gradtd list``, ``run``, ``demo``, ``theory``, ``evaluate``, ``reproduce``, ``lab``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.table import Table
 
 from gradtd.algorithms import ALGORITHMS, as_algorithm
 from gradtd.cli.evaluate import evaluate
+from gradtd.cli.lab import lab
 from gradtd.cli.options import hyper_parameters
 from gradtd.cli.theory import theory
 from gradtd.core import checks
@@ -221,6 +222,7 @@ def _print_table(result: Result, metric: str, points: list[int], mean: Any, erro
 
 app.command()(theory)
 app.command()(evaluate)
+app.command()(lab)
 
 
 def main() -> None:
