@@ -35,7 +35,7 @@ bench: $(READY)
 
 # What the tests in a real browser need; without it they are skipped.
 browser: $(READY)
-	sh tests/lab/install.sh $(BIN)/python
+	sh tests/paper/lab/install.sh $(BIN)/python
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

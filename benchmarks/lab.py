@@ -22,9 +22,9 @@ from bench import our_kernel
 from timing import least_times
 
 import gradtd
-from gradtd.lab import write_lab
-from gradtd.lab.page import ASSETS
-from gradtd.lab.tables import problem_tables
+from gradtd.paper.lab import write_lab
+from gradtd.paper.lab.page import ASSETS
+from gradtd.paper.lab.tables import problem_tables
 
 STEPS = 2000
 REPEATS = 150

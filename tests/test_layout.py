@@ -10,7 +10,7 @@ import gradtd
 SOURCE = Path(gradtd.__file__).parent
 ROOMS = [
     *("core", "compiled", "estimates", "features", "logs", "problems", "algorithms", "output", "running", "theory"),
-    *("evaluation", "paper", "lab", "cli"),
+    *("evaluation", "paper", "cli"),
 ]
 """A room imports only those before it."""
 

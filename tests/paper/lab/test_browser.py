@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 import gradtd
 from gradtd.cli.app import app
-from lab.both import HERE, INSTALL, settings
+from paper.lab.both import HERE, INSTALL, settings
 
-AXE = HERE.parent.parent / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = HERE.parents[2] / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
 LINK = (
     "#problem=random_walk_inverted&metric=rmspbe&steps=2000&runs=7&seed=3&active=1"
     "&curve=td~alpha:0.1&curve=impression_gtd~alpha:0.8~batch_size:12~split:coin"

@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from gradtd.lab.figures import PROBLEMS, defaults, figures
-from gradtd.lab.tables import problem_tables
+from gradtd.paper.lab.figures import PROBLEMS, defaults, figures
+from gradtd.paper.lab.tables import problem_tables
 
 ASSETS = Path(__file__).parent / "assets"
 KERNEL = ("random", "stream", "indices", "buffers", "estimates", "rules", "loop", "dense", "theory", "summary")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import gradtd
-from gradtd.lab.figures import PROBLEMS
-from lab.both import settings
+from gradtd.paper.lab.figures import PROBLEMS
+from paper.lab.both import settings
 
 STEPS, SEED, RUNS = 700, 11, 2
 AT = list(range(0, STEPS + 1, 50))

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from gradtd.algorithms import ALGORITHMS
 from gradtd.cli.lab import lab
 from gradtd.core.checks import InputError
-from gradtd.lab.figures import OFFERED, PROBLEMS, defaults, figures
-from gradtd.lab.page import ASSETS, PAGE, WORKER, bundle, lab_page
 from gradtd.paper.figures import FIGURES
+from gradtd.paper.lab.figures import OFFERED, PROBLEMS, defaults, figures
+from gradtd.paper.lab.page import ASSETS, PAGE, WORKER, bundle, lab_page
 from gradtd.running.settings import parameters
 
 

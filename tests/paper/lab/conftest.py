@@ -9,10 +9,10 @@ import subprocess
 
 import pytest
 
-from gradtd.lab.figures import PROBLEMS
-from gradtd.lab.page import ASSETS, write_lab
-from gradtd.lab.tables import problem_tables
-from lab.both import HERE, INSTALL
+from gradtd.paper.lab.figures import PROBLEMS
+from gradtd.paper.lab.page import ASSETS, write_lab
+from gradtd.paper.lab.tables import problem_tables
+from paper.lab.both import HERE, INSTALL
 
 
 @pytest.fixture(scope="session")

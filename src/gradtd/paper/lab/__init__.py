@@ -3,6 +3,6 @@
 `write_lab` writes the page; the JavaScript it holds lies readable in ``assets``. See docs/lab.md.
 """
 
-from gradtd.lab.page import lab_page, write_lab
+from gradtd.paper.lab.page import lab_page, write_lab
 
 __all__ = ["lab_page", "write_lab"]

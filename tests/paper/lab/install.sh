@@ -1,6 +1,6 @@
 #!/bin/sh
 # Chromium with its driver and Node.js from the system's packages, Selenium from Python's, axe-core from Node's.
-# Usage: tests/lab/install.sh PYTHON. What is there already is left as it is.
+# Usage: tests/paper/lab/install.sh PYTHON. What is there already is left as it is.
 set -e
 here=$(dirname "$0")
 as_root=$([ "$(id -u)" = 0 ] || echo sudo)
@@ -15,4 +15,4 @@ if [ -n "$missing" ]; then
   $as_root apt-get install -y -qq --no-install-recommends $missing
 fi
 "$1" -m pip install --quiet --disable-pip-version-check -r "$here/requirements.txt"
-npm install --silent --no-save --no-package-lock --prefix "$here/../../.browser" axe-core@4.14.0
+npm install --silent --no-save --no-package-lock --prefix "$here/../../../.browser" axe-core@4.14.0

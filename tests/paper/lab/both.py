@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gradtd.lab.figures import OFFERED
+from gradtd.paper.lab.figures import OFFERED
 
 HERE = Path(__file__).parent
 INSTALL = "make browser installs it"
