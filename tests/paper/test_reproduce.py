@@ -4,11 +4,12 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,17 @@ import pytest
 import gradtd
 from gradtd.algorithms import auto_step
 from gradtd.compiled import engine
-from gradtd.compiled.splits import Split
 from gradtd.output.plots import paper_figure, sensitivity_figure, styled
-from gradtd.paper import reproduce as module
+from gradtd.paper import jobs
 from gradtd.paper.figures import BESIDE, FIGURES
+from gradtd.paper.jobs import LineJob, SweepJob, TheoryJob
+from gradtd.paper.plan import Plan, chosen_figures
 from gradtd.paper.report import write_report
-from gradtd.paper.reproduce import Job, best_alpha, chosen_figures, reproduce
-from gradtd.paper.store import Store
+from gradtd.paper.reproduce import best_alpha, reproduce
+from gradtd.paper.store import Kept, Store
 from gradtd.running.session import Session
+from gradtd.theory import curves as theory
+from gradtd.theory import exact as exact_theory
 
 FIGURE = "rwdep_stepsize"
 
@@ -60,41 +64,153 @@ def test_killed_three_times_and_resumed_it_leaves_the_same_bytes(finished, tmp_p
     assert (out / "index.html").exists()
 
 
-def test_a_finished_figure_is_not_run_again(finished, monkeypatch):
-    def refuse(*arguments, **options):
-        raise AssertionError("it ran again")
-
-    monkeypatch.setattr(module, "run", refuse)
-    monkeypatch.setattr(module, "sweep", refuse)
-    again, _ = reproduce([FIGURE], finished[1].folder, runs=3, threads=1)
-    assert [c["verdict"] for c in again.claims] == [c["verdict"] for c in finished[0].claims]
+def _refuse(*arguments, **options):
+    raise AssertionError("it ran again")
 
 
-def test_what_a_curve_depends_on_is_in_its_key(finished, monkeypatch):
-    worker = module._Worker(finished[1], 3, 1, None)
-    job = Job("boyan_chain", "td", {"alpha": 0.1})
-    problem = module.problem_of(job)
+def _nothing_runs(monkeypatch):
+    """From here on the compiled loop, the simulation of the theory and its exact moments raise."""
+    monkeypatch.setattr(Session, "drive", _refuse)
+    monkeypatch.setattr(theory, "simulate", _refuse)
+    monkeypatch.setattr(exact_theory, "moments", _refuse)
+    for name in ("run", "sweep", "summary", "theory_curves"):
+        monkeypatch.setattr(jobs, name, _refuse)
+
+
+def test_what_is_finished_is_not_run_again_theory_included(finished, monkeypatch, tmp_path):
+    folder = shutil.copytree(finished[1].folder, tmp_path / "again")
+    before = {path.name: path.stat().st_mtime_ns for path in (folder / ".kept").iterdir()}
+    _nothing_runs(monkeypatch)
+    again, store = reproduce([FIGURE], folder, runs=3, threads=1)
+    assert again.claims == finished[0].claims
+    assert {path.name: path.stat().st_mtime_ns for path in store.kept.iterdir()} == before
+
+
+def test_a_report_runs_nothing(finished, monkeypatch, tmp_path):
+    """Page and pictures of a finished folder come out the same where everything that computes is broken."""
+    folder = shutil.copytree(finished[1].folder, tmp_path / "drawn")
+    (folder / "index.html").unlink()
+    shutil.rmtree(folder / "figures")
+    _nothing_runs(monkeypatch)
+    again, store = reproduce([FIGURE], folder, runs=3, threads=1)
+    page = write_report(again, store, "gradtd reproduce")
+    assert page.read_text() == (finished[1].folder / "index.html").read_text()
+    drawn = sorted((finished[1].folder / "figures").glob("*.png"))
+    assert "theory_random_walk_dependent.png" in [path.name for path in drawn]
+    for path in drawn:
+        assert (folder / "figures" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_theory_is_resumed_like_everything_else(finished, monkeypatch, tmp_path):
+    """Interrupted while the theory is simulated, it is the theory alone that runs when started again."""
+    folder = shutil.copytree(finished[1].folder, tmp_path / "stopped")
+    job = TheoryJob("random_walk_dependent", 3)
+    Store(folder).file_of(job.key()).unlink()
+
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(theory, "simulate", stop)
+        with pytest.raises(KeyboardInterrupt):
+            reproduce([FIGURE], folder, runs=3, threads=1)
+    assert not Store(folder).file_of(job.key()).exists()
+    monkeypatch.setattr(LineJob, "compute", _refuse)
+    monkeypatch.setattr(SweepJob, "compute", _refuse)
+    again, _ = reproduce([FIGURE], folder, runs=3, threads=1)
+    ours, theirs = again.theory[job.problem], finished[0].theory[job.problem]
+    assert {name: a.tobytes() for name, a in ours.arrays.items()} == {n: a.tobytes() for n, a in theirs.arrays.items()}
+    took = ("seconds", "threads")
+    assert {k: v for k, v in ours.told.items() if k not in took} == {
+        k: v for k, v in theirs.told.items() if k not in took
+    }
+
+
+def test_progress_counts_every_job_once_and_ends_at_the_total(finished, tmp_path):
+    folder = shutil.copytree(finished[1].folder, tmp_path / "counted")
+    seen = []
+    reproduce([FIGURE], folder, runs=3, threads=1, progress=lambda *told: seen.append(told))
+    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+    assert seen[-1][1] == pytest.approx(seen[-1][2])
+    assert "theory of random_walk_dependent" in [label for label, *_ in seen]
+    assert len(list((folder / ".kept").glob("*.npz"))) == len(
+        set(Plan(chosen_figures([FIGURE]), 3).jobs(finished[0].tuned))
+    )
+
+
+@dataclass(frozen=True)
+class DiscountedJob(LineJob):
+    """A line on a problem with another discount."""
+
+    @property
+    def task(self):
+        return replace(super().task, gamma=0.9)
+
+
+def test_what_a_curve_depends_on_is_in_its_key(monkeypatch):
+    job = LineJob("boyan_chain", 3, "td", {"alpha": 0.1})
     keys = [
-        worker._key(job, problem, runs=3, seed=0),
-        worker._key(replace(job, hyper={"alpha": 0.2}), problem, runs=3, seed=0),
-        worker._key(job, problem, runs=4, seed=0),
-        worker._key(job, problem, runs=3, seed=1),
-        worker._key(job, replace(problem, gamma=0.9), runs=3, seed=0),
-        worker._key(replace(job, algorithm="vtrace"), problem, runs=3, seed=0),
+        job.key(),
+        replace(job, hyper={"alpha": 0.2}).key(),
+        replace(job, runs=4).key(),
+        replace(job, algorithm="vtrace").key(),
+        LineJob("baird", 3, "td", {"alpha": 0.1}).key(),
+        LineJob("baird", 3, "td", {"alpha": 0.1}, ratios=False).key(),
+        SweepJob("boyan_chain", 3, "td").key(),
     ]
+    assert DiscountedJob("boyan_chain", 3, "td", {"alpha": 0.1}).key()["problem"] != keys[0]["problem"]
+    monkeypatch.setattr(jobs, "SEED", 1)
+    keys.append(job.key())
 
     def edited(state, stream, now, hyper):
         """TD, edited."""
         state.theta[0] += 0.0
 
     monkeypatch.setitem(gradtd.ALGORITHMS, "td", gradtd.Algorithm("td", edited))
-    keys.append(worker._key(job, problem, runs=3, seed=0))
-    monkeypatch.setattr(module, "code_around", lambda: "a simulator, edited")
-    keys.append(worker._key(job, problem, runs=3, seed=0))
-    auto, fixed = (Job("boyan_chain", "impression_gtd", h) for h in ({}, {"alpha": 1.0}))
-    keys += [worker._key(j, problem, runs=3, seed=0) for j in (auto, fixed)]
+    keys.append(job.key())
+    monkeypatch.setattr(jobs, "code_around", lambda: "a simulator, edited")
+    keys.append(job.key())
+    auto, fixed = (LineJob("boyan_chain", 3, "impression_gtd", h) for h in ({}, {"alpha": 1.0}))
+    keys += [auto.key(), fixed.key()]
     assert keys[-1]["code"] != keys[-2]["code"]
     assert len({json.dumps(key, sort_keys=True) for key in keys}) == len(keys)
+
+
+def test_what_the_theory_depends_on_is_in_its_key(monkeypatch):
+    job = TheoryJob("boyan_chain", 3)
+    keys = [job.key(), replace(job, runs=4).key(), replace(job, problem="baird").key()]
+    with monkeypatch.context() as patched:
+        patched.setitem(jobs.PUBLISHED, "boyan_chain", (1.0, 10))
+        keys.append(job.key())
+    with monkeypatch.context() as patched:
+        patched.setattr(jobs, "theory_code", lambda: "the theory, edited")
+        keys.append(job.key())
+    monkeypatch.setattr(jobs, "code_around", lambda: "a simulator, edited")
+    keys.append(job.key())
+    assert len({json.dumps(key, sort_keys=True) for key in keys}) == len(keys)
+
+
+def test_an_edit_of_the_theory_changes_the_digest_of_its_code(monkeypatch, tmp_path):
+    copy = shutil.copytree(Path(gradtd.theory.__file__).parent, tmp_path / "theory")
+    monkeypatch.setattr(gradtd.theory, "__file__", str(copy / "__init__.py"))
+    before = jobs.theory_code.__wrapped__()
+    (copy / "picture.py").write_text("# drawn otherwise")
+    assert jobs.theory_code.__wrapped__() == before
+    (copy / "moments.py").write_text((copy / "moments.py").read_text() + "# edited")
+    assert jobs.theory_code.__wrapped__() != before
+
+
+def test_the_work_of_a_job_follows_its_batches_and_directions():
+    td, small, large = (
+        LineJob("boyan_chain", 2, name, hyper).work
+        for name, hyper in (
+            ("td", {"alpha": 0.1}),
+            ("impression_gtd", {"alpha": 0.1, "batch_size": 8}),
+            ("impression_gtd", {"alpha": 0.1, "batch_size": 32}),
+        )
+    )
+    both = LineJob("boyan_chain", 2, "impression_gtd", {"alpha": 0.1, "directions": "both"}).work
+    assert td < small < large < both
 
 
 def test_tables_are_tidy_and_hold_every_reading(finished):
@@ -107,8 +223,8 @@ def test_tables_are_tidy_and_hold_every_reading(finished):
     curve = [value for *which, value in rows if tuple(which) == wanted]
     np.testing.assert_array_equal(curve, found.curves[f"fig:{FIGURE}", "S2"].values["Impression GTD alpha=0.5"][1])
     lines = found.curves[f"fig:{FIGURE}", "A1"].values
-    direct = gradtd.run("random_walk_dependent", "impression_gtd", alpha=0.5, batch_size=32, runs=3,
-                        snapshots=range(0, 10_001, 25))  # fmt: skip
+    settings = {"alpha": 0.5, "batch_size": 32, "runs": 3, "snapshots": range(0, 10_001, 25)}
+    direct = gradtd.run("random_walk_dependent", "impression_gtd", **settings)
     np.testing.assert_array_equal(lines["Impression GTD alpha=0.5"], gradtd.measure(direct, "rmsve"))
 
 
@@ -203,17 +319,18 @@ def test_a_half_written_file_is_never_taken_for_a_finished_one(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         store.fetch({"a": 1}, fail)
-    store.fetch({"a": 1}, lambda: {"v": np.arange(3)})
-    np.testing.assert_array_equal(store.fetch({"a": 1}, fail)["v"], np.arange(3))
+    made = Kept({"v": np.arange(3)}, {"said": [1.5, None]})
+    store.fetch({"a": 1}, lambda: made)
+    np.testing.assert_array_equal(store.fetch({"a": 1}, fail).arrays["v"], np.arange(3))
+    assert store.fetch({"a": 1}, fail).told == {"said": [1.5, None]}
     kept = next(store.kept.glob("*.npz"))
     kept.write_bytes(kept.read_bytes()[:100])
-    np.testing.assert_array_equal(store.fetch({"a": 1}, lambda: {"v": np.arange(3)})["v"], np.arange(3))
+    np.testing.assert_array_equal(store.fetch({"a": 1}, lambda: made).arrays["v"], np.arange(3))
 
 
 def test_keys_cover_the_simulator_the_exact_solution_and_a_rules_constants(monkeypatch):
     """What an edit must not slip past: code far from the rule, and a number that a rule reads from its module."""
-    around = (module.walk, module.outcome_tables, Split.buffers, Session.over, module.exact, module.rmsve)
-    names = {function.__name__ for function in engine._reachable(around)}
+    names = {function.__name__ for function in engine._reachable(jobs.AROUND)}
     assert {"pick", "next_word", "_alias_table", "units", "stationary_law", "solve_td", "seeded"} <= names
     session = Session("impression_gtd", {}, n_steps=1000)
     before = session.code

@@ -32,16 +32,16 @@ WALKS = ("A1", "S2", "S-avg", "v-mu")
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: a label, an algorithm and its hyper-parameters; ``shown`` is False where only claims need it."""
+    """One curve: a label, an algorithm and its hyper-parameters.
+
+    ``shown`` is False where only claims need it. ``has_readings``: the paper's text can be read in several ways here.
+    """
 
     label: str
     algorithm: str
     hyper: Mapping[str, Any] = field(default_factory=dict)
     shown: bool = True
-
-    @property
-    def has_readings(self) -> bool:
-        return self.algorithm == "impression_gtd" and "alpha" in self.hyper
+    has_readings: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def baselines(problem: str, *names: str, hidden: tuple[str, ...] = ()) -> tuple[
 
 
 def impression(alpha: float, m: int, label: str = "Impression GTD", **more: Any) -> Line:
-    return Line(label, "impression_gtd", {"alpha": alpha, "batch_size": m, **more})
+    return Line(label, "impression_gtd", {"alpha": alpha, "batch_size": m, **more}, has_readings=True)
 
 
 def batch_sizes(alpha: float, *sizes: int) -> tuple[Line, ...]:
@@ -286,7 +286,7 @@ FRAMEWORK: dict[str, tuple[Line, ...]] = {
     problem: tuple(Line(LABELS[n], n, {"alpha": alpha}) for n in ("expected_gtd", "at_td", "r1_gtd"))
     for problem, alpha in ((_BOYAN, 1.0), (_TAB, 0.5), (_INV, 0.5), (_DEP, 0.05))
 }
-"""The other algorithms of the framework at one step-size a problem, for the claims about them."""
+"""The other algorithms of the framework at one step-size per problem, for the claims about them."""
 
 CARELESS = (
     impression(0.02, 1, "independent", capacity=20, average="tail"),
@@ -304,8 +304,12 @@ EXTRA: tuple[Figure, ...] = (
 """Runs that only claims use."""
 
 PUBLISHED: dict[str, tuple[float, int]] = {
-    _BOYAN: (10.0, 10), _TAB: (1.0, 32), _INV: (1.0, 32), _DEP: (0.05, 32), "baird": (0.05, 10)
-}  # fmt: skip
+    _BOYAN: (10.0, 10),
+    _TAB: (1.0, 32),
+    _INV: (1.0, 32),
+    _DEP: (0.05, 32),
+    "baird": (0.05, 10),
+}
 """Step-size and batch size of Impression GTD in each problem's comparison (on Baird ours: see the figure's note)."""
 
 COMPARISONS: dict[str, str] = {

@@ -1,4 +1,4 @@
-"""One self-contained page, the figures as files, and the numbers behind them, from a finished reproduction."""
+"""One self-contained page and the figures as files, from a finished reproduction. Draws and writes, runs nothing."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from gradtd.core.arrays import Floats
 from gradtd.output.pages import embedded, render
 from gradtd.output.plots import paper_figure, sensitivity_figure, styled
 from gradtd.paper.criteria import minus_bias
-from gradtd.paper.figures import BESIDE, COMPARISONS, LABELS, PUBLISHED, READINGS, Figure
-from gradtd.paper.reproduce import SEED, TUNING_SEED, Reproduction
+from gradtd.paper.figures import BESIDE, COMPARISONS, LABELS, READINGS, Figure
+from gradtd.paper.jobs import SEED, TUNING_SEED
+from gradtd.paper.record import Reproduction
 from gradtd.paper.store import Store
-from gradtd.theory import summary
-from gradtd.theory.curves import theory_curves
 from gradtd.theory.picture import theory_picture
 
 PROBLEM_TITLES = {
@@ -52,7 +51,9 @@ def write_report(found: Reproduction, store: Store, command: str) -> Path:
         tuning_seed=TUNING_SEED,
         versions={name: version(name) for name in ("gradtd", "numpy", "scipy", "numba", "matplotlib", "pyarrow")},
         python=platform.python_version(),
-        speed=_speed(found),
+        seconds=found.seconds,
+        run_steps=found.run_steps,
+        threads=found.threads,
     )
     return store.write_text("index.html", page)
 
@@ -99,9 +100,16 @@ def draw(figure: Figure, found: Reproduction, store: Store) -> str:
         }
     paths = _paths(store, figure.name)
     paper_figure(
-        found.steps, styled(shown), paths, title=figure.title, metric=figure.metric, log=figure.log, shift=shift,
-        ceiling=_ceiling(shown), cut=_cut(shown),
-    )  # fmt: skip
+        found.steps,
+        styled(shown),
+        paths,
+        title=figure.title,
+        metric=figure.metric,
+        log=figure.log,
+        shift=shift,
+        ceiling=_ceiling(shown),
+        cut=_cut(shown),
+    )
     return embedded(paths[0])
 
 
@@ -188,18 +196,7 @@ def _paths(store: Store, name: str) -> list[Path]:
 
 def _theory(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
     """What theory says of the published setting of Impression GTD: constants, Table 1, and exact against measured."""
-    alpha, m = PUBLISHED[problem]
-    told = summary(problem, m, alpha, t=int(found.steps[-1]))
+    curves, told = found.theory[problem]
     paths = _paths(store, f"theory_{problem}")
-    theory_picture(told, theory_curves(problem, told, None, found.runs), paths)
-    return told | {"image": embedded(paths[0])}
-
-
-def _speed(found: Reproduction) -> dict[str, float]:
-    return {
-        "seconds": found.seconds,
-        "ideal": found.ideal_seconds,
-        "ratio": found.seconds / found.ideal_seconds,
-        "run_steps": found.run_steps,
-        "threads": found.threads,
-    }
+    theory_picture(told, curves, paths)
+    return {**told, "image": embedded(paths[0])}

@@ -1,8 +1,7 @@
-"""What a reproduction leaves on disk: a manifest, finished curves to resume from, tidy Parquet tables.
+"""What a reproduction leaves on disk: a manifest, the results of finished jobs, and what is for people.
 
-Every file is written under another name first and then moved into place, so a kill at any time leaves
-whole files only. A curve is kept under a digest of all it depends on: settings, seeds, the problem's arrays
-and the code of the rules. Nothing is ever unpickled.
+Every file is written as `gradtd.core.files` does it, so a kill at any time leaves whole files only. The results of a
+job are kept under a digest of its key, which holds all that they depend on. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +21,15 @@ from gradtd.problems.base import Problem
 FORMAT = 1
 
 
+class Kept(NamedTuple):
+    """The results of a job: its arrays, and what else it has to tell, as JSON can hold it."""
+
+    arrays: Arrays
+    told: Mapping[str, Any] = {}
+
+
 class Store:
-    """A results folder of ours: ``kept`` for finished curves, the rest for people."""
+    """A results folder of ours: ``kept`` for finished jobs, the rest for people."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -54,17 +60,21 @@ class Store:
                 "give another --out, nothing was changed."
             )
 
-    def fetch(self, key: Mapping[str, Any], compute: Callable[[], Arrays]) -> Arrays:
-        """The arrays kept under a key; computed and kept where there are none."""
-        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
-        path = self.kept / f"{digest}.npz"
+    def fetch(self, key: Mapping[str, Any], compute: Callable[[], Kept]) -> Kept:
+        """The results kept under a key; computed and kept where there are none."""
+        path = self.file_of(key)
         try:
             with reading(path, "a kept result"):
-                return read_arrays(path)[1]
+                told, arrays = read_arrays(path)
+                return Kept(arrays, told)
         except InputError:
-            arrays = compute()  # not there, or not whole
-        write_arrays(path, arrays)
-        return arrays
+            made = compute()  # not there, or not whole
+        write_arrays(path, made.arrays, made.told)
+        return made
+
+    def file_of(self, key: Mapping[str, Any]) -> Path:
+        """Where the results with this key are kept."""
+        return self.kept / f"{hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]}.npz"
 
     def write_text(self, name: str, text: str) -> Path:
         return self._replace(self.folder / name, lambda part: part.write_text(text))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gradtd.core.arrays import Floats
 from gradtd.core.files import Arrays
 from gradtd.output.plots import COLOURS, save
 
@@ -20,38 +21,57 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
 MEASURED = {"independent draws": COLOURS[0], "trajectories": COLOURS[4]}
 
 
-def theory_picture(found: dict[str, Any], curves: Arrays, paths: Sequence[Path]) -> None:
-    """Draw what `theory_curves` computed for a summary."""
+def theory_picture(found: Mapping[str, Any], curves: Arrays, paths: Sequence[Path]) -> None:
+    """Draw what `theory_curves` computed for a summary, once per path.
+
+    Parameters
+    ----------
+    found
+        What `gradtd.theory.summary` says of the problem.
+    curves
+        What `gradtd.theory.curves.theory_curves` computed for it.
+    paths
+        The files to write; their endings say which format.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    at = curves["at"]
-    lines = [(label, curves[name], style) for name, (label, style) in LINES.items() if name in curves]
-    measured = [(name, curves[name], colour) for name, colour in MEASURED.items()]
-    share = found["alpha"] / found["alpha_star"]
-    title = f"{found['problem']}: batches of {found['batch_size']}, alpha {found['alpha']:.3g} = {share:.2g} alpha*"
     figure = Figure(figsize=(9, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    x = np.maximum(at, 0.5)
-    for label, values, colour in measured:
-        mean = values.mean(axis=0)
-        error = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
-        axes.plot(x, mean, color=colour, linewidth=3, alpha=0.6, label=f"{label},\nmean of {len(values)} runs")
-        axes.fill_between(x, np.maximum(mean - error, 1e-300), mean + error, color=colour, alpha=0.2, linewidth=0)
-    for label, values, style in lines:
-        axes.plot(x, values, label=label, **style)
+    x = np.maximum(curves["at"], 0.5)
+    for name, colour in MEASURED.items():
+        _draw_measured(axes, x, curves[name], name, colour)
+    for name, (label, style) in LINES.items():
+        if name in curves:
+            axes.plot(x, curves[name], label=label, **style)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    shown = np.concatenate([values.mean(axis=0) for _, values, _ in measured] + [values for _, values, _ in lines])
-    positive = shown[(shown > 0) & np.isfinite(shown)]
-    top = min(float(positive.max()), 1e4 * float(measured[0][1][:, 0].mean()))
-    axes.set_ylim(float(positive.min()) / 2, 2 * top)
+    axes.set_ylim(*_range(curves))
     axes.set_xlim(x[1], x[-1])
     axes.set_xlabel("updates (trajectories: steps seen)")
     axes.set_ylabel("E|theta - theta*|^2")
+    share = found["alpha"] / found["alpha_star"]
+    title = f"{found['problem']}: batches of {found['batch_size']}, alpha {found['alpha']:.3g} = {share:.2g} alpha*"
     axes.set_title(title, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(frameon=False, loc="outside right upper", fontsize=9)
     for path in paths:
         save(figure, path)
+
+
+def _draw_measured(axes: Any, x: Floats, values: Floats, name: str, colour: str) -> None:
+    """The mean of runs and its 95 % interval."""
+    mean = values.mean(axis=0)
+    error = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    axes.plot(x, mean, color=colour, linewidth=3, alpha=0.6, label=f"{name},\nmean of {len(values)} runs")
+    axes.fill_between(x, np.maximum(mean - error, 1e-300), mean + error, color=colour, alpha=0.2, linewidth=0)
+
+
+def _range(curves: Arrays) -> tuple[float, float]:
+    """Lowest and highest error to show; what explodes leaves the picture instead of flattening the rest."""
+    shown = [curves[name].mean(axis=0) for name in MEASURED] + [curves[name] for name in LINES if name in curves]
+    values = np.concatenate(shown)
+    positive = values[(values > 0) & np.isfinite(values)]
+    top = min(float(positive.max()), 1e4 * float(curves["independent draws"][:, 0].mean()))
+    return float(positive.min()) / 2, 2 * top

@@ -1,0 +1,267 @@
+"""The three kinds of jobs that a reproduction runs: a line of a figure, a sweep of step-sizes, a problem's theory.
+
+A job says what it runs and gives a key of all that its results depend on: settings, seeds, the problem's arrays and the
+code. Under that key its results are kept, so a finished job is never run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gradtd.theory
+from gradtd.compiled import engine
+from gradtd.compiled.splits import Split
+from gradtd.core.files import Arrays
+from gradtd.paper.figures import EVERY, GRID, LABELS, PUBLISHED, STEPS, SWEPT
+from gradtd.paper.store import Kept, problem_digest
+from gradtd.problems import as_problem
+from gradtd.problems.base import Problem
+from gradtd.problems.exact import Exact, exact
+from gradtd.problems.metrics import rmspbe, rmsve
+from gradtd.problems.simulate import outcome_tables, walk
+from gradtd.running.result import measure
+from gradtd.running.runs import run, sweep
+from gradtd.running.session import Session
+from gradtd.theory import summary
+from gradtd.theory.curves import ALGORITHM, LONGEST, theory_curves, trajectory_settings
+
+SEED, TUNING_SEED = 0, 10_000
+RECORDED = np.arange(0, STEPS + 1, EVERY)
+"""The steps after which errors are measured."""
+AROUND = (
+    *(walk, outcome_tables, exact, rmsve, rmspbe),
+    *(Split.buffers, Session.buffers, Session.begin, Session.drive, Session.over),
+)
+"""The code around the rules. Methods are named one by one, because a fingerprint follows functions only."""
+NUMPY = 10
+"""The theory's independent draws are simulated in NumPy: so many times as slow as the compiled loop, roughly."""
+
+
+@dataclass(frozen=True)
+class Job(ABC):
+    """Something to run on a problem, in a number of runs."""
+
+    problem: str
+    runs: int
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """What the progress bar shows."""
+
+    @property
+    @abstractmethod
+    def session(self) -> Session:
+        """The rule as the job sets it up; where it has many settings, one of them."""
+
+    @property
+    @abstractmethod
+    def run_steps(self) -> int:
+        """Steps of the paper's experiment, over all runs."""
+
+    @abstractmethod
+    def key(self) -> dict[str, Any]:
+        """All that the results depend on."""
+
+    @abstractmethod
+    def compute(self, threads: int) -> Kept:
+        """Run it."""
+
+    @property
+    def work(self) -> float:
+        """How long it takes, roughly, in updates of TD: for the progress bar."""
+        return self.run_steps * _updates(self.session)
+
+    @property
+    def task(self) -> Problem:
+        """The problem whose data the job learns from."""
+        return as_problem(self.problem)
+
+    def _key(self, **more: Any) -> dict[str, Any]:
+        session = self.session
+        return {
+            "job": type(self).__name__,
+            "problem": problem_digest(self.task),
+            "measured_on": self.problem,
+            "algorithm": session.rule.name,
+            "hyper": dict(sorted(session.setup.hyper.items())),
+            "code": [session.code, code_around()],
+            "steps": STEPS,
+            "runs": self.runs,
+            **more,
+        }
+
+
+@dataclass(frozen=True)
+class LineJob(Job):
+    """One line of a figure: the errors of a rule in every run.
+
+    Without ``ratios`` the problem is the same with the behaviour for target; errors are measured on the true one.
+    """
+
+    algorithm: str
+    hyper: Mapping[str, Any] = field(hash=False)
+    ratios: bool = True
+
+    @property
+    def label(self) -> str:
+        return _label(self.algorithm, self.problem)
+
+    @property
+    def task(self) -> Problem:
+        return as_problem(self.problem) if self.ratios else _behaviours_own(self.problem)
+
+    @property
+    def session(self) -> Session:
+        return Session(self.algorithm, self.hyper, n_steps=STEPS, block=self.task.block)
+
+    @property
+    def run_steps(self) -> int:
+        return self.runs * STEPS
+
+    def key(self) -> dict[str, Any]:
+        return self._key(seed=SEED, every=EVERY)
+
+    def compute(self, threads: int) -> Kept:
+        result = run(
+            self.task,
+            self.algorithm,
+            runs=self.runs,
+            steps=STEPS,
+            seed=SEED,
+            snapshots=RECORDED,
+            threads=threads,
+            **self.hyper,
+        )
+        truth = exact(self.problem)
+        arrays: Arrays = {
+            "rmsve": rmsve(truth, result.thetas),
+            "rmspbe": rmspbe(truth, result.thetas),
+            "rmsve_mu": rmsve(_behaviours_values(self.problem), result.thetas),
+            "diverged_at": result.diverged_at,
+        }
+        return Kept(arrays)
+
+
+@dataclass(frozen=True)
+class SweepJob(Job):
+    """The errors of one algorithm over the grid of step-sizes, on seeds that no figure uses."""
+
+    algorithm: str
+
+    @property
+    def label(self) -> str:
+        return f"step-sizes of {_label(self.algorithm, self.problem)}"
+
+    @property
+    def session(self) -> Session:
+        hyper = {**SWEPT[self.algorithm], "alpha": GRID[0]}
+        return Session(self.algorithm, hyper, n_steps=STEPS, block=self.task.block)
+
+    @property
+    def run_steps(self) -> int:
+        return self.runs * STEPS * len(GRID)
+
+    def key(self) -> dict[str, Any]:
+        return self._key(seed=TUNING_SEED, grid=list(GRID))
+
+    def compute(self, threads: int) -> Kept:
+        results = sweep(
+            self.task,
+            self.algorithm,
+            {"alpha": GRID},
+            runs=self.runs,
+            steps=STEPS,
+            seed=TUNING_SEED,
+            snapshots=RECORDED,
+            threads=threads,
+            **SWEPT[self.algorithm],
+        )
+        ceiling = 2 * float(rmsve(exact(self.task), self.task.theta0))
+        values = np.minimum(np.array([measure(r, "rmsve") for r in results]), ceiling)
+        arrays: Arrays = {
+            "alpha": np.array(GRID),
+            "error": values[:, :, RECORDED > 0.9 * STEPS].mean(axis=(1, 2)),
+            "area": values.mean(axis=(1, 2)),
+            "diverged": np.array([r.diverged for r in results]),
+        }
+        return Kept(arrays)
+
+
+@dataclass(frozen=True)
+class TheoryJob(Job):
+    """What theory says of the published setting of Impression GTD: a summary, and curves beside those of runs."""
+
+    @property
+    def label(self) -> str:
+        return f"theory of {self.problem}"
+
+    @property
+    def session(self) -> Session:
+        alpha, m = PUBLISHED[self.problem]
+        return Session(ALGORITHM, trajectory_settings(alpha, m), n_steps=STEPS, block=self.task.block)
+
+    @property
+    def run_steps(self) -> int:
+        return 0
+
+    @property
+    def work(self) -> float:
+        return self.runs * LONGEST * (1 + NUMPY) * _updates(self.session)
+
+    def key(self) -> dict[str, Any]:
+        return self._key(theory=theory_code())
+
+    def compute(self, threads: int) -> Kept:
+        alpha, m = PUBLISHED[self.problem]
+        told = summary(self.problem, m, alpha, t=STEPS)
+        return Kept(theory_curves(self.problem, told, None, self.runs, threads=threads), told)
+
+
+def _label(algorithm: str, problem: str) -> str:
+    return f"{LABELS.get(algorithm, algorithm)} on {problem}"
+
+
+def _updates(session: Session) -> float:
+    """What a step costs, roughly, in updates of TD: as much as one for every entry of a batch, in each direction."""
+    directions = 1 if session.setup.hyper.get("directions", "one") == "one" else 2
+    return 1.0 + directions * session.setup.m1
+
+
+def _behaviours_own(problem: str) -> Problem:
+    """The problem with the behaviour for target."""
+    task = as_problem(problem)
+    return replace(task, target=task.behaviour)
+
+
+@lru_cache
+def _behaviours_values(problem: str) -> Exact:
+    """The exact solution whose values are the behaviour's."""
+    return exact(_behaviours_own(problem))
+
+
+@lru_cache
+def code_around() -> str:
+    """A digest of the code around the rules: simulator, buffers, exact solutions, metrics."""
+    return engine.fingerprint(*AROUND)
+
+
+@lru_cache
+def theory_code() -> str:
+    """A digest of the theory's files.
+
+    Much of the theory is methods, which a walk through functions does not reach. Its picture computes nothing.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(Path(gradtd.theory.__file__).parent.glob("*.py")):
+        if path.name != "picture.py":
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:24]
