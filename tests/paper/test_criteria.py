@@ -105,10 +105,23 @@ def test_crossing_steps_come_with_an_interval():
 
 
 PAPER_LABELS = [
-    "boyan_rmse", "boyan_rmse_imGTD_bsz", "boyan_rmse_imGTD_stepsize", "rmsve_boyan_batchsize_linear_rate", "rwtab",
-    "rwtab_batch", "rwtab_alpha", "rwinvpbe", "rwinvrmsve", "rwinv_batchsize", "rwinv_alpha", "rwdep_pbe",
-    "rwdep_rmsve", "rwdep_batchsize", "rwdep_stepsize", "baird_results",
-]  # fmt: skip
+    "boyan_rmse",
+    "boyan_rmse_imGTD_bsz",
+    "boyan_rmse_imGTD_stepsize",
+    "rmsve_boyan_batchsize_linear_rate",
+    "rwtab",
+    "rwtab_batch",
+    "rwtab_alpha",
+    "rwinvpbe",
+    "rwinvrmsve",
+    "rwinv_batchsize",
+    "rwinv_alpha",
+    "rwdep_pbe",
+    "rwdep_rmsve",
+    "rwdep_batchsize",
+    "rwdep_stepsize",
+    "baird_results",
+]
 
 
 def test_all_16_figures_of_the_paper_are_there():
@@ -126,6 +139,6 @@ def test_a_claim_speaks_of_lines_that_its_figures_have(claim: Claim):
 
 def test_claims_cover_the_list():
     found = {claim.id.rstrip("abcd") for claim in CLAIMS}
-    expected = {f"{letter}{k}" for letter, n in (("B", 7), ("T", 7), ("I", 8), ("D", 7), ("C", 4), ("G", 6))
-                for k in range(1, n + 1)}  # fmt: skip
+    sections = {"B": 7, "T": 7, "I": 8, "D": 7, "C": 4, "G": 6}
+    expected = {f"{letter}{k}" for letter, n in sections.items() for k in range(1, n + 1)}
     assert found == expected

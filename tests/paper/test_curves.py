@@ -76,8 +76,8 @@ def simulated(problem, rule, **hyper):
         after, reward, rho, ended = dynamics(rng, state)
         x = features[state]
         y = gamma * features[after] * ~ended[:, None] - x
-        for key, value in zip(log, (x, y, reward, rho, episode.copy() if start is not None else np.full(RUNS, t // 50)),
-                              strict=True):  # fmt: skip
+        unit = episode.copy() if start is not None else np.full(RUNS, t // 50)
+        for key, value in zip(log, (x, y, reward, rho, unit), strict=True):
             log[key].append(value)
         theta = rule(theta, memory, x, y, reward, rho, log, rng, **hyper)
         episode += ended
