@@ -132,7 +132,7 @@ def passes(path: Path, repeats: int = 3) -> dict[str, dict[str, float]]:
     """The passes over the features in steps a second, against their sum and against LSTD in plain NumPy."""
     from gradtd.evaluation.least_squares import least_squares, refit_values, start_features, sums
     from gradtd.evaluation.preparing import prepare_log
-    from gradtd.evaluation.resamples import draw_resamples, episode_begins
+    from gradtd.evaluation.resamples import draw_resamples
     from gradtd.evaluation.whitening import second_moments, whiten
     from gradtd.logs import read_log
 
@@ -142,7 +142,7 @@ def passes(path: Path, repeats: int = 3) -> dict[str, dict[str, float]]:
     rho, row = log.rho, log.row
     del log
     stream = ready.stream(rho, GAMMA)
-    table, begins = stream.features, episode_begins(stream)
+    table, begins = stream.features, stream.begins
     starts = start_features(stream, begins)
     square = least_squares(stream, starts, begins)
     drawn = draw_resamples(len(begins) - 1, 100, 0)

@@ -7,7 +7,6 @@ import pytest
 
 from gradtd import evaluate, sample_log
 from gradtd.evaluation.diagnostics import condition, equation_numbers, judge, ratio_numbers
-from gradtd.evaluation.resamples import episode_begins
 from naive.evaluation import episodes_of, random_stream, walk
 
 
@@ -126,7 +125,7 @@ def test_each_warning(log, how, warning):
 
 def test_numbers_of_the_ratios():
     stream = random_stream(0, episodes=30)
-    begins = episode_begins(stream)
+    begins = stream.begins
     rho = [float(step["rho"]) for step in stream.steps]
     numbers = ratio_numbers(stream, begins)
     assert numbers["ess"] == pytest.approx(sum(rho) ** 2 / sum(r * r for r in rho))

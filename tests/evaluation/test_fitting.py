@@ -7,7 +7,7 @@ from gradtd import InputError
 from gradtd.core.algorithm import Algorithm
 from gradtd.evaluation import fitting
 from gradtd.evaluation.fitting import LARGEST, SMALLEST, first_count, fit, refit_values, suited
-from gradtd.evaluation.resamples import Resamples, draw_resamples, episode_begins
+from gradtd.evaluation.resamples import Resamples, draw_resamples
 from gradtd.running.session import Session
 from naive.evaluation import episodes_of, join, lstd_value, random_stream, solved
 
@@ -18,7 +18,7 @@ def good_stream(episodes=60, seed=4):
 
 def fitted(stream, rule="impression_gtd", hyper=None, updates=None, **change):
     found = solved(stream)
-    start = stream.features[stream.steps["row"][episode_begins(stream)[:-1]]].mean(axis=0)
+    start = stream.features[stream.steps["row"][stream.begins[:-1]]].mean(axis=0)
     how = {"start": start, "near": found.value, "error": found.error, "seed": 0} | change
     return fit(stream, rule, suited(rule, hyper or {}, found.sums), updates=updates, **how), found, start
 
@@ -71,7 +71,7 @@ def test_batches_suit_the_log():
 def test_refits_follow_their_resamples(rule, hyper):
     """Each within 1 standard error of the solution of its own resampled log, and half as far from it as the fit."""
     stream = good_stream()
-    begins, episodes = episode_begins(stream), episodes_of(stream)
+    begins, episodes = stream.begins, episodes_of(stream)
     made, found, start = fitted(stream, rule, hyper)
     resamples = draw_resamples(len(episodes), 8, 2)
     values = refit_values(stream, begins, resamples, made, error=found.error, seed=0, threads=1)
@@ -95,7 +95,7 @@ def test_refits_keep_copies_of_an_episode_together(monkeypatch):
     made, found, _ = fitted(stream, hyper={"split": "odd-even", "batch_size": 4, "alpha": 0.1}, updates=200)
     counts = np.array([[2, 0, 3, 1, 0, 1, 1, 0, 2, 0, 1, 1]], np.int32)
     drawn = Resamples(counts, np.arange(13))
-    refit_values(stream, episode_begins(stream), drawn, made, error=found.error, seed=0, threads=1)
+    refit_values(stream, stream.begins, drawn, made, error=found.error, seed=0, threads=1)
     (whole, unit), (again, units) = seen
     assert whole is stream
     assert unit is None
@@ -119,7 +119,7 @@ def test_a_very_short_log_can_be_fitted(episodes):
 def test_refits_that_fail_are_lost_and_counted():
     """A resample that is all one episode cannot fill two buffers, and a rule that diverges leaves no value."""
     stream = good_stream(12)
-    begins = episode_begins(stream)
+    begins = stream.begins
     counts = np.array([np.eye(12, dtype=np.int32)[1] * 12, np.ones(12, np.int32)], np.int32)
     made, found, _ = fitted(stream, hyper={"split": "coin", "batch_size": 2, "alpha": 0.01}, updates=50)
     drawn = Resamples(counts, np.arange(13))

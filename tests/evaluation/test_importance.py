@@ -5,12 +5,12 @@ import pytest
 
 from gradtd.evaluation.diagnostics import effective_size
 from gradtd.evaluation.importance import ESTIMATORS, episode_weights, importance_estimates
-from gradtd.evaluation.resamples import draw_resamples, episode_begins
+from gradtd.evaluation.resamples import draw_resamples
 from naive.evaluation import episodes_of, importance, join, random_stream
 
 
 def both(stream, theta, resamples=0):
-    begins = episode_begins(stream)
+    begins = stream.begins
     drawn = draw_resamples(len(begins) - 1, resamples, 3)
     return importance_estimates(stream, theta, begins, drawn), drawn
 
@@ -54,9 +54,9 @@ def test_ratios_that_are_all_zero_have_no_weighted_estimate():
 def test_weights_of_episodes():
     stream = random_stream(2)
     products = [np.prod([step["rho"] for step in episode]) for episode in episodes_of(stream)]
-    assert episode_weights(stream, episode_begins(stream)) == pytest.approx(products)
+    assert episode_weights(stream, stream.begins) == pytest.approx(products)
     stream.steps["rho"] = 1e200
-    weights = episode_weights(stream, episode_begins(stream))
+    weights = episode_weights(stream, stream.begins)
     assert np.isinf(weights).any()
     assert effective_size(weights) == 1.0
 

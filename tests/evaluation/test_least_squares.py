@@ -7,7 +7,7 @@ from gradtd.core.stream import Stream
 from gradtd.evaluation import least_squares as module
 from gradtd.evaluation.least_squares import can_refit, refit_values, start_features
 from gradtd.evaluation.products import values_of
-from gradtd.evaluation.resamples import Resamples, draw_resamples, episode_begins
+from gradtd.evaluation.resamples import Resamples, draw_resamples
 from naive.evaluation import dense, episodes_of, join, lstd, lstd_value, random_stream, solved
 
 
@@ -77,7 +77,7 @@ def test_the_sandwich_is_the_delta_method():
 @pytest.mark.parametrize("sparse", [False, True])
 def test_refits_are_solutions_of_the_resampled_logs(sparse):
     stream = tamed(6, 40, sparse=sparse)
-    begins = episode_begins(stream)
+    begins = stream.begins
     resamples = draw_resamples(40, 10, 1)
     found = refit_values(stream, start_features(stream, begins), begins, resamples, solved(stream))
     episodes = episodes_of(stream)
@@ -90,7 +90,7 @@ def test_refits_of_groups_of_episodes(monkeypatch):
     """Groups of 1, 2 and 3 episodes, read some at a time: as if each episode had been taken by itself."""
     monkeypatch.setattr(module, "chunk_rows", lambda table: 3)
     stream = tamed(7, 30)
-    begins = episode_begins(stream)
+    begins = stream.begins
     edges = np.array([0, 1, 3, 6, 7, 9, 12, 15, 18, 21, 24, 27, 30])
     counts = np.random.default_rng(0).multinomial(12, np.full(12, 1 / 12), 4).astype(np.int32)
     found = refit_values(stream, start_features(stream, begins), begins, Resamples(counts, edges), solved(stream))

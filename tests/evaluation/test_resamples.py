@@ -8,7 +8,6 @@ from gradtd.evaluation.resamples import (
     MOST_GROUPS,
     Resamples,
     draw_resamples,
-    episode_begins,
     interval_from,
     resampled,
     student_interval,
@@ -19,7 +18,7 @@ from naive.evaluation import episodes_of, join, random_stream
 @pytest.mark.parametrize("seed", range(5))
 def test_a_resample_is_the_list_of_its_episodes(seed):
     stream = random_stream(seed)
-    begins = episode_begins(stream)
+    begins = stream.begins
     episodes = episodes_of(stream)
     assert begins.tolist() == np.cumsum([0, *map(len, episodes)]).tolist()
     counts = draw_resamples(len(episodes), 1, seed).of_episodes(0)
@@ -36,7 +35,7 @@ def test_a_resample_is_the_list_of_its_episodes(seed):
 @pytest.mark.parametrize("split", ["odd-even", "coin"])
 def test_copies_of_an_episode_stay_in_one_buffer(split):
     stream = random_stream(3, episodes=8)
-    again, unit = resampled(stream, episode_begins(stream), np.array([3, 0, 2, 1, 0, 2, 4, 1]))
+    again, unit = resampled(stream, stream.begins, np.array([3, 0, 2, 1, 0, 2, 4, 1]))
     side = SPLITS[split].buffers(again, (0, 1), unit=unit).side
     for e in np.unique(unit):
         assert len(np.unique(side[unit == e])) == 1

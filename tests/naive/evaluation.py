@@ -4,7 +4,6 @@ import numpy as np
 
 from gradtd.core.stream import Stream
 from gradtd.evaluation.least_squares import least_squares, start_features
-from gradtd.evaluation.resamples import episode_begins
 
 
 def random_stream(seed, episodes=7, n_features=3, sparse=False, longest=6, rows=12, zeros=True):
@@ -122,7 +121,7 @@ def importance(stream, theta):
 
 def solved(stream):
     """`least_squares` on a stream."""
-    begins = episode_begins(stream)
+    begins = stream.begins
     return least_squares(stream, start_features(stream, begins), begins)
 
 

@@ -191,20 +191,6 @@ def number_a_step(name: str, values: Any, length: int) -> NDArray[np.float64]:
     return finite_array(name, np.full(length, values) if np.ndim(values) == 0 else values, 1)
 
 
-def consecutive_episodes(episode: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the episodes 0, 1, ... in order of appearance; refuse one that comes back later."""
-    begins = np.r_[True, episode[1:] != episode[:-1]]
-    first_seen, count = np.unique(episode[begins], return_counts=True)
-    if (count > 1).any():
-        again = first_seen[count > 1][0]
-        at = np.flatnonzero(begins & (episode == again))[1]
-        raise InputError(
-            f"the steps of an episode must be contiguous: episode {again} comes back at step {at}; "
-            "sort the steps by episode and time."
-        )
-    return np.cumsum(begins).astype(np.int64) - 1
-
-
 Check = Callable[[str, Any], Any]
 """Takes the name and the value of a parameter; returns the value to use."""
 

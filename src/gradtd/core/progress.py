@@ -1,14 +1,16 @@
-"""A progress bar, once work has taken a second."""
+"""How far work is: who may hear of it, and a bar on the terminal once it has taken a second."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+Progress = Callable[[int, int], Any]
+"""Hears how many pieces of the work are done, and of how many."""
+NamedProgress = Callable[[str, int, int], Any]
+"""The same, with what is being done in front."""
 
 
 @contextmanager
@@ -17,6 +19,10 @@ def progress_bar(label: str, what: bool = False) -> Iterator[Any]:
 
     ``what``: progress is reported with what is being done in front.
     """
+    from rich.console import Console  # not at the top: whoever only names the types above needs no rich
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
@@ -24,7 +30,7 @@ def progress_bar(label: str, what: bool = False) -> Iterator[Any]:
     began = time.monotonic()
     counter = TaskProgressColumn() if what else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), counter, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=False) as bar:
+    with Bar(*columns, console=console, transient=True, disable=False) as bar:
         task = bar.add_task(label, total=None, visible=False)
 
         def report(done: float, total: float, description: str = label) -> None:

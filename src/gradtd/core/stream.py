@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 
 if TYPE_CHECKING:
@@ -36,6 +36,49 @@ STEP = np.dtype(
 ``discount`` is per step: gamma, and 0 where the episode *terminated*. Where an episode was only
 cut off (*truncated*) it stays gamma and ``next_row`` is the observation that followed, so the
 update bootstraps as it should."""
+
+
+def begins_episode(episode: NDArray[Any]) -> NDArray[np.bool_]:
+    """For every step, whether an episode begins with it; ``episode`` has its number, or any other label of it.
+
+    >>> begins_episode(np.array([7, 7, 2])).tolist()
+    [True, False, True]
+    """
+    begins = np.ones(len(episode), bool)
+    begins[1:] = episode[1:] != episode[:-1]
+    return begins
+
+
+def episode_begins(episode: NDArray[Any]) -> Integers:
+    """The first step of each episode, and behind them the number of steps.
+
+    >>> episode_begins(np.array([7, 7, 2])).tolist()
+    [0, 2, 3]
+    """
+    return np.append(np.flatnonzero(begins_episode(episode)), len(episode)).astype(np.int64)
+
+
+def episode_numbers(episode: NDArray[Any]) -> Integers:
+    """The episodes numbered 0, 1, ... in the order in which they come.
+
+    >>> episode_numbers(np.array([7, 7, 2])).tolist()
+    [0, 0, 1]
+    """
+    return np.cumsum(begins_episode(episode)).astype(np.int64) - 1
+
+
+def _in_one_piece(episode: Integers) -> Integers:
+    """The same, with an episode that comes back later refused."""
+    begins = begins_episode(episode)
+    first_seen, count = np.unique(episode[begins], return_counts=True)
+    if (count > 1).any():
+        again = first_seen[count > 1][0]
+        at = np.flatnonzero(begins & (episode == again))[1]
+        raise InputError(
+            f"the steps of an episode must be contiguous: episode {again} comes back at step {at}; "
+            "sort the steps by episode and time."
+        )
+    return episode_numbers(episode)
 
 
 class SparseRows(NamedTuple):
@@ -118,7 +161,7 @@ class Stream:
         steps["row"] = rows
         for label in ("next_row", "reward", "discount", "rho"):
             steps[label] = columns[label]
-        steps["episode"] = checks.consecutive_episodes(episodes)
+        steps["episode"] = _in_one_piece(episodes)
         return cls(table, steps.view(np.recarray), name)
 
     def __len__(self) -> int:
@@ -135,6 +178,11 @@ class Stream:
     @property
     def n_episodes(self) -> int:
         return int(self.steps["episode"][-1]) + 1
+
+    @property
+    def begins(self) -> Integers:
+        """The first step of each episode, and behind them the number of steps."""
+        return episode_begins(self.steps["episode"])
 
     @property
     def view(self) -> StreamView:

@@ -14,9 +14,10 @@ from gradtd.compiled.splits import Seed
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
 from gradtd.evaluation.least_squares import Sums, start_features
-from gradtd.evaluation.resamples import Resamples, episode_begins, resampled
+from gradtd.evaluation.resamples import Resamples, resampled
 from gradtd.running.session import Session
 from gradtd.running.settings import Setup
 from gradtd.running.workers import for_each, n_threads
@@ -126,7 +127,7 @@ def _affordable(stream: Stream, setup: Setup, work: float) -> float:
 
 def refit_values(
     stream: Stream, begins: Integers, resamples: Resamples, fitted: Fit, *, error: float, seed: int,
-    threads: int | None = None, progress: Callable[[int, int], None] | None = None,
+    threads: int | None = None, progress: Progress | None = None,
 ) -> Floats:  # fmt: skip
     """The value of the start states by the rule refitted on every resample, from the weights of the fit on.
 
@@ -136,7 +137,7 @@ def refit_values(
 
     def work(r: int) -> None:
         again, unit = resampled(stream, begins, resamples.of_episodes(r))
-        mean = np.asarray(start_features(again, episode_begins(again)).mean(axis=0)).ravel()
+        mean = np.asarray(start_features(again, again.begins).mean(axis=0)).ravel()
         setup = fitted.session.setup
         count = fitted.updates if fitted.fixed else first_count(again, setup, REFIT_NOISE)
         most = min(fitted.updates, _affordable(again, setup, MOST_WORK / 2)) / count

@@ -6,13 +6,13 @@ are dense; with more they stay sparse, and the solution is the one of minimum no
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
 from gradtd.evaluation.products import chunk_rows, chunks, cross, lengths, rows_at, values_of, weighted_sum
 from gradtd.evaluation.resamples import Resamples
@@ -21,7 +21,6 @@ DENSE = 1500
 """Up to this many features matrices are dense."""
 SINGULAR = 1e-11
 """Directions along which the scaled matrix is smaller than this, relative to its largest, are left at zero."""
-Progress = Callable[[int, int], None]
 
 
 def rows_of(stream: Stream, part: slice) -> tuple[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
 from gradtd.evaluation.fitting import Fit, fit, refit_values, suited
 from gradtd.evaluation.importance import (
@@ -23,10 +24,9 @@ from gradtd.evaluation.importance import (
 )
 from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
-from gradtd.evaluation.resamples import Resamples, draw_resamples, episode_begins, interval_from, student_interval
+from gradtd.evaluation.resamples import Resamples, draw_resamples, interval_from, student_interval
 from gradtd.evaluation.result import Estimate
 
-Progress = Callable[[int, int], None]
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default; fewer where so many would read more numbers than that."""
 ROUNDING = 1e-6
@@ -89,7 +89,7 @@ class Solved:
 
 def make_case(stream: Stream, settings: Settings, progress: Progress | None = None) -> Case:
     """Read the log once for the least-squares solution."""
-    begins = episode_begins(stream)
+    begins = stream.begins
     starts = start_features(stream, begins)
     return Case(stream, begins, starts, least_squares(stream, starts, begins, progress), settings)
 

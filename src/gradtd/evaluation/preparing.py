@@ -10,7 +10,7 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.core.stream import STEP, Stream
+from gradtd.core.stream import STEP, Stream, begins_episode, episode_begins
 from gradtd.evaluation.diagnostics import condition
 from gradtd.evaluation.products import chunk_rows, chunks
 from gradtd.evaluation.whitening import original, second_moments, whiten
@@ -51,7 +51,7 @@ class Prepared:
     @property
     def leading_elsewhere(self) -> float:
         """Part of the steps inside an episode that do not lead to the observation of the step after."""
-        inside = self.log.episode[1:] == self.log.episode[:-1]
+        inside = ~begins_episode(self.log.episode)[1:]
         return float((self.log.next_row[:-1] != self.log.row[1:])[inside].mean()) if inside.any() else 0.0
 
     def stream(self, rho: Floats, gamma: float) -> Stream:
@@ -142,8 +142,8 @@ def cut_into_blocks(episode: Integers, block: int) -> Integers:
     >>> cut_into_blocks(np.array([0, 0, 0, 1, 1]), 2)
     array([0, 0, 1, 2, 2])
     """
-    begins = np.flatnonzero(np.r_[True, episode[1:] != episode[:-1]])
-    since = np.arange(len(episode)) - np.repeat(begins, np.diff(np.r_[begins, len(episode)]))
+    begins = episode_begins(episode)
+    since = np.arange(len(episode)) - np.repeat(begins[:-1], np.diff(begins))
     return np.cumsum(since % block == 0) - 1
 
 

@@ -19,13 +19,6 @@ from gradtd.core.stream import Stream
 MOST_GROUPS = 2000
 
 
-def episode_begins(stream: Stream) -> Integers:
-    """The first step of each episode, and behind them the number of steps."""
-    episode = stream.steps["episode"]
-    inner = np.flatnonzero(episode[1:] != episode[:-1]) + 1
-    return np.concatenate([[0], inner, [len(episode)]]).astype(np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class Resamples:
     """``counts[r, g]`` says how often resample r takes group g, the episodes ``begins[g]`` to ``begins[g + 1]``."""

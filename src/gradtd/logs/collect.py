@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.core.progress import Progress
 from gradtd.logs.log import Log, row_numbers
 from gradtd.logs.policies import Policy, as_policy, observation_chunks
 
@@ -35,7 +35,7 @@ def collect(
     target: Any = None,
     seed: int = 0,
     max_steps: int | None = None,
-    progress: Callable[[int, int], Any] | None = None,
+    progress: Progress | None = None,
 ) -> Log:
     """Run the behaviour in a Gymnasium environment (or the id of one) and log every step.
 
@@ -185,7 +185,7 @@ def _run(
     seed: int,
     max_steps: int | None,
     listener: _Recorder | _Returns,
-    progress: Callable[[int, int], Any] | None,
+    progress: Progress | None,
 ) -> None:
     """Let the policy act; the environment is seeded once, the policy's dice have a seed of their own."""
     checks.whole_number("seed", seed, 0)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.core.stream import episode_begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,7 @@ class Log:
     @property
     def starts(self) -> Integers:
         """The index of the first step of each episode."""
-        return np.flatnonzero(np.r_[True, self.episode[1:] != self.episode[:-1]]).astype(np.int64)
+        return episode_begins(self.episode)[:-1]
 
     @property
     def discrete_observations(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
+from gradtd.core.progress import Progress
 from gradtd.logs.log import row_numbers
 from gradtd.logs.names import Roles, listed
 from gradtd.logs.steps import Steps
 from gradtd.logs.tables import Piece, Table
-
-Progress = Callable[[int, int], Any]
 
 
 class _Extras:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
+from gradtd.core.stream import begins_episode, episode_numbers
 
 Flags = NDArray[np.bool_]
 
@@ -62,7 +63,7 @@ def arrange(rows: Rows, n_rows: int, order: str, same: Equal | None, notes: list
     source = _ordered(episode, rows, order, notes)
     source = _without_duplicates(source, episode, rows.t, same, notes)
     episode, terminated, truncated = episode[source], terminated[source], truncated[source]
-    goes_on = np.r_[episode[1:] == episode[:-1], False]
+    goes_on = ~_ends_episode(episode)
     _refuse_ends_inside(goes_on, terminated, truncated, source)
     unfinished = ~goes_on & ~terminated & ~truncated
     truncated |= unfinished
@@ -72,7 +73,7 @@ def arrange(rows: Rows, n_rows: int, order: str, same: Equal | None, notes: list
     own = rows.given[source]
     keep = follower | own | terminated
     notes.extend(_dropping(~keep & ~goes_on, ~keep & goes_on))
-    lost = _changes(episode) - _changes(episode[keep])
+    lost = int(begins_episode(episode).sum() - begins_episode(episode[keep]).sum())
     if lost:
         notes.append(f"{lost} episode{'s' * (lost > 1)} disappeared: no step of it remained.")
     if not keep.any():
@@ -107,7 +108,7 @@ def _episodes(rows: Rows, ends: Flags, notes: list[str]) -> Integers:
     notes.append("there is no episode column: episodes were cut after rows that are terminated or truncated.")
     episode: Integers = np.r_[0, np.cumsum(ends[:-1])].astype(np.int64)
     if rows.t is not None:
-        falls = (episode[1:] == episode[:-1]) & (rows.t[1:] <= rows.t[:-1])
+        falls = ~begins_episode(episode)[1:] & (rows.t[1:] <= rows.t[:-1])
         if falls.any():
             at = int(np.flatnonzero(falls)[0]) + 1
             raise InputError(
@@ -123,14 +124,14 @@ def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Int
     if rows.episode is None:
         return everything
     t = rows.t
-    same = episode[1:] == episode[:-1]
+    begins = begins_episode(episode)
+    same = ~begins[1:]
     if t is not None and order == "sort":
         behind = (episode[1:] < episode[:-1]) | (same & (t[1:] < t[:-1]))
         if not behind.any():
             return everything
         notes.append("the rows were not in order: sorted by episode and t.")
         return np.lexsort((t, episode)).astype(np.int64)  # stable, so equal rows keep their order
-    begins = np.r_[True, ~same]
     first, count = np.unique(episode[begins], return_counts=True)
     if (count > 1).any():
         at = int(np.flatnonzero(begins & (episode == first[count > 1][0]))[1])
@@ -235,12 +236,12 @@ def _steps(
     before = np.flatnonzero(widowed & ~own)
     serves[source[before + 1]] = step[before]
     kept = episode[keep]
-    last = np.r_[kept[1:] != kept[:-1], True]
+    last = _ends_episode(kept)
     return Steps(
         source=source[keep],
         place=place,
         serves=serves,
-        episode=np.r_[0, np.cumsum(kept[1:] != kept[:-1])].astype(np.int64),
+        episode=episode_numbers(kept),
         terminated=terminated[keep],
         truncated=truncated[keep] | (last & ~terminated[keep]),  # also where the last row was dropped
         follower=(follower & ~widowed)[keep],
@@ -248,8 +249,9 @@ def _steps(
     )
 
 
-def _changes(episode: Integers) -> int:
-    return int((episode[1:] != episode[:-1]).sum()) + (len(episode) > 0)
+def _ends_episode(episode: Integers) -> Flags:
+    """For every step, whether it is the last of its episode."""
+    return begins_episode(episode[::-1])[::-1]
 
 
 def _count(flags: Flags, noun: str) -> str:

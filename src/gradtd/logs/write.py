@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core.checks import InputError
+from gradtd.core.stream import begins_episode, episode_begins
 from gradtd.logs.files import PARQUET
 from gradtd.logs.log import Log
 from gradtd.logs.names import ALIASES
@@ -66,7 +67,7 @@ def _batches(log: Log, csv: bool) -> Iterator[Any]:
     import pyarrow as pa
 
     n = len(log)
-    goes_on = np.r_[log.episode[1:] == log.episode[:-1], False]
+    goes_on = np.append(~begins_episode(log.episode)[1:], False)
     follows = goes_on & (log.next_row == np.r_[log.row[1:], 0])
     # Told by the rows themselves: the row after, or a terminated step that stays where it is.
     silent = follows | (log.terminated & (log.next_row == log.row))
@@ -94,8 +95,8 @@ def _times(log: Log, apart: NDArray[Any]) -> NDArray[np.int64]:
     ahead = np.ones(len(log), np.int64)
     ahead[apart[like] + 1] = 2
     t = np.cumsum(ahead)
-    starts = log.starts
-    return np.asarray(t - np.repeat(t[starts], np.diff(np.r_[starts, len(log)])))
+    begins = episode_begins(log.episode)
+    return np.asarray(t - np.repeat(t[begins[:-1]], np.diff(begins)))
 
 
 def _observation_columns(log: Log) -> list[str]:

@@ -15,13 +15,14 @@ from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError, NeverLearnsError
+from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
 from gradtd.problems import as_problem
 from gradtd.problems.base import Problem
 from gradtd.problems.simulate import sampler
 from gradtd.running.result import Result
 from gradtd.running.session import Session
-from gradtd.running.workers import Progress, for_each, n_threads
+from gradtd.running.workers import for_each, n_threads
 
 Steps = int | Iterable[int] | None
 

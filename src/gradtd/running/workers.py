@@ -9,9 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
 
 from gradtd.core import checks
-
-Progress = Callable[[int, int], None]
-"""Called with the number of pieces done and the number of all."""
+from gradtd.core.progress import Progress
 
 
 def n_threads(threads: int | None, name: str = "threads") -> int:

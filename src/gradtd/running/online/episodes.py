@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
+from gradtd.core.stream import episode_numbers
 
 
 class EpisodeCounter:
@@ -39,7 +38,7 @@ class EpisodeCounter:
     def numbers_of(self, episode: Integers, ends: bool) -> Integers:
         """The same for a part of a log: its first step goes on with the latest episode, unless that one is over."""
         first = self.number_of(None, ends)
-        numbers: Integers = first + np.cumsum(np.r_[False, episode[1:] != episode[:-1]])
+        numbers: Integers = first + episode_numbers(episode)
         self.number = int(numbers[-1])
         self.labelled = self.labelled and self.number == first
         return numbers
