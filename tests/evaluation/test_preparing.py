@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd import InputError, evaluate, make_features, read_log
+from gradtd import InputError, evaluate, log_stream, make_features, read_log
 from gradtd.evaluation.preparing import cut_into_blocks, prepare_log
 from naive.evaluation import real_walk, walk
 
@@ -80,3 +80,14 @@ def test_numbers_whose_squares_are_none_are_refused(what, size):
             else:
                 rows = evaluate(table, algorithm=method, **how).estimates
                 assert next(np.isfinite(row.value) for row in rows if row.method == "lstd")
+
+
+def test_a_stream_of_a_log_takes_a_target_in_logarithms():
+    log = walk(30)
+    plain = {k: v for k, v in log.items() if k != "target"} | {"mine": log["target"]}
+    logs = plain | {"mine": np.log(log["target"])}
+    wanted = log_stream(plain, gamma=0.9, features="one-hot", target="mine")
+    stream = log_stream(logs, gamma=0.9, features="one-hot", target="mine", log_probabilities="convert")
+    np.testing.assert_allclose(stream.steps["rho"], wanted.steps["rho"], rtol=1e-14)
+    with pytest.raises(InputError, match='or read with log_probabilities="convert"'):
+        log_stream(logs, gamma=0.9, features="one-hot", target="mine")

@@ -328,6 +328,24 @@ def test_log_probabilities():
     assert read_log(never, log_probabilities="convert").target.tolist()[:2] == [1.0, 0.0]
 
 
+def test_logarithms_in_a_kept_column_are_converted_where_it_is_read():
+    """Also in a log that was read before; a column that is not kept, and one that holds none, stay as they are."""
+    table = small(mine=[-1.0, -np.inf, 0, -2, -1], plain=[0.5, 0, 1, 1, 0.5])
+    log = read_log(table, keep=["mine", "plain"], log_probabilities="convert")
+    np.testing.assert_allclose(log.extra["mine"], np.exp(table["mine"]), rtol=1e-15)
+    assert log.extra["plain"].tolist() == table["plain"]
+    assert [note for note in log.notes if "converted" in note] == [
+        "column 'mine' held logarithms of probabilities: converted."
+    ]
+    with pytest.raises(InputError, match="mine must be finite"):
+        read_log(table, keep="mine")
+    before = read_log(small(mine=[-1.0, -3, 0, -2, -1], other=[-1.0] * 5), keep=["mine", "other"])
+    again = read_log(before, keep="mine", log_probabilities="convert")
+    np.testing.assert_allclose(again.extra["mine"], np.exp(before.extra["mine"]), rtol=1e-15)
+    assert again.extra["other"].tolist() == [-1.0] * 5
+    assert read_log(before, keep="mine") is before
+
+
 @pytest.mark.parametrize(
     ("changes", "options", "sentence"),
     [

@@ -9,8 +9,6 @@ from dataclasses import replace
 from threading import Event
 from typing import Any
 
-import numpy as np
-
 from gradtd.algorithms import ALGORITHMS
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
@@ -20,8 +18,7 @@ from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.methods import Settings, for_pictures, make_case, solve
 from gradtd.evaluation.preparing import Prepared, kept_columns, prepare_log
 from gradtd.evaluation.result import Evaluation, number_or_nan
-from gradtd.logs import Log, Ratios, ratios, read_log
-from gradtd.logs.columns import are_logarithms
+from gradtd.logs import Ratios, ratios, read_log
 
 Progress = Callable[[str, int, int], None]
 MOST_RESAMPLES = 10_000
@@ -99,8 +96,6 @@ def evaluate(
         log_probabilities=log_probabilities, duplicates=duplicates,
         progress=_part(progress, "reading"),
     )  # fmt: skip
-    if log_probabilities == "convert":
-        read = _with_probabilities(read)
     weights = {
         name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
     }
@@ -109,14 +104,6 @@ def evaluate(
     if not isinstance(target, Mapping):
         return _evaluate_one(ready, "target", weights["target"], settings, progress)
     return _evaluate_all(ready, weights, settings, progress)
-
-
-def _with_probabilities(log: Log) -> Log:
-    """The log with exp of those further columns that hold logarithms; the others are read so already."""
-    logs = [name for name, values in log.extra.items() if are_logarithms(values)]
-    said = tuple(f"column {name!r} held logarithms of probabilities: converted." for name in logs)
-    extra = dict(log.extra) | {name: np.exp(log.extra[name]) for name in logs}
-    return replace(log, extra=extra, notes=log.notes + said) if logs else log
 
 
 def _evaluate_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,10 +204,7 @@ def _refuse(what: str, bad: Flags, values: NDArray[Any], rule: str) -> None:
 
 def _probabilities(column: Column, role: str, logs: str, notes: list[str]) -> Floats:
     named = role.endswith("_log")
-    never = np.zeros(len(column.values), bool)
-    if named and column.values.dtype.kind == "f" and column.values.ndim == 1:
-        never = np.isneginf(column.values)  # the logarithm of 0
-        column = Column(column.name, np.where(never, -1.0, column.values), column.missing)
+    column, never = _without_zero(column) if named else (column, None)
     values = column.numbers()
     if not named and not are_logarithms(values):
         return values
@@ -216,10 +214,38 @@ def _probabilities(column: Column, role: str, logs: str, notes: list[str]) -> Fl
             f"column {column.name!r} {sign} of probabilities: take exp of them, "
             'or read with log_probabilities="convert".'
         )
+    return _converted(column.name, values, never, notes)
+
+
+def kept(column: Column, logs: str, notes: list[str]) -> Floats:
+    """A further column: its numbers, or, where they are logarithms of probabilities to be converted, exp of them."""
+    if logs != "convert":
+        return column.numbers()
+    filled, never = _without_zero(column)
+    values = filled.numbers()
+    return _converted(column.name, values, never, notes) if are_logarithms(values) else column.numbers()
+
+
+def kept_earlier(extra: Mapping[str, Floats], names: Iterable[str]) -> tuple[dict[str, Floats], list[str]]:
+    """The further columns of a log that was read before, those of these names converted, and what to say of it."""
+    notes: list[str] = []
+    wanted = [name for name in names if name in extra]
+    return dict(extra) | {name: kept(Column(name, extra[name]), "convert", notes) for name in wanted}, notes
+
+
+def _without_zero(column: Column) -> tuple[Column, Flags | None]:
+    """The column with -1 in place of minus infinity, which is the logarithm of 0, and where that was."""
+    if column.values.dtype.kind != "f" or column.values.ndim != 1:
+        return column, None
+    never = np.isneginf(column.values)
+    return Column(column.name, np.where(never, -1.0, column.values), column.missing), never
+
+
+def _converted(name: str, values: Floats, never: Flags | None, notes: list[str]) -> Floats:
     with np.errstate(over="ignore"):
-        chance = np.where(never, 0.0, np.exp(values))
-    _refuse(f"exp of column {column.name!r}", ~np.isfinite(chance), chance, "must be finite")
-    notes.append(f"column {column.name!r} held logarithms of probabilities: converted.")
+        chance = np.exp(values) if never is None else np.where(never, 0.0, np.exp(values))
+    _refuse(f"exp of column {name!r}", ~np.isfinite(chance), chance, "must be finite")
+    notes.append(f"column {name!r} held logarithms of probabilities: converted.")
     return chance
 
 

@@ -117,7 +117,7 @@ def _chances(log: Log, name: str, given: Any) -> tuple[Floats, str | None, float
         if are_logarithms(log.extra[given]):
             raise InputError(
                 f"column {given!r} holds logarithms (none is above 0) of probabilities: take exp of them, "
-                'or evaluate with log_probabilities="convert".'
+                'or read with log_probabilities="convert".'
             )
         return check_chances(f"column {given!r}", log.extra[given], name, real_action), None, None
     if not callable(given) and np.ndim(given) == 1:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
+from gradtd.core.progress import Progress
+from gradtd.core.stream import episode_numbers
 from gradtd.logs import columns as narrow_columns
 from gradtd.logs.columns import Column, gather
 from gradtd.logs.files import open_path
@@ -22,8 +25,6 @@ from gradtd.logs.names import Roles, resolve
 from gradtd.logs.observations import read_observations
 from gradtd.logs.steps import Rows, arrange
 from gradtd.logs.tables import ArrayTable, FrameTable, Table
-
-Progress = Callable[[int, int], Any]
 
 
 def read_log(
@@ -53,9 +54,9 @@ def read_log(
     >>> log.next_row
     array([1, 1, 2], dtype=uint32)
     """
-    if isinstance(source, Log):
-        return source
     checks.one_of("log_probabilities", log_probabilities, ("refuse", "convert"))
+    if isinstance(source, Log):
+        return _read_before(source, keep) if log_probabilities == "convert" else source
     checks.one_of("duplicates", duplicates, ("refuse", "drop"))
     checks.one_of("order", order, ("sort", "refuse"))
     table = open_table(source)
@@ -69,7 +70,7 @@ def read_log(
     steps = arrange(_rows(found, roles, next_state, notes), length, order, same, notes)
     narrow_columns.refuse_unknown_next(next_state, steps, roles)
     reward = found["reward"].numbers()  # everything narrow is checked before the observations are read
-    extra = {name: found[f"keep.{name}"].numbers() for name in roles.keep}
+    extra = {name: narrow_columns.kept(found[f"keep.{name}"], log_probabilities, notes) for name in roles.keep}
     action, labels = narrow_columns.actions(found, roles)
     chances = narrow_columns.chances(found, roles, log_probabilities, action, notes)
     found.clear()
@@ -98,6 +99,12 @@ def read_log(
         notes=tuple(notes),
         ends_known="terminated" in roles.single or "truncated" in roles.single,
     )
+
+
+def _read_before(log: Log, keep: Any) -> Log:
+    """A log that was read before, with its kept columns converted from logarithms."""
+    extra, notes = narrow_columns.kept_earlier(log.extra, (keep,) if isinstance(keep, str) else keep)
+    return replace(log, extra=extra, notes=(*log.notes, *notes)) if notes else log
 
 
 def open_table(source: Any) -> Table:
@@ -149,7 +156,7 @@ def _ranks(column: Column) -> Integers:
     if values.dtype.kind == "f":
         checks.refuse_where(column.name, ~np.isfinite(values), values, "must be finite")
     if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():  # sorted already, as most logs are
-        return np.asarray(np.r_[0, np.cumsum(values[1:] != values[:-1])], np.int64)
+        return episode_numbers(values)
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
