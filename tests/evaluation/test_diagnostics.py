@@ -1,12 +1,22 @@
 """Each reason against an estimate and each warning, provoked by a log; and a good log that has neither."""
 
-from dataclasses import replace
+import json
+import re
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gradtd import evaluate, sample_log
-from gradtd.evaluation.diagnostics import condition, equation_numbers, judge, ratio_numbers
+from gradtd.evaluation.diagnosing import effective_size, mean_ratio_off, top_hundredth
+from gradtd.evaluation.diagnostics import Diagnostics
+from gradtd.evaluation.estimate import Estimate
+from gradtd.evaluation.importance import episode_weights
+from gradtd.evaluation.rule import Kind
+from gradtd.evaluation.rules import RULES
+from gradtd.evaluation.verdict import Verdict, judge, markdown
+from gradtd.evaluation.whitening import condition
 from naive.evaluation import episodes_of, random_stream, walk
 
 
@@ -54,7 +64,7 @@ def test_a_log_without_noise_is_usable(method, hyper, reward):
         (
             lambda: {k: v for k, v in walk(60).items() if k != "target"},
             {"target": np.tile([0.3, 0.6, 0.1], (5, 1))},
-            "the target takes actions that the log never took, with probability 0.1 a step",
+            "the target takes actions that the log never took, with probability 0.1 per step",
         ),
         (lambda: walk(60), {"algorithm": "td", "alpha": 0.01, "updates": 2}, "it has not converged; give it more"),
         (lambda: walk(60), {"algorithm": "td", "alpha": 0.01, "updates": 2}, "the refits did not follow their"),
@@ -127,16 +137,16 @@ def test_numbers_of_the_ratios():
     stream = random_stream(0, episodes=30)
     begins = stream.begins
     rho = [float(step["rho"]) for step in stream.steps]
-    numbers = ratio_numbers(stream, begins)
-    assert numbers["ess"] == pytest.approx(sum(rho) ** 2 / sum(r * r for r in rho))
+    ratios = np.array(rho)
+    assert effective_size(ratios) == pytest.approx(sum(rho) ** 2 / sum(r * r for r in rho))
     products = [np.prod([step["rho"] for step in episode]) for episode in episodes_of(stream)]
-    assert numbers["ess_episodes"] == pytest.approx(sum(products) ** 2 / sum(p * p for p in products))
-    assert numbers["largest_ratio"] == max(rho)
-    assert numbers["mean_ratio"] == pytest.approx(np.mean(rho))
+    assert effective_size(episode_weights(stream, begins)) == pytest.approx(
+        sum(products) ** 2 / sum(p * p for p in products)
+    )
     assert len(rho) >= 100
-    assert numbers["top_hundredth_carries"] == pytest.approx(sum(sorted(rho)[-(len(rho) // 100) :]) / sum(rho))
+    assert top_hundredth(ratios) == pytest.approx(sum(sorted(rho)[-(len(rho) // 100) :]) / sum(rho))
     off = [sum(step["rho"] - 1 for step in episode) for episode in episodes_of(stream)]
-    assert numbers["mean_ratio_off"] == pytest.approx(sum(off) / np.sqrt(sum(x * x for x in off)))
+    assert mean_ratio_off(ratios, begins) == pytest.approx(sum(off) / np.sqrt(sum(x * x for x in off)))
 
 
 def test_the_mean_ratio_is_judged_by_episodes():
@@ -152,12 +162,20 @@ def test_the_mean_ratio_is_judged_by_episodes():
     assert abs((rho - 1).sum() / np.sqrt(((rho - 1) ** 2).sum())) > abs(verdict(log).numbers["mean_ratio_off"]) * 3
 
 
+def test_numbers_of_the_log():
+    log = walk(60)
+    rho = log["target"] / log["action_prob"]
+    numbers = verdict(log).numbers
+    assert numbers["largest_ratio"] == pytest.approx(max(rho))
+    assert numbers["mean_ratio"] == pytest.approx(np.mean(rho))
+    assert (numbers["terminated"], numbers["steps"], numbers["episodes"]) == (60, len(rho), 60)
+
+
 def test_numbers_of_the_equations():
     result = verdict(walk(60), whiten=False)
     assert result.numbers["neu_end"] < 1e-20 < result.numbers["neu_start"]
     short = verdict(walk(60), algorithm="td", alpha=0.01, updates=2)
     assert short.numbers["neu_end"] == pytest.approx(short.numbers["neu_start"], rel=0.1)
-    assert equation_numbers.__doc__
 
 
 def test_condition_of_the_features():
@@ -170,24 +188,141 @@ def test_condition_of_the_features():
     assert condition(np.zeros((2, 2))) == np.inf
 
 
-def test_the_verdict_is_about_the_numbers():
-    numbers = {
-        "method": "td", "episodes": 100, "steps": 1000, "ess": 900.0, "top_hundredth_carries": 0.02,
-        "mean_ratio_off": 1.0, "mean_ratio": 1.0, "truncated": 0, "features_used": 3,
-    }  # fmt: skip
-    assert judge(numbers).word == "usable"
-    for change in ({"mean_ratio_off": -4.1}, {"ess": 49.0}, {"from_lstd": 1.1}, {"error_ratio": 0.6}, {"episodes": 19}):
-        assert judge(numbers | change).word == "not usable", change
-        assert len(judge(numbers | change).reasons) == 1
-    for change in ({"mean_ratio_off": -3.9}, {"ess": 50.0}, {"from_lstd": 0.9}, {"error_ratio": 0.7}, {"episodes": 20}):
-        assert judge(numbers | change).word == "usable", change
+def told(**changes):
+    """Diagnostics that nothing speaks against, with some of them changed."""
+    good = Diagnostics(
+        method="td",
+        gamma=0.9,
+        episodes=100,
+        steps=1000,
+        features=3,
+        features_used=3,
+        terminated=100,
+        truncated=0,
+        leading_elsewhere=0.0,
+        ends_known=True,
+        unseen_mass=None,
+        unseen_pairs=None,
+        clipped=0,
+        condition_C=1.0,
+        on_policy=False,
+        ess=900.0,
+        ess_episodes=90.0,
+        largest_ratio=2.0,
+        mean_ratio=1.0,
+        mean_ratio_off=1.0,
+        top_hundredth_carries=0.02,
+        beyond_cuts=0.0,
+        resamples=100,
+        sandwich_error=0.1,
+        from_dr=0.5,
+        condition_A=1.0,
+        undetermined_directions=0,
+        neu_start=1.0,
+        neu_end=0.0,
+    )
+    return replace(good, **changes)
+
+
+def judged(row=(1.0, 0.5, 1.5), note="", **changes):
+    return judge(told(**changes), [Estimate("td", *row, 0.1, note)])
+
+
+REFUSED = {
+    "diverged": {"diverged": True},
+    "no value": {"row": (None, None, None), "note": "it overflows"},
+    "no interval": {"row": (1.0, None, None), "note": "no refits"},
+    "few episodes": {"episodes": 19},
+    "small sample": {"ess": 49.0},
+    "heavy ratios": {"top_hundredth_carries": 0.51},
+    "clipped ratios": {"mean_ratio_off": -4.1, "clipped": 3},
+    "wrong ratios": {"mean_ratio_off": -4.1},
+    "unseen actions": {"unseen_mass": 0.011},
+    "unseen in the state": {"unseen_pairs": 0.051},
+    "ends not known": {"ends_known": False},
+    "other equations": {"method": "vtrace", "from_lstd": 1.1},
+    "not converged": {"from_lstd": 1.1},
+    "refits lost": {"refits_lost": 0.11},
+    "narrow refits": {"error_ratio": 0.6},
+    "too many features": {"features_used": 201},
+    "features cannot represent it": {"from_dr": 4.1},
+    "a sum without end": {"gamma": 1, "terminated": 0},
+    "heavy products": {"method": "dr", "ess_episodes": 19.0},
+    "rewards behind the cuts": {"method": "wis", "beyond_cuts": 0.011},
+}
+WARNED = {
+    "undetermined directions": {"undetermined_directions": 1},
+    "ill-conditioned": {"condition_A": 1.1e8},
+    "still moving": {"moved": 0.26},
+    "no width": {"row": (1.0, 1.0, 1.0)},
+    "leading elsewhere": {"leading_elsewhere": 0.51},
+    "many features": {"features_used": 199},
+    "features not checked": {"from_dr": None},
+    "features may not represent it": {"from_dr": 4.1, "ess_episodes": 19.0},
+    "every episode cut off": {"terminated": 0, "truncated": 100},
+}
+JUST_RIGHT = [
+    {"episodes": 20, "ess": 50.0, "top_hundredth_carries": 0.5, "mean_ratio_off": -4.0},
+    {"top_hundredth_carries": 0.9, "steps": 99},
+    {"unseen_mass": 0.01, "unseen_pairs": 0.05, "from_lstd": 1.0, "error_ratio": 0.67, "refits_lost": 0.1},
+    {"features_used": 50, "from_dr": 2.0, "condition_A": 1e8, "moved": 0.25, "leading_elsewhere": 0.5},
+    {"error_ratio": float("nan"), "from_dr": float("nan"), "moved": float("nan"), "diverged": False},
+    {"method": "dr", "from_dr": None, "ess_episodes": 20.0, "beyond_cuts": 0.5},
+    {"method": "wis", "from_dr": None, "beyond_cuts": 0.01, "terminated": 0, "truncated": 100},
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_every_rule_holds_alone_just_beyond_its_threshold(rule):
+    """One row of the table at a time: its sentence, its kind, and no other sentence."""
+    changes = (REFUSED if rule.kind is Kind.REASON else WARNED)[rule.name]
+    verdict = judged(**changes)
+    said, other = verdict.reasons, verdict.warnings
+    if rule.kind is Kind.WARNING:
+        said, other = other, said
+    assert (len(said), len(other)) == (1, 0), verdict
+    assert verdict.word == ("not usable" if rule.kind is Kind.REASON else "usable")
+    words = [part for part in re.split(r"\*\w+\*", rule.shown()) if part]
+    assert all(part in said[0] for part in words)
+    assert "{" not in said[0]
+    assert "nan" not in said[0]
+
+
+@pytest.mark.parametrize("changes", JUST_RIGHT)
+def test_no_rule_holds_at_its_threshold(changes):
+    assert judged(**changes) == Verdict(True, (), ())
+
+
+def test_the_table_in_the_docs_is_the_table_of_the_rules():
+    """Made by ``python -c "from gradtd.evaluation.verdict import markdown; print(markdown())"``."""
+    page = (Path(__file__).parents[2] / "docs" / "evaluate.md").read_text()
+    assert page.split("<!-- rules -->\n\n")[1].split("<!-- end of rules -->")[0] == markdown() + "\n"
+    assert len({rule.name for rule in RULES}) == len(RULES) == len(REFUSED) + len(WARNED)
+
+
+def test_diagnostics_go_through_json():
+    """What does not apply is left out; what could not be computed is null, and not a number when it is read back."""
+    made = told(error_ratio=float("nan"), moved=0.1, neu_end=float("inf"), updates=7)
+    plain = json.loads(json.dumps(made.to_dict() | {"neu_end": None}, allow_nan=False))
+    assert "from_lstd" not in plain
+    assert (plain["error_ratio"], plain["unseen_mass"], plain["moved"]) == (None, None, 0.1)
+    again = Diagnostics.from_dict(plain)
+    assert np.isnan([again.error_ratio, again.neu_end]).all()
+    assert (again.from_lstd, again.unseen_mass, again.updates) == (None, None, 7)
+    assert list(plain) == [name for name in vars(made) if name in plain]
+    with pytest.raises(FrozenInstanceError):
+        made.ess = 1.0
 
 
 def test_more_features_than_the_log_can_feed_are_named():
     """Fewer than 5 steps a feature are a reason against it, fewer than 20 a warning."""
     log = sample_log("random_walk_tabular", 60)
-    log = replace(log, observations=np.arange(2 * len(log)), row=np.arange(len(log), dtype=np.uint32),
-                  next_row=np.arange(len(log), 2 * len(log), dtype=np.uint32))  # fmt: skip
+    log = replace(
+        log,
+        observations=np.arange(2 * len(log)),
+        row=np.arange(len(log), dtype=np.uint32),
+        next_row=np.arange(len(log), 2 * len(log), dtype=np.uint32),
+    )
     noise = np.random.default_rng(0).normal(size=(len(log.observations), len(log) // 3))
     result = verdict(log, features=lambda observations: noise[: len(observations)])
     assert any("they fit its noise" in reason for reason in result.reasons)
@@ -246,16 +381,6 @@ def test_blocks_are_cuts_too():
     result = verdict(walk(60), algorithm="pdis", block=2)
     assert result.numbers["beyond_cuts"] > 0.01
     assert result.verdict == "not usable"
-
-
-def test_what_is_a_reason_is_not_a_warning_too():
-    numbers = {
-        "method": "td", "episodes": 100, "steps": 1000, "ess": 900.0, "top_hundredth_carries": 0.02,
-        "mean_ratio_off": 1.0, "mean_ratio": 1.0, "truncated": 0, "features_used": 3, "ess_episodes": 90.0,
-    }  # fmt: skip
-    refused, warned = judge(numbers | {"from_dr": 4.5}), judge(numbers | {"from_dr": 3.5})
-    assert (len(refused.reasons), len(refused.warnings)) == (1, 0)
-    assert (len(warned.reasons), len(warned.warnings)) == (0, 1)
 
 
 @pytest.mark.parametrize("method", ["is", "wis", "pdis", "wpdis", "dr", "wdr"])

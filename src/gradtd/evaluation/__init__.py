@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from gradtd.evaluation.diagnostics import Diagnostics
+from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.evaluating import evaluate
 from gradtd.evaluation.preparing import log_stream
-from gradtd.evaluation.result import Estimate, Evaluation, load_evaluation
+from gradtd.evaluation.result import Evaluation, load_evaluation
 from gradtd.evaluation.simulated import sample_log, true_value
 
-__all__ = ["Estimate", "Evaluation", "evaluate", "load_evaluation", "log_stream", "sample_log", "true_value"]
+__all__ = [
+    "Diagnostics",
+    "Estimate",
+    "Evaluation",
+    "evaluate",
+    "load_evaluation",
+    "log_stream",
+    "sample_log",
+    "true_value",
+]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
@@ -13,14 +12,15 @@ from gradtd.algorithms import ALGORITHMS
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
-from gradtd.evaluation.diagnostics import equation_numbers, judge, ratio_numbers
-from gradtd.evaluation.importance import ESTIMATORS
-from gradtd.evaluation.methods import Settings, for_pictures, make_case, solve
+from gradtd.core.progress import NamedProgress, Progress
+from gradtd.evaluation.diagnosing import diagnose
+from gradtd.evaluation.methods import COMPUTED, Settings, for_pictures, make_case, solve
 from gradtd.evaluation.preparing import Prepared, kept_columns, prepare_log
 from gradtd.evaluation.result import Evaluation, number_or_nan
+from gradtd.evaluation.verdict import judge
 from gradtd.logs import Ratios, ratios, read_log
+from gradtd.running.workers import n_threads
 
-Progress = Callable[[str, int, int], None]
 MOST_RESAMPLES = 10_000
 
 
@@ -44,7 +44,7 @@ def evaluate(
     duplicates: str = "refuse",
     seed: int = 0,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: NamedProgress | None = None,
     **hyper: Any,
 ) -> Any:
     """What is a policy worth, from a log of another one? Returns an `Evaluation`.
@@ -82,9 +82,9 @@ def evaluate(
         interval=checks.one_of("interval", interval, ("student", "percentile")),
         updates=None if updates is None else checks.whole_number("updates", updates, 1),
         seed=checks.whole_number("seed", seed, 0),
-        threads=(os.cpu_count() or 1) if threads is None else checks.whole_number("threads", threads, 1),
+        threads=n_threads(threads),
     )
-    if updates is not None and (settings.method in ESTIMATORS or settings.method == "lstd"):
+    if updates is not None and settings.computed:
         raise InputError(f"{settings.method} makes no updates, got updates={updates}: leave it out.")
     if block is not None:
         block = checks.whole_number("block", block, 1)
@@ -92,10 +92,13 @@ def evaluate(
     if not targets:
         raise InputError("target must name at least one policy to evaluate, got an empty dictionary.")
     read = read_log(
-        log, columns=columns, keep=kept_columns(*targets.values(), behaviour),
-        log_probabilities=log_probabilities, duplicates=duplicates,
+        log,
+        columns=columns,
+        keep=kept_columns(*targets.values(), behaviour),
+        log_probabilities=log_probabilities,
+        duplicates=duplicates,
         progress=_part(progress, "reading"),
-    )  # fmt: skip
+    )
     weights = {
         name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
     }
@@ -107,7 +110,7 @@ def evaluate(
 
 
 def _evaluate_all(
-    ready: Prepared, weights: Mapping[str, Ratios], settings: Settings, progress: Progress | None
+    ready: Prepared, weights: Mapping[str, Ratios], settings: Settings, progress: NamedProgress | None
 ) -> dict[str, Evaluation]:
     """Every target on the same features, as many at a time as there are threads; an error or Ctrl-C stops them all."""
     alone = replace(settings, threads=1)
@@ -128,32 +131,13 @@ def _evaluate_all(
 
 
 def _evaluate_one(
-    ready: Prepared, name: str, found: Ratios, settings: Settings, progress: Progress | None
+    ready: Prepared, name: str, found: Ratios, settings: Settings, progress: NamedProgress | None
 ) -> Evaluation:
     stream = ready.stream(found.rho, settings.gamma)
     case = make_case(stream, settings, _part(progress, "least squares"))
-    numbers: dict[str, Any] = {
-        "method": settings.method,
-        "gamma": settings.gamma,
-        "episodes": case.n_episodes,
-        "steps": len(stream),
-        "features": ready.features.n_features,
-        "features_used": int((case.square.sums.C.diagonal() > 0).sum()),
-        "terminated": int(ready.log.terminated.sum()),
-        "truncated": int(ready.log.truncated.sum()),
-        "leading_elsewhere": ready.leading_elsewhere,
-        "ends_known": ready.log.ends_known,
-        "unseen_mass": found.unseen_mass,
-        "unseen_pairs": found.unseen_pairs,
-        "clipped": found.clipped,
-        "condition_C": ready.condition_C,
-        "on_policy": bool((found.rho == 1).all()),
-    }
-    numbers |= ratio_numbers(stream, case.begins)
-    solved = solve(case, on_policy=numbers["on_policy"], progress=_part(progress, "refitting"))
-    numbers |= dict(solved.numbers) | equation_numbers(case.square, solved.theta)
-    headline = solved.estimates[0]
-    verdict = judge(numbers | {"headline": headline})
+    solved = solve(case, _part(progress, "refitting"))
+    diagnostics = diagnose(ready, found, case, solved)
+    headline, verdict = solved.headline, judge(diagnostics, solved.estimates)
     return Evaluation(
         value=number_or_nan(headline.value),
         interval=(number_or_nan(headline.low), number_or_nan(headline.high)),
@@ -167,7 +151,7 @@ def _evaluate_one(
         warnings=(*found.notes, *verdict.warnings),
         notes=ready.notes,
         estimates=solved.estimates,
-        numbers=numbers,
+        diagnostics=diagnostics,
         theta=ready.weights(solved.theta),
         features=ready.features,
         resampled=solved.resampled,
@@ -177,16 +161,17 @@ def _evaluate_one(
     )
 
 
-def known_method(algorithm: Any, hyper: Mapping[str, Any]) -> Algorithm | str:
+def known_method(algorithm: Algorithm | str, hyper: Mapping[str, Any]) -> Algorithm | str:
     """A rule or the name of one or of an estimator; refused where it is neither, or takes no hyper-parameters."""
-    if isinstance(algorithm, Algorithm):
-        return algorithm
-    if not isinstance(algorithm, str):
+    if not isinstance(algorithm, str | Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, got {type(algorithm).__name__}.")
-    name = checks.known_name("algorithm", algorithm, [*ALGORITHMS, *ESTIMATORS])
-    if hyper and (name in ESTIMATORS or name == "lstd"):
+    method = algorithm
+    if isinstance(algorithm, str):
+        method = checks.known_name("algorithm", algorithm, [*ALGORITHMS, *COMPUTED])
+    name = method if isinstance(method, str) else method.name
+    if hyper and name in COMPUTED:
         raise InputError(f"{name} takes no hyper-parameters here, got {', '.join(hyper)}.")
-    return name
+    return method
 
 
 def _level(level: Any) -> float:
@@ -195,5 +180,5 @@ def _level(level: Any) -> float:
     return float(level)
 
 
-def _part(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
+def _part(progress: NamedProgress | None, what: str) -> Progress | None:
     return None if progress is None else lambda done, total: progress(what, done, total)

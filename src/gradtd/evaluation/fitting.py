@@ -27,11 +27,11 @@ UPDATES = 5_000
 MOST = 32
 """A fit that still moves gets twice the updates, up to this many times the first."""
 MOST_WORK = 2e9
-"""And up to this many numbers read, twice as many as a refit may."""
+"""Numbers that all updates of a fit may read; those of a refit may read half as many."""
 STILL = 0.1
 """A fit has arrived when the second half of its updates moved the value by less than this part of its error."""
 NEAR = 0.25
-"""And when it is within this many standard errors of the least-squares solution."""
+"""It must also be within this many standard errors of the least-squares solution."""
 STILL_REFIT = 0.2
 """The same for a refit, which starts from the weights of the fit and has less far to go."""
 SMALLEST, LARGEST = 32, 512
@@ -52,6 +52,11 @@ class Fit:
     fixed: bool
     session: Session
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """The hyper-parameters it was given that can be told: numbers and words."""
+        return {name: value for name, value in self.session.given.items() if isinstance(value, (int, float, str))}
+
 
 def batches(setup: Setup) -> bool:
     """Whether a rule draws batches from its buffers, so that it may start with the whole log in them."""
@@ -61,12 +66,13 @@ def batches(setup: Setup) -> bool:
 def suited(rule: Algorithm | str, hyper: Mapping[str, Any], found: Sums) -> dict[str, Any]:
     """Hyper-parameters that suit a log that is all there, completed by those given.
 
-    Such a log is a distribution of its own, and two draws from it are independent: with one buffer the mean update of
-    Impression GTD is the gradient of the log's own NEU, A'(A theta + b), which is never unstable. With two halves it
-    would be A1'(A2 theta + b2): its solution uses half of the log, and A1'A2 need not be positive. A batch is large
-    enough that the A of two of them is more signal than noise, which allows longer steps.
+    They are those of a rule that draws two batches, as Impression GTD does. Such a log is a distribution of its own,
+    and two draws from it are independent. With one buffer the mean update is the gradient of the log's own NEU,
+    A'(A theta + b), which is never unstable. With two halves it would be A1'(A2 theta + b2): its solution uses half of
+    the log, and A1'A2 need not be positive. A batch is large enough that the A of two of them is more signal than
+    noise, which allows longer steps.
     """
-    if as_algorithm(rule).name != "impression_gtd":
+    if as_algorithm(rule).draws != "two batches":
         return dict(hyper)
     signal = float((found.A * found.A).sum())
     size = np.exp2(np.round(np.log2(4.0 * found.square / signal))) if signal > 0 else LARGEST
@@ -75,9 +81,16 @@ def suited(rule: Algorithm | str, hyper: Mapping[str, Any], found: Sums) -> dict
 
 
 def fit(
-    stream: Stream, rule: Algorithm | str, hyper: Mapping[str, Any], *, start: Floats, near: float, error: float,
-    seed: int, updates: int | None = None,
-) -> Fit:  # fmt: skip
+    stream: Stream,
+    rule: Algorithm | str,
+    hyper: Mapping[str, Any],
+    *,
+    start: Floats,
+    near: float,
+    error: float,
+    seed: int,
+    updates: int | None = None,
+) -> Fit:
     """Learn from a whole log, going on until the value of the start states stands still.
 
     ``start`` are the mean features of the start states, ``near`` is their value by least squares and ``error`` its
@@ -126,9 +139,16 @@ def _affordable(stream: Stream, setup: Setup, work: float) -> float:
 
 
 def refit_values(
-    stream: Stream, begins: Integers, resamples: Resamples, fitted: Fit, *, error: float, seed: int,
-    threads: int | None = None, progress: Progress | None = None,
-) -> Floats:  # fmt: skip
+    stream: Stream,
+    begins: Integers,
+    resamples: Resamples,
+    fitted: Fit,
+    *,
+    error: float,
+    seed: int,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Floats:
     """The value of the start states by the rule refitted on every resample, from the weights of the fit on.
 
     A refit that still moves is made again with twice the updates, up to those of the fit. NaN where it failed.

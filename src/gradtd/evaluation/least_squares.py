@@ -172,9 +172,13 @@ def can_refit(n_features: int, resamples: int) -> bool:
 
 
 def refit_values(
-    stream: Stream, starts: Any, begins: Integers, resamples: Resamples, fit: LeastSquares,
+    stream: Stream,
+    starts: Any,
+    begins: Integers,
+    resamples: Resamples,
+    fit: LeastSquares,
     progress: Progress | None = None,
-) -> Floats:  # fmt: skip
+) -> Floats:
     """The value of the start states by LSTD on every resample.
 
     One pass over the log: the sums of each group of episodes, times how often each resample takes the group.

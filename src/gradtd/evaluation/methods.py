@@ -12,10 +12,10 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
+from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.fitting import Fit, fit, refit_values, suited
 from gradtd.evaluation.importance import (
     BEYOND,
-    DR,
     ENDED_BY_A_CUT,
     ESTIMATORS,
     Estimates,
@@ -25,8 +25,9 @@ from gradtd.evaluation.importance import (
 from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
 from gradtd.evaluation.resamples import Resamples, draw_resamples, interval_from, student_interval
-from gradtd.evaluation.result import Estimate
 
+COMPUTED = {"lstd": "LSTD", **ESTIMATORS}
+"""Methods that compute a value in closed form, in the order of the table, and what people call them."""
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default; fewer where so many would read more numbers than that."""
 ROUNDING = 1e-6
@@ -51,16 +52,22 @@ class Settings:
     def method(self) -> str:
         return self.algorithm if isinstance(self.algorithm, str) else self.algorithm.name
 
+    @property
+    def computed(self) -> bool:
+        """Whether the method computes its value in closed form, where others make updates."""
+        return self.method in COMPUTED
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One target on one log, with its least-squares solution."""
+    """One target on one log, with its least-squares solution; ``on_policy`` says that every ratio is 1."""
 
     stream: Stream
     begins: Integers
     starts: Any
     square: LeastSquares
     settings: Settings
+    on_policy: bool
 
     @property
     def n_episodes(self) -> int:
@@ -79,59 +86,64 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """Estimates, the one asked for first; its values on the resamples; the weights of the value function."""
+    """Estimates, the one asked for first; its values on the resamples; the weights of the value function.
+
+    ``fitted`` is the fit of a rule that makes updates, ``drawn`` the importance-sampling estimators on the log and on
+    the ``resamples``.
+    """
 
     estimates: tuple[Estimate, ...]
     resampled: Floats
     theta: Floats
-    numbers: Mapping[str, Any]
+    fitted: Fit | None
+    resamples: int
+    drawn: Estimates
+
+    @property
+    def headline(self) -> Estimate:
+        """The estimate asked for."""
+        return self.estimates[0]
 
 
 def make_case(stream: Stream, settings: Settings, progress: Progress | None = None) -> Case:
     """Read the log once for the least-squares solution."""
     begins = stream.begins
     starts = start_features(stream, begins)
-    return Case(stream, begins, starts, least_squares(stream, starts, begins, progress), settings)
+    on_policy = bool((stream.steps["rho"] == 1).all())
+    return Case(stream, begins, starts, least_squares(stream, starts, begins, progress), settings, on_policy)
 
 
-def solve(case: Case, *, on_policy: bool, progress: Progress | None = None) -> Solved:
+def solve(case: Case, progress: Progress | None = None) -> Solved:
     """The method asked for, with least squares and importance sampling beside it, all on the same resamples."""
     settings, method = case.settings, case.settings.method
     fitted, theta = None, case.square.theta
-    if method not in ESTIMATORS and method != "lstd":
+    if not settings.computed:
         hyper = suited(settings.algorithm, settings.hyper, case.square.sums)
         fitted = fit(
-            case.stream, settings.algorithm, hyper, start=case.mean_start, near=case.square.value,
-            error=case.error, seed=settings.seed, updates=settings.updates,
-        )  # fmt: skip
+            case.stream,
+            settings.algorithm,
+            hyper,
+            start=case.mean_start,
+            near=case.square.value,
+            error=case.error,
+            seed=settings.seed,
+            updates=settings.updates,
+        )
         theta = fitted.theta
     resamples = draw_resamples(case.n_episodes, _how_many(case, fitted), settings.seed)
     drawn = importance_estimates(case.stream, theta, case.begins, resamples)
-    rows = importance_rows(case, drawn, on_policy, method)
+    rows = importance_rows(case, drawn, method)
     values = {name: drawn.resampled[:, k] for k, name in enumerate(ESTIMATORS)}
     rows["lstd"], values["lstd"] = least_squares_row(case, resamples, progress if fitted is None else None)
-    numbers: dict[str, Any] = {}
     if fitted is not None:
         rows[method], values[method] = rule_row(case, fitted, resamples, progress)
-        lost = float(np.isnan(values[method]).mean()) if len(values[method]) else 0.0
-        numbers = {
-            "updates": fitted.updates,
-            "hyper": {
-                name: value for name, value in fitted.session.given.items() if isinstance(value, (int, float, str))
-            },
-            "moved": fitted.moved / case.error,
-            "diverged": fitted.diverged,
-            "refits_lost": lost,
-        }
     rows.setdefault(method, _refused())
-    numbers |= {"resamples": len(resamples)} | _agreement(case, rows[method], values[method], drawn, fitted)
-    order = [method, *(name for name in ("lstd", *ESTIMATORS) if name in rows and name != method)]
-    return Solved(tuple(rows[name] for name in order), values[method], theta, numbers)
+    order = [method, *(name for name in COMPUTED if name in rows and name != method)]
+    estimates = tuple(rows[name] for name in order)
+    return Solved(estimates, values[method], theta, fitted, len(resamples), drawn)
 
 
-def rule_row(
-    case: Case, fitted: Fit, resamples: Resamples, progress: Progress | None
-) -> tuple[Estimate, Floats]:  # fmt: skip
+def rule_row(case: Case, fitted: Fit, resamples: Resamples, progress: Progress | None) -> tuple[Estimate, Floats]:
     """A rule of the library: its value, and an interval from its refits."""
     settings, value = case.settings, float(case.mean_start @ fitted.theta)
     if len(resamples) < 2:
@@ -151,9 +163,7 @@ def rule_row(
     return _row(case, settings.method, value, refits), refits
 
 
-def least_squares_row(
-    case: Case, resamples: Resamples, progress: Progress | None = None
-) -> tuple[Estimate, Floats]:  # fmt: skip
+def least_squares_row(case: Case, resamples: Resamples, progress: Progress | None = None) -> tuple[Estimate, Floats]:
     """LSTD: the interval from its refits, and the sandwich's named beside it."""
     square, level = case.square, case.settings.level
     low, high = student_interval(square.value, square.error, level, case.n_episodes - 1)
@@ -163,13 +173,13 @@ def least_squares_row(
     return Estimate("lstd", square.value, low, high, square.error, "sandwich interval"), np.zeros(0)
 
 
-def importance_rows(case: Case, drawn: Estimates, on_policy: bool, asked: str) -> dict[str, Estimate]:
+def importance_rows(case: Case, drawn: Estimates, asked: str) -> dict[str, Estimate]:
     """The importance-sampling estimators; where the log is the target's own, most are Monte Carlo, shown if asked for.
 
     Off-policy there is no Monte Carlo, asked for or not: its number would be another policy's value.
     """
-    shown = ("monte_carlo", "dr", asked) if on_policy else tuple(name for name in ESTIMATORS if name != "monte_carlo")
-    names = [name for name in ESTIMATORS if name in shown]
+    on_its_own = ("monte_carlo", "dr", asked)
+    names = [name for name in ESTIMATORS if (name in on_its_own if case.on_policy else name != "monte_carlo")]
     places = list(ESTIMATORS)
     cut = beyond_cuts(case.stream, case.begins) > BEYOND
     return {
@@ -206,24 +216,6 @@ def _how_many(case: Case, fitted: Fit | None) -> int:
         return RESAMPLES
     work = RESAMPLES * fitted.updates * max(fitted.session.setup.m1, 1) * case.stream.n_features
     return RESAMPLES if work <= MUCH_WORK else FEWER_RESAMPLES
-
-
-def _agreement(
-    case: Case, row: Estimate, refits: Floats, drawn: Estimates, fitted: Fit | None
-) -> dict[str, float | None]:  # fmt: skip
-    """How far the value is from least squares and from doubly robust, in standard errors, and the errors' ratio."""
-    found: dict[str, float | None] = {"sandwich_error": case.square.error}
-    if row.value is None:
-        return found
-    if fitted is not None:
-        found["from_lstd"] = abs(row.value - case.square.value) / case.error
-        compared = row.error is not None and len(refits) and case.square.error >= case.error
-        found["error_ratio"] = row.error / case.error if compared and row.error is not None else None
-    if row.method not in ESTIMATORS and len(refits):
-        apart = (refits - drawn.resampled[:, DR])[np.isfinite(refits) & np.isfinite(drawn.resampled[:, DR])]
-        spread = max(float(apart.std()), ROUNDING * abs(row.value)) if len(apart) > 1 else 0.0
-        found["from_dr"] = abs(row.value - float(drawn.values[DR])) / spread if spread > 0 else None
-    return found
 
 
 def for_pictures(case: Case, theta: Floats) -> dict[str, Floats]:

@@ -10,8 +10,9 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.files import replace_file
-from gradtd.evaluation import Estimate, Evaluation
-from gradtd.evaluation.importance import ESTIMATORS
+from gradtd.evaluation.estimate import Estimate
+from gradtd.evaluation.methods import COMPUTED
+from gradtd.evaluation.result import Evaluation
 from gradtd.output.pages import embedded, render
 from gradtd.output.plots import COLOURS, canvas, save
 
@@ -21,7 +22,7 @@ WIDE = 25.0
 
 def label(method: str) -> str:
     """A method's name as people read it."""
-    return ESTIMATORS.get(method) or {"impression_gtd": "Impression GTD", "lstd": "LSTD"}.get(method, method)
+    return ({"impression_gtd": "Impression GTD"} | COMPUTED).get(method, method)
 
 
 def estimates_figure(evaluation: Evaluation) -> Any:
@@ -95,7 +96,7 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
     if np.isfinite(evaluation.resampled).sum() > 1:
         caption = "How the value varies when other episodes had been logged. A long tail or two humps are a warning."
         made["resamples"] = resamples_figure(evaluation), caption
-    if not evaluation.numbers["on_policy"]:
+    if not evaluation.diagnostics.on_policy:
         picture = histogram_figure(
             evaluation,
             "rho",

@@ -11,9 +11,8 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import STEP, Stream, begins_episode, episode_begins
-from gradtd.evaluation.diagnostics import condition
 from gradtd.evaluation.products import chunk_rows, chunks
-from gradtd.evaluation.whitening import original, second_moments, whiten
+from gradtd.evaluation.whitening import condition, original, second_moments, whiten
 from gradtd.features import Features, Function, Transformer, default_features, make_features
 from gradtd.logs import Log, ratios, read_log
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,21 +13,11 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.files import read_arrays, reading, write_arrays
+from gradtd.evaluation.diagnostics import Diagnostics
+from gradtd.evaluation.estimate import Estimate
 from gradtd.features import Features, from_dict
 
 FORMAT = "gradtd evaluation 1"
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """One method's value of the start states with its interval; None where it has none, and ``note`` says why."""
-
-    method: str
-    value: float | None
-    low: float | None
-    high: float | None
-    error: float | None
-    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +43,7 @@ class Evaluation:
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     estimates: tuple[Estimate, ...]
-    numbers: Mapping[str, Any]
+    diagnostics: Diagnostics
     theta: Floats
     features: Features
     resampled: Floats
@@ -65,9 +56,14 @@ class Evaluation:
         return np.asarray(self.features.transform(observations) @ self.theta)
 
     @property
+    def numbers(self) -> Mapping[str, Any]:
+        """The diagnostics that apply, by name."""
+        return MappingProxyType(self.diagnostics.to_dict())
+
+    @property
     def ess(self) -> float:
         """Of how many steps with ratio one the log is worth as much."""
-        return float(self.numbers["ess"])
+        return float(self.diagnostics.ess)
 
     def __repr__(self) -> str:
         low, high = self.interval
@@ -87,7 +83,7 @@ class Evaluation:
             "features": self.features.describe(),
             "notes": self.notes,
             "estimates": [vars(estimate) for estimate in self.estimates],
-            "diagnostics": dict(self.numbers),
+            "diagnostics": self.diagnostics.to_dict(),
         }
         return dict(_plain(head | rest))
 
@@ -121,7 +117,7 @@ def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict
         value=number_or_nan(told["value"]),
         interval=tuple(number_or_nan(x) for x in told["interval"]),  # type: ignore[arg-type]
         estimates=tuple(Estimate(**row) for row in told["estimates"]),
-        numbers=told["diagnostics"],
+        diagnostics=Diagnostics.from_dict(told["diagnostics"]),
         theta=arrays["theta"],
         features=from_dict(described),
         resampled=arrays["resampled"],

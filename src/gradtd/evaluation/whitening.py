@@ -32,6 +32,14 @@ def second_moments(table: Any, rows: Any) -> Any:
     return (C if stays else C.toarray()) / len(rows)
 
 
+def condition(C: Floats) -> float:
+    """The condition number of C with every feature scaled to mean square one, directions of no variance left out."""
+    scale = np.sqrt(np.where(np.diag(C) > 0, np.diag(C), 1.0))
+    eigenvalues = np.linalg.eigvalsh(C / scale[:, None] / scale)
+    kept = eigenvalues[eigenvalues > 1e-12 * eigenvalues[-1]]
+    return float(kept[-1] / kept[0]) if len(kept) else float("inf")
+
+
 def whitener(C: Floats) -> Floats:
     """W with W'C W = I, zero columns for directions that the features do not have."""
     scale = feature_scale(C)

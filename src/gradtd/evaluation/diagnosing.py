@@ -1,0 +1,132 @@
+"""Measuring what the verdict is judged from: the one place where `Diagnostics` are made."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.diagnostics import Diagnostics
+from gradtd.evaluation.importance import DR, ESTIMATORS, beyond_cuts, episode_weights
+from gradtd.evaluation.methods import ROUNDING, Case, Solved
+from gradtd.evaluation.preparing import Prepared
+from gradtd.logs import Ratios
+
+
+def diagnose(ready: Prepared, found: Ratios, case: Case, solved: Solved) -> Diagnostics:
+    """Everything that is measured about one target on one log.
+
+    Parameters
+    ----------
+    ready
+        The log in features.
+    found
+        The ratios of its steps.
+    case
+        The target's stream, with its least-squares solution.
+    solved
+        The estimates, and the fit that the first of them comes from.
+    """
+    rho, begins, sums = found.rho, case.begins, case.square.sums
+    fitted, settings = solved.fitted, case.settings
+    return Diagnostics(
+        method=settings.method,
+        gamma=settings.gamma,
+        episodes=case.n_episodes,
+        steps=len(case.stream),
+        features=ready.features.n_features,
+        features_used=int((sums.C.diagonal() > 0).sum()),
+        terminated=int(ready.log.terminated.sum()),
+        truncated=int(ready.log.truncated.sum()),
+        leading_elsewhere=ready.leading_elsewhere,
+        ends_known=ready.log.ends_known,
+        unseen_mass=found.unseen_mass,
+        unseen_pairs=found.unseen_pairs,
+        clipped=found.clipped,
+        condition_C=ready.condition_C,
+        on_policy=case.on_policy,
+        ess=effective_size(rho),
+        ess_episodes=effective_size(episode_weights(case.stream, begins)),
+        largest_ratio=float(rho.max()),
+        mean_ratio=float(rho.mean()),
+        mean_ratio_off=mean_ratio_off(rho, begins),
+        top_hundredth_carries=top_hundredth(rho),
+        beyond_cuts=beyond_cuts(case.stream, begins),
+        updates=None if fitted is None else fitted.updates,
+        hyper=None if fitted is None else fitted.told,
+        moved=None if fitted is None else fitted.moved / case.error,
+        diverged=None if fitted is None else fitted.diverged,
+        refits_lost=None if fitted is None else lost(solved.resampled),
+        resamples=solved.resamples,
+        sandwich_error=case.square.error,
+        from_lstd=from_least_squares(case, solved),
+        error_ratio=error_ratio(case, solved),
+        from_dr=from_doubly_robust(solved),
+        condition_A=case.square.condition,
+        undetermined_directions=case.square.singular,
+        neu_start=float(sums.b @ sums.b),
+        neu_end=neu(sums.A @ solved.theta + sums.b),
+    )
+
+
+def effective_size(weights: Floats) -> float:
+    """(sum w)^2 / sum w^2: of how many equal weights these are worth as much.
+
+    >>> float(effective_size(np.array([1.0, 1.0, 1.0, 0.0])))
+    3.0
+    """
+    largest = weights.max(initial=0.0)
+    if not 0 < largest < np.inf:
+        return 0.0 if largest == 0 else 1.0
+    part = weights / largest
+    return float(part.sum() ** 2 / (part**2).sum())
+
+
+def top_hundredth(rho: Floats) -> float:
+    """Part of the weight that the largest hundredth of the ratios carries."""
+    largest = max(1, len(rho) // 100)
+    return float(np.partition(rho, -largest)[-largest:].sum() / rho.sum()) if rho.sum() > 0 else 1.0
+
+
+def mean_ratio_off(rho: Floats, begins: Integers) -> float:
+    """How far the mean ratio is from one, in standard errors over episodes."""
+    off = np.add.reduceat(rho, begins[:-1]) - np.diff(begins)
+    error = float(np.sqrt((off**2).sum()))
+    return float(off.sum() / error) if error > 0 else 0.0
+
+
+def neu(residual: Floats) -> float:
+    """The squared length of A theta + b."""
+    return float(residual @ residual)
+
+
+def lost(refits: Floats) -> float:
+    """Part of the refits that failed."""
+    return float(np.isnan(refits).mean()) if len(refits) else 0.0
+
+
+def from_least_squares(case: Case, solved: Solved) -> float | None:
+    """How many standard errors a fitted value is away from that of least squares."""
+    if solved.fitted is None or solved.headline.value is None:
+        return None
+    return abs(solved.headline.value - case.square.value) / case.error
+
+
+def error_ratio(case: Case, solved: Solved) -> float | None:
+    """The error by refits over the sandwich's; NaN where one of them is missing, or is rounding only."""
+    if solved.fitted is None or solved.headline.value is None:
+        return None
+    error = solved.headline.error
+    if error is None or not len(solved.resampled) or case.square.error < case.error:
+        return float("nan")
+    return error / case.error
+
+
+def from_doubly_robust(solved: Solved) -> float | None:
+    """How many standard errors of the difference a value is away from the doubly robust one; NaN where it has none."""
+    row, refits = solved.headline, solved.resampled
+    if row.value is None or row.method in ESTIMATORS or not len(refits):
+        return None
+    robust = solved.drawn.resampled[:, DR]
+    apart = (refits - robust)[np.isfinite(refits) & np.isfinite(robust)]
+    spread = max(float(apart.std()), ROUNDING * abs(row.value)) if len(apart) > 1 else 0.0
+    return abs(row.value - float(solved.drawn.values[DR])) / spread if spread > 0 else float("nan")
