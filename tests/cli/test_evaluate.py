@@ -105,6 +105,11 @@ def test_text_says_value_verdict_methods_and_diagnostics(typed, log):
     assert few.splitlines()[2].startswith("  - td is ")
 
 
+def test_every_number_may_be_a_fraction(typed, log):
+    wanted = as_json(typed(log, *FAST, "--level", "0.75", "--clip", "1.25", "--json"))
+    assert as_json(typed(log, *FAST, "--gamma", "9/10", "--level", "3/4", "--clip", "5/4", "--json")) == wanted
+
+
 def test_the_files_that_can_be_asked_for(typed, log, tmp_path):
     page, plot, save = tmp_path / "page.html", tmp_path / "plot.svg", tmp_path / "it.npz"
     text = typed(log, *FAST, "--page", str(page), "--plot", str(plot), "--save", str(save))

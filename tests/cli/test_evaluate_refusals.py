@@ -34,7 +34,7 @@ TABLES = {
     "infinity in an observation": ({"obs_1": INF}, "column 'obs_1' of the observation must be finite: row 7 is inf"),
     "NaN as reward": ({"reward": NAN}, "reward must be finite: reward[7] is nan"),
     "infinite reward": ({"reward": -INF}, "reward must be finite: reward[7] is -inf"),
-    "rewards as text": ({"reward": "much"}, "column 'reward' must hold one number a row, got text"),
+    "rewards as text": ({"reward": "much"}, "column 'reward' must hold one number per row, got text"),
     "observations as text": ({"obs_0": "here"}, "'obs_0' of the observation must hold numbers, got text"),
     "constant observations": (
         {k: np.ones(N) for k in ("obs_0", "obs_1", "next_obs_0", "next_obs_1")},

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd.evaluation.diagnostics import effective_size
+from gradtd.evaluation.diagnosing import effective_size
 from gradtd.evaluation.importance import ESTIMATORS, episode_weights, importance_estimates
 from gradtd.evaluation.resamples import draw_resamples
 from naive.evaluation import episodes_of, importance, join, random_stream

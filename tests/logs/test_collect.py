@@ -153,7 +153,7 @@ def test_environments_by_name_and_progress():
         ("NoSuchThing-v1", "uniform", {}, "Gymnasium cannot make the environment 'NoSuchThing-v1'"),
         (7, "uniform", {}, "env must be a Gymnasium environment"),
         (Corridor(), "random", {}, "'uniform', got 'random'"),
-        (Corridor(), TABLE[:, :1] + [[0.5]], {}, "one row a state and one column an action"),
+        (Corridor(), TABLE[:, :1] + [[0.5]], {}, "one row per state and one column per action"),
         (Corridor(), TABLE * 0.5, {}, "must sum to 1"),
         (Grid(), TABLE, {}, "a table for behaviour needs discrete observations"),
         (Corridor(), TABLE, {"max_steps": 0}, "max_steps must be at least 1"),

@@ -257,7 +257,7 @@ def test_damaged_and_foreign_files(tmp_path):
         ("empty.csv", "'empty.csv' cannot be read as CSV"),
         ("header.csv", "'header.csv' has no rows"),
         ("norows.parquet", "'norows.parquet' has no rows"),
-        ("text.csv", "'reward' must hold one number a row, got text"),
+        ("text.csv", "'reward' must hold one number per row, got text"),
         ("ragged.csv", "'ragged.csv' cannot be read as CSV"),
         ("log.pkl", "never unpickled"),
         ("log.npz", "never unpickled"),

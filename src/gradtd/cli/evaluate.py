@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
+from gradtd.cli.numbers import NUMBER, number
 from gradtd.cli.options import hyper_parameters, setting
 from gradtd.core import checks
 from gradtd.core.checks import InputError
@@ -18,48 +20,174 @@ from gradtd.core.progress import progress_bar
 from gradtd.evaluation import Evaluation
 from gradtd.evaluation import evaluate as evaluate_log
 from gradtd.evaluation.evaluating import known_method
-from gradtd.evaluation.page import explained, label, plot_evaluation, write_page
+from gradtd.evaluation.page import write_page
+from gradtd.evaluation.shown import on_terminal
+
+AS_LONG_AS_IT_IS = 10_000
+"""Columns of a line that nothing folds."""
+LOG, POLICIES, FEATURES, METHOD, INTERVAL, OUTPUT = "Log", "Policies", "Features", "Method", "Interval", "Output"
+"""Panels of the help."""
 
 
 def evaluate(
-    log: Annotated[str, typer.Argument(help="A Parquet or CSV file, a folder of Parquet files, a Minari dataset.")],
-    gamma: Annotated[float, typer.Option(help="Discount factor.")],
+    log: Annotated[
+        str,
+        typer.Argument(help="A log: a Parquet or CSV file, a folder of Parquet files, or the id of a Minari dataset."),
+    ],
+    gamma: Annotated[
+        float,
+        typer.Option(
+            help="Discount factor, 0 to 1: a reward k steps ahead counts gamma^k. For example 0.99 or 99/100.",
+            parser=number,
+            metavar=NUMBER,
+        ),
+    ],
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Says which column is which, where names are not recognised, as ours=theirs: --column reward=r. "
+            "May be given several times.",
+            rich_help_panel=LOG,
+        ),
+    ] = None,
+    observation: Annotated[
+        str | None,
+        typer.Option(help="The columns of the observation, with commas between them: x,v.", rich_help_panel=LOG),
+    ] = None,
+    block: Annotated[
+        int | None,
+        typer.Option(
+            help="Count every so many steps as one independent episode. For a log of one long episode.",
+            rich_help_panel=LOG,
+        ),
+    ] = None,
+    log_probabilities: Annotated[
+        bool,
+        typer.Option(
+            "--log-probabilities",
+            help="Columns of probabilities hold their logarithms: take exp of them.",
+            rich_help_panel=LOG,
+        ),
+    ] = False,
+    drop_duplicates: Annotated[
+        bool,
+        typer.Option("--drop-duplicates", help="Drop rows that repeat another one of the log.", rich_help_panel=LOG),
+    ] = False,
     target: Annotated[
         list[str] | None,
-        typer.Option(help="Column of the target's probabilities, or 'behaviour'; again for several targets."),
+        typer.Option(
+            help="The policy to evaluate: a column with its probabilities of the actions taken, or the word behaviour "
+            "for the policy that made the log. By default the log's column target or rho. May be given several times.",
+            rich_help_panel=POLICIES,
+        ),
     ] = None,
     behaviour: Annotated[
-        str | None, typer.Option(help="Column of the behaviour's probabilities, or 'estimate' to fit them.")
+        str | None,
+        typer.Option(
+            help="The policy that made the log: a column with its probabilities of the actions taken, or the word "
+            "estimate to fit them. By default the log's column behaviour.",
+            rich_help_panel=POLICIES,
+        ),
+    ] = None,
+    clip: Annotated[
+        float | None,
+        typer.Option(
+            help="Cut ratios of probabilities at this number: less variance, and a bias.",
+            parser=number,
+            metavar=NUMBER,
+            rich_help_panel=POLICIES,
+        ),
     ] = None,
     features: Annotated[
         str | None,
-        typer.Option(help="identity, polynomial, fourier, rbf, tiles, aggregation, one-hot; e.g. fourier:order=3."),
+        typer.Option(
+            help="What the value is linear in: identity, polynomial, fourier, rbf, tiles, aggregation or one-hot, with "
+            "settings as in fourier:order=3. By default what suits the observations.",
+            rich_help_panel=FEATURES,
+        ),
     ] = None,
-    algorithm: Annotated[
-        str, typer.Option(help="Any algorithm (gradtd list), or is, wis, pdis, wpdis, dr, wdr, monte_carlo.")
-    ] = ("impression_gtd"),
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A hyper-parameter, e.g. --set alpha=0.1.")] = None,
-    column: Annotated[
-        list[str] | None, typer.Option(help="Our name for a column of the log, e.g. --column reward=r.")
-    ] = None,
-    observation: Annotated[str | None, typer.Option(help="The observation columns, e.g. x,v.")] = None,
-    level: Annotated[float, typer.Option(help="Level of the interval.")] = 0.95,
-    resamples: Annotated[int | None, typer.Option(help="Resamples of the episodes (default 100); 0: sandwich.")] = None,
-    percentile: Annotated[bool, typer.Option("--percentile", help="Take percentiles of the refits.")] = False,
-    updates: Annotated[int | None, typer.Option(help="Updates of the fit (default: until it stands still).")] = None,
-    block: Annotated[int | None, typer.Option(help="Steps that count as one episode, for one long episode.")] = None,
-    no_whiten: Annotated[bool, typer.Option("--no-whiten", help="Learn on the features as they are.")] = False,
-    clip: Annotated[float | None, typer.Option(help="Cut ratios at this number.")] = None,
-    log_probabilities: Annotated[
-        bool, typer.Option("--log-probabilities", help="The probability columns are logarithms: convert them.")
+    no_whiten: Annotated[
+        bool,
+        typer.Option(
+            "--no-whiten",
+            help="Learn on the features as they are, where by default they are made uncorrelated first.",
+            rich_help_panel=FEATURES,
+        ),
     ] = False,
-    drop_duplicates: Annotated[bool, typer.Option("--drop-duplicates", help="Drop rows that repeat another.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the resamples and of the batches.")] = 0,
-    threads: Annotated[int | None, typer.Option(help="Threads (default: all cores).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    page: Annotated[Path | None, typer.Option(help="Write everything to this HTML file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the methods' intervals to this file.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Keep the evaluation in this .npz file.")] = None,
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            help="The method: any algorithm that gradtd list names, or is, wis, pdis, wpdis, dr, wdr, monte_carlo.",
+            rich_help_panel=METHOD,
+        ),
+    ] = "impression_gtd",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A hyper-parameter of the algorithm: --set alpha=1/16. May be given several times.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    updates: Annotated[
+        int | None,
+        typer.Option(
+            help="Updates that the algorithm makes. By default it goes on until the value stands still.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(help="Seed of all that is drawn: the same seed gives the same numbers.", rich_help_panel=METHOD),
+    ] = 0,
+    threads: Annotated[
+        int | None,
+        typer.Option(help="Threads to compute on. By default one for each core.", rich_help_panel=METHOD),
+    ] = None,
+    level: Annotated[
+        float,
+        typer.Option(
+            help="How often the interval should contain the value: 0.95 or 19/20.",
+            parser=number,
+            metavar=NUMBER,
+            rich_help_panel=INTERVAL,
+        ),
+    ] = 0.95,
+    resamples: Annotated[
+        int | None,
+        typer.Option(
+            help="Resamples of the episodes that the method is refitted on for the interval. By default 100, or 40 "
+            "where that takes long. With 0 the interval is that of the sandwich error of least squares.",
+            rich_help_panel=INTERVAL,
+        ),
+    ] = None,
+    percentile: Annotated[
+        bool,
+        typer.Option(
+            "--percentile",
+            help="Take the interval from percentiles of the refits, not from their standard deviation.",
+            rich_help_panel=INTERVAL,
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
+    ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write one HTML page with everything to this file, pictures included.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draw the intervals of all methods to this picture file (.png, .svg, .pdf).", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(help="Keep the evaluation in this .npz file, for gradtd.load_evaluation.", rich_help_panel=OUTPUT),
+    ] = None,
 ) -> None:
     """Estimate what a policy is worth from a log of another one: value, interval, diagnostics, verdict."""
     _check_outputs(page, plot, save, several=len(target or []) > 1)
@@ -93,9 +221,9 @@ def evaluate(
     several = isinstance(found, Mapping)
     evaluations: dict[str, Evaluation] = dict(found) if several else {"target": found}
     if save is not None:
-        found.save(save)
+        evaluations["target"].save(save)
     if plot is not None:
-        plot_evaluation(found, plot)
+        evaluations["target"].plot(plot)
     if page is not None:
         write_page(evaluations, page, "gradtd " + shlex.join(sys.argv[1:]))
     if as_json:
@@ -111,23 +239,10 @@ def evaluate(
 
 def print_evaluation(evaluation: Evaluation, name: str = "") -> None:
     """The evaluation as text: value and verdict first, then the methods and the diagnostics."""
-    low, high = evaluation.interval
-    print(f"{name}value {evaluation.value:.5g}, {evaluation.level:.0%} interval {low:.5g} to {high:.5g}")
-    print(f"{evaluation.verdict}" + ("" if evaluation.reasons else ": none of the checks speaks against it"))
-    for sentence in evaluation.reasons:
-        print(f"  - {sentence}")
-    for title, sentences in (("to know", evaluation.warnings), ("done to the log", evaluation.notes)):
-        for sentence in sentences:
-            print(f"{title}: {sentence}")
-    print(f"\n{evaluation.steps} steps, {evaluation.episodes} episodes; {evaluation.features.describe()}\n")
-    print(f"{'method':44}{'value':>11}{'low':>11}{'high':>11}")
-    for row in evaluation.estimates:
-        cells = [f"{value:>11.5g}" if value is not None else f"{'-':>11}" for value in (row.value, row.low, row.high)]
-        print(f"{label(row.method):44}" + "".join(cells) + (f"  {row.note}" if row.note else ""))
-    print()
-    for text, number in explained(evaluation):
-        print(f"{text:76}{number:>10}")
-    print()
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = AS_LONG_AS_IT_IS  # whoever reads a file or a pipe folds lines as he likes
+    console.print(on_terminal(evaluation, name))
 
 
 def _columns(column: list[str] | None, observation: str | None) -> dict[str, Any] | None:

@@ -9,8 +9,13 @@ from typing import Any
 
 Progress = Callable[[int, int], Any]
 """Hears how many pieces of the work are done, and of how many."""
-NamedProgress = Callable[[str, int, int], Any]
-"""The same, with what is being done in front."""
+StageProgress = Callable[[str, int, int], Any]
+"""The same for work of several stages, with the name of the stage in front."""
+
+
+def stage(progress: StageProgress | None, what: str) -> Progress | None:
+    """The progress of one stage of the work, to hand to a function that knows of no stages."""
+    return None if progress is None else lambda done, total: progress(what, done, total)
 
 
 @contextmanager

@@ -6,32 +6,85 @@ from collections.abc import Mapping
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
-from typing import Any
+from typing import Any, overload
 
 from gradtd.algorithms import ALGORITHMS
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
-from gradtd.core.progress import NamedProgress, Progress
+from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.diagnosing import diagnose
 from gradtd.evaluation.methods import COMPUTED, Settings, for_pictures, make_case, solve
 from gradtd.evaluation.preparing import Prepared, kept_columns, prepare_log
 from gradtd.evaluation.result import Evaluation, number_or_nan
 from gradtd.evaluation.verdict import judge
 from gradtd.logs import Ratios, ratios, read_log
+from gradtd.logs.policies import GivenPolicy
 from gradtd.running.workers import n_threads
 
 MOST_RESAMPLES = 10_000
+
+
+@overload
+def evaluate(
+    log: Any,
+    *,
+    gamma: float,
+    target: GivenPolicy | None = ...,
+    features: Any = ...,
+    algorithm: Algorithm | str = ...,
+    behaviour: GivenPolicy | None = ...,
+    clip: float | None = ...,
+    level: float = ...,
+    resamples: int | None = ...,
+    interval: str = ...,
+    updates: int | None = ...,
+    block: int | None = ...,
+    whiten: bool = ...,
+    columns: Mapping[str, Any] | None = ...,
+    log_probabilities: str = ...,
+    duplicates: str = ...,
+    seed: int = ...,
+    threads: int | None = ...,
+    progress: StageProgress | None = ...,
+    **hyper: Any,
+) -> Evaluation: ...
+
+
+@overload
+def evaluate(
+    log: Any,
+    *,
+    gamma: float,
+    target: Mapping[str, GivenPolicy],
+    features: Any = ...,
+    algorithm: Algorithm | str = ...,
+    behaviour: GivenPolicy | None = ...,
+    clip: float | None = ...,
+    level: float = ...,
+    resamples: int | None = ...,
+    interval: str = ...,
+    updates: int | None = ...,
+    block: int | None = ...,
+    whiten: bool = ...,
+    columns: Mapping[str, Any] | None = ...,
+    log_probabilities: str = ...,
+    duplicates: str = ...,
+    seed: int = ...,
+    threads: int | None = ...,
+    progress: StageProgress | None = ...,
+    **hyper: Any,
+) -> dict[str, Evaluation]: ...
 
 
 def evaluate(
     log: Any,
     *,
     gamma: float,
-    target: Any = None,
+    target: GivenPolicy | Mapping[str, GivenPolicy] | None = None,
     features: Any = None,
     algorithm: Algorithm | str = "impression_gtd",
-    behaviour: Any = None,
+    behaviour: GivenPolicy | None = None,
     clip: float | None = None,
     level: float = 0.95,
     resamples: int | None = None,
@@ -44,25 +97,59 @@ def evaluate(
     duplicates: str = "refuse",
     seed: int = 0,
     threads: int | None = None,
-    progress: NamedProgress | None = None,
+    progress: StageProgress | None = None,
     **hyper: Any,
-) -> Any:
-    """What is a policy worth, from a log of another one? Returns an `Evaluation`.
+) -> Evaluation | dict[str, Evaluation]:
+    """What is a policy worth, from a log of another one?
 
-    ``log`` is whatever `gradtd.read_log` reads, ``columns``, ``log_probabilities`` and ``duplicates`` are handed to it.
-    ``target`` is the policy to evaluate: a function of observations or a table that gives action probabilities, the
-    name of a column of probabilities, "behaviour" for the log's own policy; by default the log's target or ratio
-    column. A dictionary of targets is evaluated in one go and gives a dictionary of evaluations. ``behaviour``
-    overrides the log's own probabilities, ``"estimate"`` fits them; ``clip`` cuts ratios. ``features`` is a name such
-    as "fourier", a feature map, a scikit-learn transformer or a function; the default suits the observations.
+    Returns an `Evaluation`: a value, an interval, and a verdict. Where ``target`` is a dictionary of policies, returns
+    a dictionary with one for each of them.
 
-    ``algorithm`` is any rule of the library with its ``hyper`` parameters, or an importance-sampling estimator
-    (is, wis, pdis, wpdis, dr, wdr, monte_carlo). A rule is fitted until its value stands still, or for ``updates``
-    steps. The interval at ``level`` comes from refits on ``resamples`` resamples of whole episodes: "student" (value
-    -+ t times their deviation) or "percentile"; with ``resamples=0`` from the sandwich error of least squares. Where a
-    log has one long episode, ``block`` is the number of steps that count as one. Features are whitened (C = I) before
-    learning, which leaves the values that can be represented as they are and makes step-sizes comparable;
-    ``whiten=False`` learns on them as given. ``progress(what, done, total)`` hears how far it is.
+    Parameters
+    ----------
+    log
+        A file, a frame, a dictionary of arrays, a Minari dataset, a `Log`: whatever `gradtd.read_log` reads.
+    gamma
+        The discount factor, 0 to 1.
+    target
+        The policy to evaluate: a function of observations or a table [states, actions] that gives action probabilities,
+        an array of the probabilities of the actions taken, the name of a column of them, "behaviour" for the log's own
+        policy. By default the log's target or ratio column. A dictionary of such targets is evaluated in one go.
+    features
+        A name such as "fourier" or "tiles:tilings=4", a feature map, a scikit-learn transformer or a function. By
+        default what suits the observations.
+    algorithm
+        Any rule of the library, or an estimator by importance sampling: is, wis, pdis, wpdis, dr, wdr, monte_carlo. A
+        rule is fitted until its value stands still.
+    behaviour
+        The policy that made the log, where the log does not say or is wrong, in the forms of ``target``; "estimate"
+        fits one to the log.
+    clip
+        The largest ratio allowed: less variance, and a bias.
+    level
+        The level of the interval.
+    resamples
+        Resamples of whole episodes that the method is refitted on; 100 by default, fewer where that takes long. 0 takes
+        the sandwich error of least squares instead.
+    interval
+        "student": value -+ t times the deviation of the refits. "percentile": their quantiles.
+    updates
+        Updates of the fit, where it is not to go on until the value stands still.
+    block
+        Steps that count as one independent piece, for logs of one long episode.
+    whiten
+        Whether to learn on whitened features (C = I). The values that can be represented stay the same, and step-sizes
+        become comparable.
+    columns, log_probabilities, duplicates
+        Handed to `gradtd.read_log`.
+    seed
+        Seed of the resamples and of the batches.
+    threads
+        Threads to refit on; by default one for each core.
+    progress
+        A function ``progress(what, done, total)`` that hears how far it is.
+    **hyper
+        Hyper-parameters of the rule, for example ``alpha=0.1``.
 
     >>> import gradtd
     >>> import numpy as np
@@ -97,7 +184,7 @@ def evaluate(
         keep=kept_columns(*targets.values(), behaviour),
         log_probabilities=log_probabilities,
         duplicates=duplicates,
-        progress=_part(progress, "reading"),
+        progress=stage(progress, "reading"),
     )
     weights = {
         name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
@@ -110,7 +197,7 @@ def evaluate(
 
 
 def _evaluate_all(
-    ready: Prepared, weights: Mapping[str, Ratios], settings: Settings, progress: NamedProgress | None
+    ready: Prepared, weights: Mapping[str, Ratios], settings: Settings, progress: StageProgress | None
 ) -> dict[str, Evaluation]:
     """Every target on the same features, as many at a time as there are threads; an error or Ctrl-C stops them all."""
     alone = replace(settings, threads=1)
@@ -131,11 +218,11 @@ def _evaluate_all(
 
 
 def _evaluate_one(
-    ready: Prepared, name: str, found: Ratios, settings: Settings, progress: NamedProgress | None
+    ready: Prepared, name: str, found: Ratios, settings: Settings, progress: StageProgress | None
 ) -> Evaluation:
     stream = ready.stream(found.rho, settings.gamma)
-    case = make_case(stream, settings, _part(progress, "least squares"))
-    solved = solve(case, _part(progress, "refitting"))
+    case = make_case(stream, settings, stage(progress, "least squares"))
+    solved = solve(case, stage(progress, "refitting"))
     diagnostics = diagnose(ready, found, case, solved)
     headline, verdict = solved.headline, judge(diagnostics, solved.estimates)
     return Evaluation(
@@ -178,7 +265,3 @@ def _level(level: Any) -> float:
     if not 0 < checks.number("level", level) < 1:
         raise InputError(f"level must lie between 0 and 1, for example 0.95, got {level!r}.")
     return float(level)
-
-
-def _part(progress: NamedProgress | None, what: str) -> Progress | None:
-    return None if progress is None else lambda done, total: progress(what, done, total)

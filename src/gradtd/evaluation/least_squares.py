@@ -51,7 +51,7 @@ class Sums:
 
 
 def sums(stream: Stream, progress: Progress | None = None) -> Sums:
-    """Read the log once. Cost O(n d^2), for sparse rows O(n k^2) with k entries a row."""
+    """Read the log once. Cost O(n d^2), for sparse rows O(n k^2) with k entries per row."""
     A: Any = 0.0
     b: Any = 0.0
     C: Any = 0.0

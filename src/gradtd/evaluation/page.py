@@ -11,18 +11,13 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.files import replace_file
 from gradtd.evaluation.estimate import Estimate
-from gradtd.evaluation.methods import COMPUTED
 from gradtd.evaluation.result import Evaluation
+from gradtd.evaluation.shown import explained, label
 from gradtd.output.pages import embedded, render
 from gradtd.output.plots import COLOURS, canvas, save
 
 WIDE = 25.0
 """An interval this many times as wide as the headline's is cut in the picture."""
-
-
-def label(method: str) -> str:
-    """A method's name as people read it."""
-    return ({"impression_gtd": "Impression GTD"} | COMPUTED).get(method, method)
 
 
 def estimates_figure(evaluation: Evaluation) -> Any:
@@ -115,8 +110,10 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
 
 def plot_evaluation(evaluation: Evaluation, path: str | Path) -> Path:
     """Draw the value with its interval beside those of the other methods, to a file."""
-    save(estimates_figure(evaluation), Path(path))
-    return Path(path)
+    target = Path(path)
+    checks.picture_file("a picture", target)
+    save(estimates_figure(evaluation), target)
+    return target
 
 
 def write_page(evaluations: dict[str, Evaluation], path: str | Path, command: str = "") -> Path:
@@ -137,35 +134,3 @@ def _png(figure: Any) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
     return buffer.getvalue()
-
-
-_MEANING = (
-    ("ess", "effective sample size, in steps", "{:.0f}"),
-    ("ess_episodes", "effective sample size of whole-episode weights, in episodes", "{:.1f}"),
-    ("largest_ratio", "largest ratio of a step", "{:.3g}"),
-    ("top_hundredth_carries", "part of the weight that the largest hundredth of the ratios carries", "{:.1%}"),
-    ("mean_ratio", "mean ratio (1 for right probabilities)", "{:.4g}"),
-    ("mean_ratio_off", "its distance from 1, in standard errors", "{:+.1f}"),
-    ("unseen_mass", "target's probability of actions the log never took", "{:.2g}"),
-    ("terminated", "episodes that terminated", "{}"),
-    ("truncated", "episodes that were cut off", "{}"),
-    ("features", "features", "{}"),
-    ("undetermined_directions", "directions of feature space that the log does not determine", "{}"),
-    ("condition_A", "condition number of A, in the features learned on", "{:.3g}"),
-    ("condition_C", "condition number of C (features scaled)", "{:.3g}"),
-    ("neu_start", "NEU at zero weights", "{:.3g}"),
-    ("neu_end", "NEU at the weights found", "{:.3g}"),
-    ("updates", "updates made", "{}"),
-    ("moved", "movement of the value in the second half of them, in standard errors", "{:.2f}"),
-    ("from_lstd", "distance from LSTD, in standard errors", "{:.2f}"),
-    ("error_ratio", "error by refits over the sandwich's", "{:.2f}"),
-    ("from_dr", "distance from doubly robust, in standard errors of the difference", "{:.2f}"),
-    ("resamples", "resamples of the episodes", "{}"),
-    ("refits_lost", "part of the refits that failed", "{:.1%}"),
-)
-
-
-def explained(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """The diagnostics in words and numbers, those that are known."""
-    numbers = evaluation.numbers
-    return [(text, shown.format(numbers[key])) for key, text, shown in _MEANING if numbers.get(key) is not None]

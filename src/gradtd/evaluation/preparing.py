@@ -15,6 +15,7 @@ from gradtd.evaluation.products import chunk_rows, chunks
 from gradtd.evaluation.whitening import condition, original, second_moments, whiten
 from gradtd.features import Features, Function, Transformer, default_features, make_features
 from gradtd.logs import Log, ratios, read_log
+from gradtd.logs.policies import GivenPolicy
 
 MOST_DENSE = 2000
 """Dense features that there may be: least squares needs their number squared in memory, and cubed in time."""
@@ -72,12 +73,30 @@ def stream_of(log: Log, table: Any, episode: Integers, rho: Floats, gamma: float
 
 
 def log_stream(
-    log: Any, *, gamma: float, features: Any, target: Any = None, behaviour: Any = None, **reading: Any
+    log: Any,
+    *,
+    gamma: float,
+    features: Any,
+    target: GivenPolicy | None = None,
+    behaviour: GivenPolicy | None = None,
+    **reading: Any,
 ) -> Stream:
     """A log as the `gradtd.Stream` that `learn`, `Learner.partial_fit` and the theory take.
 
-    ``log``, ``target`` and ``behaviour`` as in `gradtd.evaluate`; ``features`` is a fitted map, or one to be fitted to
-    this log; ``reading`` is handed to `gradtd.read_log`.
+    Parameters
+    ----------
+    log
+        Whatever `gradtd.read_log` reads.
+    gamma
+        The discount factor, 0 to 1.
+    features
+        A fitted map, or one to be fitted to this log, in the forms of `gradtd.evaluate`.
+    target
+        The policy to evaluate, in the forms of `gradtd.evaluate`. By default the log's target or ratio column.
+    behaviour
+        The policy that made the log, where the log does not say; "estimate" fits one.
+    **reading
+        Handed to `gradtd.read_log`, for example ``log_probabilities="convert"``.
 
     >>> import gradtd
     >>> log_stream(gradtd.sample_log("random_walk_tabular", 100), gamma=1, features="one-hot")

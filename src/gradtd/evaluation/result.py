@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from gradtd.evaluation.diagnostics import Diagnostics
 from gradtd.evaluation.estimate import Estimate
 from gradtd.features import Features, from_dict
 
+if TYPE_CHECKING:
+    import pandas
+    from rich.console import Group
+
 FORMAT = "gradtd evaluation 1"
 
 
@@ -24,11 +28,49 @@ FORMAT = "gradtd evaluation 1"
 class Evaluation:
     """The value of a policy, estimated from a log of another one. Made by `gradtd.evaluate`.
 
-    ``value`` is the target's value from the log's start states, ``interval`` its interval at ``level``; calling the
-    object with observations gives their values. ``verdict`` is "usable" or "not usable", ``reasons`` says why not,
-    ``warnings`` what to know even so, ``notes`` what was done to the log. ``estimates`` are other methods on the same
-    data, ``numbers`` the diagnostics, ``resampled`` the values on resampled episodes. ``save`` and
-    `gradtd.load_evaluation` keep it, features included.
+    Call it with observations to have their values. `save` and `gradtd.load_evaluation` keep it, features included;
+    `plot` and `page` draw it; `to_dict` and `to_frame` hand it on.
+
+    Parameters
+    ----------
+    value
+        The target's value: the mean over the log's start states. NaN where the method gives none.
+    interval
+        The interval of the value at ``level``.
+    level
+        How often such intervals should contain what they are about, for example 0.95.
+    method
+        The name of the method asked for.
+    gamma
+        The discount factor.
+    episodes
+        Independent pieces: episodes, or blocks of steps.
+    steps
+        Steps of the log.
+    verdict
+        "usable" or "not usable".
+    reasons
+        Sentences that say why it is not usable.
+    warnings
+        Sentences that are worth knowing even so.
+    notes
+        Sentences about what was done to the log.
+    estimates
+        Every method on the same data, the one asked for first.
+    diagnostics
+        What was measured; ``numbers`` has the same by name.
+    theta
+        The weights of the features.
+    features
+        The map from observations to features.
+    resampled
+        Values of the method on resampled episodes.
+    pictured
+        Histograms that the pictures show.
+    target
+        The name of the target.
+    log
+        The name of the log.
     """
 
     value: float
@@ -52,7 +94,13 @@ class Evaluation:
     log: str = "log"
 
     def __call__(self, observations: Any) -> Floats:
-        """The value of observations, one a row."""
+        """The values of observations, one per row.
+
+        Parameters
+        ----------
+        observations
+            An array (rows, k), or (rows,) for discrete observations, as in the log.
+        """
         return np.asarray(self.features.transform(observations) @ self.theta)
 
     @property
@@ -73,7 +121,7 @@ class Evaluation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but arrays, as JSON takes it."""
+        """Everything but arrays, as JSON takes it; what is not finite becomes None."""
         names = ("value", "interval", "level", "method", "gamma", "episodes", "steps", "verdict", "reasons", "warnings")
         head = {name: getattr(self, name) for name in names}
         rest = {
@@ -88,7 +136,13 @@ class Evaluation:
         return dict(_plain(head | rest))
 
     def save(self, path: str | Path) -> Path:
-        """Write the evaluation to one ``.npz`` file: arrays and a JSON header, nothing that has to be unpickled."""
+        """Write the evaluation to one ``.npz`` file: arrays and a JSON header, nothing that has to be unpickled.
+
+        Parameters
+        ----------
+        path
+            Where to; the name ends in ``.npz``.
+        """
         target = checks.file_to_write("an evaluation", Path(path), ".npz")
         described = self.features.to_dict()
         arrays = {f"features.{k}": v for k, v in described.items() if isinstance(v, np.ndarray)}
@@ -97,9 +151,55 @@ class Evaluation:
         header = {"format": FORMAT, "evaluation": self.to_dict(), "features": plain}
         return write_arrays(target, {"theta": self.theta, "resampled": self.resampled} | arrays | pictured, header)
 
+    def plot(self, path: str | Path) -> Path:
+        """Draw the value with its interval beside those of the other methods, to a file.
+
+        Parameters
+        ----------
+        path
+            A picture file: .png, .svg or .pdf.
+        """
+        from gradtd.evaluation.page import plot_evaluation
+
+        return plot_evaluation(self, path)
+
+    def page(self, path: str | Path) -> Path:
+        """Write one page with everything: value, verdict, pictures, diagnostics. It needs no other file.
+
+        Parameters
+        ----------
+        path
+            Where to; the name ends in ``.html``.
+        """
+        from gradtd.evaluation.page import write_page
+
+        return write_page({self.target: self}, path)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The estimates as a pandas frame, one row per method: value, low, high, error, note. Needs pandas."""
+        from gradtd.evaluation.shown import as_frame
+
+        return as_frame(self)
+
+    def __rich__(self) -> Group:
+        from gradtd.evaluation.shown import on_terminal
+
+        return on_terminal(self)
+
+    def _repr_html_(self) -> str:
+        from gradtd.evaluation.shown import in_notebook
+
+        return in_notebook(self)
+
 
 def load_evaluation(path: str | Path) -> Evaluation:
-    """Read what `Evaluation.save` wrote."""
+    """Read what `Evaluation.save` wrote.
+
+    Parameters
+    ----------
+    path
+        The ``.npz`` file.
+    """
     with reading(path, "an evaluation that gradtd saved"):
         header, arrays = read_arrays(Path(path))
         if header["format"] != FORMAT:

@@ -22,7 +22,16 @@ def sample_log(
 ) -> Log:
     """The behaviour's experience on a problem as a log: the state as observation, and the ratios.
 
-    ``episodes`` whole ones, or, where a problem has no end, one long episode of ``steps``.
+    Parameters
+    ----------
+    problem
+        A problem, or the name of one.
+    episodes
+        Whole episodes, where the problem has an end.
+    steps
+        Steps of one long episode, where it has none; 10 000 by default.
+    seed, run
+        The same two numbers give the same log.
 
     >>> import gradtd
     >>> gradtd.sample_log("random_walk_tabular", 100)
@@ -62,6 +71,11 @@ def true_value(problem: Problem | str) -> tuple[float, float]:
 
     Where a problem has no end, the states are those that the behaviour is usually in. The two differ where the features
     cannot represent the values.
+
+    Parameters
+    ----------
+    problem
+        A problem, or the name of one.
 
     >>> true, fitted = true_value("random_walk_dependent")
     >>> round(true, 4), round(fitted, 4)

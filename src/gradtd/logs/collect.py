@@ -12,7 +12,7 @@ from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
 from gradtd.logs.log import Log, row_numbers
-from gradtd.logs.policies import Policy, as_policy, observation_chunks
+from gradtd.logs.policies import GivenPolicy, Policy, as_policy, observation_chunks
 
 
 class _World(NamedTuple):
@@ -29,19 +29,35 @@ class _World(NamedTuple):
 
 def collect(
     env: Any,
-    behaviour: Any,
+    behaviour: GivenPolicy,
     episodes: int,
     *,
-    target: Any = None,
+    target: GivenPolicy | None = None,
     seed: int = 0,
     max_steps: int | None = None,
     progress: Progress | None = None,
 ) -> Log:
     """Run the behaviour in a Gymnasium environment (or the id of one) and log every step.
 
-    ``behaviour`` and ``target`` are functions policy(observations) that return probabilities (n, actions), tables
-    [states, actions] for Discrete observations, or "uniform". Actions must be Discrete; Box observations are
-    flattened. An episode is truncated after ``max_steps``. The same seed gives the same log.
+    Actions must be Discrete; Box observations are flattened. The same seed gives the same log.
+
+    Parameters
+    ----------
+    env
+        A Gymnasium environment, or the id of one.
+    behaviour
+        The policy that acts: a function policy(observations) that returns probabilities (n, actions), a table [states,
+        actions] for Discrete observations, or "uniform".
+    episodes
+        How many episodes to run.
+    target
+        Another policy, whose probabilities of the actions taken are logged, too.
+    seed
+        Seed of the environment and of the policy's dice.
+    max_steps
+        An episode is truncated after so many steps.
+    progress
+        A function ``progress(done, total)`` that hears of episodes run.
     """
     checks.whole_number("episodes", episodes, 1)
     world = _world(env)
@@ -57,12 +73,27 @@ def collect(
 
 
 def rollout_value(
-    env: Any, policy: Any, episodes: int, gamma: float, seed: int = 0, *, max_steps: int | None = None
+    env: Any, policy: GivenPolicy, episodes: int, gamma: float, seed: int = 0, *, max_steps: int | None = None
 ) -> tuple[float, float]:
     """The mean discounted return of a policy from the environment's start, and its standard error.
 
     Monte Carlo, by running the policy itself: the truth to hold an estimate against. What would have come after an
     episode is truncated is not counted.
+
+    Parameters
+    ----------
+    env
+        A Gymnasium environment, or the id of one.
+    policy
+        The policy, in the forms of `gradtd.collect`.
+    episodes
+        How many episodes to run, at least 2.
+    gamma
+        The discount factor, 0 to 1.
+    seed
+        Seed of the environment and of the policy's dice.
+    max_steps
+        An episode is truncated after so many steps.
     """
     checks.whole_number("episodes", episodes, 2)
     discount = checks.fraction("gamma", gamma)
@@ -108,7 +139,7 @@ def _world(env: Any) -> _World:
 
 
 class _Returns:
-    """Discounted returns, one an episode."""
+    """Discounted returns, one per episode."""
 
     def __init__(self, gamma: float) -> None:
         self.gamma, self.weight, self.values = gamma, 1.0, list[float]()

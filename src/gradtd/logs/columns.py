@@ -37,13 +37,13 @@ class Column:
             raise InputError(f"column {self.name!r} has no value in row {at}{others}: fill it in or leave the row out.")
 
     def numbers(self) -> Floats:
-        """One finite number a row."""
+        """One finite number per row."""
         values = self.values
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
         if self.labels is not None or self.kind == "time" or values.ndim != 1:
             got = "text" if self.labels is not None else "times" if self.kind == "time" else f"shape {values.shape}"
-            raise InputError(f"column {self.name!r} must hold one number a row, got {got}.")
+            raise InputError(f"column {self.name!r} must hold one number per row, got {got}.")
         self.refuse_missing()
         return checks.finite_array(self.name, values, 1)
 

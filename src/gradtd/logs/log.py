@@ -18,16 +18,40 @@ from gradtd.core.stream import episode_begins
 class Log:
     """The steps that one policy, the behaviour, produced. Make one with `read_log` or `collect`.
 
-    ``observations`` has one row an observation, float64 (rows, k), or int64 (rows,) where it is one discrete
-    number. Step i started from row ``row[i]`` and led to ``next_row[i]``; the observations of the n steps come
-    first, in order, then those that no step started from. An episode that *terminated* has nothing after it;
-    one that was *truncated* was only cut off, and its last ``next_row`` is what would have come next.
+    An episode that *terminated* has nothing after it. One that was *truncated* was only cut off, and its last
+    ``next_row`` is what would have come next.
 
-    ``behaviour`` and ``target`` are the probabilities (densities for real-valued actions) of the action
-    taken under the two policies, ``rho`` the ratio where that was given. ``action`` holds codes for discrete
-    actions, whose labels are ``action_labels`` where they are not the codes themselves, and floats, (n,) or
-    (n, m), for real ones. ``extra`` are further columns; ``notes`` sentences about what reading did; ``ends_known`` is
-    False where nothing in the table said whether episodes terminated or were cut off.
+    Parameters
+    ----------
+    observations
+        One row per observation: float64 (rows, k), or int64 (rows,) where it is one discrete number. Those of the n
+        steps come first, in order, then those that no step started from.
+    row, next_row
+        Step i started from row ``row[i]`` of the observations and led to ``next_row[i]``.
+    reward
+        One number per step.
+    terminated, truncated
+        For every step, whether its episode ended with it, and whether it was cut off after it.
+    episode
+        The number of every step's episode: 0, 1, ...
+    action
+        Codes of discrete actions; floats, (n,) or (n, m), for real-valued ones.
+    action_labels
+        The labels of the codes, where they are not the labels themselves.
+    behaviour, target
+        Probabilities of the action taken under the two policies; densities where actions are real-valued.
+    rho
+        The ratio of the two, where that was given.
+    extra
+        Further columns by name.
+    observation_names
+        The names of the observation's components.
+    name
+        What the log is called.
+    notes
+        Sentences about what reading did.
+    ends_known
+        False where nothing in the table said whether episodes terminated or were cut off.
     """
 
     observations: NDArray[Any]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
@@ -17,6 +17,9 @@ CHUNK = 65_536
 _SUM_TOLERANCE = 1e-5  # a softmax in single precision is as good as that
 
 Policy = Callable[[NDArray[Any]], Floats]
+"""What we ask: the probabilities of all actions, one row per observation."""
+GivenPolicy = str | Callable[..., Any] | ArrayLike
+"""What a user may give for a policy: a function, a table, an array, the name of a column, or a word."""
 
 
 def as_policy(name: str, policy: Any, n_actions: int, discrete: bool, *, more: bool = False) -> Policy:
@@ -55,7 +58,9 @@ def _checked(name: str, values: Any, rows: int | None, n_actions: int, more: boo
     table = checks.finite_array(f"{name}'s probabilities", values, 2)
     width = table.shape[1]
     if (rows is not None and len(table) != rows) or width < n_actions or (width > n_actions and not more):
-        wanted = f"{'one row a state' if rows is None else f'one row an observation ({rows})'} and one column an action"
+        wanted = (
+            f"{'one row per state' if rows is None else f'one row per observation ({rows})'} and one column per action"
+        )
         raise InputError(
             f"{name} must give {wanted} ({'at least ' if more else ''}{n_actions} actions), got shape {table.shape}."
         )

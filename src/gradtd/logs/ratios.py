@@ -19,13 +19,27 @@ from gradtd.logs.propensity import estimate_behaviour
 
 @dataclass(frozen=True, eq=False)
 class Ratios:
-    """``rho``, one a step, and what it was made of.
+    """The ratios of a log's steps, and what they were made of.
 
-    ``notes`` are warnings to show; ``unseen`` says which actions the target takes that the log never took, and
-    ``unseen_mass`` how much of its probability they have (mean over the log's observations; None where the target's
-    other actions are not known), ``unseen_pairs`` the same for actions in the very state, where observations are
-    discrete; ``estimated`` whether the behaviour's probabilities are a model's; ``clipped`` how
-    many ratios were cut.
+    Parameters
+    ----------
+    rho
+        One ratio per step.
+    notes
+        Warnings to show.
+    unseen
+        Says which actions the target takes that the log never took.
+    unseen_mass
+        How much of the target's probability they have, a mean over the log's observations. None where the target's
+        other actions are not known.
+    unseen_pairs
+        The same for actions in the very state, where observations are discrete.
+    target, behaviour
+        The two policies' probabilities of the actions taken.
+    estimated
+        Whether the behaviour's probabilities are a model's.
+    clipped
+        How many ratios were cut.
     """
 
     rho: Floats
@@ -42,11 +56,21 @@ class Ratios:
 def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float | None = None, seed: int = 0) -> Ratios:
     """rho = target / behaviour for every step of a log.
 
-    ``target``: None for the log's own (target over behaviour, else its column rho); "behaviour" for rho = 1; the name
-    of a kept column of probabilities; an array of them, one a step; a table [states, actions]; a function
-    policy(observations) that returns probabilities (n, actions), or, where actions are real-valued,
-    policy(observations, actions) that returns densities. ``behaviour`` likewise, or "estimate", which fits it.
-    ``clip`` is the largest ratio allowed: less variance, and a bias.
+    Parameters
+    ----------
+    log
+        The log.
+    target
+        None for the log's own (target over behaviour, else its column rho); "behaviour" for rho = 1; the name of a kept
+        column of probabilities; an array of them, one per step; a table [states, actions]; a function
+        policy(observations) that returns probabilities (n, actions), or, where actions are real-valued,
+        policy(observations, actions) that returns densities.
+    behaviour
+        The same for the policy that made the log, or "estimate", which fits one.
+    clip
+        The largest ratio allowed: less variance, and a bias.
+    seed
+        Seed of the folds that a behaviour is estimated on.
 
     >>> from gradtd.logs import read_log
     >>> log = read_log({"episode": [0, 0], "obs": [0, 1], "action": [1, 0], "reward": [0, 1], "terminated": [0, 1],
@@ -123,7 +147,7 @@ def _chances(log: Log, name: str, given: Any) -> tuple[Floats, str | None, float
     if not callable(given) and np.ndim(given) == 1:
         values = checks.finite_array(name, given, 1)
         if len(values) != len(log):
-            raise InputError(f"{name} needs one probability a step ({len(log)}), got {len(values)}.")
+            raise InputError(f"{name} needs one probability per step ({len(log)}), got {len(values)}.")
         return check_chances(name, values, name, real_action), None, None
     if log.action is None:
         raise InputError(f"the log has no action column, so {name} cannot be asked about its actions: give an array.")
@@ -142,7 +166,7 @@ def _densities(log: Log, name: str, given: Any) -> Floats:
     for at, seen in observation_chunks(log.observations, log.row):
         values = checks.finite_array(f"{name}'s densities", given(seen, log.action[at]), 1)
         if len(values) != len(seen):
-            raise InputError(f"{name} must return one density a step ({len(seen)}), got {len(values)}.")
+            raise InputError(f"{name} must return one density per step ({len(seen)}), got {len(values)}.")
         density[at] = values
     return check_chances(f"{name}'s densities", density, name, True)
 

@@ -39,14 +39,27 @@ def read_log(
 ) -> Log:
     """Read the steps that a policy produced into a `Log`.
 
-    ``source`` is a Parquet file, a folder of them, a CSV file, a pandas or polars frame, a dictionary of
-    arrays (such as d4rl's), a Minari dataset or the id of a local one. ``columns`` maps our names (episode, t,
-    observation, next_observation, action, reward, terminated, truncated, behaviour, target, rho) to the table's,
-    None for a column that is not to be used; usual names are recognised. ``keep`` names further columns.
-    ``log_probabilities="convert"`` reads logarithms of probabilities, ``duplicates="drop"`` drops rows that
-    repeat another in every column read, ``order="refuse"`` refuses rows that are out of order and leaves the
-    episodes in the order of the table. ``progress(done, total)`` hears of observations read. What was done
-    is said in the log's ``notes``. Memory: the observations, once, and some columns.
+    What was done is said in the log's ``notes``. Memory: the observations, once, and some columns.
+
+    Parameters
+    ----------
+    source
+        A Parquet file, a folder of them, a CSV file, a pandas or polars frame, a dictionary of arrays (such as d4rl's),
+        a Minari dataset or the id of a local one. A `Log` is taken as it is.
+    columns
+        Maps our names to the table's: episode, t, observation, next_observation, action, reward, terminated, truncated,
+        behaviour, target, rho. None for a column that is not to be used. Usual names are recognised without it.
+    keep
+        The names of further columns, for example of another policy's probabilities.
+    log_probabilities
+        "convert" takes exp of logarithms of probabilities, also in kept columns in which no number is above 0 and some
+        are below. "refuse" refuses them where probabilities should be.
+    duplicates
+        "drop" drops rows that repeat another in every column read.
+    order
+        "refuse" refuses rows that are out of order, and leaves the episodes in the order of the table. "sort" sorts.
+    progress
+        A function ``progress(done, total)`` that hears of observations read.
 
     >>> log = read_log({"episode": [0, 0, 1], "obs": [3, 4, 3], "reward": [0, 1, 5], "terminated": [0, 1, 1]})
     >>> log
@@ -152,7 +165,7 @@ def _ranks(column: Column) -> Integers:
     column.refuse_missing()
     values = column.values
     if values.ndim != 1:
-        raise InputError(f"column {column.name!r} must hold one episode id a row, got shape {values.shape}.")
+        raise InputError(f"column {column.name!r} must hold one episode id per row, got shape {values.shape}.")
     if values.dtype.kind == "f":
         checks.refuse_where(column.name, ~np.isfinite(values), values, "must be finite")
     if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():  # sorted already, as most logs are

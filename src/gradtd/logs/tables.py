@@ -64,7 +64,7 @@ class ArrayTable:
         array = self.arrays[name]
         if array is None or array.dtype.kind not in "biufUM" or array.ndim == 0:
             what = "something nested" if array is None else f"{array.dtype} of shape {array.shape}"
-            raise InputError(f"column {name!r} must be an array of numbers or text, one entry a row, got {what}.")
+            raise InputError(f"column {name!r} must be an array of numbers or text, one entry per row, got {what}.")
         return array.reshape(len(array), -1) if array.ndim > 2 else array
 
 

@@ -19,10 +19,17 @@ from gradtd.logs.tables import PIECE
 
 
 def write_log(log: Log, path: str | os.PathLike[str]) -> Path:
-    """Write a log to a .parquet or .csv file, one row a step; extra columns keep their names.
+    """Write a log to a file, one row per step.
 
-    A next observation is written only where it is not that of the row after, so it costs next to nothing.
-    Name and notes are not kept; read extra columns back with ``keep``.
+    A next observation is written only where it is not that of the row after, so it costs next to nothing. Name and
+    notes are not kept.
+
+    Parameters
+    ----------
+    log
+        The log. Its extra columns keep their names; read them back with ``keep``.
+    path
+        A file whose name ends in .parquet or .csv.
     """
     if not isinstance(log, Log):
         raise InputError(f"write_log takes a Log, got {type(log).__name__}: make one with read_log.")

@@ -1,0 +1,113 @@
+"""An evaluation as people read it: on the terminal, in a notebook, as a frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gradtd.core.checks import InputError
+from gradtd.evaluation.methods import COMPUTED
+from gradtd.output.pages import render
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+    from gradtd.evaluation.result import Evaluation
+
+
+def label(method: str) -> str:
+    """A method's name as people read it."""
+    return ({"impression_gtd": "Impression GTD"} | COMPUTED).get(method, method)
+
+
+_MEANING = (
+    ("ess", "effective sample size, in steps", "{:.0f}"),
+    ("ess_episodes", "effective sample size of whole-episode weights, in episodes", "{:.1f}"),
+    ("largest_ratio", "largest ratio of a step", "{:.3g}"),
+    ("top_hundredth_carries", "part of the weight that the largest hundredth of the ratios carries", "{:.1%}"),
+    ("mean_ratio", "mean ratio (1 for right probabilities)", "{:.4g}"),
+    ("mean_ratio_off", "its distance from 1, in standard errors", "{:+.1f}"),
+    ("unseen_mass", "target's probability of actions the log never took", "{:.2g}"),
+    ("terminated", "episodes that terminated", "{}"),
+    ("truncated", "episodes that were cut off", "{}"),
+    ("features", "features", "{}"),
+    ("undetermined_directions", "directions of feature space that the log does not determine", "{}"),
+    ("condition_A", "condition number of A, in the features learned on", "{:.3g}"),
+    ("condition_C", "condition number of C (features scaled)", "{:.3g}"),
+    ("neu_start", "NEU at zero weights", "{:.3g}"),
+    ("neu_end", "NEU at the weights found", "{:.3g}"),
+    ("updates", "updates made", "{}"),
+    ("moved", "movement of the value in the second half of them, in standard errors", "{:.2f}"),
+    ("from_lstd", "distance from LSTD, in standard errors", "{:.2f}"),
+    ("error_ratio", "error by refits over the sandwich's", "{:.2f}"),
+    ("from_dr", "distance from doubly robust, in standard errors of the difference", "{:.2f}"),
+    ("resamples", "resamples of the episodes", "{}"),
+    ("refits_lost", "part of the refits that failed", "{:.1%}"),
+)
+
+
+def explained(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """The diagnostics in words and numbers, those that are known."""
+    numbers = evaluation.numbers
+    return [(text, shown.format(numbers[key])) for key, text, shown in _MEANING if numbers.get(key) is not None]
+
+
+def headline(evaluation: Evaluation) -> str:
+    """The value with its interval, in one line."""
+    low, high = evaluation.interval
+    return f"value {evaluation.value:.5g}, {evaluation.level:.0%} interval {low:.5g} to {high:.5g}"
+
+
+def on_terminal(evaluation: Evaluation, name: str = "") -> Group:
+    """Everything for the terminal: value and verdict first, then the methods, then the diagnostics."""
+    from rich.console import Group
+    from rich.text import Text
+
+    colour = "green" if evaluation.verdict == "usable" else "red"
+    agreed = "" if evaluation.reasons else ": none of the checks speaks against it"
+    lines = [Text(f"{name}{headline(evaluation)}", "bold"), Text(evaluation.verdict, colour).append(agreed, "none")]
+    lines += [Text(f"  - {sentence}") for sentence in evaluation.reasons]
+    for title, sentences in (("to know", evaluation.warnings), ("done to the log", evaluation.notes)):
+        lines += [Text(f"{title}: {sentence}") for sentence in sentences]
+    size = f"{evaluation.steps} steps, {evaluation.episodes} episodes; {evaluation.features.describe()}"
+    return Group(*lines, "", Text(size), "", _methods(evaluation), "", _diagnostics(evaluation), "")
+
+
+def _methods(evaluation: Evaluation) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("method", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("value", "low", "high"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    for row in evaluation.estimates:
+        cells = ["-" if number is None else f"{number:.5g}" for number in (row.value, row.low, row.high)]
+        table.add_row(Text(label(row.method)), *cells, Text(row.note))
+    return table
+
+
+def _diagnostics(evaluation: Evaluation) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(justify="right", no_wrap=True)
+    for text, number in explained(evaluation):
+        table.add_row(Text(text), number)
+    return table
+
+
+def in_notebook(evaluation: Evaluation) -> str:
+    """The value, the verdict and the methods as a piece of HTML."""
+    return render("evaluation_cell.html", e=evaluation, headline=headline(evaluation), label=label)
+
+
+def as_frame(evaluation: Evaluation) -> Any:
+    """The estimates as a pandas frame, one row per method."""
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("to_frame needs pandas: pip install gradtd[frames].") from None
+    return pandas.DataFrame([vars(row) for row in evaluation.estimates]).set_index("method")
