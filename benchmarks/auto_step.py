@@ -1,5 +1,6 @@
-"""Impression GTD with alpha="auto" against the best constant step-size in hindsight; writes docs/auto-step.md.
+"""Impression GTD with alpha="auto" against the best constant step-size in hindsight.
 
+It writes docs/measurements/auto-step.md.
 For every case all step-sizes of a factor-2 grid are run on the same data, without and with the average that auto
 reports, and the one with the least mean error at a step is taken for that step. The error is the distance to the TD
 solution: on the paper's problems the root mean squared difference of values (RMSVE where the values are linear), on
@@ -19,7 +20,7 @@ from gradtd.problems.base import Problem
 from gradtd.problems.exact import Exact
 from gradtd.problems.metrics import rmspbe
 
-PAGE = Path(__file__).parent.parent / "docs" / "auto-step.md"
+PAGE = Path(__file__).parent.parent / "docs" / "measurements" / "auto-step.md"
 BEGIN, END = "<!-- measured by benchmarks/auto_step.py: begin -->", "<!-- end -->"
 PAPER = ("boyan_chain", "random_walk_tabular", "random_walk_inverted", "random_walk_dependent", "baird")
 AT = [1000, 5000]

@@ -1,4 +1,4 @@
-"""How often do 95 % intervals of `gradtd.evaluate` contain the value they are about? The table of docs/evaluate.md.
+"""How often do 95 % intervals of `gradtd.evaluate` contain the value they are about? docs/measurements/coverage.md.
 
     python benchmarks/interval_coverage.py [--sets 500] [--resamples 40] [--out benchmarks/coverage.json]
 

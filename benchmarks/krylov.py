@@ -2,8 +2,8 @@
 
     python benchmarks/krylov.py [--runs 100]
 
-runs everything (some minutes on two cores), rewrites the tables of docs/krylov.md between their markers and
-the pictures beside it, and prints which goals are met. Every number has the seeds below.
+runs everything (some minutes on two cores), rewrites the tables of docs/measurements/krylov.md between their
+markers and the pictures in docs, and prints which goals are met. Every number has the seeds below.
 """
 
 from __future__ import annotations
@@ -256,12 +256,12 @@ def goal(what: str, met: bool, measured: str) -> str:
 
 
 def put(name: str, text: str) -> None:
-    """Replace what stands between the markers of a table in docs/krylov.md."""
-    page = DOCS / "krylov.md"
+    """Replace what stands between the markers of a table in docs/measurements/krylov.md."""
+    page = DOCS / "measurements" / "krylov.md"
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     old = page.read_text()
     if begin not in old or end not in old:
-        raise SystemExit(f"docs/krylov.md has no markers {begin} and {end}")
+        raise SystemExit(f"docs/measurements/krylov.md has no markers {begin} and {end}")
     page.write_text(re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n\n{text}\n\n{end}", old, flags=re.DOTALL))
 
 

@@ -1,8 +1,8 @@
-"""Krylov GTD with several steps at a time, and on sparse features: error and time, as docs/krylov.md shows them.
+"""Krylov GTD with several steps at a time, and on sparse features: error and time.
 
     python benchmarks/sparse_krylov.py [--runs 100] [--largest 100000] [--only TABLE ...]
 
-rewrites the tables "batches", "batch times" and "sparse" of docs/krylov.md (some minutes). The streams
+rewrites the tables "batches", "batch times" and "sparse" of docs/measurements/krylov.md (some minutes). The streams
 have fixed seeds; times are of one core.
 """
 
