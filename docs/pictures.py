@@ -71,9 +71,10 @@ ARROWS = [
 """From where, to where, what moves, and where that is written."""
 
 OVER = {
-    "theory: computes what a run would show": 3.6,
-    "paper: figures and claims as data": 9.3,
-    "cli: the commands": 14.4,
+    "theory: computes what a run would show": 2.9,
+    "paper: figures and claims as data": 7.7,
+    "lab: the kernel in a browser": 11.9,
+    "cli: the commands": 15.3,
 }
 INSIDE = "for every step: insert, draw, update, snapshot"
 UNDER = {"core: checks, Stream, Algorithm, files. All rooms stand on it.": 8.7}
