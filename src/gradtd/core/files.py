@@ -58,8 +58,11 @@ def read_arrays(path: Path) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a file; call it inside `reading`, which explains what can go wrong."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
         arrays = {name: found[name] for name in found.files}
-    header = json.loads(arrays.pop(HEADER).tobytes().decode()) if HEADER in arrays else {}
-    return header, arrays
+    told = arrays.pop(HEADER, None)
+    if told is None:
+        return {}, arrays
+    text = str(told) if told.dtype.kind == "U" else told.tobytes().decode()  # a string in files of version 0.1.0
+    return dict(json.loads(text)), arrays
 
 
 @contextmanager

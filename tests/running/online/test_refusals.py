@@ -261,3 +261,10 @@ def test_an_encrypted_file_is_refused(tmp_path):
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"is not a file that Learner.save wrote, or it is damaged"):
         Learner.load(path)
+
+
+def test_a_file_of_the_first_release_is_told_apart_from_damage(tmp_path):
+    path = tmp_path / "learner.npz"
+    np.savez(path, header=np.array(json.dumps({"made_by": "gradtd learner", "format": 1, "kind": "Learner"})))
+    with pytest.raises(InputError, match="has format 1, this version of gradtd reads 2"):
+        Learner.load(path)
