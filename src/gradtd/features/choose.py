@@ -9,6 +9,7 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.checks import InputError
+from gradtd.core.spelled import name_and_settings
 from gradtd.features.base import Features
 from gradtd.features.cells import Aggregation, OneHot, distinct_values
 from gradtd.features.polynomial import Identity, Polynomial
@@ -26,8 +27,14 @@ FEATURES: dict[str, type[Features]] = {
 def make_features(name_or_spec: Any, **parameters: Any) -> Features:
     """A feature map, not fitted yet, from a name, a command line's ``name:parameter=value,...``, or an object.
 
-    Objects are a `Features` (returned as it is), a scikit-learn transformer, or a function from observations to
-    features.
+    Parameters
+    ----------
+    name_or_spec : str or object
+        A name (``identity``, ``polynomial``, ``fourier``, ``rbf``, ``tiles``, ``aggregation``, ``one-hot``), with
+        parameters where wanted: ``"fourier:order=5"``. Or an object: a `Features` (returned as it is), a scikit-learn
+        transformer, or a function from observations to features.
+    **parameters
+        The parameters of the map that was named.
 
     >>> make_features("fourier:order=5")
     Fourier(order=5)
@@ -55,29 +62,15 @@ def make_features(name_or_spec: Any, **parameters: Any) -> Features:
 
 
 def _named(spec: str, parameters: Mapping[str, Any]) -> Features:
-    name, _, settings = spec.partition(":")
-    kind = FEATURES[checks.known_name("features", name.strip().replace("_", "-"), FEATURES)]
-    given = dict(parameters)
-    for setting in settings.split(",") if settings.strip() else []:
-        key, equals, value = (part.strip() for part in setting.partition("="))
-        if not (key and equals and value):
-            raise InputError(f"features {spec!r} must read name:parameter=value,..., for example 'fourier:order=3'.")
-        if key in given:
+    name, settings = name_and_settings("features", spec, "fourier:order=3")
+    kind = FEATURES[checks.known_name("features", name.replace("_", "-"), FEATURES)]
+    for key in settings:
+        if key in parameters:
             raise InputError(f"features {spec!r}: the parameter {key} is given twice.")
-        given[key] = _value(value)
+    given = dict(parameters) | settings
     for key in given:
         checks.known_name(f"parameter of {kind.name} features", key, kind.parameter_names())
     return kind(**given)
-
-
-def _value(text: str) -> Any:
-    """A value as the command line spells it: a number, true, false, none, or a word."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
 def from_dict(stored: Mapping[str, Any]) -> Features:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 
 from gradtd.core import checks
 from gradtd.core.checks import InputError
+from gradtd.core.spelled import name_and_settings
 from gradtd.problems.base import Problem
 from gradtd.problems.boyan import boyan_chain, boyan_chain_tdrc
 from gradtd.problems.collision import collision
@@ -33,12 +35,25 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
 
 
 def as_problem(problem: Problem | str) -> Problem:
-    """A problem, given as itself or by name."""
+    """A problem, given as itself or by name, with parameters where wanted.
+
+    Parameters
+    ----------
+    problem : Problem or str
+        The problem itself, a name of `PROBLEMS`, or ``name:parameter=value,...``.
+
+    >>> as_problem("random_walk_tabular:n=19")
+    Problem(random_walk_tabular_19: 21 states, 19 features, gamma 1, episodic; Ghiassian et al. (2020))
+    """
     if isinstance(problem, Problem):
         return problem
     if not isinstance(problem, str):
         raise InputError(f"problem must be a Problem or a name, got {type(problem).__name__}.")
-    return PROBLEMS[checks.known_name("problem", problem, PROBLEMS)]()
+    name, settings = name_and_settings("problem", problem, "random_walk_tabular:n=19")
+    make = PROBLEMS[checks.known_name("problem", name, PROBLEMS)]
+    for parameter in settings:
+        checks.known_name(f"parameter of {name}", parameter, signature(make).parameters)
+    return make(**settings)
 
 
 __all__ = [

@@ -16,9 +16,18 @@ from gradtd.core.checks import InputError
 class FiniteMDP:
     """Dynamics of a finite Markov decision process, written once.
 
-    ``transition[s, a, s']`` and ``reward[s, a, s']``; ``terminal[s]`` marks states in which an
-    episode is over (their rows of ``transition`` do not matter); ``start[s]`` is the law of the first
-    state. The simulator and the exact matrices both derive from these arrays.
+    The simulator and the exact matrices both derive from these arrays.
+
+    Parameters
+    ----------
+    transition : array
+        ``transition[s, a, t]`` is the probability that action a leads from state s to state t.
+    reward : array
+        ``reward[s, a, t]`` is the reward of that transition.
+    terminal : array of bool
+        Marks the states in which an episode is over. Their rows of ``transition`` do not matter.
+    start : array
+        ``start[s]`` is the probability that an episode starts in state s.
     """
 
     transition: Floats
@@ -43,7 +52,7 @@ class FiniteMDP:
                 f"{self.transition.shape} and {self.reward.shape}."
             )
         if self.terminal.shape != (n_states,) or self.start.shape != (n_states,):
-            raise InputError(f"terminal and start need one entry a state ({n_states}).")
+            raise InputError(f"terminal and start need one entry per state ({n_states}).")
         if self.terminal.all() or self.start[self.terminal].sum() > 0:
             raise InputError("an episode must start in a state that is not terminal.")
 
@@ -70,9 +79,26 @@ class FiniteMDP:
 class Problem:
     """A policy-evaluation problem: dynamics, two policies, features and a discount.
 
-    ``behaviour[s, a]`` makes the data, ``target[s, a]`` is evaluated. ``block`` is the number of
-    steps that count as one episode where the problem has no end of its own. ``source`` says whose
-    version of the problem this is.
+    Parameters
+    ----------
+    name : str
+        A name for tables and pictures.
+    mdp : FiniteMDP
+        The dynamics.
+    behaviour : array
+        ``behaviour[s, a]`` is the probability of action a in state s under the policy that makes the data.
+    target : array
+        The same of the policy that is evaluated.
+    features : array
+        One row per state.
+    gamma : float
+        The discount.
+    theta0 : array, optional
+        The weights to start from, by default zeros.
+    source : str
+        Says whose version of the problem this is.
+    block : int, optional
+        The number of steps that count as one episode, where the problem has no end of its own.
     """
 
     name: str
@@ -101,7 +127,7 @@ class Problem:
             raise InputError(f"features needs at least one row and one column, got shape {features.shape}.")
         theta0 = np.zeros(features.shape[1]) if self.theta0 is None else checks.finite_array("theta0", self.theta0, 1)
         if features.shape[0] != n:
-            raise InputError(f"features needs one row a state ({n}), got {features.shape}.")
+            raise InputError(f"features needs one row per state ({n}), got {features.shape}.")
         if theta0.shape[0] != features.shape[1]:
             raise InputError(f"theta0 needs {features.shape[1]} entries, got {theta0.shape[0]}.")
         object.__setattr__(self, "features", features)

@@ -13,9 +13,13 @@ from gradtd.problems.base import FiniteMDP, Problem
 def boyan_chain(n: int = 13) -> Problem:
     """Boyan's chain of ``n`` states (Boyan 2002): from i to i-1 or i-2, reward -3; from 1 to 0, reward -2.
 
-    State 0 ends the episode, every episode starts in state n-1, gamma is 1 and v(i) = -2 i, which
+    State 0 ends the episode. Every episode starts in state n-1. Gamma is 1 and v(i) = -2 i, which
     is linear in the features: interpolations between unit vectors at every fourth state.
-    Boyan's length is 13; any 4 k + 1 works.
+
+    Parameters
+    ----------
+    n : int
+        Number of states: 5, 9, 13 and so on. Boyan's chain has 13.
     """
     return _chain("boyan_chain", n, single_step_below=2, source="Boyan (2002)")
 
@@ -24,6 +28,11 @@ def boyan_chain_tdrc(n: int = 13) -> Problem:
     """The variant simulated by the authors of TDRC: state 2, too, always moves one step (reward -3).
 
     Its values are not linear in the features. (Their matrices describe yet another chain.)
+
+    Parameters
+    ----------
+    n : int
+        Number of states: 5, 9, 13 and so on.
     """
     return _chain("boyan_chain_tdrc", n, single_step_below=3, source="Ghiassian et al. (2020), their simulator")
 

@@ -15,8 +15,12 @@ def collision(seed: int = 0) -> Problem:
 
     Episodes start in one of the first four states, where only forward is taken; in the other four the
     behaviour goes forward or retreats, which ends the episode with nothing, with equal probability.
-    The target always goes forward, gamma is .9. Each state has six binary features, three of them on;
-    which of the 20 such rows belong to the states is drawn with ``seed``.
+    The target always goes forward, gamma is .9. Each state has six binary features, three of them on.
+
+    Parameters
+    ----------
+    seed : int
+        Draws which of the 20 such rows of features belong to the states.
     """
     n, end = 8, 8
     transition, reward = np.zeros((n + 1, 2, n + 1)), np.zeros((n + 1, 2, n + 1))
@@ -34,7 +38,7 @@ def collision(seed: int = 0) -> Problem:
     start = np.zeros(n + 1)
     start[: n // 2] = 0.25
     return Problem(
-        name="collision",
+        name="collision" if seed == 0 else f"collision_{seed}",
         mdp=FiniteMDP(transition, reward, np.arange(n + 1) == end, start),
         behaviour=behaviour,
         target=np.tile([1.0, 0.0], (n + 1, 1)),

@@ -12,7 +12,12 @@ def baird(gamma: float = 0.9) -> Problem:
 
     ``dashed`` leads to one of six upper states, ``solid`` to the seventh. The behaviour takes solid
     with probability 1/7, the target always; all rewards are zero, start weights 1 but for a 10 at the
-    seventh state's own weight. Their gamma is .99, the default here is .9. A and C are singular.
+    seventh state's own weight. A and C are singular.
+
+    Parameters
+    ----------
+    gamma : float
+        The discount. That of Sutton and Barto is .99.
     """
     n = 7
     transition = np.zeros((n, 2, n))
@@ -42,6 +47,11 @@ def two_state(gamma: float = 0.95) -> Problem:
 
     The target always moves to the second state, the behaviour to either alike; rewards are zero.
     With both states visited alike TD diverges for gamma > 5/6.
+
+    Parameters
+    ----------
+    gamma : float
+        The discount.
     """
     transition = np.zeros((2, 2, 2))
     transition[:, 0, 0] = transition[:, 1, 1] = 1.0

@@ -18,10 +18,28 @@ from gradtd.problems.base import FiniteMDP, Problem
 class Exact:
     """A problem's exact quantities under the behaviour's stationary law ``d_mu``.
 
-    ``A``, ``b`` and ``C = E[phi phi']`` (no ratio in C); ``v_pi`` the target's true values;
-    ``theta_star`` the TD solution (minimum norm where ``A`` is singular: see ``notes``);
-    ``states`` the states an episode can be in; ``p_pi`` and ``r_pi`` the target's transition
-    matrix, discount included, and mean reward, over all states, zero in terminal ones.
+    Made by `gradtd.exact`.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    A, b : array
+        ``A = E[rho phi (gamma phi' - phi)']`` and ``b = E[rho r phi]``.
+    C : array
+        ``E[phi phi']``, without a ratio.
+    d_mu : array
+        The long-run share of steps that the behaviour takes in each state.
+    v_pi : array
+        The target's true values.
+    theta_star : array
+        The TD solution, of minimum norm where ``A`` is singular.
+    states : array of int
+        The states an episode can be in.
+    p_pi, r_pi : array
+        The target's transition matrix, discount included, and mean reward, over all states, zero in terminal ones.
+    notes : tuple of str
+        Says where a matrix is singular.
     """
 
     problem: Problem
@@ -47,6 +65,11 @@ def exact(problem: Problem | str) -> Exact:
     The state law ``d_mu`` is the behaviour's stationary law (GTH elimination, no subtraction), of
     the chain that restarts at the start law where the problem is episodic. Where A is singular,
     ``theta_star`` is the minimum-norm solution, and ``notes`` says so.
+
+    Parameters
+    ----------
+    problem : Problem or str
+        The problem, or its name in `gradtd.PROBLEMS`, with parameters where wanted.
 
     >>> exact("boyan_chain").theta_star.round(9) + 0.0
     array([-24., -16.,  -8.,   0.])

@@ -21,11 +21,27 @@ def garnet(
 ) -> Problem:
     """A random continuing problem: from each state and action to ``branching`` random states.
 
-    Transition probabilities are gaps between uniform numbers, mean rewards are standard normal.
-    ``features`` are ``dense`` (standard normal), ``binary`` (a quarter of them on) or ``positive``
-    (uniform in [0, 1]), all with a first feature that is always one and rows of length one.
-    ``off_policy`` goes from 0 (target = behaviour) to 1: it is the weight of an independent random policy in
-    the target.
+    Transition probabilities are gaps between uniform numbers, mean rewards are standard normal. The first feature is
+    always one, and rows of features have length one.
+
+    Parameters
+    ----------
+    states : int
+        Number of states.
+    actions : int
+        Number of actions.
+    branching : int
+        Number of states that a state and an action can lead to.
+    n_features : int
+        Number of features.
+    features : str
+        ``dense`` (standard normal), ``binary`` (a quarter of them on) or ``positive`` (uniform in [0, 1]).
+    off_policy : float
+        From 0 (target = behaviour) to 1: the weight of an independent random policy in the target.
+    gamma : float
+        The discount.
+    seed : int
+        Another seed gives another problem.
     """
     states = checks.whole_number("states", states, 2)
     actions = checks.whole_number("actions", actions, 1)

@@ -73,9 +73,19 @@ def empirical_neu(
 ) -> Floats:
     """NEU estimated from two sets of step indices: the mean over pairs of sim(s1, s2) delta_1 delta_2.
 
-    Paper, Section 4, divided by the number of pairs; every delta carries its ratio. The similarity is
-    the correlation of features, or ``kernel(phi_1, phi_2)``, which makes it the K-loss. Unbiased if
-    the two sets come from different episodes. A set is a list of step indices, or a mask over all steps.
+    Paper, Section 4, divided by the number of pairs. Every delta carries its ratio. It is unbiased if the two sets come
+    from different episodes.
+
+    Parameters
+    ----------
+    stream : Stream
+        The experience.
+    first, second : list of int, or mask
+        The two sets: indices of steps, or True for the steps that belong to it.
+    thetas : array
+        Weights, in the last dimension.
+    kernel : callable, optional
+        The similarity, ``kernel(phi_1, phi_2)``, which makes it the K-loss. By default the product of features.
     """
     if not isinstance(stream, Stream):
         raise InputError(f"empirical_neu needs a Stream, got {type(stream).__name__}.")

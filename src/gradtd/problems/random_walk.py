@@ -13,11 +13,18 @@ _FEATURES = ("tabular", "inverted", "dependent")
 
 
 def random_walk(features: str = "tabular", n: int = 5) -> Problem:
-    """A walk over ``n`` states (odd) from the middle: -1 past the left end, +1 past the right, gamma 1.
+    """A walk over ``n`` states from the middle: -1 past the left end, +1 past the right, gamma 1.
 
-    The behaviour goes left and right alike, the target left with probability .4. Features:
-    ``tabular``; ``inverted`` (zeros and ones exchanged, rows of length one); ``dependent``
-    ((n+1)/2 features, rows of length one). Sutton et al. (2009), as Ghiassian et al. (2020) use it.
+    The behaviour goes left and right alike, the target left with probability .4. Sutton et al. (2009), as
+    Ghiassian et al. (2020) use it.
+
+    Parameters
+    ----------
+    features : str
+        ``tabular``; ``inverted`` (zeros and ones exchanged, rows of length one); ``dependent`` ((n+1)/2 features, rows
+        of length one).
+    n : int
+        Number of states, odd.
     """
     checks.one_of("features", features, _FEATURES)
     n = checks.whole_number("n", n, 3)
@@ -46,17 +53,35 @@ def random_walk(features: str = "tabular", n: int = 5) -> Problem:
 
 
 def random_walk_tabular(n: int = 5) -> Problem:
-    """The random walk with one feature a state."""
+    """The random walk with one feature per state.
+
+    Parameters
+    ----------
+    n : int
+        Number of states, odd.
+    """
     return random_walk("tabular", n)
 
 
 def random_walk_inverted(n: int = 5) -> Problem:
-    """The random walk with all features on but the state's own."""
+    """The random walk with all features on but the state's own.
+
+    Parameters
+    ----------
+    n : int
+        Number of states, odd.
+    """
     return random_walk("inverted", n)
 
 
 def random_walk_dependent(n: int = 5) -> Problem:
-    """The random walk with (n+1)/2 features that overlap."""
+    """The random walk with (n+1)/2 features that overlap.
+
+    Parameters
+    ----------
+    n : int
+        Number of states, odd.
+    """
     return random_walk("dependent", n)
 
 

@@ -37,6 +37,15 @@ class Outcomes(NamedTuple):
 def sample(problem: Problem | str, steps: int, seed: int = 0, run: int = 0) -> Stream:
     """The behaviour's experience on a problem: the same for every algorithm at a given (seed, run).
 
+    Parameters
+    ----------
+    problem : Problem or str
+        The problem, or its name in `gradtd.PROBLEMS`, with parameters where wanted.
+    steps : int
+        How many steps to take.
+    seed, run : int
+        Another seed, or another run of a seed, gives other data. `gradtd.run` numbers its runs from 0.
+
     >>> sample("random_walk_tabular", 1000, seed=1)
     Stream(random_walk_tabular: 1000 steps, 120 episodes, 5 features, dense)
     """

@@ -17,6 +17,17 @@ def star(n: int = 6, n_features: int = 5, gamma: float = 0.9, seed: int = 0) -> 
     counterexample. Features are a common vector of length one plus normal numbers of deviation 1/2, rewards are
     standard normal. The features of the centre are made longer until an eigenvalue of A has a real part above a tenth
     of the largest eigenvalue of C, so TD diverges. With more features than states A is singular.
+
+    Parameters
+    ----------
+    n : int
+        Number of upper states.
+    n_features : int
+        Number of features.
+    gamma : float
+        The discount.
+    seed : int
+        Another seed gives another problem.
     """
     n, n_features = checks.whole_number("n", n, 2), checks.whole_number("n_features", n_features, 1)
     gamma = checks.fraction("gamma", gamma)

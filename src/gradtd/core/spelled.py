@@ -1,0 +1,47 @@
+"""Values and settings as a command line spells them: ``1/16``, ``true``, ``name:parameter=value,...``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradtd.core.checks import InputError
+
+_WORDS = {"true": True, "false": False, "none": None}
+
+
+def value(text: str) -> Any:
+    """A number, a fraction, true, false, none, or else the word itself.
+
+    >>> value("16"), value("1/16"), value("1e3"), value("true"), value("auto")
+    (16, 0.0625, 1000.0, True, 'auto')
+    """
+    for read in (int, float, _fraction):
+        try:
+            return read(text)
+        except (ValueError, ZeroDivisionError):
+            continue
+    return _WORDS.get(text.lower(), text)
+
+
+def _fraction(text: str) -> float | int:
+    top, _, bottom = text.partition("/")
+    ratio = float(top) / float(bottom)
+    return int(ratio) if ratio.is_integer() and "." not in text and "e" not in text.lower() else ratio
+
+
+def name_and_settings(kind: str, text: str, example: str) -> tuple[str, dict[str, Any]]:
+    """``name:parameter=value,...`` taken apart; ``kind`` and ``example`` go into the sentence where it is not that.
+
+    >>> name_and_settings("problem", "garnet:states=50,gamma=9/10", "garnet:states=50")
+    ('garnet', {'states': 50, 'gamma': 0.9})
+    """
+    name, _, rest = text.partition(":")
+    found: dict[str, Any] = {}
+    for setting in rest.split(",") if rest.strip() else []:
+        key, equals, given = (part.strip() for part in setting.partition("="))
+        if not (key and equals and given):
+            raise InputError(f"{kind} {text!r} must read name:parameter=value,..., for example {example!r}.")
+        if key in found:
+            raise InputError(f"{kind} {text!r}: the parameter {key} is given twice.")
+        found[key] = value(given)
+    return name.strip(), found
