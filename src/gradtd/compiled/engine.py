@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dis
 import hashlib
+import logging
 import os
 import types as python_types
 import warnings
@@ -32,6 +33,7 @@ from gradtd.compiled import rows
 from gradtd.core.arrays import Plain
 from gradtd.core.checks import InputError
 
+log = logging.getLogger(__name__)
 _LEAN: Any = {"_nrt": False, "forceinline": True}
 _known: set[Plain] = set()
 _OWN_CODE = Path(__file__).read_bytes()  # how this file compiles is part of what it compiled
@@ -58,6 +60,8 @@ def compiled(make: Callable[..., Plain], *parts: Any, compile: bool | None = Non
 @lru_cache(maxsize=256)
 def _kernel(mark: str, make: Callable[..., Plain], parts: tuple[Any, ...]) -> _Kernel:
     """One kernel a process for the same code; the mark changes where a constant that it reads does."""
+    names = [getattr(part, "__name__", "") for part in (make, *parts) if callable(part)]
+    log.debug("kernel %s of %s", mark, ", ".join(names))
     lean = _jit(make(mark, *parts), _nrt=False)
     return _Kernel(lean, lambda: _jit(make(mark, *_counted(parts))))
 
@@ -74,6 +78,7 @@ class _Kernel:
             try:
                 return self._call(*arguments)
             except (NumbaError, RuntimeError, NotImplementedError):
+                log.debug("the kernel allocates: compiled again with reference counts")
                 self._call, self.lean = self._make_counted(), False
         try:
             return self._call(*arguments)

@@ -1,16 +1,55 @@
-"""How far work is: who may hear of it, and a bar on the terminal once it has taken a second."""
+"""How far long work is: a bar where somebody watches, once the work has taken a second.
+
+Everything that takes long has a parameter ``progress``. None shows the bar by itself, True shows it at once, False
+never. A function is called instead. A bar is shown on a terminal and in a notebook, nowhere else.
+"""
 
 from __future__ import annotations
 
-import time
+import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from threading import Lock, Timer
+from typing import Any, Protocol
+
+from gradtd.core.checks import InputError
 
 Progress = Callable[[int, int], Any]
-"""Hears how many pieces of the work are done, and of how many."""
+"""Called with the number of pieces done and the number of all."""
 StageProgress = Callable[[str, int, int], Any]
 """The same for work of several stages, with the name of the stage in front."""
+WAIT = 1.0
+"""Seconds of work after which a bar appears."""
+_only_one = Lock()
+
+
+@contextmanager
+def progress_bar(label: str, what: bool = False, progress: Any = None) -> Iterator[Any]:
+    """What to call while the work is done: the caller's own function, a bar, or None where nobody watches.
+
+    ``what``: the work has stages, so what is called is a `StageProgress`. Inside another bar there is none.
+
+        with progress_bar("reading the log", progress=progress) as report:
+            ...
+            if report:
+                report(done, total)
+    """
+    if callable(progress):
+        yield progress
+        return
+    if progress not in (None, True, False):
+        raise InputError(f"progress must be True, False, None or a function, got {progress!r}.")
+    shown = None if progress is False else _display()
+    if shown is None or not _only_one.acquire(blocking=False):
+        yield None
+        return
+    bar = Bar(label, shown, 0.0 if progress else WAIT)
+    try:
+        yield bar.stage if what else bar.report
+    finally:
+        bar.close()
+        _only_one.release()
 
 
 def stage(progress: StageProgress | None, what: str) -> Progress | None:
@@ -18,28 +57,96 @@ def stage(progress: StageProgress | None, what: str) -> Progress | None:
     return None if progress is None else lambda done, total: progress(what, done, total)
 
 
-@contextmanager
-def progress_bar(label: str, what: bool = False) -> Iterator[Any]:
-    """A bar on the terminal once the work has taken a second; nothing where nobody watches.
+class Display(Protocol):
+    """What can show a bar."""
 
-    ``what``: progress is reported with what is being done in front.
-    """
-    from rich.console import Console  # not at the top: whoever only names the types above needs no rich
-    from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    def show(self, label: str, done: float, total: float | None) -> None: ...
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    began = time.monotonic()
-    counter = TaskProgressColumn() if what else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), counter, TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True, disable=False) as bar:
-        task = bar.add_task(label, total=None, visible=False)
+    def close(self) -> None: ...
 
-        def report(done: float, total: float, description: str = label) -> None:
-            visible = time.monotonic() - began > 1
-            bar.update(task, completed=done, total=total, description=description, visible=visible)
 
-        yield (lambda doing, done, total: report(done, total, doing)) if what else report
+class Bar:
+    """Keeps count, and shows it once ``wait`` seconds have gone by, also while the first piece is not done."""
+
+    def __init__(self, label: str, make: Callable[[], Display], wait: float) -> None:
+        self._label, self._make = label, make
+        self._state: tuple[str, float, float | None] = (label, 0, None)
+        self._display: Display | None = None
+        self._lock, self._closed = Lock(), False
+        self._timer = Timer(wait, self._appear)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def report(self, done: float, total: float) -> None:
+        self.stage(self._label, done, total)
+
+    def stage(self, what: str, done: float, total: float) -> None:
+        with self._lock:
+            self._state = (what, done, total)
+            if self._display is not None and not self._closed:
+                self._display.show(*self._state)
+
+    def close(self) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._closed = True
+            if self._display is not None:
+                self._display.close()
+
+    def _appear(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                self._display = self._make()
+                self._display.show(*self._state)
+            except Exception as error:  # whatever the display has, the work goes on
+                logging.getLogger(__name__).debug("no progress bar: %s", error)
+                self._display = None
+
+
+def _display() -> Callable[[], Display] | None:
+    """What makes a bar here; None where nobody would see it."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is not None and type(shell).__name__ == "ZMQInteractiveShell":
+        return Notebook
+    return Terminal if sys.stderr is not None and sys.stderr.isatty() else None
+
+
+class Terminal:
+    """A bar on the terminal, gone when the work is done."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=Console(file=sys.stderr), transient=True)
+        self._task = self._bar.add_task("", total=None)
+        self._bar.start()
+
+    def show(self, label: str, done: float, total: float | None) -> None:
+        self._bar.update(self._task, description=label.replace("[", "\\["), completed=done, total=total)
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+class Notebook:
+    """A bar under the cell. (Rich needs ipywidgets for one; a browser can draw it by itself.)"""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self._handle = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def show(self, label: str, done: float, total: float | None) -> None:
+        import html
+
+        amount = "" if total is None else f' value="{done:g}" max="{total:g}"'
+        counted = "" if total is None else f" {done:g} of {total:g}"
+        page = f"{html.escape(label)} <progress{amount}></progress>{counted}"
+        self._handle.update({"text/html": page, "text/plain": f"{label}{counted}"}, raw=True)
+
+    def close(self) -> None:
+        self._handle.update({"text/html": "", "text/plain": ""}, raw=True)

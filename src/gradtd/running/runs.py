@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -15,7 +16,7 @@ from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError, NeverLearnsError
-from gradtd.core.progress import Progress
+from gradtd.core.progress import Progress, progress_bar
 from gradtd.core.stream import Stream
 from gradtd.problems import as_problem
 from gradtd.problems.base import Problem
@@ -24,6 +25,7 @@ from gradtd.running.result import Result
 from gradtd.running.session import Session
 from gradtd.running.workers import for_each, n_threads
 
+log = logging.getLogger(__name__)
 Steps = int | Iterable[int] | None
 
 
@@ -78,6 +80,7 @@ def learn(
     start = start_weights(theta0, np.zeros(stream.n_features))
     wanted = room_for(at, stream.n_features)
     seed = checks.whole_number("seed", seed, 0)
+    log.info("%s over %s: %d steps", rule.name, stream.name, count)
     diverged_at = session.over(stream, start, (seed, 0), wanted, count=count)
     return _result(session, stream, seed, wanted, np.array([diverged_at]))
 
@@ -92,7 +95,7 @@ def run(
     snapshots: Steps = None,
     threads: int | None = None,
     theta0: Any = None,
-    progress: Progress | None = None,
+    progress: bool | Progress | None = None,
     compile: bool | None = None,
     **hyper: Any,
 ) -> Result:
@@ -103,7 +106,7 @@ def run(
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name in `gradtd.PROBLEMS`.
+        The problem, or its name in `gradtd.PROBLEMS`, with parameters where wanted: ``"garnet:states=50,seed=3"``.
     algorithm : Algorithm or str
         The rule, or its name in `gradtd.ALGORITHMS`.
     **hyper
@@ -120,8 +123,9 @@ def run(
         The weights of the start, by default the problem's.
     threads : int, optional
         By default one for each core. The result does not depend on it.
-    progress : callable, optional
-        ``progress(done, total)`` is called after every run.
+    progress : bool or callable, optional
+        By default a bar is shown on a terminal and in a notebook once the work has taken a second. True shows it at
+        once, False never. A function is called as ``progress(done, total)`` after every run.
     compile : bool, optional
         False runs plain Python.
 
@@ -159,7 +163,7 @@ def sweep(
     snapshots: Steps = None,
     threads: int | None = None,
     theta0: Any = None,
-    progress: Progress | None = None,
+    progress: bool | Progress | None = None,
     compile: bool | None = None,
     **hyper: Any,
 ) -> list[Result]:
@@ -204,7 +208,10 @@ def sweep(
             except NeverLearnsError as error:
                 idle[s, r], thetas[s, r] = error, start
 
-    for_each(work, runs, workers, progress)
+    log.info("%s on %s: settings %d, runs of each %d, steps %d", rule.name, task.name, len(sessions), runs, steps)
+    with progress_bar(f"{rule.name} on {task.name}", progress=progress) as report:
+        for_each(work, runs, workers, report)
+    log.info("%s on %s: done, %d of %d runs diverged", rule.name, task.name, (diverged_at >= 0).sum(), diverged_at.size)
     for s in range(len(sessions)):
         if all((s, r) in idle for r in range(runs)):
             raise idle[s, 0]
