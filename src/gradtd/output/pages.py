@@ -6,6 +6,8 @@ import base64
 from pathlib import Path
 from typing import Any
 
+from gradtd.core.files import replace_file
+
 
 def render(template: str, **values: Any) -> str:
     """Fill in one of our templates."""
@@ -22,3 +24,8 @@ def embedded(picture: Path | bytes) -> str:
     """A picture as text for a page."""
     content = picture if isinstance(picture, bytes) else picture.read_bytes()
     return base64.b64encode(content).decode()
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a page; whoever opens the file meanwhile sees the old one or the new one."""
+    return replace_file(path, lambda part: part.write_text(text, encoding="utf-8"))

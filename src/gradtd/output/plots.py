@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,15 +81,15 @@ def _shades(n: int) -> list[str]:
 
 
 def learning_curves(
-    curves: Mapping[str, tuple[Integers, Floats]], path: str | Path, *, title: str, metric: str, log: bool = False
-) -> None:
-    """Draw ``{label: (steps, values[run, step])}`` as means with 95 % intervals, to a file."""
+    curves: Mapping[str, tuple[Integers, Floats]], *, title: str, metric: str, log: bool = False
+) -> Any:
+    """``{label: (steps, values[run, step])}`` drawn as means with 95 % intervals: a figure, to be saved with `save`."""
     figure, axes = canvas(title)
     for colour, (label, (steps, values)) in zip(COLOURS, curves.items(), strict=False):
         _draw(axes, steps, Curve(label, values, colour), log)
     runs = {values.shape[0] for _, values in curves.values()}
     _finish(axes, f"mean of {'/'.join(map(str, sorted(runs)))} runs, 95 % interval", metric, log)
-    figure.savefig(path, dpi=150)
+    return figure
 
 
 def paper_figure(
@@ -184,6 +185,13 @@ def _finish(axes: Any, legend: str, metric: str, log: bool, beside: bool = False
 def _legend(axes: Any, title: str, beside: bool) -> None:
     place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}
     axes.legend(frameon=False, title=title, fontsize=8.5, title_fontsize=8.5, alignment="left", **place)
+
+
+def png(figure: Any) -> bytes:
+    """A figure as the content of a PNG file."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    return buffer.getvalue()
 
 
 def save(figure: Any, path: Path) -> None:

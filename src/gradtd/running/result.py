@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,21 +13,44 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream
+from gradtd.output.pages import embedded, render, write_text
+from gradtd.output.plots import learning_curves, mean_and_error, png, save
+from gradtd.output.tables import Table
 from gradtd.problems.base import Problem
 from gradtd.problems.metrics import METRICS, cached_exact
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a run leaves: weights at the snapshots, and what is needed to run it again.
+    """What a run leaves: weights at the snapshots, and what is needed to run it again. Made by `gradtd.run`.
 
-    ``thetas`` has shape (runs, snapshots, features), for `gradtd.learn` (snapshots, features);
-    ``steps`` the step numbers of the snapshots; ``diverged_at`` for each run the step at which it
-    was found diverged, -1 where it was not. From then on the run is frozen. (With d >= 1000 features the
-    weights are looked at every 1 + d // 1000 steps and after the last one.) ``alphas`` has shape (runs,
-    snapshots), for `gradtd.learn` (snapshots,): the step-size of the latest update, NaN before the first
-    and for an algorithm without one. ``hyper`` holds every hyper-parameter, ``given`` the names of those
-    that were not left at their default.
+    `gradtd.measure` gives its errors, `to_frame` a pandas table, `plot` and `page` a picture and a page. A notebook
+    shows it as a table. A run that was found diverged is frozen from then on. (With d >= 1000 features the weights are
+    looked at every 1 + d // 1000 steps and after the last one.)
+
+    Parameters
+    ----------
+    thetas : array
+        The weights, of shape (runs, snapshots, features); from `gradtd.learn` (snapshots, features).
+    steps : array of int
+        The step numbers of the snapshots.
+    diverged_at : array of int
+        For each run the step at which it was found diverged, -1 where it was not.
+    problem, algorithm : str
+        The names of the problem (or stream) and of the rule.
+    hyper : dict
+        Every hyper-parameter of the rule.
+    given : tuple of str
+        The names of those hyper-parameters that were not left at their default.
+    seed : int
+        The seed of the runs.
+    versions : dict
+        The versions of gradtd, NumPy and Numba that made it.
+    source : Problem or Stream
+        What the runs were made on.
+    alphas : array
+        The step-size of the latest update, of shape (runs, snapshots), from `gradtd.learn` (snapshots,). NaN before the
+        first update and for a rule without a step-size.
     """
 
     thetas: Floats
@@ -61,12 +85,149 @@ class Result:
     def label(self) -> str:
         """The algorithm and the hyper-parameters that were given."""
         shown = {name: self.hyper.get(name) for name in self.given}
-        settings = ", ".join(f"{k}={'...' if isinstance(v, np.ndarray) else v}" for k, v in shown.items())
+        settings = ", ".join(f"{name}={_short(value)}" for name, value in shown.items())
         return f"{self.algorithm}({settings})" if settings else self.algorithm
+
+    def table(self, metric: str | None = None, at: Sequence[int] | None = None) -> Table:
+        """The metric's mean and standard error over runs, one row per step, at some of the snapshots.
+
+        Parameters
+        ----------
+        metric : str, optional
+            A name in `gradtd.METRICS`; by default rmsve where the problem is known, and none over a stream.
+        at : list of int, optional
+            The snapshots to show; by default ten of them, the last one included.
+        """
+        shown = np.asarray(at if at is not None else _some(self.steps))
+        if missing := sorted({int(k) for k in shown} - {int(k) for k in self.steps}):
+            raise InputError(f"at must hold steps at which a snapshot was taken; there is none at {missing[0]}.")
+        where = np.searchsorted(self.steps, shown)
+        columns = {"step": [str(k) for k in shown]}
+        name = metric or self._default_metric()
+        if name is not None:
+            mean, error = mean_and_error(measure(self, name)[:, where])
+            columns |= {name: [f"{x:.5g}" for x in mean], "se": [f"{x:.2g}" for x in error]}
+        if name is None or self.hyper.get("alpha") == "auto":
+            columns["alpha"] = [f"{x:.3g}" for x in self.step_sizes(where)]
+        runs = f"{len(self.diverged_at)} runs, " if self.thetas.ndim == 3 else ""
+        count = f"{self.diverged} of {len(self.diverged_at)} runs diverged; each is frozen where it did."
+        return Table(
+            f"{self.label} on {self.problem}, {runs}seed {self.seed}",
+            list(columns),
+            list(zip(*columns.values(), strict=True)),
+            notes=[count] if self.diverged else [],
+        )
+
+    def step_sizes(self, places: Any = slice(None)) -> list[float]:
+        """The median over runs of the step-size in force at snapshots; NaN where no run has made an update."""
+        columns = np.atleast_2d(self.alphas)[:, places].T
+        return [float(np.median(known)) if (known := column[~np.isnan(column)]).size else np.nan for column in columns]
+
+    def __rich__(self) -> Any:
+        return self.table().rich()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def to_frame(self, metric: str | Sequence[str] | None = None) -> Any:
+        """A tidy pandas table: run, step, the metric, alpha, and whether the run had diverged by then.
+
+        Parameters
+        ----------
+        metric : str or list of str, optional
+            Names in `gradtd.METRICS`, a column each; by default rmsve where the problem is known, none over a stream.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise InputError("to_frame needs pandas, which is not installed: pip install pandas.") from None
+        runs, snapshots = len(self.diverged_at), len(self.steps)
+        wanted = [self._default_metric()] if metric is None else [metric] if isinstance(metric, str) else metric
+        step, diverged_at = np.tile(self.steps, runs), np.repeat(self.diverged_at, snapshots)
+        measured = {name: measure(self, name).ravel() for name in wanted if name is not None}
+        return pandas.DataFrame(
+            {"run": np.repeat(np.arange(runs), snapshots), "step": step}
+            | measured
+            | {"alpha": self.alphas.ravel(), "diverged": (diverged_at >= 0) & (diverged_at <= step)}
+        )
+
+    def plot(self, path: str | Path | None = None, metric: str = "rmsve", *, log: bool = False) -> Any:
+        """Draw the metric's mean over runs with its 95 % interval; returns the matplotlib figure.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            A file that ends in .png, .svg or .pdf, to write the picture to.
+        metric : str
+            A name in `gradtd.METRICS`.
+        log : bool
+            Whether the error has a logarithmic axis.
+        """
+        target = None if path is None else checks.picture_file("path", Path(path))
+        curves = {self.label: (self.steps, measure(self, metric))}
+        figure = learning_curves(curves, title=self.problem, metric=metric, log=log)
+        if target is not None:
+            save(figure, target)
+        return figure
+
+    def page(self, file: str | Path, metric: str | None = None) -> Path:
+        """Write the learning curve, the numbers and the settings to one HTML file that needs no other.
+
+        Parameters
+        ----------
+        file : str or Path
+            A file that ends in .html.
+        metric : str, optional
+            A name in `gradtd.METRICS`; by default rmsve where the problem is known.
+        """
+        target = checks.file_to_write("file", Path(file), ".html")
+        name = metric or self._default_metric()
+        settings = [
+            [key, _short(value), "given" if key in self.given else "default"] for key, value in self.hyper.items()
+        ]
+        numbers = self.table(name)
+        text = render(
+            "run.html",
+            title=f"{self.algorithm} on {self.problem}",
+            about=numbers.title,
+            picture=embedded(png(self.plot(metric=name))) if name else "",
+            numbers=Table("", numbers.columns, numbers.rows, notes=numbers.notes).html(),
+            settings=Table("", ["hyper-parameter", "value", ""], settings, words=3).html(),
+            versions=", ".join(f"{package} {number}" for package, number in self.versions.items()),
+        )
+        return write_text(target, text)
+
+    def _default_metric(self) -> str | None:
+        """A metric that can be computed: none without a problem, or where its values are infinite."""
+        if not isinstance(self.source, Problem):
+            return None
+        try:
+            cached_exact(self.source)
+        except InputError:
+            return None
+        return "rmsve"
+
+
+def _some(steps: Integers, most: int = 10) -> Integers:
+    """At most so many of the snapshots, evenly spaced, the last one included."""
+    return steps[:: -max(1, -(-len(steps) // most))][::-1]
+
+
+def _short(value: Any) -> str:
+    return "..." if isinstance(value, np.ndarray) else str(value)
 
 
 def measure(result: Result, metric: str | Callable[..., Floats] = "rmsve", **options: Any) -> Floats:
     """A metric of a result's weights: shape (runs, snapshots).
+
+    Parameters
+    ----------
+    result : Result
+        What `gradtd.run` returned.
+    metric : str or callable
+        A name in `gradtd.METRICS`, or a function ``metric(exact, thetas, **options)``.
+    **options
+        What the metric takes besides, for example ``weights="d_mu"`` for rmsve.
 
     >>> import gradtd
     >>> result = gradtd.run("boyan_chain", "lstd", runs=3, steps=2000, snapshots=1000)
