@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import gradtd
 from gradtd.cli.app import app
 
 MAIN = ["run", "boyan_chain", "impression_gtd", "--set", "alpha=5", "--set", "batch_size=16", "--runs", "5"]
@@ -52,6 +54,77 @@ def test_impression_gtd_needs_no_settings(settings):
     assert "alpha" in _run(*arguments).stdout.splitlines()[1]
 
 
+def test_numbers_may_be_fractions_and_problems_have_parameters():
+    arguments = ["run", "random_walk_tabular:n=19", "td", "--runs", "2", "--steps", "50", "--json"]
+    short = json.loads(_run(*arguments, "--alpha", "1/16").stdout)
+    assert short == json.loads(_run(*arguments, "--set", "alpha=0.0625").stdout)
+    assert (short["problem"], short["hyper"]["alpha"]) == ("random_walk_tabular_19", 0.0625)
+    told = [_run("theory", "random_walk_tabular:n=7", "--alpha", alpha, "--json").stdout for alpha in ("1/4", "0.25")]
+    assert told[0] == told[1]
+    assert json.loads(told[0])["features"] == 7
+
+
+def test_the_log_that_the_help_begins_with(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = _run("sample-log", "random_walk_tabular", "--episodes", "300", "--out", "log.parquet").stdout
+    truth, _ = gradtd.true_value("random_walk_tabular")
+    assert f"The true value of its target policy is {truth:.5g}." in told
+    assert "gradtd evaluate log.parquet --gamma 1" in told
+    log, made = gradtd.read_log("log.parquet"), gradtd.sample_log("random_walk_tabular", 300)
+    np.testing.assert_array_equal(log.reward, made.reward)
+    np.testing.assert_array_equal(log.rho, made.rho)
+    assert f"{len(made)} steps" in told
+
+
+def test_a_page_of_a_run(tmp_path):
+    page = tmp_path / "run.html"
+    assert f"page: {page}" in _run(*MAIN, "--steps", "200", "--page", str(page)).stdout
+    assert "impression_gtd on boyan_chain" in page.read_text()
+
+
+def test_the_version():
+    assert _run("--version").stdout == f"gradtd {gradtd.__version__}\n"
+
+
+def test_help_shows_every_option_in_its_panel(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    output = _run("run", "--help").stdout
+    for word in ("Method", "Amount of data", "Output", "Machine", "--alpha", "--set", "NAME=VALUE", "1/16"):
+        assert word in output
+    commands = _run("--help").stdout
+    for word in ("sample-log", "evaluate", "--install-completion", "--verbose"):
+        assert word in commands
+
+
+def test_the_program_tells_what_it_does_where_asked(capfd):
+    arguments = [*MAIN, "--steps", "200", "--threads", "1"]
+    said = _shell("--verbose", *arguments).stderr
+    assert "gradtd.running.runs: impression_gtd on boyan_chain: settings 1, runs of each 5, steps 200" in said
+    assert "kernel" not in said
+    assert "gradtd.compiled.engine: kernel" in _shell("-vv", *arguments).stderr
+
+
+def test_the_shell_is_told_what_can_follow():
+    words = "gradtd run boyan_chain impression"
+    asked = {"_GRADTD_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "3"}
+    done = subprocess.run(
+        [sys.executable, "-m", "gradtd"], capture_output=True, text=True, check=True, env=os.environ | asked
+    )
+    assert "impression_gtd" in done.stdout.split()
+    assert "tdrc" not in done.stdout.split()
+
+
+def test_ctrl_c_ends_with_one_line(monkeypatch):
+    def interrupted(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gradtd.cli.run.run_algorithm", interrupted)
+    done = _run("run", "boyan_chain", "td", "--alpha", "1")
+    assert done.exit_code == 130
+    assert done.stderr == "\ngradtd: stopped by Ctrl-C.\n"
+    assert done.stdout == ""
+
+
 def test_one_run_has_no_standard_error():
     output = json.loads(_run("run", "boyan_chain", "td", "--set", "alpha=1/16", "--runs", "1", "--json").stdout)
     assert output["hyper"]["alpha"] == 0.0625
@@ -70,6 +143,9 @@ def test_list_shows_everything_there_is():
         assert word in output
     assert "(required)" in _run("list", "tdrc").stdout
     assert "branching" in _run("list", "garnet").stdout
+    walk = _run("list", "random_walk_tabular").stdout
+    assert "Number of states, odd." in walk
+    assert "gradtd run random_walk_tabular:n=5 impression_gtd" in walk
     assert "weights" in _run("list", "rmsve").stdout
 
 
@@ -96,6 +172,14 @@ def test_demo_draws_a_picture(tmp_path):
         (["run", "boyan_chain", "td", "--set", "alpha=1", "--plot", "x.gif"], ".png, .svg or .pdf, got 'x.gif'"),
         (["run", "boyan_chain", "td", "--set", "alpha=1", "--plot", "no/x.png"], "there is no folder"),
         (["run", "boyan_chain", "td", "--set", "alpha=1", "--runs", "many"], "--runs"),
+        (["run", "boyan_chain", "td", "--alpha", "fast"], "'fast' is not a number"),
+        (["run", "boyan_chain", "td", "--alpha", "1", "--set", "alpha=2"], "--set alpha is given beside --alpha"),
+        (["run", "boyan_chain", "lstd", "--alpha", "1"], "unknown hyper-parameter of lstd 'alpha'"),
+        (["run", "boyan_chain", "td", "--alpha", "1", "--page", "x.htm"], "--page takes a file that ends in .html"),
+        (["run", "boyan_chain:m=9", "td", "--alpha", "1"], "unknown parameter of boyan_chain 'm': Known: n."),
+        (["run", "boyan_chain:n", "td", "--alpha", "1"], "problem 'boyan_chain:n' must read name:parameter=value"),
+        (["theory", "boyan_chain:n=8"], "n must be 4 k + 1"),
+        (["sample-log", "boyan_chain", "--out", "x.txt"], "--out takes a file that ends in .parquet or .csv"),
         (["list", "tdrcc"], "did you mean 'tdrc'?"),
         (["run", "boyan_chain", "td", "--set", "runs=3"], "unknown hyper-parameter of td 'runs'"),
         (["run", "boyan_chain", "td", "--set", "alpha=1", "--set", "alpha=2"], "--set alpha is given twice"),
@@ -113,6 +197,9 @@ def test_bad_input_gets_one_sentence_and_no_traceback(arguments, message):
 def test_no_progress_bar_where_nobody_watches():
     done = subprocess.run(
         [sys.executable, "-m", "gradtd", *MAIN, "--steps", "500"],
-        capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "100"},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"COLUMNS": "100"},
+    )
     assert done.stderr == ""

@@ -1,15 +1,22 @@
-"""What the commands share: settings as they are typed, the progress bar; and pages that need no other file."""
+"""What the commands share: settings and numbers as they are typed, completion; and pages that need no other file."""
 
 import base64
-import io
+import types
 
 import pytest
-from rich.console import Console
+import typer
 
 from gradtd import InputError
-from gradtd.cli.options import hyper_parameters
-from gradtd.core import progress as terminal
-from gradtd.core.progress import progress_bar
+from gradtd.cli.numbers import number, step_size
+from gradtd.cli.options import (
+    complete_algorithm,
+    complete_any,
+    complete_metric,
+    complete_problem,
+    complete_setting,
+    hyper_parameters,
+)
+from gradtd.core import spelled
 from gradtd.output.pages import embedded, render
 
 
@@ -26,35 +33,59 @@ def test_settings_of_an_algorithm():
             hyper_parameters("td", texts)
     with pytest.raises(InputError, match="unknown algorithm 'tdd'"):
         hyper_parameters("tdd", ["alpha=1"])
+    assert hyper_parameters("tdrc", ["beta=2"], 0.5) == {"alpha": 0.5, "beta": 2}
+    with pytest.raises(InputError, match="--set alpha is given beside --alpha: leave one of them out"):
+        hyper_parameters("td", ["alpha=1"], 0.5)
 
 
-def watched(monkeypatch, seconds):
-    """Somebody watches, and so many seconds have gone by."""
-    shown = io.StringIO()
-    monkeypatch.setattr(terminal, "Console", lambda stderr: Console(file=shown, force_terminal=True, width=100))
-    times = iter([0.0] + [seconds] * 100)
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(times))
-    return shown
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("16", 16),
+        ("-1", -1),
+        ("1/16", 0.0625),
+        ("4/2", 2),
+        ("1.0/2", 0.5),
+        ("1e3", 1000.0),
+        ("9007199254740993", 2**53 + 1),
+        ("true", True),
+        ("None", None),
+        ("auto", "auto"),
+        ("1/0", "1/0"),
+        ("1/2/4", "1/2/4"),
+        ("a/b", "a/b"),
+    ],
+)
+def test_values_as_they_are_typed(text, value):
+    found = spelled.value(text)
+    assert found == value
+    assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(("seconds", "visible"), [(0.5, False), (2.0, True)])
-def test_a_bar_is_shown_once_the_work_takes_long(monkeypatch, seconds, visible):
-    shown = watched(monkeypatch, seconds)
-    with progress_bar("my log", what=True) as report:
-        report("refitting", 5, 20)
-    assert ("refitting" in shown.getvalue()) == visible
-    assert ("25%" in shown.getvalue()) == visible
-    shown = watched(monkeypatch, seconds)
-    with progress_bar("td on boyan_chain") as report:
-        report(5, 20)
-    assert ("td on boyan_chain" in shown.getvalue()) == visible
-    assert ("5/20" in shown.getvalue()) == visible
+def test_numbers_as_they_are_typed():
+    assert (number("1/16"), number("3"), number(0.95), step_size("auto"), step_size("1/4")) == (
+        0.0625,
+        3,
+        0.95,
+        "auto",
+        0.25,
+    )
+    for text in ("x", "true", "1/0", "none"):
+        with pytest.raises(typer.BadParameter, match="is not a number; write for example"):
+            number(text)
 
 
-def test_no_bar_where_nobody_watches(capsys):
-    with progress_bar("my log", what=True) as report:
-        assert report is None
-    assert capsys.readouterr() == ("", "")
+def test_the_shell_completes_names():
+    assert [name for name, _ in complete_problem("random_walk_")] == [
+        *("random_walk_tabular", "random_walk_inverted", "random_walk_dependent")
+    ]
+    assert complete_algorithm("impression")[0][0] == "impression_gtd"
+    assert [name for name, _ in complete_metric("rm")] == ["rmsve", "rmspbe"]
+    assert {"td", "tdc", "two_state"} <= {name for name, _ in complete_any("t")}
+    context = types.SimpleNamespace(params={"algorithm": "tdrc"})
+    assert "beta=" in dict(complete_setting(context, "b"))
+    assert "alpha=" not in dict(complete_setting(context, "b"))
+    assert list(complete_setting(types.SimpleNamespace(params={"algorithm": "no such"}), "")) == []
 
 
 def test_pictures_become_text(tmp_path):

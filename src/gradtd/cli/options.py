@@ -1,14 +1,24 @@
-"""What the commands share: how a setting is written, and a progress bar."""
+"""What the commands share: settings as they are typed, names that the shell completes, the panels of the help."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gradtd.algorithms import as_algorithm
-from gradtd.core import checks
+import typer
+
+from gradtd.algorithms import ALGORITHMS, as_algorithm
+from gradtd.core import checks, spelled
 from gradtd.core.checks import InputError
+from gradtd.problems import PROBLEMS
+from gradtd.problems.metrics import METRICS
 from gradtd.running.settings import parameters
+
+METHOD, SIZE, OUTPUT, MACHINE = "Method", "Amount of data", "Output", "Machine"
+"""Panels in which the help shows options."""
+FLAG = " "
+"""How help shows an option that takes no value; Typer would write <bool> behind it."""
+JSON: Any = typer.Option("--json", metavar=FLAG, help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -16,23 +26,63 @@ def setting(text: str) -> tuple[str, Any]:
     name, sign, value = text.partition("=")
     if not sign or not name or not value:
         raise InputError(f"--set takes name=value, got {text!r}.")
-    words = {"true": True, "false": False, "none": None}
-    if value.lower() in words:
-        return name, words[value.lower()]
-    try:
-        top, bar, bottom = value.partition("/")
-        number = float(top) / float(bottom) if bar else float(value)
-    except (ValueError, ZeroDivisionError):
-        return name, value
-    return name, int(number) if number.is_integer() and "." not in value and "e" not in value.lower() else number
+    return name, spelled.value(value)
 
 
-def hyper_parameters(algorithm: str, texts: Iterable[str]) -> dict[str, Any]:
-    """The settings of an algorithm, each of a name that it has, and given once."""
+def hyper_parameters(algorithm: str, texts: Iterable[str], alpha: float | str | None = None) -> dict[str, Any]:
+    """The settings of an algorithm, each of a name that it has, and given once; ``alpha`` is the option's own."""
     hyper: dict[str, Any] = {}
-    for name, value in map(setting, texts):
+    own = [] if alpha is None else [("alpha", alpha)]
+    for name, value in (*own, *map(setting, texts)):
         checks.known_name(f"hyper-parameter of {algorithm}", name, parameters(as_algorithm(algorithm)))
         if name in hyper:
-            raise InputError(f"--set {name} is given twice.")
+            both = "beside --alpha: leave one of them out" if own and name == "alpha" else "twice"
+            raise InputError(f"--set {name} is given {both}.")
         hyper[name] = value
     return hyper
+
+
+def first_line(text: str | None) -> str:
+    """The first line of a docstring, as help shows it."""
+    return (text or "").strip().splitlines()[0].replace("``", "")
+
+
+def described() -> dict[str, Mapping[str, str]]:
+    """Everything that has a name, with one line about it."""
+    return {
+        "Problems": {name: first_line(make.__doc__) for name, make in PROBLEMS.items()},
+        "Algorithms": {name: first_line(rule.summary) for name, rule in ALGORITHMS.items()},
+        "Metrics": {name: first_line(metric.__doc__) for name, metric in METRICS.items()},
+    }
+
+
+def _beginning(names: Mapping[str, str], incomplete: str) -> list[tuple[str, str]]:
+    return [(name, text) for name, text in names.items() if name.startswith(incomplete)]
+
+
+def complete_problem(incomplete: str) -> list[tuple[str, str]]:
+    """Names of problems, for the shell."""
+    return _beginning(described()["Problems"], incomplete)
+
+
+def complete_algorithm(incomplete: str) -> list[tuple[str, str]]:
+    """Names of algorithms, for the shell."""
+    return _beginning(described()["Algorithms"], incomplete)
+
+
+def complete_metric(incomplete: str) -> list[tuple[str, str]]:
+    """Names of metrics, for the shell."""
+    return _beginning(described()["Metrics"], incomplete)
+
+
+def complete_any(incomplete: str) -> list[tuple[str, str]]:
+    """Names of problems, algorithms and metrics, for the shell."""
+    return [pair for names in described().values() for pair in _beginning(names, incomplete)]
+
+
+def complete_setting(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    """Names of the hyper-parameters of the algorithm that was typed before, for the shell."""
+    algorithm = ctx.params.get("algorithm")
+    if algorithm in ALGORITHMS:
+        known = parameters(ALGORITHMS[algorithm])
+        yield from _beginning({f"{name}=": parameter.help for name, parameter in known.items()}, incomplete)

@@ -8,19 +8,51 @@ from typing import Annotated, Any
 
 import typer
 
+from gradtd.cli.numbers import NUMBER, number
+from gradtd.cli.options import JSON, METHOD, OUTPUT, SIZE, complete_problem
 from gradtd.core import checks
 
 
 def theory(
-    problem: Annotated[str, typer.Argument(help="Name of a problem (gradtd list).")],
-    batch_size: Annotated[int, typer.Option(help="Steps in each of the two batches.")] = 32,
-    alpha: Annotated[float | None, typer.Option(help="Step-size (default: the paper's for this batch size).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw exact, bounds and measured curves to this file.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps in the picture (default: until the error settles).")] = None,
-    runs: Annotated[int, typer.Option(help="Runs of each measured curve in the picture.")] = 100,
+    problem: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a problem, with parameters where wanted: boyan_chain, random_walk_tabular:n=19. "
+            "gradtd list shows them.",
+            metavar="PROBLEM",
+            autocompletion=complete_problem,
+        ),
+    ],
+    batch_size: Annotated[
+        int, typer.Option(help="Number of steps in each of the two batches.", rich_help_panel=METHOD)
+    ] = 32,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            parser=number,
+            metavar=NUMBER,
+            help="Step-size, for example 0.1 or 1/16; by default the paper's for this batch size.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    as_json: Annotated[bool, JSON] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw the exact error, its bounds and measured errors to this file (.png, .svg or .pdf).",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Number of steps in the picture, by default until the error settles.", rich_help_panel=SIZE),
+    ] = None,
+    runs: Annotated[
+        int, typer.Option(help="Number of runs of each measured curve in the picture.", rich_help_panel=SIZE)
+    ] = 100,
 ) -> None:
-    """Will Impression GTD converge on a problem, how fast and to what floor: as printed, corrected, exact."""
+    """Tell whether Impression GTD converges on a problem, how fast and to what error."""
     from gradtd.theory.curves import theory_curves
     from gradtd.theory.picture import theory_picture
     from gradtd.theory.summary import summary

@@ -1,0 +1,53 @@
+"""``gradtd reproduce``: the paper's figures, and a verdict on each of its claims."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradtd.cli.options import JSON, MACHINE, OUTPUT, SIZE
+from gradtd.core.progress import progress_bar
+from gradtd.running.workers import n_threads
+
+
+def reproduce(
+    figures: Annotated[
+        list[str] | None,
+        typer.Argument(help="Labels of figures, for example boyan_rmse. Left out: all of them.", metavar="FIGURE"),
+    ] = None,
+    runs: Annotated[int, typer.Option(help="Number of independent runs of every line.", rich_help_panel=SIZE)] = 100,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for the page, the figures and the tables. What is finished there is not run again.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = Path("reproduction"),
+    as_json: Annotated[bool, JSON] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option(help="Number of threads, by default one for each core.", rich_help_panel=MACHINE),
+    ] = None,
+) -> None:
+    """Reproduce the paper's figures and judge its claims; goes on where it was interrupted."""
+    from gradtd.paper.report import kind, write_report
+    from gradtd.paper.reproduce import reproduce as run_all
+
+    workers = n_threads(threads, "--threads")
+    with progress_bar("the paper's figures", what=True) as report:
+        found, store = run_all(figures or [], out, runs=runs, threads=workers, progress=report)
+    words = ["gradtd reproduce", *(figures or []), f"--runs {runs}"]
+    page = write_report(found, store, " ".join(words))
+    if as_json:
+        print(json.dumps({"runs": runs, "page": str(page), "claims": found.claims}))
+        return
+    for claim in found.claims:
+        print(f"{claim['id']:4s} {claim['verdict']:34s} {claim['statement']}")
+    counted = Counter(kind(claim["verdict"]) for claim in found.claims)
+    print("\n" + ", ".join(f"{number} {word}" for word, number in counted.items()))
+    print(f"page: {page}")

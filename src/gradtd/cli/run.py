@@ -1,0 +1,173 @@
+"""``gradtd run``: an algorithm on a problem, many times, and the metric's mean."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from gradtd.cli.numbers import NUMBER, step_size
+from gradtd.cli.options import (
+    JSON,
+    MACHINE,
+    METHOD,
+    OUTPUT,
+    SIZE,
+    complete_algorithm,
+    complete_metric,
+    complete_problem,
+    complete_setting,
+    hyper_parameters,
+)
+from gradtd.core import checks
+from gradtd.core.checks import InputError
+from gradtd.output.plots import mean_and_error
+from gradtd.problems.metrics import METRICS
+from gradtd.running.result import Result, measure
+from gradtd.running.runs import run as run_algorithm
+
+
+def run(
+    problem: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a problem, with parameters where wanted: boyan_chain, random_walk_tabular:n=19. "
+            "gradtd list shows them.",
+            metavar="PROBLEM",
+            autocompletion=complete_problem,
+        ),
+    ],
+    algorithm: Annotated[
+        str,
+        typer.Argument(
+            help="Name of an algorithm: impression_gtd, td, lstd. gradtd list shows them.",
+            metavar="ALGORITHM",
+            autocompletion=complete_algorithm,
+        ),
+    ],
+    alpha: Annotated[
+        Any,
+        typer.Option(
+            parser=step_size,
+            metavar=NUMBER,
+            help="Step-size, for example 0.1 or 1/16; impression_gtd also takes auto. The same as --set alpha=NUMBER.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A hyper-parameter of the algorithm, for example --set batch_size=16; once for each. "
+            "gradtd list ALGORITHM shows them.",
+            rich_help_panel=METHOD,
+            autocompletion=complete_setting,
+        ),
+    ] = None,
+    runs: Annotated[int, typer.Option(help="Number of independent runs.", rich_help_panel=SIZE)] = 100,
+    steps: Annotated[int, typer.Option(help="Number of steps in each run.", rich_help_panel=SIZE)] = 10_000,
+    seed: Annotated[
+        int,
+        typer.Option(help="Fixes the data: a run sees the same steps whatever the algorithm.", rich_help_panel=SIZE),
+    ] = 0,
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="The error to measure, for example rmsve, neu or rmspbe. gradtd list shows them.",
+            rich_help_panel=OUTPUT,
+            autocompletion=complete_metric,
+        ),
+    ] = "rmsve",
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEPS",
+            help="Steps after which to measure, separated by commas: 500,1500,10000. By default a tenth, half and all "
+            "of the steps.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    as_json: Annotated[bool, JSON] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw the learning curve to this file, which ends in .png, .svg or .pdf.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the curve, the numbers and the settings to this .html file.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of threads, by default one for each core. The result does not depend on it.",
+            rich_help_panel=MACHINE,
+        ),
+    ] = None,
+) -> None:
+    """Run an algorithm on a problem many times; print the error's mean and standard error."""
+    hyper = hyper_parameters(algorithm, set_ or [], alpha)
+    checks.known_name("metric", metric, METRICS)
+    if plot is not None:
+        checks.picture_file("--plot", plot)
+    if page is not None:
+        checks.file_to_write("--page", page, ".html")
+    points = _points(at, steps)
+    every = max(1, steps // 100)
+    dense = sorted({*points, *range(every, steps + 1, every)}) if plot or page else points
+    result = run_algorithm(
+        problem, algorithm, runs=runs, steps=steps, seed=seed, snapshots=dense, threads=threads, **hyper
+    )
+    if plot is not None:
+        result.plot(plot, metric)
+    if page is not None:
+        result.page(page, metric)
+    if as_json:
+        print(json.dumps(_as_json(result, metric, points, steps)))
+        return
+    print(result.table(metric, points).text())
+    for what, path in (("picture", plot), ("page", page)):
+        if path is not None:
+            print(f"{what}: {path}")
+
+
+def _points(at: str | None, steps: int) -> list[int]:
+    checks.whole_number("--steps", steps, 1)
+    if at is None:
+        return sorted({max(1, steps // 10), max(1, steps // 2), steps})
+    try:
+        points = sorted({int(k) for k in at.split(",")})
+    except ValueError:
+        raise InputError(f"--at takes step numbers separated by commas, got {at!r}.") from None
+    return [checks.whole_number("--at", k, 0, steps) for k in points]
+
+
+def _as_json(result: Result, metric: str, points: list[int], steps: int) -> dict[str, Any]:
+    where = np.searchsorted(result.steps, points)
+    mean, error = mean_and_error(measure(result, metric)[:, where])
+    return {
+        "problem": result.problem,
+        "algorithm": result.algorithm,
+        "hyper": {name: value for name, value in result.hyper.items() if isinstance(value, (int, float, str, bool))},
+        "metric": metric,
+        "runs": len(result.diverged_at),
+        "steps": steps,
+        "at": points,
+        "mean": [float(value) for value in mean],
+        "se": [None if value != value else float(value) for value in error],
+        "alpha": [None if value != value else value for value in result.step_sizes(where)],
+        "diverged": result.diverged,
+        "seed": result.seed,
+        "versions": dict(result.versions),
+    }

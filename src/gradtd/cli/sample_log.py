@@ -1,0 +1,44 @@
+"""``gradtd sample-log``: a log to try ``gradtd evaluate`` on, of a problem whose true value is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradtd.cli.options import complete_problem
+from gradtd.core import checks
+from gradtd.evaluation.simulated import sample_log as sample
+from gradtd.evaluation.simulated import true_value
+from gradtd.logs.write import write_log
+from gradtd.problems import as_problem
+
+
+def sample_log(
+    problem: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a problem, with parameters where wanted: random_walk_tabular, boyan_chain:n=9. "
+            "gradtd list shows them.",
+            metavar="PROBLEM",
+            autocompletion=complete_problem,
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Where the log goes, a file that ends in .parquet or .csv.")
+    ] = Path("log.parquet"),
+    episodes: Annotated[int, typer.Option(help="Number of episodes in the log, where the problem has an end.")] = 100,
+    steps: Annotated[
+        int | None, typer.Option(help="Number of steps in the log, where the problem has no end; by default 10000.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Another seed gives another log.")] = 0,
+) -> None:
+    """Write a log of a problem whose true value is known, to try evaluate on."""
+    checks.file_to_write("--out", out, ".parquet", ".csv")
+    task = as_problem(problem)
+    log = sample(task, checks.whole_number("--episodes", episodes, 1), steps=steps, seed=seed)
+    write_log(log, out)
+    truth, _ = true_value(task)
+    print(f"{out}: {len(log)} steps of {task.name}. The true value of its target policy is {truth:.5g}.")
+    print(f"Estimate it: gradtd evaluate {out} --gamma {task.gamma:g}")
