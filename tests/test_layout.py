@@ -1,6 +1,7 @@
 """The layout that CONTRIBUTING describes: imports go one way, and importing gradtd stays light."""
 
 import ast
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -66,3 +67,77 @@ def test_everything_public_is_there():
     for name in gradtd.__all__:
         assert getattr(gradtd, name) is not None
     assert set(gradtd.__all__) <= set(dir(gradtd))
+
+
+def test_the_folder_list_tells_the_story():
+    entries = {path.name for path in SOURCE.iterdir()} - {"__init__.py", "__init__.pyi", "__main__.py", "__pycache__"}
+    assert len(entries - {"py.typed"}) <= 13
+
+
+def test_no_file_is_long():
+    long = {path.name: n for path in SOURCE.rglob("*.py") if (n := len(path.read_text().splitlines())) > 400}
+    assert long == {}
+
+
+def _functions(tree, inside=""):
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node, inside
+        yield from _functions(node, node.name if isinstance(node, ast.ClassDef) else inside)
+
+
+LONG_LISTS = {"_dense_difference_sums", "_sparse_difference_sums"}
+"""Compiled row operations that still take nine."""
+
+
+def test_no_function_takes_more_than_eight_parameters():
+    """All parameters count but self and cls, * and **. Two exceptions.
+
+    Keyword-only parameters of a public function (no underscore in front) do not count: a call names them. The functions
+    that Typer calls with the options of a command, whose every parameter is Annotated, do not count at all.
+    """
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        for function, _ in _functions(ast.parse(path.read_text())):
+            taken = function.args
+            named = [*taken.posonlyargs, *taken.args]
+            if named and named[0].arg in ("self", "cls"):
+                named = named[1:]
+            if path.parent.name == "cli" and named and all("Annotated" in ast.dump(one) for one in named):
+                continue
+            hidden = function.name.startswith("_") and function.name != "__init__"
+            if len(named) + hidden * len(taken.kwonlyargs) > 8:
+                found.add(function.name)
+    assert found <= LONG_LISTS
+
+
+NO_PARAMETERS = {"ALGORITHMS", "METRICS", "PROBLEMS", "InputError", "Features", "estimates", "features", "theory"}
+"""Dictionaries, modules, and two classes that nobody makes with arguments of their own."""
+UNDOCUMENTED = {
+    *("Algorithm", "Evaluation", "Log", "collect", "evaluate", "load_evaluation", "log_stream", "read_log"),
+    *("rollout_value", "sample_log", "true_value", "write_log"),
+}
+"""Names whose docstrings still describe their parameters in running text."""
+
+
+def _missing(thing):
+    """What a public function or class lacks: a Parameters section with every parameter, or a return annotation."""
+    section = (inspect.getdoc(thing) or "").partition("Parameters\n----------\n")[2]
+    heads = [line for line in section.splitlines() if line and not line.startswith(" ")]
+    told = {name.strip("* ") for line in heads for name in line.partition(" : ")[0].split(",")}
+    yield from (f"parameter {name}" for name in inspect.signature(thing).parameters if name not in told)
+    if not isinstance(thing, type) and inspect.signature(thing).return_annotation is inspect.Signature.empty:
+        yield "return annotation"
+
+
+def test_every_public_name_says_what_it_takes_and_returns():
+    lacking = {}
+    for name in set(gradtd.__all__) - NO_PARAMETERS:
+        if missing := list(_missing(getattr(gradtd, name))):
+            lacking[name] = missing
+    assert set(lacking) <= UNDOCUMENTED, lacking
+
+
+def test_every_problem_and_feature_map_says_what_it_takes():
+    things = [*gradtd.PROBLEMS.values(), *gradtd.features.FEATURES.values()]
+    assert {thing.__name__: missing for thing in things if (missing := list(_missing(thing)))} == {}

@@ -219,7 +219,7 @@ def test_an_impossible_mdp_is_refused(change, words):
         ({"behaviour": np.full((3, 3), 1 / 3)}, ["behaviour", "(3, 2)", "(3, 3)"]),
         ({"target": np.full((2, 2), 0.5)}, ["target", "(3, 2)", "(2, 2)"]),
         ({"target": np.full((3, 2), 0.4)}, ["target", "sum to 1", "0.8"]),
-        ({"features": np.eye(2)}, ["features", "one row a state (3)", "(2, 2)"]),
+        ({"features": np.eye(2)}, ["features", "one row per state (3)", "(2, 2)"]),
         ({"features": np.ones(3)}, ["features", "2 dimensions"]),
         ({"theta0": np.zeros(2)}, ["theta0", "3 entries", "2"]),
         ({"theta0": np.full(3, np.inf)}, ["theta0", "finite", "inf"]),

@@ -35,7 +35,17 @@ REQUIRED = object()
 
 @dataclass(frozen=True)
 class Parameter:
-    """A hyper-parameter: its default and what it may be."""
+    """A hyper-parameter: its default and what it may be.
+
+    Parameters
+    ----------
+    default : any
+        The value where none is given. Without a default it has to be given.
+    help : str
+        What it means, in a few words.
+    check : callable
+        ``check(name, value)`` returns the value to use, or raises `gradtd.InputError`.
+    """
 
     default: Any = REQUIRED
     help: str = ""

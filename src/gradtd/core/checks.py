@@ -187,7 +187,7 @@ def feature_table(features: Any) -> Any:
 
 
 def number_a_step(name: str, values: Any, length: int) -> NDArray[np.float64]:
-    """One number a step; a single number stands for all of them."""
+    """One number per step; a single number stands for all of them."""
     return finite_array(name, np.full(length, values) if np.ndim(values) == 0 else values, 1)
 
 

@@ -101,7 +101,16 @@ class StreamView(NamedTuple):
 class Stream:
     """Experience in the order it happened: features, and steps that point into them.
 
-    Make one with `Stream.from_arrays` or `gradtd.sample`.
+    Make one with `Stream.from_arrays` or `gradtd.sample`, which check what they are given.
+
+    Parameters
+    ----------
+    features : array or SciPy sparse matrix
+        One row per observation.
+    steps : record array
+        One record of type `STEP` per step.
+    name : str
+        A name for tables and pictures.
     """
 
     features: Floats | scipy.sparse.csr_array
@@ -121,13 +130,24 @@ class Stream:
         rho: Any = 1.0,
         name: str = "stream",
     ) -> Stream:
-        """Build a stream from arrays, one entry a step, and check every one of them.
+        """Build a stream from arrays, one entry per step, and check every one of them.
 
-        ``features`` has one row an observation, dense or SciPy-sparse; ``row`` and ``next_row`` say
-        which row a step started from and which it led to. ``discount`` is gamma, 0 where the episode
-        terminated, gamma where it was only cut off. ``rho`` is the target's probability of the
-        action taken over the behaviour's. ``episode`` numbers the episodes; each must be in one piece.
-        Dense features are not copied.
+        Parameters
+        ----------
+        features : array or SciPy sparse matrix
+            One row per observation. A dense array is not copied.
+        row, next_row : array of int
+            The row of features that a step started from, and the row that it led to.
+        reward : array
+            The reward of the step.
+        discount : array or float
+            Gamma; 0 where the episode terminated. Where it was only cut off it stays gamma.
+        episode : array of int
+            Numbers the episodes. Each must be in one piece.
+        rho : array or float
+            The target's probability of the action taken over the behaviour's.
+        name : str
+            A name for tables and pictures.
 
         >>> import numpy as np
         >>> stream = Stream.from_arrays(
@@ -150,7 +170,9 @@ class Stream:
         episodes = checks.whole_numbers("episode", episode)
         for label, values in [*columns.items(), ("episode", episodes)]:
             if len(values) != n_steps:
-                raise InputError(f"every column needs one entry a step: row has {n_steps}, {label} has {len(values)}.")
+                raise InputError(
+                    f"every column needs one entry per step: row has {n_steps}, {label} has {len(values)}."
+                )
         for label, values in (("row", rows), ("next_row", columns["next_row"])):
             outside = (values < 0) | (values >= table.shape[0])
             checks.refuse_where(label, outside, values, f"must be a row of features, 0 to {table.shape[0] - 1}")

@@ -27,7 +27,8 @@ class Features:
     ``fit`` returns a new map that has learned what it needs (ranges, means, values) from a log's observations;
     ``transform`` applies it. A kind of map is a frozen dataclass whose fields are its parameters; it names the arrays
     that it learns, with their shapes, in ``LEARNED`` ("columns" stands for the number of columns, another word for
-    a parameter, None for any length), and defines ``_title``, ``_size``, ``_learn`` and ``_fill``.
+    a parameter, None for any length), and defines ``_title``, ``_size``, ``_learn`` and ``_fill``. This class
+    itself has no parameters.
     """
 
     name: ClassVar[str] = ""

@@ -29,8 +29,12 @@ class OneHot(Features):
 
     Of a discrete observation (n,), or of the distinct rows of a few columns whose values repeat. An observation that
     was not seen in fit gets a row of zeros, so its value is 0. Sparse rows; dense where there are at most 64 features,
-    which is faster. More than ``most`` distinct observations are refused. A single discrete observation may be
-    constant: its feature is then a bias.
+    which is faster. A single discrete observation may be constant: its feature is then a bias.
+
+    Parameters
+    ----------
+    most : int
+        More distinct observations than this are refused.
 
     >>> OneHot().fit([3, 7, 3, 9]).transform([7, 8])
     array([[0., 1., 0.],
@@ -123,9 +127,15 @@ def _codes(columns: list[NDArray[Any]], rows: NDArray[Any]) -> Integers:
 class Aggregation(Features):
     """State aggregation: every column is cut into ``bins``, and each joint cell has one feature, sparse.
 
-    ``by="quantiles"`` puts about as many observations into every bin (of a sample of 65 536 rows where there are more;
-    equal values stay together, so there may be fewer bins), ``by="width"`` makes bins of one width. What lies outside
-    the range seen in fit falls into the first or the last bin. bins^k features of k columns.
+    What lies outside the range seen in fit falls into the first or the last bin. bins^k features of k columns.
+
+    Parameters
+    ----------
+    bins : int
+        How many bins each column is cut into.
+    by : str
+        ``quantiles`` puts about as many observations into every bin (of a sample of 65 536 rows where there are more;
+        equal values stay together, so there may be fewer bins). ``width`` makes bins of one width.
 
     >>> Aggregation(bins=2, by="width").fit([[0.0], [8.0]]).transform([[1.0], [4.0], [9.0]]).indices
     array([0, 1, 1], dtype=int32)

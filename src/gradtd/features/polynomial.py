@@ -21,8 +21,14 @@ from gradtd.features.table import Table, statistics
 class Identity(Features):
     """phi(s) = (1, (s - mean) / sd): the columns themselves, with a bias.
 
-    ``bias=False`` leaves out the column of ones, ``scale=False`` takes the columns as they are.
     Cost: one pass; no temporary but a chunk.
+
+    Parameters
+    ----------
+    bias : bool
+        Whether the first feature is always one.
+    scale : bool
+        Whether columns are scaled to mean 0 and deviation 1, or taken as they are.
 
     >>> Identity().fit([[0.0, 10.0], [2.0, 30.0]]).transform([[1.0, 30.0]])
     array([[1., 0., 1.]])
@@ -65,6 +71,11 @@ class Polynomial(Features):
 
     (k + order)! / (k! order!) features of k columns. Beyond the range seen in fit the products go on growing.
     The square of a column with two values repeats the bias: leave such columns to identity.
+
+    Parameters
+    ----------
+    order : int
+        Most columns that are multiplied, the same one counted as often as it occurs.
 
     >>> Polynomial(order=2).fit([[0.0], [4.0]]).transform([[3.0]])
     array([[1.  , 0.5 , 0.25]])

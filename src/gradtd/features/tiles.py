@@ -49,7 +49,7 @@ class Scratch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tiles(Features):
-    """Tile coding: ``tilings`` grids over the range seen in fit, ``tiles`` wide a column, one 1.0 a grid and row.
+    """Tile coding: ``tilings`` grids over the range seen in fit, ``tiles`` wide per column, one 1.0 per grid and row.
 
     Grid t is moved by the fraction (t d_i mod tilings) / tilings of a tile in column i, where d = 1, 3, 5, ...: the odd
     displacement that Parks and Militzer (1991) and Miller and Glanz (1996) advise, since tiles of grids that are moved
@@ -58,8 +58,19 @@ class Tiles(Features):
 
     Every tile has a column of its own, tilings (tiles + 1)^k in all; with ``hashing=4096`` the tiles share so many
     columns by a 64-bit hash, and where two tiles of a row meet their ones add up. The tiles of a grid sum to one, so a
-    bias adds nothing; ``bias=True`` puts one first all the same. Cost: O(tilings k) a row, some 25 ns for 8 tilings of
+    bias adds nothing. Cost: O(tilings k) per row, some 25 ns for 8 tilings of
     2 columns, four times as much with hashing.
+
+    Parameters
+    ----------
+    tilings : int
+        Number of grids.
+    tiles : int
+        Number of tiles that cover the range of a column.
+    hashing : int, optional
+        Number of columns that all tiles share; by default each has its own.
+    bias : bool
+        Whether a feature that is always one is put first.
 
     >>> tiles = Tiles(tilings=2, tiles=4).fit([[0.0], [1.0]])
     >>> tiles.transform([[0.1], [0.2], [1.0]]).indices.reshape(3, 2)

@@ -23,6 +23,11 @@ class Fourier(Features):
     Observations outside that range are moved to its edge. c = 0 is the bias. (order + 1)^k features of k columns
     (Konidaris, Osentoski and Thomas, 2011).
 
+    Parameters
+    ----------
+    order : int
+        Largest frequency in each column.
+
     >>> Fourier(order=2).fit([[0.0], [4.0]]).transform([[2.0], [99.0]]).round(12) + 0.0
     array([[ 1.,  0., -1.],
            [ 1., -1.,  1.]])
@@ -71,8 +76,16 @@ class Rbf(Features):
     """1 and sqrt(2 / n) cos(w . s + b): random features of the kernel exp(-|s - s'|^2 / (2 width^2)).
 
     s are the columns scaled to mean 0 and deviation 1, w ~ N(0, I / width^2), b ~ U[0, 2 pi], drawn with ``seed`` in
-    fit and stored (Rahimi and Recht, 2007). ``width="median"`` takes the median distance between two of up to 1000
-    observations. n + 1 features.
+    fit and stored (Rahimi and Recht, 2007). n + 1 features.
+
+    Parameters
+    ----------
+    n : int
+        Number of random features; the bias comes on top.
+    width : float or str
+        Width of the kernel, in deviations; ``median`` takes the median distance between two of up to 1000 observations.
+    seed : int
+        Draws the frequencies.
 
     >>> Rbf(n=50).fit([[0.0, 1.0], [2.0, 3.0], [4.0, 0.0]]).describe()
     'Random Fourier features (50 of width 1, with bias) of 2 observations, 51 in all'

@@ -65,6 +65,11 @@ class Transformer(_Wrapped):
 
     It is fitted, as a copy, on all observations as a table (n, k), and transforms them in one call: memory is what it
     takes. Dense or sparse.
+
+    Parameters
+    ----------
+    transformer : object
+        What has the two methods.
     """
 
     name: ClassVar[str] = "transformer"
@@ -94,6 +99,11 @@ class Function(_Wrapped):
     """A function from observations, (n, k) or (n,) as they are given, to features (n, d), dense or sparse.
 
     It is called on the first 1000 observations in fit, and on all of them in one call in transform.
+
+    Parameters
+    ----------
+    function : callable
+        Takes observations, returns features.
 
     >>> import numpy as np
     >>> Function(lambda x: np.hstack([np.ones_like(x), x, x**3])).fit([[1.0], [2.0]]).transform([[2.0]])

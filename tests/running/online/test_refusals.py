@@ -87,9 +87,9 @@ def test_numbers_for_demons_that_do_not_fit_are_refused():
         with pytest.raises(InputError, match=sentence):
             horde.update(**STEP | bad)
     for bad, sentence in (
-        ({"reward": 1.0}, "reward must map demons to one entry a step"),
+        ({"reward": 1.0}, "reward must map demons to one entry per step"),
         ({"reward": {"c": 1.0}}, "unknown demon 'c'"),
-        ({"rho": {"a": [1.0]}}, r"rho\['a'\] needs one entry a step \(240\), got 1"),
+        ({"rho": {"a": [1.0]}}, r"rho\['a'\] needs one entry per step \(240\), got 1"),
         ({"rho": {"a": -1.0}}, r"rho\['a'\] must not be negative"),
         ({"discount": {"a": 1.5}}, r"discount\['a'\] must lie in \[0, 1\]"),
     ):

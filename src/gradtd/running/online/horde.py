@@ -23,10 +23,22 @@ from gradtd.running.workers import n_threads
 class Horde(Shell):
     """Many demons learn from one stream: each its own policy (rho), reward and discount, and its own weights.
 
-    ``demons`` lists their names, or maps each name to its settings: hyper-parameters, ``seed``, ``theta0``,
-    ``capacity``, ``algorithm``. The settings beside it hold for all demons, except that one with an ``algorithm`` of
-    its own takes its own hyper-parameters only. Every demon has the weights that a `Learner` with its settings has.
-    Features are stored once; a queue of steps is worked off on several ``threads``, with the same result.
+    Every demon has the weights that a `Learner` with its settings has. Features are stored once.
+
+    Parameters
+    ----------
+    n_features : int
+        How many features a step has.
+    demons : list of str, or dict
+        Their names, or for each name its settings: hyper-parameters, ``seed``, ``theta0``, ``capacity``, ``algorithm``.
+    algorithm : Algorithm or str
+        The rule of all demons that have none of their own.
+    **hyper
+        The hyper-parameters of all demons, except that one with an ``algorithm`` of its own takes its own only.
+    capacity, seed, theta0, compile
+        As in `gradtd.Learner`, for all demons that do not set it themselves.
+    threads : int, optional
+        Threads that work off the queue of steps, by default one for each core. The result does not depend on it.
 
     >>> horde = Horde(1, {"soon": {"alpha": 0.5}, "late": {"alpha": 0.25}}, "td")
     >>> for _ in range(60):
@@ -60,9 +72,18 @@ class Horde(Shell):
     def update(
         self, phi: Any, reward: Any, phi_next: Any, rho: Any = 1.0, discount: Any = None, episode: int | None = None
     ) -> None:
-        """Take one step; reward, rho and discount are a number for all demons, a mapping, or one number a demon.
+        """Take one step.
 
         Without ``episode`` the episode goes on until a step had discount 0 for every demon, or `new_episode` is called.
+
+        Parameters
+        ----------
+        phi, phi_next : array
+            The features that the step started from, and those that it led to.
+        reward, rho, discount : float, dict or array
+            A number for all demons, a number for each name, or one number per demon.
+        episode : int, optional
+            A number that stays the same while an episode lasts and grows from one to the next.
         """
         reward = self._each("reward", reward, checks.number)
         discount, rho = self._each("discount", discount, discount_number), self._each("rho", rho, ratio_number)
@@ -78,12 +99,12 @@ class Horde(Shell):
     ) -> Horde:
         """Take all steps of a stream, a part of a log (see `Learner.partial_fit`); returns the horde.
 
-        ``reward``, ``rho`` and ``discount`` map a demon to one entry a step, or one number; else the stream's hold.
+        ``reward``, ``rho`` and ``discount`` map a demon to one entry per step, or one number; else the stream's hold.
         """
         given = {"reward": reward, "rho": rho, "discount": discount}
         for name, values in given.items():
             if values is not None and not isinstance(values, Mapping):
-                raise InputError(f"{name} must map demons to one entry a step, got {type(values).__name__}.")
+                raise InputError(f"{name} must map demons to one entry per step, got {type(values).__name__}.")
         self._put_stream(stream, given)
         return self
 
@@ -123,7 +144,7 @@ class Horde(Shell):
         return horde
 
     def _each(self, name: str, value: Any, check: Callable[[str, Any], float]) -> Any:
-        """A checked number for all demons, or an array with one a demon."""
+        """A checked number for all demons, or an array with one per demon."""
         if value is None or (np.ndim(value) == 0 and not isinstance(value, Mapping)):
             return check(name, value)
         if isinstance(value, Mapping):

@@ -19,8 +19,24 @@ class Learner(Shell):
     """A value estimate that learns step by step, in bounded memory.
 
     After n steps it has the weights, to the last bit, that `gradtd.learn` finds on a stream of these n steps with the
-    same ``capacity``: the number of steps each of its buffers holds, the oldest leaving first. Rules that draw no old
-    steps keep a few only. ``hyper`` are the algorithm's hyper-parameters.
+    same ``capacity``. Rules that draw no old steps keep a few only.
+
+    Parameters
+    ----------
+    n_features : int
+        How many features a step has.
+    algorithm : Algorithm or str
+        The rule, or its name in `gradtd.ALGORITHMS`.
+    **hyper
+        The hyper-parameters of the rule, for example ``alpha=0.1``.
+    capacity : int, optional
+        How many steps each of its buffers holds, the oldest leaving first. None keeps all of them.
+    seed : int
+        Fixes the batches that are drawn.
+    theta0 : array, optional
+        The weights of the start, by default zeros.
+    compile : bool, optional
+        False runs plain Python, which is slow and can be debugged.
 
     >>> learner = Learner(2, "td", alpha=0.5)
     >>> for _ in range(50):
@@ -50,10 +66,24 @@ class Learner(Shell):
     def update(
         self, phi: Any, reward: Any, phi_next: Any, rho: Any = 1.0, discount: Any = None, episode: int | None = None
     ) -> None:
-        """Take one step: phi, reward, phi_next, the ratio and the discount (0 where the episode terminated).
+        """Take one step.
 
-        The episode goes on until a step with discount 0 was given or `new_episode` is called. Or give ``episode``, a
-        number that stays the same while an episode lasts and grows from one to the next.
+        The episode goes on until a step with discount 0 was given or `new_episode` is called.
+
+        Parameters
+        ----------
+        phi : array
+            The features that the step started from.
+        reward : float
+            Its reward.
+        phi_next : array
+            The features that it led to.
+        rho : float
+            The target's probability of the action taken over the behaviour's.
+        discount : float
+            Gamma, and 0 where the episode terminated.
+        episode : int, optional
+            A number that stays the same while an episode lasts and grows from one to the next.
         """
         reward, discount = checks.number("reward", reward), discount_number("discount", discount)
         self._put(phi, phi_next, reward, discount, ratio_number("rho", rho), episode)

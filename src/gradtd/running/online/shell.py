@@ -66,7 +66,7 @@ class Shell:
                 label = f"{name}[{demon!r}]"
                 column = checks.number_a_step(label, values, len(stream))
                 if len(column) != len(stream):
-                    raise InputError(f"{label} needs one entry a step ({len(stream)}), got {len(column)}.")
+                    raise InputError(f"{label} needs one entry per step ({len(stream)}), got {len(column)}.")
                 _CHECK_COLUMNS[name](label, column)
                 numbers[i, :, self._names.index(checks.known_name("demon", demon, self._names))] = column
         self._queue.put_stream(stream, numbers)
