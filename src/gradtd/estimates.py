@@ -1,7 +1,8 @@
 """Estimates of (A, b), as the two maps that rules use: ``theta -> A theta + b`` and ``u -> A' u``.
 
-A = E[rho x y'], b = E[rho r x] with y = discount x_next - x. An estimate comes from the latest step,
-from the average over a batch of step indices (O(m d), no matrix), or as a sum of matrices (O(d^2)).
+A = E[rho e y'], b = E[rho r e] with y = discount x_next - x. The trace e is the features x where lam is 0, else
+`gradtd.compiled.traces` says what it is. An estimate comes from the latest step, from the average over a batch of
+step indices (O(m d), no matrix), or as a sum of matrices (O(d^2)).
 The author of a rule needs nothing else: the vector operations that rules use are here by name, too.
 """
 
@@ -14,10 +15,14 @@ from gradtd.compiled.rows import (
     add_outer,
     add_row,
     add_row_to_two,
+    add_trace_and_row,
     difference_dot,
+    fetch_trace,
     four_two_difference_dots,
     four_two_row_dots,
     row_dot,
+    trace_and_row_dot,
+    trace_place,
     two_difference_dots,
     two_row_dots,
 )
@@ -30,6 +35,8 @@ __all__ = [
     "add_next_features",
     "add_scaled",
     "add_to_sums",
+    "add_trace",
+    "add_trace_less_features",
     "batch_td_update",
     "batch_td_update_and_apply",
     "batch_transpose_apply",
@@ -46,6 +53,8 @@ __all__ = [
     "sums_td_update",
     "sums_transpose_apply",
     "td_error",
+    "traced",
+    "traced_and_projected",
 ]
 
 
@@ -77,34 +86,63 @@ def add_gradient(stream: StreamView, t: Index, c: float, out: Floats) -> None:
     add_difference(stream.features, step.row, step.next_row, step.discount, c, out)
 
 
+def traced(stream: StreamView, t: Index, u: Floats) -> float:
+    """e . u at step t"""
+    table, row = trace_place(stream.traces, stream.features, stream.steps[t].row, t)
+    return row_dot(table, row, u)
+
+
+def add_trace(stream: StreamView, t: Index, c: float, out: Floats) -> None:
+    """out += c e of step t"""
+    table, row = trace_place(stream.traces, stream.features, stream.steps[t].row, t)
+    add_row(table, row, c, out)
+
+
+def traced_and_projected(stream: StreamView, t: Index, u: Floats) -> tuple[float, float]:
+    """e . u and x . u at step t"""
+    return trace_and_row_dot(stream.traces, stream.features, stream.steps[t].row, t, u)
+
+
+def add_trace_less_features(stream: StreamView, t: Index, scale: float, a: float, b: float, out: Floats) -> None:
+    """out += scale (a e - b x) of step t"""
+    add_trace_and_row(stream.traces, stream.features, stream.steps[t].row, t, scale, a, b, out)
+
+
 def sample_td_update(stream: StreamView, t: Index, theta: Floats, out: Floats) -> None:
-    """out = A_t theta + b_t = rho delta x, from step t alone"""
+    """out = A_t theta + b_t = rho delta e, from step t alone"""
     fill(out, 0.0)
-    add_features(stream, t, stream.steps[t].rho * td_error(stream, t, theta), out)
+    add_trace(stream, t, stream.steps[t].rho * td_error(stream, t, theta), out)
 
 
 def sample_transpose_apply(stream: StreamView, t: Index, u: Floats, out: Floats) -> None:
-    """out = A_t' u = rho (x . u) y, from step t alone"""
+    """out = A_t' u = rho (e . u) y, from step t alone"""
     fill(out, 0.0)
-    add_gradient(stream, t, stream.steps[t].rho * projected(stream, t, u), out)
+    add_gradient(stream, t, stream.steps[t].rho * traced(stream, t, u), out)
+
+
+def _fetch_traces(stream: StreamView, batch: Batch) -> None:
+    for i in range(batch.shape[0]):
+        fetch_trace(stream.traces, batch[i])
 
 
 def batch_td_update(stream: StreamView, batch: Batch, theta: Floats, out: Floats) -> None:
     """out = A theta + b, averaged over a batch of step indices"""
     fill(out, 0.0)
     scale = 1.0 / batch.shape[0]
+    _fetch_traces(stream, batch)
     for j in range(batch.shape[0]):
         t = batch[j]
-        add_features(stream, t, scale * stream.steps[t].rho * td_error(stream, t, theta), out)
+        add_trace(stream, t, scale * stream.steps[t].rho * td_error(stream, t, theta), out)
 
 
 def batch_transpose_apply(stream: StreamView, batch: Batch, u: Floats, out: Floats) -> None:
     """out = A' u, averaged over a batch of step indices"""
     fill(out, 0.0)
     scale = 1.0 / batch.shape[0]
+    _fetch_traces(stream, batch)
     for i in range(batch.shape[0]):
         t = batch[i]
-        add_gradient(stream, t, scale * stream.steps[t].rho * projected(stream, t, u), out)
+        add_gradient(stream, t, scale * stream.steps[t].rho * traced(stream, t, u), out)
 
 
 def batch_td_update_and_apply(
@@ -116,19 +154,22 @@ def batch_td_update_and_apply(
     m = batch.shape[0]
     scale = 1.0 / m
     steps = stream.steps
+    _fetch_traces(stream, batch)
     j = 0
     while j + 4 <= m:
         four = steps[batch[j]], steps[batch[j + 1]], steps[batch[j + 2]], steps[batch[j + 3]]
         on_theta, on_z = four_two_difference_dots(stream.features, four[0], four[1], four[2], four[3], theta, z)
         for k in range(4):
             c = scale * four[k].rho
-            add_row_to_two(stream.features, four[k].row, c * (four[k].reward + on_theta[k]), c * on_z[k], out, out_z)
+            table, row = trace_place(stream.traces, stream.features, four[k].row, batch[j + k])
+            add_row_to_two(table, row, c * (four[k].reward + on_theta[k]), c * on_z[k], out, out_z)
         j += 4
     for last in range(j, m):
         step = steps[batch[last]]
         at_theta, at_z = two_difference_dots(stream.features, step.row, step.next_row, step.discount, theta, z)
         c = scale * step.rho
-        add_row_to_two(stream.features, step.row, c * (step.reward + at_theta), c * at_z, out, out_z)
+        table, row = trace_place(stream.traces, stream.features, step.row, batch[last])
+        add_row_to_two(table, row, c * (step.reward + at_theta), c * at_z, out, out_z)
 
 
 def batch_transpose_apply_to_two(
@@ -141,10 +182,15 @@ def batch_transpose_apply_to_two(
     m = batch.shape[0]
     scale = 1.0 / m
     steps = stream.steps
+    _fetch_traces(stream, batch)
     i = 0
     while i + 4 <= m:
         four = steps[batch[i]], steps[batch[i + 1]], steps[batch[i + 2]], steps[batch[i + 3]]
-        along, along_v = four_two_row_dots(stream.features, four[0].row, four[1].row, four[2].row, four[3].row, u, v)
+        table, p = trace_place(stream.traces, stream.features, four[0].row, batch[i])
+        _, q = trace_place(stream.traces, stream.features, four[1].row, batch[i + 1])
+        _, r = trace_place(stream.traces, stream.features, four[2].row, batch[i + 2])
+        _, s = trace_place(stream.traces, stream.features, four[3].row, batch[i + 3])
+        along, along_v = four_two_row_dots(table, p, q, r, s, u, v)
         for k in range(4):
             step = four[k]
             c, e = scale * step.rho * along[k], scale * step.rho * along_v[k]
@@ -153,7 +199,8 @@ def batch_transpose_apply_to_two(
         i += 4
     for last in range(i, m):
         step = steps[batch[last]]
-        on_u, on_v = two_row_dots(stream.features, step.row, u, v)
+        table, row = trace_place(stream.traces, stream.features, step.row, batch[last])
+        on_u, on_v = two_row_dots(table, row, u, v)
         c, e = scale * step.rho * on_u, scale * step.rho * on_v
         total += step.reward * c
         add_difference_to_two(stream.features, step.row, step.next_row, step.discount, c, e, out, out_v)
@@ -161,10 +208,11 @@ def batch_transpose_apply_to_two(
 
 
 def add_to_sums(stream: StreamView, t: Index, A: Floats, b: Floats) -> None:
-    """A += rho x y' and b += rho r x of step t"""
+    """A += rho e y' and b += rho r e of step t"""
     step = stream.steps[t]
-    add_outer(stream.features, step.row, step.next_row, step.discount, step.rho, A)
-    add_features(stream, t, step.rho * step.reward, b)
+    table, row = trace_place(stream.traces, stream.features, step.row, t)
+    add_outer(stream.features, table, row, step.row, step.next_row, step.discount, step.rho, A)
+    add_row(table, row, step.rho * step.reward, b)
 
 
 def sums_td_update(A: Floats, b: Floats, n: int, theta: Floats, out: Floats) -> None:

@@ -96,6 +96,11 @@ COMPILED = {
     "minibatch_tdc": ("minibatch_tdc", {"eta": 2.5, "batch_size": 4}),
     "minibatch_tdc_replay": ("minibatch_tdc_replay", {"eta": 2.5, "batch_size": 4}),
     "lstd": ("lstd", {"ridge": 1.0}),
+    "emphatic_lstd": ("emphatic_lstd", {"ridge": 1.0}),
+    "true_online_td": ("true_online_td", {"lam": 0.6}),
+    "true_online_gtd": ("true_online_gtd", {"lam": 0.6, "eta": 2.5}),
+    "gtd2_mp": ("gtd2_mp", {"eta": 2.5}),
+    "sthtd_mp": ("sthtd_mp", {"eta": 2.5}),
     "lstd batch": ("lstd", {"ridge": 1.0, "solver": "batch"}),
     "newton_td": ("newton_td", {"ridge": 2.0}),
     "lspe": ("lspe", {"ridge": 0.5}),
@@ -167,8 +172,9 @@ def write_down(state, stream, now, hyper):
     state.second[t] = now.second
 
 
-def log_of(name, settings, seed=3):
+def log_of(name, settings, seed=3, stream=None, **traces):
     """The steps of the stream with the batches that the engine draws for an algorithm with these settings."""
+    stream = STREAM if stream is None else stream
     draws = ALGORITHMS[name].draws
     batch = settings.get("batch_size", 0) if "batch" in draws else 0
     m1, m2 = settings.get("m1", batch), settings.get("m2", batch)
@@ -179,15 +185,15 @@ def log_of(name, settings, seed=3):
     engine = {key: value for key, value in settings.items() if key in ENGINE}
     if "batch" not in draws:
         engine.pop("batch_size", None)
-    gradtd.learn(STREAM, recorder, alpha=1.0, seed=seed, compile=False, **engine)
-    return naive.Log(naive.samples_of(STREAM), **kept)
+    gradtd.learn(stream, recorder, alpha=1.0, seed=seed, compile=False, **engine)
+    return naive.Log(naive.samples_of(stream, **traces), **kept)
 
 
-def twin_of(name, settings, alphas=None):
+def twin_of(name, settings, alphas=None, **traces):
     """The weights of the naive twin after every step."""
     own = {key: value for key, value in settings.items() if key not in ENGINE or key in ALGORITHMS[name].parameters}
     alphas = itertools.repeat(1.0 if "alpha" in settings else ALPHA) if alphas is None else alphas
-    return np.array(list(naive.TWINS[name](log_of(name, settings), THETA0, alphas, **own)))
+    return np.array(list(naive.TWINS[name](log_of(name, settings, **traces), THETA0, alphas, **own)))
 
 
 def assert_same(thetas, expected):
@@ -309,7 +315,8 @@ def test_averages_weigh_the_iterates_as_they_say(average, begin, power):
 
 
 @pytest.mark.parametrize(
-    "case", ["r1_gtd", "at_td", "impression_gtd mspbe", "etd", "minibatch_tdc", "newton_td", "lspe"]
+    "case",
+    ["r1_gtd", "at_td", "impression_gtd mspbe", "etd", "minibatch_tdc", "newton_td", "lspe", "true_online_gtd"],
 )
 def test_steps_before_the_start_still_count_in_what_a_rule_remembers(case):
     """``start`` delays learning; means "over all steps so far" are still over all of them."""

@@ -1,9 +1,11 @@
 """The mean of every rule's update under the exact law of a step is the right-hand side of its ODE.
 
 The law of one step, d_mu(s) behaviour(a|s) P(s'|s,a), is enumerated; each rule makes one update on every
-possible step (or every pair of independent ones) from the same random weights.
+possible step (or every pair of independent ones) from the same random weights. Every update is affine in the trace of
+a step, which depends on the past alone: with the mean trace of the state for it, the mean is that over traces, too.
 """
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,10 +13,12 @@ import pytest
 
 import gradtd
 from gradtd import ALGORITHMS
+from gradtd.algorithms.two_step_sizes import htd_with_traces
 from gradtd.compiled.records import record
 from gradtd.core.algorithm import Now
 from gradtd.core.stream import StreamView
 from gradtd.problems import garnet, random_walk_dependent
+from gradtd.problems.traces import TraceLaw
 
 ALPHA, ETA = 0.1, 1.7
 NOBODY = np.zeros(0, np.uint32)
@@ -23,9 +27,10 @@ NOBODY = np.zeros(0, np.uint32)
 class Law:
     """All steps that can happen on a problem, their probabilities, and the matrices that describe them."""
 
-    def __init__(self, problem):
+    def __init__(self, problem, lam=0.0, trace="rho"):
         mdp, gamma = problem.mdp, problem.gamma
-        self.exact = gradtd.exact(problem)
+        self.lam = lam
+        self.exact = gradtd.exact(problem, lam, trace)
         outcomes = [
             (s, a, after)
             for s in np.flatnonzero(~mdp.terminal)
@@ -45,16 +50,19 @@ class Law:
             features=problem.features, row=s, next_row=after, reward=self.r, discount=self.discount, rho=self.rho,
             episode=np.arange(len(s)),
         )  # fmt: skip
-        # From the model, not from the steps: D = E[rho gamma x x_next'], A_mu = E[x y'] without ratio.
+        mean = {kind: TraceLaw(problem, self.exact.d_mu, lam, kind).mean[s] for kind in ("rho", trace)}
+        self.e = mean[trace] / self.exact.d_mu[s][:, None]
+        on_policy = dataclasses.replace(problem, target=problem.behaviour)
+        self.f = TraceLaw(on_policy, self.exact.d_mu, lam).mean[s] / self.exact.d_mu[s][:, None]
+        self.view = self.stream.view._replace(traces=np.ascontiguousarray(self.e) if lam else None)
+        # From the model, not from the steps: D = E[rho gamma e x_next'], A_mu = E[f y'] without ratio.
         d = problem.n_features
-        self.D, self.A_mu = np.zeros((d, d)), np.zeros((d, d))
+        self.D = np.zeros((d, d))
         for i in range(mdp.n_states):
             for j in range(mdp.n_states):
-                go_on = gamma * (not mdp.terminal[j]) * self.exact.d_mu[i]
-                pair = np.outer(problem.features[i], problem.features[j])
-                self.D += go_on * (problem.target[i] @ mdp.transition[i, :, j]) * pair
-                self.A_mu += go_on * (problem.behaviour[i] @ mdp.transition[i, :, j]) * pair
-        self.A_mu -= self.exact.C
+                go_on = gamma * (not mdp.terminal[j]) * (problem.target[i] @ mdp.transition[i, :, j])
+                self.D += go_on * np.outer(self.exact.traces.mean[i], problem.features[j])
+        self.A_mu = gradtd.exact(on_policy, lam).A
         self.A, self.b, self.C = self.exact.A, self.exact.b, self.exact.C
         rng = np.random.default_rng(8)
         self.theta, self.w, self.z = rng.normal(size=(3, d))
@@ -74,9 +82,13 @@ class Law:
         )
 
 
+SMALL_GARNET = garnet(states=4, actions=2, branching=2, n_features=3, off_policy=0.9, seed=3)
 LAWS = {
-    "garnet": Law(garnet(states=4, actions=2, branching=2, n_features=3, off_policy=0.9, seed=3)),
+    "garnet": Law(SMALL_GARNET),
     "random_walk_dependent": Law(random_walk_dependent()),
+    "garnet with traces": Law(SMALL_GARNET, lam=0.6),
+    "garnet with clipped traces": Law(SMALL_GARNET, lam=0.9, trace="clipped"),
+    "random_walk_dependent with tree traces": Law(random_walk_dependent(), lam=0.8, trace="tree"),
 }
 
 
@@ -85,12 +97,16 @@ def law(request):
     return LAWS[request.param]
 
 
+without_traces = pytest.mark.parametrize("law", [name for name, law in LAWS.items() if not law.lam], indirect=True)
+with_traces = pytest.mark.parametrize("law", [name for name, law in LAWS.items() if law.lam], indirect=True)
+
+
 def after_one_update(law, update, own, t=0, first=NOBODY, second=NOBODY, seen=None, view=None, **hyper):
     """The rule's arrays after one update on step t."""
     state = record(theta=law.theta.copy(), **{name: np.array(value, float) for name, value in own.items()})
     seen = t + 1 if seen is None else seen
     now = Now(np.uint64(t), 0, seen, ALPHA, np.array(first, np.uint32), np.array(second, np.uint32))
-    update(state, law.stream.view if view is None else view, now, SimpleNamespace(**hyper))
+    update(state, law.view if view is None else view, now, SimpleNamespace(**({"lam": law.lam} | hyper)))
     return state
 
 
@@ -112,10 +128,11 @@ def assert_close(found, expected):
 
 def test_enumerated_law_has_the_exact_matrices(law):
     assert law.p.sum() == pytest.approx(1.0, abs=1e-13)
-    assert_close(np.einsum("k,k,ki,kj->ij", law.p, law.rho, law.x, law.y), law.A)
-    assert_close(np.einsum("k,k,k,ki->i", law.p, law.rho, law.r, law.x), law.b)
+    assert_close(np.einsum("k,k,ki,kj->ij", law.p, law.rho, law.e, law.y), law.A)
+    assert_close(np.einsum("k,k,k,ki->i", law.p, law.rho, law.r, law.e), law.b)
     assert_close(np.einsum("k,ki,kj->ij", law.p, law.x, law.x), law.C)
-    assert_close(law.D - law.C, law.A)
+    assert_close(np.einsum("k,ki,kj->ij", law.p, law.f, law.y), law.A_mu)
+    assert_close(law.D - np.einsum("k,ki,kj->ij", law.p, law.e, law.x), law.A)
     assert np.abs(law.A - law.A_mu).max() > 1e-2, "the problem is on-policy"
 
 
@@ -131,16 +148,18 @@ def test_minibatch_td_goes_along_the_ode_of_td(law):
 
 def test_vtrace_goes_along_the_ode_with_clipped_ratios(law):
     clipped = np.minimum(law.rho, 1.0)
-    A = np.einsum("k,k,ki,kj->ij", law.p, clipped, law.x, law.y)
-    b = np.einsum("k,k,k,ki->i", law.p, clipped, law.r, law.x)
+    A = np.einsum("k,k,ki,kj->ij", law.p, clipped, law.e, law.y)
+    b = np.einsum("k,k,k,ki->i", law.p, clipped, law.r, law.e)
     assert_close(mean_theta_change(law, "vtrace"), A @ law.theta + b)
     assert np.abs(A @ law.theta + b - law.td_update(law.theta)).max() > 1e-3
 
 
+@without_traces
 def test_etd_weighs_the_td_update_by_its_follow_on_trace(law):
     assert_close(mean_theta_change(law, "etd", {"follow_on": [9.0]}), 9.0 * law.td_update(law.theta))
 
 
+@without_traces
 def test_residual_gradient_descends_the_squared_td_error(law):
     def loss(theta):
         return law.p @ (law.rho * (law.r + law.y @ theta) ** 2) / 2
@@ -154,7 +173,7 @@ ODES = {
     "gtd": (lambda m: -m.A.T @ m.w, lambda m: m.td_update(m.theta) - m.w, {}),
     "gtd2": (lambda m: -m.A.T @ m.w, lambda m: m.td_update(m.theta) - m.C @ m.w, {}),
     "tdc": (
-        lambda m: m.td_update(m.theta) - m.D.T @ m.w,
+        lambda m: m.td_update(m.theta) - (1 - m.lam) * m.D.T @ m.w,
         lambda m: m.td_update(m.theta) - m.C @ m.w,
         {},
     ),
@@ -165,11 +184,11 @@ ODES = {
     ),
     "tdc_transposed_corrected": (
         lambda m: -m.A.T @ m.w,
-        lambda m: m.D @ m.theta + m.b - m.C @ m.theta - m.C @ m.w,
+        lambda m: m.td_update(m.theta) - m.C @ m.w,
         {},
     ),
     "tdrc": (
-        lambda m: m.td_update(m.theta) - m.D.T @ m.w,
+        lambda m: m.td_update(m.theta) - (1 - m.lam) * m.D.T @ m.w,
         lambda m: m.td_update(m.theta) - (m.C + 0.3 * np.eye(len(m.w))) @ m.w,
         {"beta": 0.3},
     ),
@@ -181,11 +200,46 @@ ODES = {
 }
 
 
+@without_traces
 @pytest.mark.parametrize("name", ODES)
 def test_rule_with_a_second_vector_goes_along_its_ode(law, name):
     of_theta, of_w, hyper = ODES[name]
     assert_close(mean_theta_change(law, name, {"w": law.w}, eta=ETA, **hyper), of_theta(law))
     assert_close(mean_w_change(law, name, **hyper), of_w(law))
+
+
+@with_traces
+@pytest.mark.parametrize("name", sorted(ODES.keys() - {"htd", "tdc_transposed"}))
+def test_rule_with_a_second_vector_and_traces_goes_along_its_ode(law, name):
+    test_rule_with_a_second_vector_goes_along_its_ode(law, name)
+
+
+@with_traces
+def test_htd_with_traces_goes_along_its_ode(law):
+    """f is the mean of the behaviour's trace in the state of the step."""
+    of_theta, of_w, _ = ODES["htd"]
+
+    def after(t):
+        return after_one_update(law, htd_with_traces, {"w": law.w, "f": law.f[t]}, t, eta=ETA)
+
+    assert_close(law.mean(lambda t: after(t).theta - law.theta) / ALPHA, of_theta(law))
+    assert_close(law.mean(lambda t: after(t).w - law.w) / (ETA * ALPHA), of_w(law))
+
+
+@pytest.mark.parametrize("name", ["gtd2_mp", "sthtd_mp"])
+def test_mirror_prox_goes_along_its_saddle_point_as_its_step_becomes_small(law, name):
+    A_mu = np.einsum("k,ki,kj->ij", law.p, law.x, law.y)
+    metric = law.C if name == "gtd2_mp" else -(A_mu + A_mu.T) / 2
+    small = 1e-7
+
+    def change(t):
+        state = record(theta=law.theta.copy(), w=law.w.copy(), ahead=law.z.copy(), ahead_w=law.z.copy())
+        now = Now(np.uint64(t), 0, t + 1, small, NOBODY, NOBODY)
+        ALGORITHMS[name].update(state, law.view, now, SimpleNamespace(eta=ETA))
+        return np.r_[(state.theta - law.theta) / small, (state.w - law.w) / (ETA * small)]
+
+    expected = np.r_[-law.A.T @ law.w, law.td_update(law.theta) - metric @ law.w]
+    np.testing.assert_allclose(law.mean(change), expected, rtol=0, atol=1e-5)
 
 
 def test_replayed_tdc_goes_along_the_ode_of_tdc(law):
@@ -211,6 +265,7 @@ def test_svrg_goes_along_the_ode_of_gtd2_wherever_its_anchor_is(law):
     assert_close(change / (ETA * ALPHA), of_w(law))
 
 
+@without_traces
 def test_svrg_has_no_noise_at_the_solution(law):
     """With the anchor there, too: no step of the batch moves theta or w. GTD2 does move."""
     theta, nothing = law.exact.theta_star, np.zeros(len(law.theta))
@@ -221,12 +276,13 @@ def test_svrg_has_no_noise_at_the_solution(law):
         for name in ("svrg_gtd", "gtd2"):
             state = record(**{k: np.array(v) for k, v in ({"theta": theta} | own).items()})
             now = Now(np.uint64(t), 0, 40, ALPHA, np.array([t], np.uint32), NOBODY)
-            ALGORITHMS[name].update(state, law.stream.view, now, SimpleNamespace(eta=ETA))
+            ALGORITHMS[name].update(state, law.view, now, SimpleNamespace(eta=ETA))
             moved.append((name, np.abs(state.w).max() + np.abs(state.theta - theta).max()))
     assert max(size for name, size in moved if name == "svrg_gtd") == 0
     assert max(size for name, size in moved if name == "gtd2") > 1e-3
 
 
+@without_traces
 def test_saga_goes_along_the_ode_of_gtd2_whatever_its_table_holds(law):
     """With the exact sums of what the table holds, over n stored steps of the law."""
     n = len(law.p)
@@ -241,6 +297,7 @@ def test_saga_goes_along_the_ode_of_gtd2_whatever_its_table_holds(law):
     assert_close(change / (ETA * ALPHA), of_w(law))
 
 
+@without_traces
 def test_gtd_gtd2_tdc_and_transposed_tdc_are_different_algorithms(law):
     """The corrected transposed form has the mean of GTD2: C theta + A theta = D theta."""
     names = ["gtd", "gtd2", "tdc", "tdc_transposed"]
@@ -289,7 +346,7 @@ def spd(d):
 def variant(law, similarity="correlation", directions="one", form="samples", alpha=ALPHA):
     """An Impression GTD for single pairs, and its arrays."""
     hyper = {"similarity": similarity, "directions": directions, "form": form, "m1": 1, "m2": 1, "ridge": 1.0}
-    hyper["alpha"] = alpha
+    hyper |= {"alpha": alpha, "lam": law.lam}
     chosen = ALGORITHMS["impression_gtd"].choose(hyper | {"n_features": len(law.theta)})
     return chosen.update, dict(chosen.init(len(law.theta), hyper))
 
@@ -348,6 +405,7 @@ def test_auto_descends_the_loss_and_its_averages_are_those_of_the_exact_step(law
     assert_close(mean[d + 1], share * z @ law.A.T @ W @ law.A @ z)
 
 
+@without_traces
 def test_impression_gtd_with_a_kernel_descends_the_kernel_loss(law):
     def kernel(x, other):
         return (1.0 + x @ other) ** 2
@@ -359,6 +417,7 @@ def test_impression_gtd_with_a_kernel_descends_the_kernel_loss(law):
     assert_close(mean_change_over_pairs(law, update, own), expected)
 
 
+@without_traces
 def test_dot_product_kernel_is_correlation(law):
     update, own = variant(law, similarity=lambda x, other: x @ other)
     assert_close(mean_change_over_pairs(law, update, own), -law.A.T @ law.td_update(law.theta))
@@ -375,10 +434,11 @@ def test_shrunken_rules_descend_neu(law, name):
 def test_direct_gtd_descends_neu(law):
     """The second step of two, independent of the first."""
     update, own = ALGORITHMS["direct_gtd"].update, {"u": law.w, "g": law.w}
-    whole = law.stream.view
+    whole = law.view
 
     def change(t, earlier):
-        view = StreamView(whole.features, whole.steps[[earlier, t]])
+        traces = None if whole.traces is None else whole.traces[[earlier, t]]
+        view = StreamView(whole.features, whole.steps[[earlier, t]], traces)
         return after_one_update(law, update, own, 1, seen=2, view=view, gap=1.0).theta - law.theta
 
     assert_close(law.mean_over_pairs(change) / ALPHA, -law.A.T @ law.td_update(law.theta))

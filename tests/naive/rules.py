@@ -3,10 +3,10 @@
 Each twin is a generator over the steps of a `Log` that yields theta after every step. It is written from
 the equation of the paper (labels in the docstrings) or of the work named there, with
 
-    A_k = rho x y',   b_k = rho r x,   C_k = x x',   D_k = rho gamma x x_next',   y = gamma x_next - x,
+    A_k = rho e y',   b_k = rho r e,   C_k = x x',   D_k = rho gamma (1 - lam) e x_next',   y = gamma x_next - x,
 
-so the ratio stands once in every estimate, and the second step-size is eta alpha. ``alphas`` is an iterator
-of step-sizes; each update takes one.
+so the ratio stands once in every estimate, and the second step-size is eta alpha. The trace e is x where lam is 0.
+``alphas`` is an iterator of step-sizes; each update takes one.
 """
 
 import itertools
@@ -14,7 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from naive import traces
+from naive.extragradient import gtd2_mp, sthtd_mp
 from naive.stored import krylov_gtd, saga_gtd, svrg_gtd
+from naive.true_online import true_online_gtd, true_online_td
 
 
 @dataclass
@@ -27,13 +30,20 @@ class Sample:
     discount: float
     rho: float
     episode: int
+    target: float = 1.0
+    lam: float = 0.0
 
     def __post_init__(self):
         self.y = self.discount * self.x_next - self.x
-        self.A = self.rho * np.outer(self.x, self.y)
-        self.b = self.rho * self.reward * self.x
         self.C = np.outer(self.x, self.x)
-        self.D = self.rho * self.discount * np.outer(self.x, self.x_next)
+        self.trace(self.x)
+
+    def trace(self, e):
+        """Let e be the trace of the step."""
+        self.e = e
+        self.A = self.rho * np.outer(e, self.y)
+        self.b = self.rho * self.reward * e
+        self.D = self.rho * self.discount * (1 - self.lam) * np.outer(e, self.x_next)
 
     def delta(self, theta):
         return self.reward + self.discount * (self.x_next @ theta) - self.x @ theta
@@ -55,16 +65,23 @@ class Log:
         return [self.samples[i] for i in indices]
 
 
-def samples_of(stream):
+def samples_of(stream, lam=0.0, trace="rho"):
+    """The steps of a stream, each with its trace."""
     table = stream.features if isinstance(stream.features, np.ndarray) else stream.features.toarray()
-    return [
+    target = np.ones(len(stream)) if stream.target is None else stream.target
+    samples = [
         Sample(
             table[int(s["row"])],
             table[int(s["next_row"])],
             *(s[k].item() for k in ("reward", "discount", "rho", "episode")),
+            probability,
+            lam,
         )
-        for s in np.asarray(stream.steps)
+        for s, probability in zip(np.asarray(stream.steps), target, strict=True)
     ]
+    for k, e in zip(samples, traces.summed(samples, lam, trace), strict=True):
+        k.trace(e)
+    return samples
 
 
 def mean_A(samples):
@@ -91,22 +108,16 @@ def vtrace(log, theta, alphas):
     for _, k, learns in log:
         if learns:
             clipped = 1.0 if k.rho > 1.0 else k.rho
-            A, b = clipped * np.outer(k.x, k.y), clipped * k.reward * k.x
+            A, b = clipped * np.outer(k.e, k.y), clipped * k.reward * k.e
             theta = theta + next(alphas) * (A @ theta + b)
         yield theta
 
 
 def etd(log, theta, alphas):
-    """Emphatic TD(0) with interest 1: F_t = rho_{t-1} gamma_t F_{t-1} + 1, and F = 1 in an episode's first step."""
-    for t, k, learns in log:
-        begin = t
-        while begin > 0 and log.samples[begin - 1].episode == k.episode:
-            begin -= 1
-        emphasis = 1.0
-        for before in log.samples[begin:t]:
-            emphasis = 1.0 + before.rho * before.discount * emphasis
+    """Emphatic TD(lambda) with interest 1, from its trace z, which holds the ratio."""
+    for (_, k, learns), z in zip(log, traces.emphatic(log.samples), strict=True):
         if learns:
-            theta = theta + next(alphas) * emphasis * (k.A @ theta + k.b)
+            theta = theta + next(alphas) * k.delta(theta) * z
         yield theta
 
 
@@ -323,7 +334,8 @@ def tdc_transposed_corrected(log, theta, alphas, eta=1.0):
     for _, k, learns in log:
         if learns:
             alpha = next(alphas)
-            theta, w = theta - alpha * k.A.T @ w, w + eta * alpha * (k.D @ theta + k.b - k.C @ theta - k.C @ w)
+            after, here = k.rho * k.discount * np.outer(k.e, k.x_next), np.outer(k.e, k.x)
+            theta, w = theta - alpha * k.A.T @ w, w + eta * alpha * (after @ theta + k.b - here @ theta - k.C @ w)
         yield theta
 
 
@@ -339,15 +351,15 @@ def tdrc(log, theta, alphas, eta=1.0, beta=1.0):
 
 
 def htd(log, theta, alphas, eta=1.0):
-    """White and White (2016) at lambda = 0, from their traces e = rho x and e_mu = x.
+    """White and White (2016), from their traces e, which holds the ratios, and e_mu, which has none.
 
     theta += alpha (delta e + (x - gamma x_next) (e - e_mu).w);  w += eta alpha (delta e - (x - gamma x_next) e_mu.w)
     """
     w = np.zeros_like(theta)
-    for _, k, learns in log:
+    for (_, k, learns), e_mu in zip(log, traces.summed(log.samples, log.samples[0].lam, "none"), strict=True):
         if learns:
             alpha = next(alphas)
-            e, e_mu = k.rho * k.x, k.x
+            e = k.rho * k.e
             new_theta = theta + alpha * (k.delta(theta) * e - np.outer(k.y, e - e_mu) @ w)
             w = w + eta * alpha * (k.delta(theta) * e + np.outer(k.y, e_mu) @ w)
             theta = new_theta
@@ -406,6 +418,17 @@ def lstd(log, theta, alphas, solver="recursive", ridge=1e-3):
         yield theta
 
 
+def emphatic_lstd(log, theta, alphas, solver="recursive", ridge=1e-3):
+    """LSTD with the trace of emphatic TD: sum of z (delta) + ridge (theta0 - theta) = 0."""
+    d = len(theta)
+    centre, A, b = theta, np.zeros((d, d)), np.zeros(d)
+    for (_, k, learns), z in zip(log, traces.emphatic(log.samples), strict=True):
+        A, b = A + np.outer(z, k.y), b + k.reward * z
+        if learns:
+            theta = np.linalg.lstsq(A - ridge * np.eye(d), -b - ridge * centre, rcond=1e-10)[0]
+        yield theta
+
+
 def newton_td(log, theta, alphas, ridge=1.0):
     """Eq. 2ndordertd, with A_t the mean over all steps so far and -ridge I added to their sum."""
     d = len(theta)
@@ -433,7 +456,8 @@ TWINS = {
         impression_gtd, expected_gtd, at_td, r1_gtd, shrunken_r1_gtd, shrunken_at_td, direct_gtd,
         td, vtrace, etd, residual_gradient, minibatch_td,
         gtd, gtd2, tdc, tdc_transposed, tdc_transposed_corrected, tdrc, htd, nasa, minibatch_tdc, minibatch_tdc_replay,
-        lstd, newton_td, lspe, krylov_gtd, svrg_gtd, saga_gtd,
+        lstd, emphatic_lstd, newton_td, lspe, krylov_gtd, svrg_gtd, saga_gtd,
+        true_online_td, true_online_gtd, gtd2_mp, sthtd_mp,
     )
 }  # fmt: skip
 

@@ -8,9 +8,11 @@ from gradtd.algorithms import (
     krylov_gtd,
     least_squares,
     minibatch_tdc,
+    mirror_prox,
     saga_gtd,
     svrg_gtd,
     td,
+    true_online,
     two_step_sizes,
 )
 from gradtd.core import checks
@@ -23,7 +25,9 @@ ALGORITHMS: dict[str, Algorithm] = {
         impression_gtd,
         generic_gtd,
         td,
+        true_online,
         two_step_sizes,
+        mirror_prox,
         minibatch_tdc,
         least_squares,
         krylov_gtd,

@@ -12,12 +12,14 @@
 
 All have the mean -A'(A theta + b), half the negative gradient of NEU, so they lead to the TD
 solution wherever A is nonsingular, on-policy or off. The two factors must come from independent
-data; "samples of the past" are drawn from the buffer that the latest step did not go to.
+data; "samples of the past" are drawn from the buffer that the latest step did not go to. With ``lam`` the trace e
+stands for the features phi in A and b (`gradtd.compiled.traces`), and nothing else changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -156,28 +158,32 @@ def _sums_of_two_buffers(n_features: int, hyper: Mapping[str, Any]) -> dict[str,
 
 def _choose_expected(hyper: Mapping[str, Any]) -> Algorithm:
     if hyper["buffers"] == "one":
-        return Algorithm("expected_gtd", expected_gtd_one_buffer, _sums, observe=add_to_all, draws="two buffers")
+        return replace(_EXPECTED, update=expected_gtd_one_buffer, init=_sums, observe=add_to_all, choose=None)
     update = expected_gtd if hyper["buffers"] == "two" else expected_gtd_both
-    return Algorithm("expected_gtd", update, _sums_of_two_buffers, observe=add_to_own_buffer, draws="two buffers")
+    return replace(_EXPECTED, update=update, init=_sums_of_two_buffers, observe=add_to_own_buffer, choose=None)
 
+
+_EXPECTED = Algorithm(
+    "expected_gtd",
+    expected_gtd,
+    draws="two buffers",
+    parameters={"buffers": Parameter("two", "two, one, or both directions", choice("two", "one", "both"))},
+    traces=True,
+    choose=_choose_expected,
+)
 
 ALGORITHMS = (
-    Algorithm(
-        "expected_gtd",
-        expected_gtd,
-        draws="two buffers",
-        parameters={"buffers": Parameter("two", "two, one, or both directions", choice("two", "one", "both"))},
-        choose=_choose_expected,
-    ),
-    Algorithm("at_td", at_td, _sums, observe=add_to_all, draws="two buffers"),
-    Algorithm("r1_gtd", r1_gtd, _sums, observe=add_to_all, draws="two buffers"),
-    Algorithm("shrunken_r1_gtd", shrunken_r1_gtd, two_vectors, draws="other batch"),
-    Algorithm("shrunken_at_td", shrunken_at_td, two_vectors, draws="other batch"),
+    _EXPECTED,
+    Algorithm("at_td", at_td, _sums, observe=add_to_all, draws="two buffers", traces=True),
+    Algorithm("r1_gtd", r1_gtd, _sums, observe=add_to_all, draws="two buffers", traces=True),
+    Algorithm("shrunken_r1_gtd", shrunken_r1_gtd, two_vectors, draws="other batch", traces=True),
+    Algorithm("shrunken_at_td", shrunken_at_td, two_vectors, draws="other batch", traces=True),
     Algorithm(
         "direct_gtd",
         direct_gtd,
         two_vectors,
         stored=True,
+        traces=True,
         parameters={"gap": Parameter(1.0, "how fast the distance between the two steps grows", above(0))},
     ),
 )

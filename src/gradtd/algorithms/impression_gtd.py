@@ -1,6 +1,7 @@
 """Impression GTD: the rule of the paper's Algorithm 1, its variants, and what ``alpha="auto"`` runs, in this order.
 
-All are theta -= alpha g with a direction g = A1' W (A2 theta + b2) from two batches of independent episodes.
+All are theta -= alpha g with a direction g = A1' W (A2 theta + b2) from two batches of independent episodes. With
+``lam`` above 0 they are Impression GTD(lam): the stored trace of a step stands for its features in A and b.
 
 1. `impression_gtd` is Algorithm 1: W = I, a step-size that is given. **A run with ``alpha=0.1`` executes this.**
 2. Variants: both directions, other similarities W, matrices formed explicitly. Each is put together from a
@@ -48,9 +49,9 @@ from gradtd.estimates import (
 def impression_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Impression GTD: theta -= alpha A1'(A2 theta + b2), both factors averages over drawn batches.
 
-    u = mean over batch 2 of rho delta phi;  theta -= alpha mean over batch 1 of rho y (phi.u), with
-    y = gamma phi' - phi. One step-size, and with ``alpha="auto"``, the default, that is chosen as it goes
-    (`with_chosen_step`). Cost O((m1 + m2) d). With a constant step it converges linearly to a
+    u = mean over batch 2 of rho delta e;  theta -= alpha mean over batch 1 of rho y (e.u), with
+    y = gamma phi' - phi and e = phi where lam is 0. One step-size, and with ``alpha="auto"``, the default, that is
+    chosen as it goes (`with_chosen_step`). Cost O((m1 + m2) d). With a constant step it converges linearly to a
     neighbourhood of the TD solution. Paper, Algorithm 1 and eq. imgtd; m1 = m2 = 1 is the single pair of
     eq. one_update.
     """
@@ -197,6 +198,10 @@ def _choose(hyper: Mapping[str, Any]) -> Algorithm:
     explicit = hyper["form"] == "matrix"
     if explicit and not plain:
         raise InputError("form='matrix' goes with similarity='correlation' only.")
+    if callable(similarity) and hyper["lam"] > 0:
+        raise InputError(
+            "lam above 0 is not offered with a kernel as similarity: a trace is a sum of features, not one."
+        )
     if isinstance(hyper["alpha"], str):
         return _choose_auto(similarity, directions, explicit)
     if plain and not explicit and directions == "one":
@@ -284,6 +289,7 @@ _IMPRESSION = Algorithm(
     impression_gtd,
     two_vectors,
     draws="two batches",
+    traces=True,
     parameters={
         "alpha": Parameter("auto", "step-size: a number, or auto, which chooses it as it goes", number_or_auto),
         "directions": Parameter(

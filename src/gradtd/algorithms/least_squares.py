@@ -1,4 +1,7 @@
-"""Second-order rules, O(d^2) a step: LSTD, Newton TD, LSPE."""
+"""Second-order rules, O(d^2) per step: LSTD, emphatic LSTD, Newton TD, LSPE.
+
+With ``lam`` the trace e stands for the features phi in A and b.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.algorithms.parameters import RIDGE
+from gradtd.algorithms.parameters import ONLY_RHO, RIDGE
 from gradtd.compiled.linalg import add_scaled, add_to_inverse, copy, fill, matrix_apply
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Hyper, State
 from gradtd.core.checks import at_least, choice
 from gradtd.core.stream import StreamView
-from gradtd.estimates import add_features, add_gradient, add_to_sums, td_error
+from gradtd.estimates import add_features, add_gradient, add_to_sums, add_trace, td_error
 
 
 def add_step_to_inverse(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """state.inverse = (ridge I - sum of rho x y')^{-1}, the latest step added; state.left = inverse rho x."""
+    """state.inverse = (ridge I - sum of rho e y')^{-1}, the latest step added; state.left = inverse rho e."""
     fill(state.x, 0.0)
-    add_features(stream, now.t, stream.steps[now.t].rho, state.x)
+    add_trace(stream, now.t, stream.steps[now.t].rho, state.x)
     fill(state.y, 0.0)
     add_gradient(stream, now.t, -1.0, state.y)
     add_to_inverse(state.inverse, state.x, state.y, state.left, state.right)
@@ -41,6 +44,15 @@ def lstd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     Bradtke and Barto (1996), Boyan (2002).
     """
     add_scaled(state.theta, td_error(stream, now.t, state.theta), state.left)
+
+
+def emphatic_lstd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Emphatic LSTD: LSTD whose traces hold the emphasis, so that it solves for the limit of emphatic TD.
+
+    F = rho_{t-1} gamma F + 1, and features enter the trace as (lam + (1 - lam) F) phi. Solvers and ridge as in `lstd`.
+    Its variance can be infinite. Yu (2015), Sutton, Mahmood and White (2016).
+    """
+    lstd(state, stream, now, hyper)
 
 
 def add_step(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -65,7 +77,7 @@ def solve(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 
 
 def newton_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """Newton TD: theta -= alpha A_t^{-1} rho delta phi, with A_t the mean over all steps so far.
+    """Newton TD: theta -= alpha A_t^{-1} rho delta e, with A_t the mean over all steps so far.
 
     The inverse is kept by Sherman-Morrison, with -ridge I added to the sum. Mean direction:
     -A^{-1}(A theta + b), on- and off-policy. Cost O(d^2). Yao and Liu (2008), eq. 2ndordertd.
@@ -88,7 +100,7 @@ def add_to_inverse_of_C(state: State, stream: StreamView, now: Now, hyper: Hyper
 
 
 def lspe(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """LSPE(0): theta += alpha C_t^{-1}(A_t theta + b_t), with the means over all steps so far.
+    """LSPE(lam): theta += alpha C_t^{-1}(A_t theta + b_t), with the means over all steps so far.
 
     C_t^{-1} by Sherman-Morrison, with ridge I added to the sum. Cost O(d^2). Converges on-policy for
     alpha = 1; off-policy it may diverge. Nedic and Bertsekas (2003).
@@ -104,10 +116,18 @@ def _sums(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _choose(hyper: Mapping[str, Any]) -> Algorithm:
+    return _with_solver(_LSTD, hyper)
+
+
+def _choose_emphatic(hyper: Mapping[str, Any]) -> Algorithm:
+    return _with_solver(_EMPHATIC, hyper)
+
+
+def _with_solver(algorithm: Algorithm, hyper: Mapping[str, Any]) -> Algorithm:
     if hyper["solver"] == "batch":
-        return replace(_LSTD, update=add_step, observe=keep_start, read=solve, init=_sums, choose=None)
+        return replace(algorithm, update=add_step, observe=keep_start, read=solve, init=_sums, choose=None)
     checks.number_above("ridge (of the recursive solver)", hyper["ridge"], 0)
-    return replace(_LSTD, choose=None)
+    return replace(algorithm, choose=None)
 
 
 _LSTD = Algorithm(
@@ -116,6 +136,7 @@ _LSTD = Algorithm(
     init=_inverse,
     observe=add_step_to_inverse,
     step_size=False,
+    traces=True,
     parameters={
         "solver": Parameter(
             "recursive", "recursive (every step) or batch (at snapshots)", choice("recursive", "batch")
@@ -124,15 +145,27 @@ _LSTD = Algorithm(
     },
     choose=_choose,
 )
+_EMPHATIC = replace(
+    _LSTD,
+    name="emphatic_lstd",
+    update=emphatic_lstd,
+    emphatic=True,
+    parameters={**_LSTD.parameters, "trace": ONLY_RHO},
+    choose=_choose_emphatic,
+)
 
 ALGORITHMS = (
     _LSTD,
-    Algorithm("newton_td", newton_td, init=_inverse, observe=add_step_to_inverse, parameters={"ridge": RIDGE}),
+    _EMPHATIC,
+    Algorithm(
+        "newton_td", newton_td, init=_inverse, observe=add_step_to_inverse, parameters={"ridge": RIDGE}, traces=True
+    ),
     Algorithm(
         "lspe",
         lspe,
         init=lambda n_features, hyper: _inverse(n_features, hyper) | _sums(n_features, hyper),
         observe=add_step_and_inverse_of_C,
         parameters={"ridge": RIDGE},
+        traces=True,
     ),
 )

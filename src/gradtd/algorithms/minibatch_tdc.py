@@ -12,7 +12,7 @@ from gradtd.compiled.linalg import add_scaled, fill
 from gradtd.core.algorithm import Algorithm, Now
 from gradtd.core.arrays import Hyper, State
 from gradtd.core.stream import StreamView
-from gradtd.estimates import add_features, add_next_features, projected, td_error
+from gradtd.estimates import add_next_features, add_trace, add_trace_less_features, td_error, traced_and_projected
 
 
 def minibatch_tdc(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -38,10 +38,11 @@ def _update_from_batch(state: State, stream: StreamView, now: Now, hyper: Hyper)
     for j in range(now.first.shape[0]):
         t = now.first[j]
         rho = stream.steps[t].rho
-        delta, along = td_error(stream, t, state.theta), projected(stream, t, state.w)
-        add_features(stream, t, scale * rho * delta, state.g)
-        add_next_features(stream, t, -scale * rho * along, state.g)
-        add_features(stream, t, scale * (rho * delta - along), state.h)
+        delta = td_error(stream, t, state.theta)
+        along_e, along = traced_and_projected(stream, t, state.w)
+        add_trace(stream, t, scale * rho * delta, state.g)
+        add_next_features(stream, t, -(1.0 - hyper.lam) * scale * rho * along_e, state.g)
+        add_trace_less_features(stream, t, scale, rho * delta, along, state.h)
     add_scaled(state.theta, now.alpha, state.g)
     add_scaled(state.w, hyper.eta * now.alpha, state.h)
 
@@ -51,6 +52,13 @@ def _vectors(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
 
 
 ALGORITHMS = (
-    Algorithm("minibatch_tdc", minibatch_tdc, _vectors, draws="new batch", parameters={"eta": ETA}),
-    Algorithm("minibatch_tdc_replay", minibatch_tdc_replay, _vectors, draws="one batch", parameters={"eta": ETA}),
+    Algorithm("minibatch_tdc", minibatch_tdc, _vectors, draws="new batch", parameters={"eta": ETA}, traces=True),
+    Algorithm(
+        "minibatch_tdc_replay",
+        minibatch_tdc_replay,
+        _vectors,
+        draws="one batch",
+        parameters={"eta": ETA},
+        traces=True,
+    ),
 )

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
-from gradtd.compiled.linalg import add_scaled, copy
+from gradtd.compiled.linalg import ThreeFloats, add_scaled, copy
 from gradtd.core.algorithm import Algorithm, Now
 from gradtd.core.arrays import Floats, Hyper, Index, State
 from gradtd.core.stream import StreamView
-from gradtd.estimates import add_features, add_gradient, projected, td_error
+from gradtd.estimates import (
+    add_features,
+    add_gradient,
+    add_trace_less_features,
+    projected,
+    td_error,
+    traced_and_projected,
+)
 
 
 def saga_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -72,13 +80,82 @@ def put(state: State, stream: StreamView, t: Index, place: Index, g: float, h: f
     state.table[place, 0], state.table[place, 1] = g, h
 
 
+# With traces the gradient of w is a e - c x with a = rho delta and c = x.w: three numbers are kept of a step.
+
+
+def saga_gtd_with_traces(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """SAGA on the saddle point of MSPBE with traces: as `saga_gtd`, with three numbers kept of a step.
+
+    The two gradients of step t are g y and a e - c x, with g = rho (e.w), a = rho delta and c = x.w.
+    """
+    size = state.table.shape[0]
+    n, m = 1.0 / min(now.seen, size), 1.0 / now.first.shape[0]
+    beta = hyper.eta * now.alpha
+    copy(state.old, state.theta)
+    copy(state.old_w, state.w)
+    add_scaled(state.theta, -now.alpha * n, state.sum)
+    add_scaled(state.w, beta * n, state.sum_w)
+    for i in range(now.first.shape[0]):
+        t = now.first[i]
+        g, a, c = three_numbers(stream, t, state.old, state.old_w)
+        state.batch[i, 0], state.batch[i, 1], state.batch[i, 2] = g, a, c
+        kept = state.table[t % size]
+        add_gradient(stream, t, -now.alpha * m * (g - kept[0]), state.theta)
+        add_trace_less_features(stream, t, beta * m, a - kept[1], c - kept[2], state.w)
+    for i in range(now.first.shape[0]):
+        new = state.batch[i]
+        put_three(state, stream, now.first[i], now.first[i] % size, new[0], new[1], new[2])
+
+
+def enter_with_traces(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+    """Put the latest step into the table; in a full one the oldest step makes room."""
+    size = state.table.shape[0]
+    place = (now.seen - 1) % size
+    if now.seen > size:
+        put_three(state, stream, np.uint64(now.seen - 1 - size), place, 0.0, 0.0, 0.0)
+    g, a, c = three_numbers(stream, now.t, state.theta, state.w)
+    put_three(state, stream, now.t, place, g, a, c)
+
+
+def three_numbers(stream: StreamView, t: Index, theta: Floats, w: Floats) -> ThreeFloats:
+    """g = rho (e.w), a = rho delta and c = x.w of step t"""
+    rho = stream.steps[t].rho
+    along_e, along = traced_and_projected(stream, t, w)
+    return rho * along_e, rho * td_error(stream, t, theta), along
+
+
+def put_three(state: State, stream: StreamView, t: Index, place: Index, g: float, a: float, c: float) -> None:
+    """Make g, a and c the numbers of step t, in its place of the table and in the sums."""
+    kept = state.table[place]
+    add_gradient(stream, t, g - kept[0], state.sum)
+    add_trace_less_features(stream, t, 1.0, a - kept[1], c - kept[2], state.sum_w)
+    kept[0], kept[1], kept[2] = g, a, c
+
+
 def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     vectors = {name: np.zeros(n_features) for name in ("w", "old", "old_w", "sum", "sum_w")}
     capacity = hyper["capacity"]
     size = hyper["n_steps"] if capacity is None else min(capacity, hyper["n_steps"])
-    return vectors | {"table": np.zeros((size, 2)), "batch": np.zeros((hyper["batch_size"], 2))}
+    numbers = 3 if hyper["lam"] > 0 else 2
+    return vectors | {"table": np.zeros((size, numbers)), "batch": np.zeros((hyper["batch_size"], numbers))}
 
 
-ALGORITHMS = (
-    Algorithm("saga_gtd", saga_gtd, _fields, stored=True, observe=enter, draws="one batch", parameters={"eta": ETA}),
+def _choose(hyper: Mapping[str, Any]) -> Algorithm:
+    if hyper["lam"] == 0:
+        return replace(_SAGA, choose=None)
+    return replace(_SAGA, update=saga_gtd_with_traces, observe=enter_with_traces, choose=None)
+
+
+_SAGA = Algorithm(
+    "saga_gtd",
+    saga_gtd,
+    _fields,
+    stored=True,
+    observe=enter,
+    draws="one batch",
+    parameters={"eta": ETA},
+    traces=True,
+    choose=_choose,
 )
+
+ALGORITHMS = (_SAGA,)

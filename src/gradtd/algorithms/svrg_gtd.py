@@ -14,7 +14,7 @@ from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Floats, Hyper, Index, State
 from gradtd.core.checks import whole
 from gradtd.core.stream import StreamView
-from gradtd.estimates import add_features, add_gradient, projected, td_error
+from gradtd.estimates import add_gradient, add_trace_less_features, td_error, traced_and_projected
 
 
 def svrg_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -42,10 +42,10 @@ def svrg_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     for i in range(now.first.shape[0]):
         t = now.first[i]
         step = stream.steps[t]
-        along_w = projected(stream, t, state.difference_w)
+        along_e, along_w = traced_and_projected(stream, t, state.difference_w)
         along = difference_dot(stream.features, step.row, step.next_row, step.discount, state.difference)
-        add_gradient(stream, t, -now.alpha * m * step.rho * along_w, state.theta)
-        add_features(stream, t, hyper.eta * now.alpha * m * (step.rho * along - along_w), state.w)
+        add_gradient(stream, t, -now.alpha * m * step.rho * along_e, state.theta)
+        add_trace_less_features(stream, t, hyper.eta * now.alpha * m, step.rho * along, along_w, state.w)
 
 
 def add_and_read(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -56,9 +56,10 @@ def add_and_read(state: State, stream: StreamView, now: Now, hyper: Hyper) -> No
 
 def add_at(stream: StreamView, t: Index, theta: Floats, w: Floats, total: Floats, total_w: Floats) -> None:
     """total += A_t'w and total_w += A_t theta + b_t - C_t w"""
-    rho, along = stream.steps[t].rho, projected(stream, t, w)
-    add_gradient(stream, t, rho * along, total)
-    add_features(stream, t, rho * td_error(stream, t, theta) - along, total_w)
+    rho = stream.steps[t].rho
+    along_e, along = traced_and_projected(stream, t, w)
+    add_gradient(stream, t, rho * along_e, total)
+    add_trace_less_features(stream, t, 1.0, rho * td_error(stream, t, theta), along, total_w)
 
 
 def read_for_next_anchor(state: State, stream: StreamView, now: Now, most: int) -> None:
@@ -95,6 +96,7 @@ ALGORITHMS = (
         stored=True,
         observe=add_and_read,
         draws="one batch",
+        traces=True,
         parameters={"eta": ETA, "M": Parameter(32, "stored steps read each step for the next anchor", whole(2))},
     ),
 )

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from gradtd.algorithms.parameters import ONLY_CLIPPED, ONLY_RHO
 from gradtd.compiled.linalg import add_scaled
 from gradtd.core.algorithm import Algorithm, Now
 from gradtd.core.arrays import Hyper, State
 from gradtd.core.stream import StreamView
-from gradtd.estimates import add_features, add_gradient, batch_td_update, td_error
+from gradtd.estimates import add_features, add_gradient, add_trace, batch_td_update, td_error
 
 
 def td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """Off-policy TD(0): theta += alpha rho delta phi.
+    """Off-policy TD(lam): theta += alpha rho delta e, with e = phi where lam is 0.
 
     Mean: A theta + b. Cost O(d). Converges on-policy; off-policy it may diverge (Baird, two_state).
-    Sutton (1988).
+    Sutton (1988); with ratios, Precup, Sutton and Singh (2000).
     """
     rho_delta = stream.steps[now.t].rho * td_error(stream, now.t, state.theta)
-    add_features(stream, now.t, now.alpha * rho_delta, state.theta)
+    add_trace(stream, now.t, now.alpha * rho_delta, state.theta)
 
 
 def vtrace(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """TD with the ratio clipped at one: theta += alpha min(rho, 1) delta phi.
+    """TD with the ratio clipped at one: theta += alpha min(rho, 1) delta e, with e = phi where lam is 0.
 
-    Cost O(d). Less variance, but it solves for another policy's values. Espeholt et al. (2018),
-    as the paper uses it.
+    Both ratios are clipped, that of the step and those in the trace. Cost O(d). Less variance, but it solves for
+    another policy's values. Espeholt et al. (2018), as the paper uses it.
     """
     clipped = min(stream.steps[now.t].rho, 1.0)
-    add_features(stream, now.t, now.alpha * clipped * td_error(stream, now.t, state.theta), state.theta)
+    add_trace(stream, now.t, now.alpha * clipped * td_error(stream, now.t, state.theta), state.theta)
 
 
 def follow_on(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -48,8 +50,9 @@ def follow_on(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def etd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Emphatic TD(0): F = rho_{t-1} gamma F + 1, theta += alpha F rho delta phi.
 
-    F starts at 1 in every episode. Cost O(d). Stable off-policy, but its variance can be infinite, and
-    its solution is not the TD solution. Sutton, Mahmood and White (2016).
+    F starts at 1 in every episode. With lam the features enter the trace as (lam + (1 - lam) F) phi, and
+    theta += alpha rho delta e. Cost O(d). Stable off-policy, but its variance can be infinite, and its solution is
+    not the TD solution. Sutton, Mahmood and White (2016).
     """
     rho_delta = stream.steps[now.t].rho * td_error(stream, now.t, state.theta)
     add_features(stream, now.t, now.alpha * state.follow_on[0] * rho_delta, state.theta)
@@ -66,7 +69,7 @@ def residual_gradient(state: State, stream: StreamView, now: Now, hyper: Hyper) 
 
 
 def minibatch_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """Mini-batch TD: theta += alpha times the mean of rho delta phi over a batch of past steps.
+    """Mini-batch TD: theta += alpha times the mean of rho delta e over a batch of past steps; e = phi where lam is 0.
 
     Mean: A theta + b. Cost O(m d). Less noise than TD, and diverges where TD does. Paper, Section 4.
     """
@@ -78,15 +81,40 @@ def _trace(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     return {"follow_on": np.zeros(1), "carried": np.zeros(1), "episode": np.full(1, -1)}
 
 
+def _choose_etd(hyper: Mapping[str, Any]) -> Algorithm:
+    """With traces ETD is TD whose traces hold the emphasis."""
+    if hyper["lam"] == 0:
+        return replace(_ETD, choose=None)
+    return replace(_ETD, update=td, init=_nothing, observe=None, emphatic=True, choose=None)
+
+
+def _nothing(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+_ETD = Algorithm(
+    "etd", etd, init=_trace, observe=follow_on, parameters={"trace": ONLY_RHO}, traces=True, choose=_choose_etd
+)
+
 ALGORITHMS = (
-    Algorithm("td", td),
-    Algorithm("vtrace", vtrace),
-    Algorithm("etd", etd, init=_trace, observe=follow_on),
-    Algorithm("residual_gradient", residual_gradient),
+    Algorithm("td", td, traces=True),
+    Algorithm(
+        "vtrace",
+        vtrace,
+        traces=True,
+        parameters={"trace": ONLY_CLIPPED},
+    ),
+    _ETD,
+    Algorithm(
+        "residual_gradient",
+        residual_gradient,
+        traces="the gradient of a squared lambda-error holds the TD errors of steps that are still to come",
+    ),
     Algorithm(
         "minibatch_td",
         minibatch_td,
         init=lambda n_features, hyper: {"u": np.zeros(n_features)},
         draws="one batch",
+        traces=True,
     ),
 )

@@ -25,9 +25,11 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
 from numba.core import types as numba_types
 from numba.core.errors import NumbaError
-from numba.extending import overload, register_jitable
+from numba.extending import intrinsic, overload, register_jitable
 
 from gradtd.compiled import rows
 from gradtd.core.arrays import Plain
@@ -149,7 +151,9 @@ def _make_known(functions: list[Plain]) -> None:
     for function in _reachable(functions):
         if function in _known:
             continue
-        if function in rows.BY_STORAGE:
+        if function is rows.touch_row:
+            overload(function, jit_options=_LEAN, strict=False)(lambda table, row: _prefetching)
+        elif function in rows.BY_STORAGE:
             overload(function, jit_options=_LEAN, strict=False)(_chooser(*rows.BY_STORAGE[function]))
         else:
             register_jitable(**_LEAN)(function)
@@ -161,6 +165,38 @@ def _chooser(dense: Plain, sparse: Plain) -> Plain:
         return dense if isinstance(features, numba_types.Array) else sparse
 
     return choose
+
+
+def _prefetching(table: Any, row: Any) -> None:
+    _prefetch(table, row)  # type: ignore[call-arg]
+
+
+@intrinsic
+def _prefetch(typing_context: Any, table: Any, row: Any) -> Any:
+    """Prefetch every cache line of a row of a dense table."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        unpack: Plain = cgutils.unpack_tuple
+        count, stride = unpack(builder, array.shape), unpack(builder, array.strides)
+        word, integer = context.get_value_type(numba_types.intp), ir.IntType(32)
+        begin = builder.mul(
+            builder.zext(arguments[1], word) if arguments[1].type.width < 64 else arguments[1], stride[0]
+        )
+        data = builder.bitcast(array.data, cgutils.voidptr_t)
+        prefetch = builder.module.declare_intrinsic(
+            "llvm.prefetch", (cgutils.voidptr_t,), ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *[integer] * 3])
+        )
+        length = builder.mul(count[1], stride[1])
+        with cgutils.for_range_slice(builder, word(0), length, word(_CACHE_LINE), word) as (at, _):
+            place = builder.gep(data, [builder.add(begin, at)])
+            builder.call(prefetch, [place, integer(0), integer(3), integer(1)])
+        return context.get_dummy_value()
+
+    return numba_types.void(table, row), generate
+
+
+_CACHE_LINE = 64
 
 
 def fingerprint(*functions: Plain) -> str:

@@ -143,19 +143,70 @@ def _sparse_add_difference_to_two(
     _sparse_add_difference(features, row, next_row, discount, e, other)
 
 
-def _dense_add_outer(features: Any, row: Index, next_row: Index, discount: float, c: float, out: Floats) -> None:
-    """out += c x y'"""
+def _dense_add_outer(
+    features: Any, traces: Any, place: Index, row: Index, next_row: Index, discount: float, c: float, out: Floats
+) -> None:
+    """out += c e y', with e in row ``place`` of ``traces``"""
     for i in range(out.shape[0]):
-        scale = c * features[row, i]
+        scale = c * traces[place, i]
         if scale != 0.0:
             for k in range(out.shape[1]):
                 out[i, k] += scale * (discount * features[next_row, k] - features[row, k])
 
 
-def _sparse_add_outer(features: Any, row: Index, next_row: Index, discount: float, c: float, out: Floats) -> None:
-    for i in range(features.begin[row], features.begin[row + np.uint64(1)]):
-        scale = c * features.data[i]
-        _sparse_add_difference(features, row, next_row, discount, scale, out[features.indices[i]])
+def _sparse_add_outer(
+    features: Any, traces: Any, place: Index, row: Index, next_row: Index, discount: float, c: float, out: Floats
+) -> None:
+    for i in range(traces.begin[place], traces.begin[place + np.uint64(1)]):
+        scale = c * traces.data[i]
+        _sparse_add_difference(features, row, next_row, discount, scale, out[traces.indices[i]])
+
+
+# Where the trace of a step is. Which branch is taken is known when the code is compiled.
+
+
+def trace_place(traces: Any, features: Any, row: Index, t: Index) -> tuple[Any, Any]:
+    """The table and the row that hold e of step t: without traces, its own features"""
+    if traces is None:
+        return features, row
+    return traces, np.uint64(t)
+
+
+def trace_and_row_dot(traces: Any, features: Any, row: Index, t: Index, v: Floats) -> tuple[float, float]:
+    """e . v and x . v"""
+    if traces is None:
+        along = row_dot(features, row, v)
+        return along, along
+    return row_dot(traces, np.uint64(t), v), row_dot(features, row, v)
+
+
+def add_trace_and_row(
+    traces: Any, features: Any, row: Index, t: Index, scale: float, a: float, b: float, out: Floats
+) -> None:
+    """out += scale (a e - b x)"""
+    if traces is None:
+        add_row(features, row, scale * (a - b), out)
+    else:
+        add_row(traces, np.uint64(t), scale * a, out)
+        add_row(features, row, -scale * b, out)
+
+
+def fetch_trace(traces: Any, t: Index) -> None:
+    """Have the memory bring the trace of step t near, for soon; traces of drawn steps lie far apart"""
+    if traces is not None:
+        fetch_row(traces, t)
+
+
+def _fetch_dense_row(table: Any, row: Index) -> None:
+    touch_row(table, np.uint64(row))
+
+
+def _fetch_sparse_row(table: Any, row: Index) -> None:
+    """Sparse rows are short, and where they are is in memory, too."""
+
+
+def touch_row(table: Any, row: Index) -> None:
+    """Nothing to do where Python interprets; the engine compiles it to prefetch instructions."""
 
 
 # Four rows at once. One sum has to wait for its last addition, four sums do not wait for each other: two to three times
@@ -357,6 +408,7 @@ four_two_row_dots = _by_storage(_dense_four_two_row_dots, _sparse_four_two_row_d
 four_two_difference_dots = _by_storage(_dense_four_two_difference_dots, _sparse_four_two_difference_dots)
 
 
+fetch_row = _by_storage(_fetch_dense_row, _fetch_sparse_row)
 entries_a_row = _by_storage(_dense_entries_a_row, _sparse_entries_a_row)
 add_squares = _by_storage(_dense_add_squares, _sparse_add_squares)
 row_square = _by_storage(_dense_row_square, _sparse_row_square)

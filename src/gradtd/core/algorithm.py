@@ -73,8 +73,11 @@ class Algorithm:
     watches, as it does for its first ``watches`` batches; ``now.alpha`` is then a factor, 1 unless it decays.
     ``dense_only`` says that the rule reads whole feature rows, ``stream.features[row]``; ``stored``, that it reads
     stored steps by their number, so it needs the whole stream in memory and takes one pass over it.
-    ``parameters`` maps names to `Parameter` (or just to a default number). Where a parameter changes
-    the code of the rule, ``choose(hyper)`` returns the algorithm that is meant.
+    ``traces`` says that the rule reads traces where it is asked to (``add_trace``, ``traced`` and the estimates of
+    `gradtd.estimates`): it then takes ``lam`` and ``trace``; a sentence says why there is no such form.
+    ``emphatic``: features enter the trace with their emphasis. ``parameters`` maps names to `Parameter` (or just to a
+    default number). Where a parameter changes the code of the rule, ``choose(hyper)`` returns the algorithm that is
+    meant.
     """
 
     name: str
@@ -89,6 +92,8 @@ class Algorithm:
     watches: int = 0
     dense_only: bool = False
     stored: bool = False
+    traces: bool | str = False
+    emphatic: bool = False
     choose: Callable[[Mapping[str, Any]], Algorithm] | None = None
 
     DRAWS = ("nothing", "new batch", "one batch", "other batch", "two buffers", "two batches")

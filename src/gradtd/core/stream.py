@@ -91,10 +91,15 @@ class SparseRows(NamedTuple):
 
 
 class StreamView(NamedTuple):
-    """What a rule sees of a stream: ``stream.features`` and ``stream.steps[t].reward`` and so on."""
+    """What a rule sees of a stream: ``stream.features`` and ``stream.steps[t].reward`` and so on.
+
+    ``traces`` holds the eligibility trace of step t in row t, stored as the features are; None where lam is 0, and the
+    trace of a step is its features.
+    """
 
     features: Any
     steps: Any
+    traces: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +116,14 @@ class Stream:
         One record of type `STEP` per step.
     name : str
         A name for tables and pictures.
+    target : array, optional
+        The target's probability of each action taken, where it is known.
     """
 
     features: Floats | scipy.sparse.csr_array
     steps: np.recarray[Any, Any]
     name: str = "stream"
+    target: Floats | None = None
 
     @classmethod
     def from_arrays(
@@ -128,6 +136,7 @@ class Stream:
         discount: Any,
         episode: Any,
         rho: Any = 1.0,
+        target: Any = None,
         name: str = "stream",
     ) -> Stream:
         """Build a stream from arrays, one entry per step, and check every one of them.
@@ -146,6 +155,8 @@ class Stream:
             Numbers the episodes. Each must be in one piece.
         rho : array or float
             The target's probability of the action taken over the behaviour's.
+        target : array or float, optional
+            The target's probability of the action taken. Only ``trace="tree"`` needs it.
         name : str
             A name for tables and pictures.
 
@@ -167,6 +178,8 @@ class Stream:
             "discount": checks.number_a_step("discount", discount, n_steps),
             "rho": checks.number_a_step("rho", rho, n_steps),
         }
+        if target is not None:
+            columns["target"] = checks.number_a_step("target", target, n_steps)
         episodes = checks.whole_numbers("episode", episode)
         for label, values in [*columns.items(), ("episode", episodes)]:
             if len(values) != n_steps:
@@ -179,12 +192,16 @@ class Stream:
         discounts, ratios = columns["discount"], columns["rho"]
         checks.refuse_where("discount", (discounts < 0) | (discounts > 1), discounts, "must lie in [0, 1]")
         checks.refuse_where("rho", ratios < 0, ratios, "must not be negative")
+        probabilities = columns.get("target")
+        if probabilities is not None:
+            outside = (probabilities < 0) | (probabilities > 1)
+            checks.refuse_where("target", outside, probabilities, "must lie in [0, 1]")
         steps = np.zeros(n_steps, STEP)
         steps["row"] = rows
         for label in ("next_row", "reward", "discount", "rho"):
             steps[label] = columns[label]
         steps["episode"] = _in_one_piece(episodes)
-        return cls(table, steps.view(np.recarray), name)
+        return cls(table, steps.view(np.recarray), name, probabilities)
 
     def __len__(self) -> int:
         return len(self.steps)

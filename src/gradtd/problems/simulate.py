@@ -30,6 +30,7 @@ class Outcomes(NamedTuple):
     next_state: NDArray[np.uint32]
     reward: Floats
     rho: Floats
+    target: Floats
     ends: NDArray[np.bool_]
     gamma: float
 
@@ -61,16 +62,17 @@ def sampler(problem: Problem, compile: bool | None = None) -> Callable[[int, int
 
     def draw(steps: int, seed: int, run: int) -> Stream:
         table = np.zeros(steps, STEP).view(np.recarray)
-        fill(outcomes, random.seeded(seed, run, random.EXPERIENCE), table)
-        return Stream(problem.features, table, problem.name)
+        target = np.empty(steps)
+        fill(outcomes, random.seeded(seed, run, random.EXPERIENCE), table, target)
+        return Stream(problem.features, table, problem.name, target)
 
     return draw
 
 
 def _walker(fingerprint: str) -> Plain:
-    def fill(outcomes: Outcomes, rng: Words, steps: Any) -> None:
+    def fill(outcomes: Outcomes, rng: Words, steps: Any, target: Floats) -> None:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        walk(outcomes, rng, steps)
+        walk(outcomes, rng, steps, target)
 
     return fill
 
@@ -83,8 +85,11 @@ def pick(outcomes: Outcomes, rng: Words, state: Index) -> Any:
     return k if place - np.floor(place) < outcomes.keep[k] else outcomes.alias[k]
 
 
-def walk(outcomes: Outcomes, rng: Words, steps: Any) -> None:
-    """Fill ``steps`` with the behaviour's experience, a new episode wherever one ends."""
+def walk(outcomes: Outcomes, rng: Words, steps: Any, target: Floats) -> None:
+    """Fill ``steps`` with the behaviour's experience, and ``target`` with the target's probabilities of its actions.
+
+    A new episode begins wherever one ends.
+    """
     reset = outcomes.begin.shape[0] - 2
     state = np.int64(outcomes.next_state[pick(outcomes, rng, reset)])
     episode = 0
@@ -95,6 +100,7 @@ def walk(outcomes: Outcomes, rng: Words, steps: Any) -> None:
         step.next_row = outcomes.next_state[k]
         step.reward = outcomes.reward[k]
         step.rho = outcomes.rho[k]
+        target[t] = outcomes.target[k]
         step.episode = episode
         state = np.int64(outcomes.next_state[k])
         if outcomes.ends[k]:
@@ -113,13 +119,14 @@ def outcome_tables(problem: Problem) -> Outcomes:
     parts: list[tuple[NDArray[Any], ...]] = []
     for s in range(mdp.n_states):
         a, after = np.nonzero(joint[s])
-        parts.append((joint[s, a, after], after, mdp.reward[s, a, after], ratio[s, a], mdp.terminal[after]))
+        of_target = problem.target[s, a]
+        parts.append((joint[s, a, after], after, mdp.reward[s, a, after], ratio[s, a], of_target, mdp.terminal[after]))
     first = np.flatnonzero(mdp.start)
     nothing = np.zeros(len(first))
-    parts.append((mdp.start[first], first, nothing, nothing, nothing > 0))
+    parts.append((mdp.start[first], first, nothing, nothing, nothing, nothing > 0))
     begin = np.cumsum([0] + [len(p[0]) for p in parts])
     tables = [_alias_table(p[0]) for p in parts]
-    _, after, reward, rho, ends = (np.concatenate(column) for column in zip(*parts, strict=True))
+    _, after, reward, rho, target, ends = (np.concatenate(column) for column in zip(*parts, strict=True))
     return Outcomes(
         begin=begin.astype(np.int64),
         keep=np.concatenate([keep for keep, _ in tables]),
@@ -127,6 +134,7 @@ def outcome_tables(problem: Problem) -> Outcomes:
         next_state=after.astype(np.uint32),
         reward=np.ascontiguousarray(reward, dtype=np.float64),
         rho=np.ascontiguousarray(rho, dtype=np.float64),
+        target=np.ascontiguousarray(target, dtype=np.float64),
         ends=np.ascontiguousarray(ends, dtype=np.bool_),
         gamma=float(problem.gamma),
     )

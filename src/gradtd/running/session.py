@@ -19,6 +19,7 @@ from gradtd.compiled.loop import code_of, compile_run
 from gradtd.compiled.plan import Run, Snapshots, new_clock
 from gradtd.compiled.records import record
 from gradtd.compiled.splits import Seed
+from gradtd.compiled.traces import traces_of
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.checks import InputError, NeverLearnsError
@@ -139,7 +140,13 @@ class Session:
             waits = 0 if filled else self.setup.split.filled_after(buffers, self.setup.plan.fill)
             self._refuse_too_short(stream, steps, waits)
         run = self.begin(theta0, seed, len(stream))
-        return self.drive(run, stream.view, buffers, wanted, 0, steps)
+        return self.drive(run, self.view(stream), buffers, wanted, 0, steps)
+
+    def view(self, stream: Stream) -> StreamView:
+        """What the rule sees of a stream: with traces, where it reads them."""
+        if self.setup.tracing is None:
+            return stream.view
+        return stream.view._replace(traces=traces_of(stream, self.setup.tracing, self._compile))
 
     def refuse_sparse(self, stream: Stream) -> None:
         """Some rules read whole rows of features."""

@@ -11,6 +11,7 @@ import numpy as np
 from gradtd.compiled.draws import DRAWS, TWO_SIZES, Draws
 from gradtd.compiled.plan import Plan
 from gradtd.compiled.splits import Split
+from gradtd.compiled.traces import KINDS, Tracing
 from gradtd.core import checks
 from gradtd.core.algorithm import REQUIRED, Algorithm, Parameter
 from gradtd.core.checks import InputError, above, at_least, choice, optional, whole
@@ -40,12 +41,17 @@ ALWAYS = {
     "average_power": Parameter(3.0, "polynomial average: weights grow like this power", at_least(0)),
     "limit": Parameter(1e12, "a run with a weight beyond this has diverged", above(0)),
 }
+TRACES = {
+    "lam": Parameter(0.0, "decay of eligibility traces, from 0 (none) to 1", checks.fraction),
+    "trace": Parameter("rho", "the ratio in a trace: rho, clipped (at 1), or tree (the target's)", choice(*KINDS)),
+}
 START = {"start": Parameter(0, "number of steps before learning starts", whole(0))}
 
 
 def parameters(algorithm: Algorithm) -> dict[str, Parameter]:
     """Every hyper-parameter an algorithm takes, with default, help and check."""
     steps = STEP_SIZE | START if algorithm.step_size else {}
+    steps = steps | (TRACES if algorithm.traces is True else {})
     return steps | dict(algorithm.parameters) | dict(DRAWS[algorithm.draws].parameters) | ALWAYS
 
 
@@ -54,7 +60,8 @@ class Setup:
     """An algorithm with its hyper-parameters, checked and completed.
 
     ``hyper`` holds every one of them, ``given`` the names of those that were given, ``numbers`` those that the rule
-    reads. ``m1`` and ``m2`` are the sizes of the two batches.
+    reads. ``m1`` and ``m2`` are the sizes of the two batches. ``tracing`` says which traces the rule reads; None for
+    none.
     """
 
     algorithm: Algorithm
@@ -66,6 +73,7 @@ class Setup:
     split: Split
     m1: int
     m2: int
+    tracing: Tracing | None = None
 
     def lasting(self, n_steps: int) -> Setup:
         """The same for a run of another number of steps: averages may begin elsewhere."""
@@ -98,14 +106,23 @@ def set_up(algorithm: Algorithm, given: Mapping[str, Any], *, n_steps: int, bloc
         raise InputError(
             f"{algorithm.name} as set here finds its weights at snapshots only: there is nothing to average."
         )
-    own = {name: hyper[name] for name in algorithm.parameters if isinstance(hyper[name], (int, float))}
+    names = [*algorithm.parameters, *(["lam"] if chosen.traces is True else [])]
+    own = {name: hyper[name] for name in names if isinstance(hyper[name], (int, float))}
     numbers = {name: float(value) for name, value in own.items()} | {"alpha": plan.alpha}
-    return Setup(chosen, hyper, tuple(given), numbers, plan, draws, split, m1, m2)
+    return Setup(chosen, hyper, tuple(given), numbers, plan, draws, split, m1, m2, _tracing(chosen, hyper))
+
+
+def _tracing(chosen: Algorithm, hyper: Mapping[str, Any]) -> Tracing | None:
+    """The traces that a rule reads: none where lam is 0, as each would be the features of its step."""
+    if chosen.traces is not True or (hyper["lam"] == 0 and not chosen.emphatic):
+        return None
+    return Tracing(hyper["lam"], hyper["trace"], chosen.emphatic)
 
 
 def _completed(algorithm: Algorithm, given: Mapping[str, Any], block: int | None) -> dict[str, Any]:
     """Every hyper-parameter of the algorithm: as given, or its default."""
     known = parameters(algorithm)
+    given = _without_traces(algorithm, given, known)
     for name in given:
         checks.known_name(f"hyper-parameter of {algorithm.name}", name, known)
     hyper: dict[str, Any] = {}
@@ -122,6 +139,18 @@ def _completed(algorithm: Algorithm, given: Mapping[str, Any], block: int | None
         if name in hyper and hyper[name] is None:
             hyper[name] = hyper["batch_size"]
     return hyper
+
+
+def _without_traces(
+    algorithm: Algorithm, given: Mapping[str, Any], known: Mapping[str, Parameter]
+) -> Mapping[str, Any]:
+    """A rule without traces takes lam=0 all the same, and says why it takes no other."""
+    if "lam" in known or "lam" not in given:
+        return given
+    if checks.fraction("lam", given["lam"]) > 0:
+        why = algorithm.traces if isinstance(algorithm.traces, str) else "it does not read traces"
+        raise InputError(f"{algorithm.name} takes lam=0 only, got {given['lam']}: {why}.")
+    return {name: value for name, value in given.items() if name not in TRACES}
 
 
 def _chooses_step_size(hyper: Mapping[str, Any]) -> bool:

@@ -82,6 +82,13 @@ def _cases():
     yield "expected_gtd", {"alpha": 0.03, "fill": 30, "buffers": "both"}
     yield "minibatch_td", {"alpha": 0.03, "capacity": 20, "batch_size": 7, "replacement": False, "fill": 12}
     yield "lstd", {"solver": "batch"}
+    yield "impression_gtd", {"capacity": 13, "batch_size": 3, "lam": 0.7}
+    yield "minibatch_td", {"alpha": 0.03, "capacity": 13, "batch_size": 3, "lam": 0.7}
+    yield "minibatch_tdc", {"alpha": 0.03, "batch_size": 3, "lam": 0.7}
+    for name in ("htd", "etd", "emphatic_lstd", "expected_gtd"):
+        yield name, step_size(name) | {"lam": 0.7}
+    yield "impression_gtd", fixed | {"block": 5, "lam": 1.0, "trace": "clipped"}
+    yield "true_online_gtd", {"alpha": 0.03, "lam": 0.8}
     yield "td", {"alpha": 0.03, "p": 0.5, "t0": 10, "average": "polynomial"}
 
 
@@ -140,6 +147,8 @@ WAYS = ("update", "unlabelled", "partial_fit")
 MIXED = (
     ("impression_gtd", {"capacity": 17, "batch_size": 2, "split": "coin"}),
     ("impression_gtd", {"capacity": 17, "batch_size": 2, "split": "episode-index", "block": 7}),
+    ("impression_gtd", {"capacity": 17, "batch_size": 2, "lam": 0.8}),
+    ("emphatic_lstd", {"lam": 0.4}),
     ("etd", {"alpha": 0.03}),
     ("minibatch_tdc", {"alpha": 0.03, "batch_size": 5}),
     ("minibatch_td", {"alpha": 0.03, "batch_size": 5, "capacity": 9}),

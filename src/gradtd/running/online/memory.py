@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.compiled.buffers import Buffers
+from gradtd.compiled.traces import Tracer
 from gradtd.core.arrays import Floats, Integers
-from gradtd.core.stream import STEP
+from gradtd.core.stream import STEP, StreamView
 from gradtd.running.settings import Setup
 
 UNBOUNDED = 2**62
@@ -52,10 +53,13 @@ def resized(array: NDArray[Any], length: int, used: int) -> NDArray[Any]:
 class Window:
     """The steps that one run may still draw, in order of arrival, and its buffers over them.
 
-    A step takes 49 bytes, 57 with split "episode-index" and 16 more without replacement.
+    A step takes 49 bytes, 57 with split "episode-index" and 16 more without replacement; its trace, where there are
+    traces, as much as its features.
     """
 
-    def __init__(self, setup: Setup, seed: int) -> None:
+    def __init__(self, setup: Setup, seed: int, n_features: int, compile: bool | None = None) -> None:
+        self.tracer = None if setup.tracing is None else Tracer(setup.tracing, n_features, compile)
+        self.traces = np.zeros((0, n_features))
         self.split, self.seed = setup.split, seed
         self.has_buffers = setup.split.stores
         self.block: int | None = setup.hyper.get("block")
@@ -65,21 +69,17 @@ class Window:
         self.given = self.size = 0
         self._allocate(np.zeros(0, STEP), np.zeros(0, np.uint8), np.zeros(0, np.int64), LEAST)
 
-    @classmethod
-    def restored(
-        cls, setup: Setup, seed: int, given: int, steps: NDArray[Any], side: NDArray[np.uint8], unit: Integers
-    ) -> Window:
-        """The window that held these steps after it was given so many."""
-        window = cls(setup, seed)
-        window.given, window.size = given, len(steps)
-        window._allocate(steps, side, unit, max(roomy(len(steps)), len(window.steps)))
-        return window
+    def restore(self, given: int, steps: NDArray[Any], side: NDArray[np.uint8], unit: Integers, traces: Floats) -> None:
+        """Hold these steps, as after so many were given."""
+        self.given, self.size, self.traces = given, len(steps), traces
+        self._allocate(steps, side, unit, max(roomy(len(steps)), len(self.steps)))
 
     def _allocate(self, steps: NDArray[Any], side: NDArray[np.uint8], unit: Integers, length: int) -> None:
         """Arrays of this length that begin with the steps held; all of those have arrived in the buffers."""
         self.steps = resized(steps, length, self.size).view(np.recarray)
         self.side = resized(side, length, self.size) if self.has_buffers else side
         self.unit = resized(unit, length, self.size) if self.split.dealt else unit
+        self.traces = resized(self.traces, length, self.size) if self.tracer else self.traces
         places = 2 * len(self.side)
         self.buffers = Buffers(
             side=self.side,
@@ -115,6 +115,16 @@ class Window:
         self.size = end
         return begin
 
+    def trace(self, features: Floats, begin: int) -> None:
+        """Make the traces of the steps from ``begin`` on, which have just been appended."""
+        if self.tracer:
+            new = slice(begin, self.size)
+            self.tracer.add(features, self.steps[new], None, "a learner", self.traces[new])
+
+    def view(self, features: Floats) -> StreamView:
+        """What the rule sees of the steps held."""
+        return StreamView(features, self.steps, self.traces if self.tracer else None)
+
     def _list_members(self, begin: int, end: int) -> tuple[int, int]:
         """Enter the steps from begin to end behind those that arrived in their buffers; returns how many in each."""
         counts = []
@@ -136,7 +146,7 @@ class Window:
     def drop_the_rest(self, more: int) -> None:
         """Move the steps that may still be drawn to the front, and see that there is room for some more."""
         kept = self.held()
-        for array in (self.steps, self.side, self.unit):
+        for array in (self.steps, self.side, self.unit, self.traces):
             if len(array):
                 move_to_front(array, kept)
         self.size = len(kept)

@@ -15,7 +15,6 @@ from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.core.stream import StreamView
 from gradtd.running.online.memory import Window
 from gradtd.running.runs import start_weights
 from gradtd.running.session import Session
@@ -42,7 +41,7 @@ class OnlineRun:
         self.seed = checks.whole_number("seed", seed, 0)
         start = start_weights(theta0, np.zeros(n_features))
         self.run = self.session.begin(start, (self.seed, 0))
-        self.window = Window(self.session.setup, self.seed)
+        self.window = Window(self.session.setup, self.seed, n_features, compile)
         self.weights, self._alphas = start[None].copy(), np.full(1, np.nan)
         self.diverged_at = -1
 
@@ -56,6 +55,7 @@ class OnlineRun:
         if self.diverged_at >= 0:
             return
         begin = self.window.append(steps)
+        self.window.trace(features, begin)
         clock = self.run.clock
         clock["taken"] = 0
         # A rule that reads changes its state by being asked: it is asked on a copy, when somebody wants to know.
@@ -76,9 +76,8 @@ class OnlineRun:
         return np.array(self.weights[0])
 
     def _drive(self, run: Run, features: Floats, at: Integers, begin: int, count: int) -> int:
-        view = StreamView(features, self.window.steps)
         wanted = Snapshots(at, self.weights, self._alphas)
-        return self.session.drive(run, view, self.window.buffers, wanted, begin, count)
+        return self.session.drive(run, self.window.view(features), self.window.buffers, wanted, begin, count)
 
     @property
     def updates(self) -> int:
@@ -90,6 +89,11 @@ def _session(rule: Algorithm, hyper: Mapping[str, Any], capacity: int | None, co
         raise InputError(
             f"{rule.name} reads all steps again by their number, and a learner keeps the latest only: "
             "collect the steps in a Stream and give it to gradtd.learn, or choose another algorithm."
+        )
+    if hyper.get("trace") == "tree":
+        raise InputError(
+            "trace='tree' needs the target's probabilities, and a learner is given ratios only: "
+            "collect the steps in a Stream and give it to gradtd.learn, or choose trace='rho' or 'clipped'."
         )
     if hyper.get("average") == "tail" and hyper.get("average_from") is None:
         raise InputError(

@@ -20,7 +20,6 @@ from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
 from gradtd.core.stream import STEP
 from gradtd.running.online.episodes import EpisodeCounter
-from gradtd.running.online.memory import Window
 from gradtd.running.online.queue import StepQueue
 from gradtd.running.online.run import OnlineRun
 
@@ -69,6 +68,8 @@ def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun) -> dict[str
     window, size = run.window, run.window.size
     arrays[prefix + "steps"] = window.steps[:size].view(np.ndarray).astype(STEP)
     arrays[prefix + "side"], arrays[prefix + "unit"] = window.side[:size], window.unit[:size]
+    if window.tracer:
+        arrays[prefix + "traces"] = window.traces[:size]
     arrays.update({prefix + label: array for label, array in _fixed(run).items()})
     return {
         "name": name,
@@ -84,7 +85,10 @@ def _fixed(run: OnlineRun) -> Arrays:
     """The arrays of a run whose names and shapes follow from its algorithm and settings."""
     kept = run.run
     state = {f"state.{name}": array for name, array in zip(kept.state._fields, kept.state, strict=True)}
-    return state | {"rng": kept.rng, "average": kept.average, "clock": kept.clock, "weights": run.weights}
+    tracer = run.window.tracer
+    names = ("latest", "carried", "episode") if tracer else ()
+    trace = {f"trace.{name}": getattr(tracer, name) for name in names}
+    return state | trace | {"rng": kept.rng, "average": kept.average, "clock": kept.clock, "weights": run.weights}
 
 
 def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> tuple[list[str], StepQueue]:
@@ -140,13 +144,16 @@ def _run(
     steps = _array(arrays, prefix + "steps", STEP, (None,)).astype(STEP)
     side = _array(arrays, prefix + "side", np.dtype(np.uint8), (len(steps) if run.window.has_buffers else 0,))
     unit = _array(arrays, prefix + "unit", np.dtype(np.int64), (len(steps) if len(run.window.unit) else 0,))
+    traces = run.window.traces
+    if run.window.tracer:
+        traces = _array(arrays, prefix + "traces", np.dtype(np.float64), (len(steps), n_features))
     checks.refuse_where("side", side > 1, side, "must be 0 or 1")
     for end in ("row", "next_row"):
         checks.refuse_where(end, steps[end] >= rows, steps[end], f"must be a row of features, 0 to {rows - 1}")
     for count in ("seen", "updates", "averaged", "taken"):
         checks.refuse_where(count, run.run.clock[count] < 0, run.run.clock[count], "must not be negative")
     given = checks.whole_number("given", entry["given"], len(steps))
-    run.window = Window.restored(run.session.setup, run.seed, given, steps, side, unit)
+    run.window.restore(given, steps, side, unit, traces)
     run.diverged_at = checks.whole_number("diverged_at", entry["diverged_at"], -1)
     return run
 

@@ -1,0 +1,209 @@
+"""Eligibility traces: one row per step, made in one pass where the stream is known, or as steps arrive.
+
+    e_t = discount_{t-1} lam c_{t-1} e_{t-1} + x_t,        e_t = x_t where an episode begins
+
+and a rule uses rho_t delta_t e_t where it used rho_t delta_t x_t. So z = rho e is the trace of the literature, and the
+ratio of a step stays where it was. ``trace`` names c: the ratio rho, the ratio clipped at one (Retrace), or the
+target's probability of the action taken (Tree Backup). A trace does not depend on weights and not on other episodes:
+what is stored never goes stale. An episode that was cut off ends its trace like one that terminated, and a discount of
+0 within an episode does, too. Blocks of a long episode do not: the trace runs on across them.
+
+With ``emphatic`` the features enter as (lam + (1 - lam) F_t) x_t, with the follow-on F_t = discount_{t-1} rho_{t-1}
+F_{t-1} + 1 and F = 1 where an episode begins.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.compiled import engine
+from gradtd.core.arrays import Floats, Index, Plain
+from gradtd.core.checks import InputError
+from gradtd.core.stream import SparseRows, Stream, compiled_features
+
+KINDS = ("rho", "clipped", "tree")
+DROPPED = 1e-16
+"""An entry of a sparse trace below this times the largest feature of the stream is dropped.
+
+Entry by entry what is kept then differs from the full trace by at most as much times s, where s is the trace that a
+constant feature 1 would have, s_t = discount_{t-1} lam c_{t-1} s_{t-1} + 1. What was dropped decays as the rest."""
+
+
+class Tracing(NamedTuple):
+    """Which traces a rule wants."""
+
+    lam: float
+    kind: str = "rho"
+    emphatic: bool = False
+
+    def ratios(self, steps: NDArray[Any], target: Floats | None, name: str) -> Floats:
+        """c of every step."""
+        if self.kind == "tree":
+            if target is None:
+                raise InputError(
+                    f"trace='tree' needs the target's probability of every action taken, and {name} does not know "
+                    "them: give target= to Stream.from_arrays, or choose trace='rho' or 'clipped'."
+                )
+            return target
+        rho = np.asarray(steps["rho"])
+        return np.minimum(rho, 1.0) if self.kind == "clipped" else rho
+
+
+class Tracer:
+    """Makes the traces of steps as they arrive; a whole stream is one arrival.
+
+    It remembers the latest trace and what of it the next step takes over: ``carried`` holds that factor, the one of
+    the follow-on, and the follow-on itself.
+    """
+
+    def __init__(self, tracing: Tracing, n_features: int, compile: bool | None = None) -> None:
+        self.tracing = tracing
+        self.latest = np.zeros(n_features)
+        self.carried = np.zeros(3)
+        self.episode = np.full(1, -1)
+        self._compile = compile
+
+    def weights(self, steps: NDArray[Any], target: Floats | None, name: str) -> tuple[Floats, Floats]:
+        """For every step the share of the trace before that it takes over, and the weight of its features."""
+        tracing, episode = self.tracing, np.asarray(steps["episode"])
+        discount = np.asarray(steps["discount"])
+        same = np.r_[self.episode[0] == episode[0], episode[1:] == episode[:-1]]
+        out = discount * (tracing.lam * tracing.ratios(steps, target, name))
+        taken = np.where(same, np.r_[self.carried[0], out[:-1]], 0.0)
+        weight = np.ones(len(steps))
+        if tracing.emphatic:
+            follow = discount * steps["rho"]
+            engine.compiled(_emphases, compile=self._compile)(
+                np.where(same, np.r_[self.carried[1], follow[:-1]], 0.0), tracing.lam, self.carried, weight
+            )
+            self.carried[1] = follow[-1]
+        self.carried[0], self.episode[0] = out[-1], episode[-1]
+        return taken, weight
+
+    def add(self, features: Floats, steps: NDArray[Any], target: Floats | None, name: str, out: Floats) -> None:
+        """Fill ``out`` with the traces of new steps, one row per step; features are dense."""
+        taken, weight = self.weights(steps, target, name)
+        rows = np.ascontiguousarray(steps["row"])
+        engine.compiled(_dense, compile=self._compile)(features, rows, taken, weight, self.latest, out)
+
+
+def traces_of(stream: Stream, tracing: Tracing, compile: bool | None = None) -> Floats | SparseRows:
+    """The traces of all steps of a stream, stored as its features are.
+
+    The stream keeps the latest table that was asked for, so that many settings over one stream share it.
+    """
+    kept = stream.__dict__.get("_traces")
+    if kept is not None and kept[0] == tracing:
+        return kept[1]
+    made = _traces_of(stream, tracing, compile)
+    stream.__dict__["_traces"] = (tracing, made)
+    return made
+
+
+def _traces_of(stream: Stream, tracing: Tracing, compile: bool | None) -> Floats | SparseRows:
+    tracer = Tracer(tracing, stream.n_features, compile)
+    features = compiled_features(stream.features)
+    if isinstance(features, np.ndarray):
+        out = np.empty((len(stream), stream.n_features))
+        tracer.add(features, stream.steps, stream.target, stream.name, out)
+        return out
+    taken, weight = tracer.weights(stream.steps, stream.target, stream.name)
+    rows = np.ascontiguousarray(stream.steps["row"])
+    least = DROPPED * float(np.abs(features.data).max(initial=0.0))
+    begin = np.zeros(len(stream) + 1, np.int64)
+    room = max(1024, 4 * len(stream))
+    data, indices = np.empty(room), np.empty(room, np.uint32)
+    merge = engine.compiled(_sparse, compile=compile)
+    done = 0
+    while True:
+        done = int(merge(features, rows, taken, weight, least, data, indices, begin, done))
+        if done == len(stream):
+            used = int(begin[-1])
+            return SparseRows(data[:used].copy(), indices[:used].copy(), begin, features.n_columns)
+        room = 2 * room + stream.n_features
+        data, indices = np.resize(data, room), np.resize(indices, room)
+
+
+def _emphases(fingerprint: str) -> Plain:
+    def fill(follow: Floats, lam: float, carried: Floats, out: Floats) -> None:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        emphases(follow, lam, carried, out)
+
+    return fill
+
+
+def emphases(follow: Floats, lam: float, carried: Floats, out: Floats) -> None:
+    """out = lam + (1 - lam) F, F = follow F + 1"""
+    for t in range(follow.shape[0]):
+        carried[2] = follow[t] * carried[2] + 1.0
+        out[t] = lam + (1.0 - lam) * carried[2]
+
+
+def _dense(fingerprint: str) -> Plain:
+    def fill(features: Floats, rows: Any, taken: Floats, weight: Floats, latest: Floats, out: Floats) -> None:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        dense_traces(features, rows, taken, weight, latest, out)
+
+    return fill
+
+
+def dense_traces(features: Floats, rows: Any, taken: Floats, weight: Floats, latest: Floats, out: Floats) -> None:
+    """out[t] = taken e + weight x; ``latest`` is e before the first step, and after the last"""
+    for t in range(rows.shape[0]):
+        for k in range(latest.shape[0]):
+            e = weight[t] * features[rows[t], k]
+            if taken[t] != 0.0:  # a trace that has overflown ends with its episode
+                e += taken[t] * latest[k]
+            latest[k] = e
+            out[t, k] = e
+
+
+def _sparse(fingerprint: str) -> Plain:
+    def fill(
+        features: Any,
+        rows: Any,
+        taken: Floats,
+        weight: Floats,
+        least: float,
+        data: Any,
+        indices: Any,
+        begin: Any,
+        t: int,
+    ) -> Any:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        while t < rows.shape[0]:
+            before = begin[t] - begin[t - 1] if t > 0 else 0
+            if begin[t] + before + features.begin[rows[t] + 1] - features.begin[rows[t]] > data.shape[0]:
+                return t
+            begin[t + 1] = merge_row(features, rows[t], taken[t], weight[t], least, data, indices, begin, t)
+            t += 1
+        return t
+
+    return fill
+
+
+def merge_row(
+    features: Any, row: Index, taken: float, weight: float, least: float, data: Any, indices: Any, begin: Any, t: int
+) -> Any:
+    """Write row t, taken e + weight x, both read in the order of their columns; returns where it ends."""
+    j, end = (begin[t - 1], begin[t]) if t > 0 and taken != 0.0 else (begin[t], begin[t])
+    k, next_end = features.begin[row], features.begin[row + 1]
+    place = begin[t]
+    while j < end or k < next_end:
+        column = np.int64(indices[j]) if j < end else features.n_columns
+        own = np.int64(features.indices[k]) if k < next_end else features.n_columns
+        at = min(column, own)
+        e = 0.0
+        if own == at:
+            e = weight * features.data[k]
+            k += 1
+        if column == at:
+            e += taken * data[j]
+            j += 1
+        if abs(e) >= least:
+            data[place], indices[place] = e, at
+            place += 1
+    return place

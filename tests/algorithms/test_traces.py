@@ -1,0 +1,224 @@
+"""Eligibility traces: every rule with lam equals its naive twin, and traces are what their definition says."""
+
+import functools
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import gradtd
+from algorithms.test_algorithms import (
+    CASES,
+    COMPILED,
+    THETA0,
+    D,
+    T,
+    assert_same,
+    learn,
+    random_stream,
+    step_size_of,
+    twin_of,
+)
+from gradtd import ALGORITHMS
+from gradtd.compiled.traces import DROPPED, KINDS, Tracing, traces_of
+from gradtd.core.stream import Stream
+from naive import rules as naive
+from naive import traces as naive_traces
+from naive.true_online import online_lambda_return
+
+LAMBDAS = (0.3, 0.8, 1.0)
+
+
+def with_soft_ends(sparse=False):
+    """The stream of the other tests with some discounts of 0 within episodes, and the target's probabilities."""
+    stream = random_stream(sparse)
+    rng = np.random.default_rng(17)
+    steps = stream.steps.copy()
+    steps["discount"][rng.random(T) < 0.06] = 0.0
+    return Stream(stream.features, steps, "soft ends", rng.random(T))
+
+
+STREAM, SPARSE = with_soft_ends(), with_soft_ends(sparse=True)
+TRACED = {case: of for case, of in CASES.items() if ALGORITHMS[of[0]].traces is True and "kernel" not in case}
+WITH_CHOICE = [case for case in COMPILED if case in TRACED and "trace" not in ALGORITHMS[TRACED[case][0]].parameters]
+
+
+@functools.cache
+def expected(case, lam, trace):
+    name, settings = TRACED[case]
+    return twin_of(name, settings, stream=STREAM, lam=lam, trace=trace)
+
+
+def found(case, lam, trace="rho", stream=STREAM, compile=False):
+    name, settings = TRACED[case]
+    chosen = {} if name == "vtrace" else {"trace": trace}
+    return learn(stream, name, compile=compile, lam=lam, **chosen, **settings)
+
+
+def kind_of(case):
+    return "clipped" if TRACED[case][0] == "vtrace" else "rho"
+
+
+@pytest.mark.parametrize("lam", LAMBDAS)
+@pytest.mark.parametrize("case", TRACED)
+def test_rule_with_traces_equals_its_naive_twin_after_every_step(case, lam):
+    twin = expected(case, lam, kind_of(case))
+    assert np.abs(np.diff(twin[-50:], axis=0)).max() > 1e-6, "the twin does not learn"
+    assert_same(found(case, lam, kind_of(case)), twin)
+
+
+@pytest.mark.parametrize("trace", ["clipped", "tree"])
+@pytest.mark.parametrize("case", WITH_CHOICE)
+def test_the_ratio_in_the_trace_is_the_one_that_was_named(case, trace):
+    twin = expected(case, 0.8, trace)
+    assert np.abs(twin - expected(case, 0.8, "rho")).max() > 1e-6
+    assert_same(found(case, 0.8, trace), twin)
+
+
+@pytest.mark.parametrize("case", [case for case in COMPILED if case in TRACED])
+def test_compiled_rules_with_traces_equal_interpreted_ones(case):
+    assert_same(found(case, 0.8, kind_of(case), compile=True), found(case, 0.8, kind_of(case)))
+
+
+@pytest.mark.parametrize("case", TRACED)
+def test_sparse_traces_give_the_weights_of_dense_ones(case):
+    assert_same(found(case, 0.8, kind_of(case), stream=SPARSE), found(case, 0.8, kind_of(case)))
+
+
+@pytest.mark.parametrize("case", ["impression_gtd", "impression_gtd auto", "r1_gtd", "tdc", "saga_gtd", "direct_gtd"])
+def test_compiled_rules_read_sparse_traces(case):
+    assert_same(found(case, 0.8, stream=SPARSE, compile=True), found(case, 0.8))
+
+
+@pytest.mark.parametrize("name", [name for name, rule in ALGORITHMS.items() if rule.traces is True])
+def test_lam_0_is_the_rule_without_traces_to_the_last_bit(name):
+    small = {"batch_size": 4} if "batch" in ALGORITHMS[name].draws else {}
+    plain = learn(STREAM, name, compile=False, **small)
+    assert learn(STREAM, name, compile=False, lam=0.0, **small).tobytes() == plain.tobytes()
+
+
+@pytest.mark.parametrize("name", [name for name, rule in ALGORITHMS.items() if "lam" not in rule.parameters])
+def test_a_rule_takes_lam_or_says_why_not(name):
+    small = {"batch_size": 4} if "batch" in ALGORITHMS[name].draws else {}
+    settings = {"compile": False} | step_size_of(name) | small
+    if ALGORITHMS[name].traces is True:
+        with pytest.raises(gradtd.InputError, match="lam must be a number in"):
+            gradtd.learn(STREAM, name, lam=1.2, **settings)
+        return
+    gradtd.learn(STREAM, name, lam=0, **settings)
+    with pytest.raises(gradtd.InputError, match=f"{name} takes lam=0 only, got 0.5: "):
+        gradtd.learn(STREAM, name, lam=0.5, **settings)
+
+
+def test_what_is_not_offered_is_refused():
+    with pytest.raises(gradtd.InputError, match="kernel as similarity"):
+        gradtd.learn(STREAM, "impression_gtd", alpha=0.1, lam=0.5, similarity=lambda x, y: x @ y)
+    with pytest.raises(gradtd.InputError, match="trace='tree' needs the target's probability"):
+        gradtd.learn(random_stream(), "td", alpha=0.1, lam=0.5, trace="tree")
+    for name, other in (("vtrace", "rho"), ("etd", "clipped")):
+        with pytest.raises(gradtd.InputError, match="trace must be"):
+            gradtd.learn(STREAM, name, alpha=0.1, lam=0.5, trace=other)
+
+
+# The table of traces ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compile", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_traces_are_their_definition(kind, compile):
+    for lam in (*LAMBDAS, 1.0):
+        wanted = np.array(naive_traces.summed(naive.samples_of(STREAM), lam, kind))
+        stream = with_soft_ends()
+        np.testing.assert_allclose(traces_of(stream, Tracing(lam, kind), compile), wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("compile", [True, False])
+def test_emphatic_traces_are_their_definition(compile):
+    samples = naive.samples_of(STREAM, lam=0.7)
+    wanted = np.array(naive_traces.emphatic(samples))
+    made = traces_of(with_soft_ends(), Tracing(0.7, "rho", True), compile)
+    np.testing.assert_allclose(STREAM.steps["rho"][:, None] * made, wanted, rtol=1e-12, atol=1e-12)
+
+
+def as_dense(rows, d):
+    return scipy.sparse.csr_array((rows.data, rows.indices, rows.begin), shape=(len(rows.begin) - 1, d)).toarray()
+
+
+@pytest.mark.parametrize("compile", [True, False])
+def test_sparse_traces_drop_what_has_decayed_and_stay_within_their_bound(compile):
+    """One long episode, each step with features of its own, which decay until they are below the bound."""
+    n = 150
+    rng = np.random.default_rng(2)
+    table = scipy.sparse.csr_array(scipy.sparse.eye(n + 1) * 3.0)
+    stream = Stream.from_arrays(
+        features=table, row=np.arange(n), next_row=np.arange(1, n + 1), reward=0.0, discount=0.9,
+        rho=rng.uniform(0.2, 1.4, n), episode=np.zeros(n, int),
+    )  # fmt: skip
+    made = traces_of(stream, Tracing(0.7), compile)
+    dense = Stream(table.toarray(), stream.steps)
+    wanted = traces_of(dense, Tracing(0.7), compile)
+    constant = traces_of(Stream(np.ones((n + 1, 1)), stream.steps), Tracing(0.7), compile)
+    error = np.abs(as_dense(made, n + 1) - wanted)
+    assert (error <= DROPPED * 3.0 * constant).all()
+    assert error.max() > 0
+    entries = np.diff(made.begin)
+    assert entries.max() < 130, "nothing was dropped"
+    for a, b in zip(made.begin, made.begin[1:], strict=False):
+        assert (np.diff(made.indices[a:b].astype(int)) > 0).all()
+
+
+def test_a_trace_that_has_overflown_ends_with_its_episode():
+    n = 2000
+    stream = Stream.from_arrays(
+        features=np.ones((1, 1)), row=np.zeros(n, int), next_row=np.zeros(n, int), reward=0.0, discount=1.0, rho=2.0,
+        episode=(np.arange(n) >= n - 2).astype(int),
+    )  # fmt: skip
+    for compile in (True, False):
+        made = traces_of(Stream(stream.features, stream.steps), Tracing(1.0), compile)
+        assert np.isinf(made[-3, 0])
+        np.testing.assert_array_equal(made[-2:, 0], [1.0, 3.0])
+
+
+def test_blocks_do_not_end_a_trace():
+    stream = gradtd.sample("baird", 300, seed=1)
+    settings = {"alpha": 1e-3, "batch_size": 4, "lam": 0.4, "compile": False}
+    made = traces_of(stream, Tracing(0.4))
+    assert (np.abs(made[1:] - stream.features[stream.steps["row"][1:]]).max(axis=1) > 0).mean() > 0.1
+    assert gradtd.learn(stream, "impression_gtd", block=50, **settings).diverged == 0
+    np.testing.assert_array_equal(traces_of(stream, Tracing(0.4)), made)
+
+
+# True online -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lam", [0.0, *LAMBDAS])
+@pytest.mark.parametrize("name", ["true_online_td", "true_online_gtd"])
+def test_true_online_rules_equal_their_twins(name, lam):
+    settings = {"lam": lam} | ({"eta": 2.5} if name == "true_online_gtd" else {})
+    assert_same(learn(STREAM, name, compile=False, **settings), twin_of(name, settings, stream=STREAM))
+
+
+@pytest.mark.parametrize("lam", [0.0, *LAMBDAS])
+def test_true_online_td_is_the_online_lambda_return_algorithm_on_policy(lam):
+    steps = STREAM.steps.copy()
+    steps["rho"] = 1.0
+    stream = Stream(STREAM.features, steps)
+    forward = np.array(list(online_lambda_return(naive.samples_of(stream), THETA0, 0.03, lam)))
+    assert_same(learn(stream, "true_online_td", compile=False, lam=lam), forward)
+    if lam > 0:
+        assert np.abs(learn(stream, "td", compile=False, lam=lam) - forward).max() > 1e-4
+
+
+def test_true_online_rules_without_traces_are_td_and_tdc():
+    assert_same(learn(STREAM, "true_online_td", compile=False), learn(STREAM, "td", compile=False))
+    tdc = learn(STREAM, "tdc", compile=False, eta=2.0)
+    assert_same(learn(STREAM, "true_online_gtd", compile=False, eta=2.0), tdc)
+
+
+def test_the_stream_has_what_a_wrong_end_would_show_on():
+    steps = STREAM.steps
+    last = np.append(np.diff(steps["episode"]) > 0, True)
+    assert (steps["discount"][~last] == 0).sum() > 5
+    assert (steps["discount"][last] > 0).any()
+    assert (steps["discount"][last] == 0).any()
+    assert STREAM.n_features == D
