@@ -12,6 +12,7 @@ from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.problems import as_problem
 from gradtd.problems.base import FiniteMDP, Problem
+from gradtd.problems.traces import TraceLaw
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,7 @@ class Exact:
     problem : Problem
         The problem.
     A, b : array
-        ``A = E[rho phi (gamma phi' - phi)']`` and ``b = E[rho r phi]``.
+        ``A = E[rho phi (gamma phi' - phi)']`` and ``b = E[rho r phi]``; with traces, the trace for the first phi.
     C : array
         ``E[phi phi']``, without a ratio.
     d_mu : array
@@ -39,7 +40,9 @@ class Exact:
     p_pi, r_pi : array
         The target's transition matrix, discount included, and mean reward, over all states, zero in terminal ones.
     notes : tuple of str
-        Says where a matrix is singular.
+        Says where a matrix is singular, and where traces have an infinite variance.
+    traces : TraceLaw
+        The law of the traces.
     """
 
     problem: Problem
@@ -53,13 +56,23 @@ class Exact:
     p_pi: Floats
     r_pi: Floats
     notes: tuple[str, ...]
+    traces: TraceLaw
+
+    @property
+    def lam(self) -> float:
+        return self.traces.lam
+
+    @property
+    def bias(self) -> Floats:
+        """phi.theta_star - v_pi in each of ``states``: the error of the solution itself, which no data can lower."""
+        return np.asarray(self.problem.features[self.states] @ self.theta_star - self.v_pi[self.states])
 
 
 SINGULAR = 1e-10
 """A matrix whose smallest singular value is below this times its largest counts as singular."""
 
 
-def exact(problem: Problem | str) -> Exact:
+def exact(problem: Problem | str, lam: float = 0.0, trace: str = "rho") -> Exact:
     """Everything about a problem that an algorithm has to estimate, computed exactly.
 
     The state law ``d_mu`` is the behaviour's stationary law (GTH elimination, no subtraction), of
@@ -70,9 +83,16 @@ def exact(problem: Problem | str) -> Exact:
     ----------
     problem : Problem or str
         The problem, or its name in `gradtd.PROBLEMS`, with parameters where wanted.
+    lam : float
+        The decay of traces: A and b are then A = Phi' D (I - gamma lam P_pi)^{-1} (gamma P_pi - I) Phi and
+        b = Phi' D (I - gamma lam P_pi)^{-1} r_pi. Where the trace has no finite variance ``notes`` says so.
+    trace : str
+        The ratio in a trace: ``"rho"``, ``"clipped"`` or ``"tree"``; P_pi in the inverse changes accordingly.
 
     >>> exact("boyan_chain").theta_star.round(9) + 0.0
     array([-24., -16.,  -8.,   0.])
+    >>> [round(float(np.abs(exact("random_walk_dependent", lam).bias).max()), 3) for lam in (0, 0.8)]
+    [0.185, 0.13]
     """
     problem = as_problem(problem)
     mdp, features = problem.mdp, problem.features
@@ -81,11 +101,12 @@ def exact(problem: Problem | str) -> Exact:
     d_mu = _stationary_law_of_visits(mdp, p_mu)
     r_pi = np.einsum("sa,sat,sat->s", problem.target, mdp.transition, mdp.reward) * alive
     discounted = problem.gamma * p_pi * alive[None, :]
-    weighted = features * d_mu[:, None]
+    traces = TraceLaw(problem, d_mu, lam, trace)
+    weighted = traces.mean
     A = weighted.T @ (discounted @ features - features)
     b = weighted.T @ r_pi
-    C = weighted.T @ features
-    notes = _rank_notes(A, C, problem.n_features)
+    C = (features * d_mu[:, None]).T @ features
+    notes = _rank_notes(A, C, problem.n_features) + (() if traces.finite else (traces.note,))
     return Exact(
         problem=problem,
         A=A,
@@ -98,6 +119,7 @@ def exact(problem: Problem | str) -> Exact:
         p_pi=discounted,
         r_pi=r_pi,
         notes=notes,
+        traces=traces,
     )
 
 

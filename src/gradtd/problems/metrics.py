@@ -1,4 +1,7 @@
-"""Metrics on weights: ``metric(exact, thetas[..., d])`` gives ``values[...]``. They never run inside the loop."""
+"""Metrics on weights: ``metric(exact, thetas[..., d])`` gives ``values[...]``. They never run inside the loop.
+
+NEU, MSPBE and the distance are those of the A and b of ``exact``: with ``exact(problem, lam=...)``, those with traces.
+"""
 
 from __future__ import annotations
 
@@ -125,5 +128,6 @@ def _expected_update(exact: Exact, thetas: Floats) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def cached_exact(problem: Problem) -> Exact:
-    return exact(problem)
+def cached_exact(problem: Problem, lam: float = 0.0, trace: str = "rho") -> Exact:
+    """`exact`, found again for the same problem."""
+    return exact(problem, lam, trace)

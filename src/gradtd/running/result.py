@@ -217,7 +217,9 @@ def _short(value: Any) -> str:
     return "..." if isinstance(value, np.ndarray) else str(value)
 
 
-def measure(result: Result, metric: str | Callable[..., Floats] = "rmsve", **options: Any) -> Floats:
+def measure(
+    result: Result, metric: str | Callable[..., Floats] = "rmsve", *, lam: float | None = None, **options: Any
+) -> Floats:
     """A metric of a result's weights: shape (runs, snapshots).
 
     Parameters
@@ -226,6 +228,8 @@ def measure(result: Result, metric: str | Callable[..., Floats] = "rmsve", **opt
         What `gradtd.run` returned.
     metric : str or callable
         A name in `gradtd.METRICS`, or a function ``metric(exact, thetas, **options)``.
+    lam : float, optional
+        NEU, MSPBE and the distance belong to a lambda: by default to that of the run.
     **options
         What the metric takes besides, for example ``weights="d_mu"`` for rmsve.
 
@@ -240,4 +244,5 @@ def measure(result: Result, metric: str | Callable[..., Floats] = "rmsve", **opt
         raise InputError("the exact metrics need a problem; for a stream see empirical_neu.")
     if not callable(metric):
         metric = METRICS[checks.known_name("metric", metric, METRICS)]
-    return metric(cached_exact(result.source), result.thetas, **options)
+    decay = result.hyper.get("lam", 0.0) if lam is None else lam
+    return metric(cached_exact(result.source, decay, result.hyper.get("trace", "rho")), result.thetas, **options)

@@ -6,6 +6,7 @@ Start with `law`; `printed`, `corrected` and the exact functions are three layer
 from gradtd.theory.as_printed import Printed, Row, Smoothness, printed
 from gradtd.theory.corrections import Corrected, corrected
 from gradtd.theory.exact import Curve, best_alpha, error_curve, floor, rate, stability_threshold, stationary
+from gradtd.theory.lambdas import LambdaRow, lambdas
 from gradtd.theory.laws import Law, law
 from gradtd.theory.odes import JointCurve, Ode, ode
 from gradtd.theory.simulate import simulate
@@ -15,6 +16,7 @@ __all__ = [
     "Corrected",
     "Curve",
     "JointCurve",
+    "LambdaRow",
     "Law",
     "Ode",
     "Printed",
@@ -24,6 +26,7 @@ __all__ = [
     "corrected",
     "error_curve",
     "floor",
+    "lambdas",
     "law",
     "ode",
     "printed",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradtd.compiled.traces import KINDS, Tracing, traces_of
+from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream
@@ -28,6 +31,8 @@ class Law:
     ``features[row[k]]`` to ``features[next_row[k]]``. Paper letters: phi_k, d_k = rho (gamma phi' - phi), c_k = rho r,
     A = E[phi d'], b = E[phi c], B = A'A, e_k = d_k . theta* + c_k, D_k = phi_k d_k' - A. The ratio is part of d and c,
     and so of every moment here. ``n_steps`` is the number of equally likely steps where the law is that of a sample.
+    With traces phi_k is the trace: ``traces`` holds its mean for every row, ``square`` the matrices E[e e'] where it is
+    random given the row, as on a problem.
     """
 
     name: str
@@ -40,9 +45,13 @@ class Law:
     reward: Floats
     theta0: Floats
     n_steps: int | None = None
+    lam: float = 0.0
+    traces: Floats | None = None
+    square: Floats | None = None
 
     def __repr__(self) -> str:
         kind = "exact" if self.n_steps is None else f"empirical, {self.n_steps} steps"
+        kind += f", lam {self.lam:g}" if self.lam > 0 else ""
         return f"Law({self.name}: {self.n_features} features, {len(self.p)} different steps, {kind})"
 
     @property
@@ -51,12 +60,17 @@ class Law:
 
     @cached_property
     def support(self) -> Support:
-        return Support(self.features, self.features, self.row, self.next_row, self.p, self.rho, self.discount)
+        return Support(self.left, self.features, self.row, self.next_row, self.p, self.rho, self.discount, self.square)
+
+    @property
+    def left(self) -> Floats:
+        """The left factor of A for every row: the mean trace, or the features."""
+        return self.features if self.traces is None else self.traces
 
     @property
     def phi(self) -> Floats:
-        """phi_k, one row a step."""
-        return np.asarray(self.features[self.row])
+        """phi_k, one row a step; with traces, the (mean) trace."""
+        return np.asarray(self.left[self.row])
 
     @property
     def phi_next(self) -> Floats:
@@ -76,17 +90,17 @@ class Law:
     @cached_property
     def A(self) -> Floats:
         """E[phi d']."""
-        return np.asarray(self.features.T @ self.support.d_sums(self.p))
+        return np.asarray(self.left.T @ self.support.d_sums(self.p))
 
     @cached_property
     def b(self) -> Floats:
         """E[phi c]."""
-        return np.asarray(self.features.T @ self.support.per_row(self.p * self.c))
+        return np.asarray(self.left.T @ self.support.per_row(self.p * self.c))
 
     @cached_property
     def C(self) -> Floats:
-        """E[phi phi'], without ratio."""
-        return self.support.phi_moment(self.support.per_row(self.p))
+        """E[phi phi'] of the features, without ratio and trace."""
+        return np.asarray((self.features * self.support.per_row(self.p)[:, None]).T @ self.features)
 
     @cached_property
     def B(self) -> Floats:
@@ -161,17 +175,18 @@ class Law:
     @cached_property
     def W_A(self) -> Floats:
         """E[D' D] = E[d d' |phi|^2] - A'A."""
-        return self.support.d_moment((self.features**2).sum(axis=1)) - self.B
+        return self.support.d_moment(self.support.phi_entry_squares.sum(axis=1)) - self.B
 
     @cached_property
     def Sigma_A(self) -> Floats:
         """Standard deviations of the entries of phi d'."""
-        return np.sqrt(np.maximum((self.features**2).T @ self.support.d_entry_squares - self.A**2, 0.0))
+        square = self.support.phi_entry_squares.T @ self.support.d_entry_squares
+        return np.sqrt(np.maximum(square - self.A**2, 0.0))
 
     @cached_property
     def Sigma_b(self) -> Floats:
         """Standard deviations of the entries of phi c."""
-        square = (self.features**2).T @ self.support.per_row(self.p * self.c**2)
+        square = self.support.phi_entry_squares.T @ self.support.per_row(self.p * self.c**2)
         return np.sqrt(np.maximum(square - self.b**2, 0.0))
 
     @property
@@ -198,11 +213,19 @@ class Law:
         return tuple(notes)
 
 
-def law(source: Problem | str | Stream | Law) -> Law:
+def law(source: Problem | str | Stream | Law, lam: float = 0.0, trace: str = "rho") -> Law:
     """The law of one step: exact for a problem (or its name), empirical for a stream.
 
     For a problem a step has probability d_mu(s) behaviour(a|s) P(s'|s,a), with the behaviour's stationary law d_mu;
     for a stream each of its n steps has probability 1/n. Cost: linear in the number of steps.
+
+    Parameters
+    ----------
+    source : Problem, str, Stream or Law
+        What the steps come from.
+    lam, trace
+        Decay and ratio of traces, as in `gradtd.exact`. A problem whose traces have no finite variance is refused: no
+        mean-square theory holds there.
 
     >>> boyan = law("boyan_chain")
     >>> boyan
@@ -211,20 +234,27 @@ def law(source: Problem | str | Stream | Law) -> Law:
     array([-24., -16.,  -8.,   0.])
     >>> [round(x, 4) for x in (boyan.norm_A, boyan.mu, boyan.S)]
     [0.1223, 0.0017, 0.1847]
+    >>> law("boyan_chain", lam=0.8)
+    Law(boyan_chain: 4 features, 23 different steps, exact, lam 0.8)
     """
     if isinstance(source, Law):
+        if lam not in (0.0, source.lam):
+            raise InputError(f"{source!r} has its lam already; make a law with lam={lam:g} from its problem or stream.")
         found = source
     elif isinstance(source, Stream):
-        found = _of_stream(source)
+        tracing = Tracing(checks.fraction("lam", lam), checks.one_of("trace", trace, KINDS))
+        found = _of_stream(source) if lam == 0 else _of_traced_stream(source, tracing)
     else:
-        found = _of_problem(as_problem(source))
+        found = _of_problem(as_problem(source), lam, trace)
     if not np.any(found.A):
         raise InputError(f"A of {found.name} is zero: there is nothing to learn; give steps with features and ratios.")
     return found
 
 
-def _of_problem(problem: Problem) -> Law:
-    mdp, d_mu = problem.mdp, exact(problem).d_mu
+def _of_problem(problem: Problem, lam: float, trace: str) -> Law:
+    known = exact(problem, lam, trace)
+    mdp, d_mu = problem.mdp, known.d_mu
+    visits = np.where(d_mu > 0, d_mu, 1.0)
     joint = d_mu[:, None, None] * problem.behaviour[:, :, None] * mdp.transition
     s, a, after = np.nonzero(joint)
     return Law(
@@ -237,17 +267,60 @@ def _of_problem(problem: Problem) -> Law:
         discount=np.where(mdp.terminal[after], 0.0, problem.gamma),
         reward=mdp.reward[s, a, after],
         theta0=problem.theta0,
+        lam=known.lam,
+        traces=known.traces.mean / visits[:, None] if lam > 0 else None,
+        square=known.traces.square / visits[:, None, None] if lam > 0 else None,
     )
+
+
+def _of_traced_stream(stream: Stream, tracing: Tracing) -> Law:
+    """Every step has a row of its own, with its features and its trace; behind them stand those they lead to."""
+    _refuse_short(stream)
+    steps, n = stream.steps, len(stream)
+    ends, place = np.unique(steps["next_row"], return_inverse=True)
+    if (n + len(ends)) * stream.n_features > LARGEST_TABLE:
+        raise InputError(
+            f"the theory needs a dense table of traces, and {n} steps with {stream.n_features} features are too many: "
+            "give it a part of the stream."
+        )
+    table = np.vstack([_dense(stream.features[steps["row"]]), _dense(stream.features[ends])])
+    made = traces_of(stream, tracing)
+    if not isinstance(made, np.ndarray):
+        from scipy.sparse import csr_array
+
+        made = csr_array((made.data, made.indices, made.begin), shape=(n, stream.n_features)).toarray()
+    return Law(
+        name=stream.name,
+        features=table,
+        row=np.arange(n),
+        next_row=n + place,
+        p=np.full(n, 1.0 / n),
+        rho=np.array(steps["rho"]),
+        discount=np.array(steps["discount"]),
+        reward=np.array(steps["reward"]),
+        theta0=np.zeros(stream.n_features),
+        n_steps=n,
+        lam=tracing.lam,
+        traces=np.vstack([made, np.zeros((len(ends), stream.n_features))]),
+    )
+
+
+def _dense(table: Any) -> Floats:
+    return np.asarray(table if isinstance(table, np.ndarray) else table.toarray())
+
+
+def _refuse_short(stream: Stream) -> None:
+    least = max(2, stream.n_features)
+    if len(stream) < least:
+        raise InputError(
+            f"the empirical law needs at least {least} steps (no fewer than features), and {stream.name} has "
+            f"{len(stream)}: add data, or take fewer features."
+        )
 
 
 def _of_stream(stream: Stream) -> Law:
     steps = stream.steps
-    least = max(2, stream.n_features)
-    if len(steps) < least:
-        raise InputError(
-            f"the empirical law needs at least {least} steps (no fewer than features), and {stream.name} has "
-            f"{len(steps)}: add data, or take fewer features."
-        )
+    _refuse_short(stream)
     columns = [np.asarray(steps[name], np.float64) for name in ("row", "next_row", "discount", "rho", "reward")]
     kinds, count = np.unique(np.column_stack(columns), axis=0, return_counts=True)
     used, place = np.unique(kinds[:, :2].astype(np.int64), return_inverse=True)
@@ -260,7 +333,7 @@ def _of_stream(stream: Stream) -> Law:
     place = place.reshape(len(kinds), 2)
     return Law(
         name=stream.name,
-        features=np.ascontiguousarray(table if isinstance(table, np.ndarray) else table.toarray()),
+        features=np.ascontiguousarray(_dense(table)),
         row=place[:, 0],
         next_row=place[:, 1],
         p=count / len(steps),

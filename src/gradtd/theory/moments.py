@@ -127,12 +127,12 @@ class Symmetric(OneDirection):
     @cached_property
     def _met(self) -> tuple[Floats, Floats]:
         """For every row s the sums over rows t of (phi_s . phi_t)^2 Y_t and of (phi_s . phi_t)^2 z_t."""
-        phi, Y = self.first.support.phi, self.first.support.d_squares
-        rows = len(phi)
+        support, Y = self.first.support, self.first.support.d_squares
+        rows = support.n_rows
         met_Y, met_z = np.empty_like(Y), np.empty_like(self.first.ed)
         size = max(1, 20_000_000 // rows)
         for begin in range(0, rows, size):
-            kernel = (phi[begin : begin + size] @ phi.T) ** 2
+            kernel = support.phi_kernel(slice(begin, begin + size))
             met_Y[begin : begin + size] = (kernel @ Y.reshape(rows, -1)).reshape(-1, self.n, self.n)
             met_z[begin : begin + size] = kernel @ self.first.ed
         return met_Y, met_z
@@ -140,19 +140,17 @@ class Symmetric(OneDirection):
     def _mixed(self, M: Floats, v: Floats | None) -> Floats:
         """E[X Y' + Y X'] of X = A1' h2 and Y = A2' h1; the linear part alone where v is None."""
         side, c1, c2 = self.first, self.c1, self.c2
-        Y, (met_Y, met_z), phi, A, u = side.support.d_squares, self._met, side.support.phi, side.A, side.u
-        moved = phi @ (A @ M)
-        touched = np.einsum("sa,sab->sb", moved, Y)
+        Y, (met_Y, met_z), A, u = side.support.d_squares, self._met, side.A, side.u
+        pushed = [(A @ M, Y)]
         pairs = np.tensordot(Y @ M, met_Y, axes=([0, 2], [0, 1]))
         whole = A @ M @ A.T
         if v is not None:
             whole = side.mean_square_h(M, v)
-            mean_h = phi @ (A @ v + u)
             Yv = Y @ v
-            touched = touched + mean_h[:, None] * side.ed + (phi @ u)[:, None] * Yv
+            pushed += [(A @ v + u, side.ed), (u, Yv)]
             crossed = Yv.T @ met_z
             pairs = pairs + crossed + crossed.T + side.ed.T @ met_z
-        half = A.T @ (phi.T @ touched)
+        half = A.T @ side.support.phi_pushed(pushed)
         both = (1 - c1) * c2 + c1 * (1 - c2)
         return np.asarray(
             2 * (1 - c1) * (1 - c2) * (A.T @ whole @ A) + both * (half + half.T) + c1 * c2 * (pairs + pairs.T)

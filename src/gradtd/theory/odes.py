@@ -217,6 +217,10 @@ def ode(name: str, source: Source, eta: float = 1.0, beta: float = 1.0) -> Ode:
     ((8, 8), 0.585)
     """
     one = law(source)
+    if one.lam > 0:
+        raise InputError(
+            "the joint theory of theta and w is for lam=0; with traces see gradtd.theory.stability_threshold."
+        )
     parts = RULES[checks.known_name("algorithm with a linear mean update", name, RULES)]
     eta, beta = checks.number_above("eta", eta, 0.0), checks.number_at_least("beta", beta, 0.0)
     if len(one.p) * 2 * one.n_features > LARGEST_TABLE:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 from gradtd.theory.exact import Source, start_weights, step_numbers
 from gradtd.theory.laws import law
 
@@ -35,6 +36,11 @@ def simulate(
     ((50, 2), 896.0)
     """
     one, at = law(source), step_numbers(steps)
+    if one.square is not None:
+        raise InputError(
+            f"the traces of {one.name} have no finite list of values to draw from: simulate from the law of a long "
+            "stream, gradtd.theory.law(gradtd.sample(...), lam=...)."
+        )
     alpha = checks.number_above("alpha", alpha, 0.0)
     m1, runs = checks.whole_number("m1", m1, 1), checks.whole_number("runs", runs, 1)
     m2 = m1 if m2 is None else checks.whole_number("m2", m2, 1)
@@ -47,8 +53,8 @@ def simulate(
         return np.minimum(np.searchsorted(bounds, rng.random((runs, m))), last)
 
     def vectors(k: Any) -> tuple[Floats, Floats]:
-        phi, after = one.features[one.row[k]], one.features[one.next_row[k]]
-        return phi, one.rho[k][..., None] * (one.discount[k][..., None] * after - phi)
+        x, after = one.features[one.row[k]], one.features[one.next_row[k]]
+        return one.left[one.row[k]], one.rho[k][..., None] * (one.discount[k][..., None] * after - x)
 
     def direction(outer: tuple[Floats, Floats], inner: tuple[Floats, Floats], c: Floats) -> Floats:
         delta = np.einsum("rmd,rd->rm", inner[1], theta) + c

@@ -3,11 +3,14 @@
 A step k starts in row i of the features and leads to row j. Its phi_k is row i; d_k = rho (gamma phi' - phi) is
 a combination of rows i and j. So every second moment of the steps is a sum over pairs of rows, whose weights are
 added up once, here, however many steps there are.
+
+With traces phi stands for the trace e, which is random where only the row is known. It depends on the past, d on what
+follows, so that given the row they are independent: means need E[e], and second moments E[e e'] of the row.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +28,8 @@ DENSE_ROWS = 5000
 class Support:
     """Steps with probabilities ``p``; ``phi`` and ``y`` hold a row's features in two systems of coordinates.
 
-    phi_k = phi[row_k] and d_k = rho_k (discount_k y[next_row_k] - y[row_k]).
+    phi_k = phi[row_k] and d_k = rho_k (discount_k y[next_row_k] - y[row_k]). Where phi_k is random given the row,
+    ``phi`` holds its mean and ``square`` the matrices E[phi phi'] of the rows.
     """
 
     phi: Floats
@@ -35,6 +39,7 @@ class Support:
     p: Floats
     rho: Floats
     discount: Floats
+    square: Floats | None = None
 
     @property
     def n_rows(self) -> int:
@@ -42,7 +47,7 @@ class Support:
 
     def with_y(self, y: Floats) -> Support:
         """The same steps with d in other coordinates."""
-        return Support(self.phi, y, self.row, self.next_row, self.p, self.rho, self.discount)
+        return replace(self, y=y)
 
     def per_row(self, values: Floats) -> Floats:
         """Sum over the steps out of each row."""
@@ -60,11 +65,39 @@ class Support:
 
     def phi_moment(self, x: Floats) -> Floats:
         """Sum over rows of x phi phi'."""
+        if self.square is not None:
+            return np.asarray(np.tensordot(x, self.square, axes=1))
         return np.asarray((self.phi * x[:, None]).T @ self.phi)
 
     def phi_form(self, G: Floats) -> Floats:
         """phi' G phi of every row."""
+        if self.square is not None:
+            return np.asarray(np.einsum("sij,ij->s", self.square, G))
         return np.asarray(np.einsum("ij,ij->i", self.phi @ G, self.phi))
+
+    @property
+    def phi_entry_squares(self) -> Floats:
+        """phi(i)^2 of every row, shape (rows, features)."""
+        return np.asarray(self.phi**2 if self.square is None else np.einsum("sii->si", self.square))
+
+    def phi_kernel(self, part: slice) -> Floats:
+        """(phi_s . phi_t)^2 for rows s in a part and all rows t, two independent draws."""
+        if self.square is not None:
+            return np.asarray(np.tensordot(self.square[part], self.square, axes=([1, 2], [1, 2])))
+        return np.asarray((self.phi[part] @ self.phi.T) ** 2)
+
+    def phi_pushed(self, pairs: list[tuple[Floats, Floats]]) -> Floats:
+        """Sum over rows s of phi_s phi_s' x z_s' for pairs of a vector x (or a matrix X) and a table of z (or Z)."""
+        touched: Any = 0.0
+        if self.square is None:
+            for x, z in pairs:
+                along = self.phi @ x
+                touched = touched + (along[:, None] * z if x.ndim == 1 else np.einsum("sa,sab->sb", along, z))
+            return np.asarray(self.phi.T @ touched)
+        for x, z in pairs:
+            pushed = self.square @ x
+            touched = touched + (pushed[:, :, None] * z[:, None, :] if x.ndim == 1 else pushed @ z)
+        return np.asarray(touched.sum(axis=0))
 
     def d_form(self, M: Floats) -> Floats:
         """Sum of p_k d_k' M d_k over the steps out of each row."""
