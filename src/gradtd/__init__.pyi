@@ -7,6 +7,7 @@ from .core.algorithm import Parameter as Parameter
 from .core.checks import InputError as InputError
 from .core.stream import Stream as Stream
 from .evaluation.evaluating import evaluate as evaluate
+from .evaluation.lambdas import value_against_lambda as value_against_lambda
 from .evaluation.preparing import log_stream as log_stream
 from .evaluation.result import Evaluation as Evaluation
 from .evaluation.result import load_evaluation as load_evaluation

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradtd.evaluation.diagnostics import Diagnostics
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.evaluating import evaluate
+from gradtd.evaluation.lambdas import LambdaValues, value_against_lambda
 from gradtd.evaluation.preparing import log_stream
 from gradtd.evaluation.result import Evaluation, load_evaluation
 from gradtd.evaluation.simulated import sample_log, true_value
@@ -13,9 +14,11 @@ __all__ = [
     "Diagnostics",
     "Estimate",
     "Evaluation",
+    "LambdaValues",
     "evaluate",
     "load_evaluation",
     "log_stream",
     "sample_log",
     "true_value",
+    "value_against_lambda",
 ]

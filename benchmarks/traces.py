@@ -1,0 +1,211 @@
+"""What eligibility traces cost and buy: time per step, alpha="auto" with lam, and the error of every family over lam.
+
+It writes docs/measurements/traces.md. ``python benchmarks/traces.py cost`` (or auto, families) makes one part.
+The step-sizes of the tables are the best of a factor-2 grid in hindsight, chosen by the mean over the same runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gradtd
+from gradtd import theory
+from gradtd.compiled.plan import room_for
+from gradtd.core.stream import Stream
+from gradtd.problems.base import Problem
+from gradtd.problems.metrics import rmspbe
+from gradtd.running.session import Session
+
+PAGE = Path(__file__).parent.parent / "docs" / "measurements" / "traces.md"
+PAPER = ("boyan_chain", "random_walk_tabular", "random_walk_inverted", "random_walk_dependent", "baird")
+LAMBDAS = (0.4, 0.8)
+COST_GOAL = 1.3
+
+
+# Cost ------------------------------------------------------------------------------------------------------
+
+
+def cost() -> list[str]:
+    """Impression GTD with lam = .8 over lam = 0, with the pass that makes the traces; CPU time, least of repeats."""
+    lines = [
+        "| features | d | step-size | lam 0, ns per step | lam .8 | ratio | goal |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for d in (5, 50):
+        for kind in ("of states", "of a log"):
+            for label, hyper in (("a number", {"alpha": 1e-6}), ("auto", {})):
+                plain, traced = (_run(_stream(d, kind), lam, **hyper) for lam in (0.0, 0.8))
+                best = np.full(2, np.inf)
+                for _ in range(30):
+                    best = np.minimum(best, [plain(), traced()])
+                cells = [kind, str(d), label, f"{best[0]:.0f}", f"{best[1]:.0f}", f"{best[1] / best[0]:.2f}"]
+                lines.append("| " + " | ".join([*cells, f"{COST_GOAL}"]) + " |")
+                print(lines[-1], flush=True)
+    return lines
+
+
+def _stream(d: int, kind: str, steps: int = 10_000) -> Stream:
+    """The random walk's steps; each state has a row of features, or, as in a log, each step."""
+    walk = gradtd.sample("random_walk_tabular", steps)
+    rng, records = np.random.default_rng(0), walk.steps.copy()
+    if kind == "of states":
+        return Stream(rng.normal(size=(walk.features.shape[0], d)), records)
+    records["row"], records["next_row"] = np.arange(steps), np.arange(1, steps + 1)
+    return Stream(rng.normal(size=(steps + 1, d)), records)
+
+
+def _run(stream: Stream, lam: float, **hyper: Any) -> Callable[[], float]:
+    session = Session("impression_gtd", {"lam": lam, "batch_size": 32, **hyper}, n_steps=len(stream))
+    wanted, start = room_for(np.array([len(stream)]), stream.n_features), np.zeros(stream.n_features)
+
+    def call() -> float:
+        anew = Stream(stream.features, stream.steps)
+        began = time.thread_time()
+        session.over(anew, start, (0, 0), wanted)
+        return (time.thread_time() - began) / len(stream) * 1e9
+
+    call()
+    return call
+
+
+# alpha="auto" ----------------------------------------------------------------------------------------------
+
+
+def auto(runs: int = 12, at: tuple[int, int] = (1000, 5000)) -> list[str]:
+    """auto against the best constant in hindsight, where the trace's variance is finite."""
+    lines = [
+        "| case | lam | m | auto at 1000 | best | ratio | auto at 5000 | best | ratio | runs of auto that diverged |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    ratios, diverged, left_out = [], 0, []
+    for label, problem, m in _cases():
+        for lam in LAMBDAS:
+            exact = gradtd.exact(problem, lam)
+            if not exact.traces.finite:
+                left_out.append(f"{label} at {lam:g} (finite below {exact.traces.finite_below:.2f})")
+                continue
+            grid = (theory.stability_threshold(theory.law(problem, lam), m) * 2.0 ** -np.arange(-2, 8)).tolist()
+            common = {"runs": runs, "steps": at[1], "snapshots": list(at), "batch_size": m, "lam": lam, "threads": 1}
+            tried = gradtd.sweep(problem, "impression_gtd", {"alpha": grid}, **common)
+            best = np.min([_errors(exact, r) for r in tried], axis=0)
+            found = gradtd.run(problem, "impression_gtd", **common)
+            own = _errors(exact, found)
+            ratios.append(own / best)
+            diverged += found.diverged
+            cells = [label, f"{lam:g}", str(m)]
+            for k in range(2):
+                cells += [f"{own[k]:.3g}", f"{best[k]:.3g}", f"{own[k] / best[k]:.2f}"]
+            lines.append("| " + " | ".join([*cells, str(found.diverged)]) + " |")
+            print(lines[-1], flush=True)
+    means = np.exp(np.log(ratios).mean(axis=0))
+    told = f"{len(ratios)} cases, {diverged} of {runs * len(ratios)} runs of auto diverged. " + "; ".join(
+        f"at step {at[k]} ratio {means[k]:.2f} (geometric mean), worst {np.array(ratios)[:, k].max():.2f}"
+        for k in (0, 1)
+    )
+    print(told)
+    return [told + ".", "", "Left out, as the trace has an infinite variance: " + ", ".join(left_out) + ".", "", *lines]
+
+
+def _cases() -> list[tuple[str, Problem, int]]:
+    """The paper's problems with two batch sizes, and Garnets that no setting was tuned on."""
+    found = [(name, gradtd.PROBLEMS[name](), m) for name in PAPER for m in (4, 32)]
+    for seed in range(8):
+        d, m = (4, 5, 7, 10, 12, 15, 20, 30)[seed], (64, 4, 8, 32, 16, 4, 48, 8)[seed]
+        problem = gradtd.PROBLEMS["garnet"](
+            states=40 + 2 * d, n_features=d, off_policy=(0.3, 0.6)[seed % 2], gamma=(0.85, 0.9)[seed // 4],
+            seed=300 + seed,
+        )  # fmt: skip
+        scaled = replace(problem, features=problem.features * (1e-2, 1e2)[seed % 2])
+        found.append((f"garnet {seed} (d {d})", scaled, m))
+    return found
+
+
+def _errors(exact: Any, result: Any) -> np.ndarray:
+    """Distance to the solution as in auto_step.py: of values, on Garnets RMSPBE; infinite where a constant diverged."""
+    if result.diverged and "alpha" in result.given:
+        return np.full(len(result.steps), np.inf)
+    if exact.problem.name.startswith("garnet"):
+        return np.asarray(rmspbe(exact, result.thetas).mean(axis=0))
+    values = (result.thetas - exact.theta_star) @ exact.problem.features[exact.states].T
+    return np.asarray(np.sqrt((values**2).mean(axis=-1)).mean(axis=0))
+
+
+# Families --------------------------------------------------------------------------------------------------
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "td": {},
+    "tdrc": {},
+    "gtd2": {},
+    "gtd2_mp": {},
+    "sthtd_mp": {},
+    "true_online_td": {},
+    "true_online_gtd": {},
+    "impression_gtd": {"batch_size": 16},
+    "impression_gtd auto": {"batch_size": 16},
+    "lstd": {},
+}
+SHOWN = (0.0, 0.4, 0.8, 0.95)
+
+
+def families(runs: int = 20, steps: int = 5000) -> list[str]:
+    """Area and final RMSVE of every family on the paper's problems, best step-size, over lam."""
+    lines = []
+    for name in ("random_walk_tabular", "random_walk_inverted", "random_walk_dependent", "boyan_chain"):
+        problem = gradtd.PROBLEMS[name]()
+        bias = ", ".join(f"{row.bias:.3f}" for row in theory.lambdas(problem, 16, SHOWN))
+        lines += ["", f"**{name}**; RMSVE of the solution itself at these lambdas: {bias}.", ""]
+        lines += ["| rule | " + " | ".join(f"lam {lam:g}: area, final" for lam in SHOWN) + " |", "|---|" + "---|" * 4]
+        for label, hyper in FAMILIES.items():
+            cells = [_best(problem, label, {"lam": lam, **hyper}, runs, steps) for lam in SHOWN]
+            lines.append(f"| {label} | " + " | ".join(f"{area:.3f}, {final:.3f}" for area, final in cells) + " |")
+            print(name, lines[-1], flush=True)
+    return lines[1:]
+
+
+def _best(problem: Problem, label: str, hyper: dict[str, Any], runs: int, steps: int) -> tuple[float, float]:
+    """Mean RMSVE over the run and at its end, with the step-size of the least area."""
+    rule = label.split()[0]
+    common = {"runs": runs, "steps": steps, "snapshots": steps // 50, "threads": 1, **hyper}
+    if label.endswith("auto") or rule == "lstd":
+        results = [gradtd.run(problem, rule, **common)]
+    else:
+        grid = 2.0 ** np.arange(-7, 6) if rule == "impression_gtd" else 2.0 ** np.arange(-9, 1)
+        results = gradtd.sweep(problem, rule, {"alpha": grid.tolist()}, **common)
+    curves = [gradtd.measure(r).mean(axis=0) for r in results if not r.diverged]
+    areas = [float(curve.mean()) for curve in curves]
+    best = int(np.argmin(areas))
+    return areas[best], float(curves[best][-1])
+
+
+PARTS = {"cost": cost, "auto": auto, "families": families}
+TITLES = {
+    "cost": "Cost of a step",
+    "auto": 'alpha="auto" with traces',
+    "families": "What lambda buys: RMSVE with the best step-size in hindsight, 5000 steps, 20 runs",
+}
+
+
+def main() -> None:
+    asked = sys.argv[1:] or list(PARTS)
+    page = PAGE.read_text() if PAGE.exists() else "# Eligibility traces: measurements\n\nBy `benchmarks/traces.py`.\n"
+    for part in asked:
+        lines = PARTS[part]()
+        begin, end = f"<!-- {part}: begin -->", f"<!-- {part}: end -->"
+        text = "\n".join([begin, "", f"## {TITLES[part]}", "", *lines, "", end])
+        if begin in page:
+            page = page[: page.index(begin)] + text + page[page.index(end) + len(end) :]
+        else:
+            page += "\n" + text + "\n"
+        PAGE.write_text(page)
+    print(f"written: {PAGE}")
+
+
+if __name__ == "__main__":
+    main()
