@@ -22,6 +22,7 @@ from algorithms.test_algorithms import (
 from gradtd import ALGORITHMS
 from gradtd.compiled.traces import DROPPED, KINDS, Tracing, traces_of
 from gradtd.core.stream import Stream
+from gradtd.estimates import add_trace, td_error
 from naive import rules as naive
 from naive import traces as naive_traces
 from naive.true_online import online_lambda_return
@@ -118,6 +119,19 @@ def test_what_is_not_offered_is_refused():
     for name, other in (("vtrace", "rho"), ("etd", "clipped")):
         with pytest.raises(gradtd.InputError, match="trace must be"):
             gradtd.learn(STREAM, name, alpha=0.1, lam=0.5, trace=other)
+
+
+def _own_rule(state, stream, now, hyper):
+    delta = td_error(stream, now.t, state.theta)
+    add_trace(stream, now.t, now.alpha * stream.steps[now.t].rho * delta, state.theta)
+
+
+def test_a_rule_of_ones_own_reads_traces_when_it_says_so():
+    rule = gradtd.Algorithm("own", _own_rule, traces=True)
+    settings = {"alpha": 0.03, "lam": 0.8, "theta0": THETA0, "snapshots": 1, "compile": False}
+    assert_same(gradtd.learn(STREAM, rule, **settings).thetas, found("td", 0.8))
+    with pytest.raises(gradtd.InputError, match=r"own takes lam=0 only, got 0\.8: it does not read traces"):
+        gradtd.learn(STREAM, gradtd.Algorithm("own", _own_rule), **settings)
 
 
 # The table of traces ---------------------------------------------------------------------------------------
