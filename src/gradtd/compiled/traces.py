@@ -113,18 +113,18 @@ def _traces_of(stream: Stream, tracing: Tracing, compile: bool | None) -> Floats
     taken, weight = tracer.weights(stream.steps, stream.target, stream.name)
     rows = np.ascontiguousarray(stream.steps["row"])
     least = DROPPED * float(np.abs(features.data).max(initial=0.0))
-    begin = np.zeros(len(stream) + 1, np.int64)
     room = max(1024, 4 * len(stream))
-    data, indices = np.empty(room), np.empty(room, np.uint32)
+    begin = np.zeros(len(stream) + 1, np.int64)
+    out = SparseRows(np.empty(room), np.empty(room, np.uint32), begin, features.n_columns)
     merge = engine.compiled(_sparse, compile=compile)
     done = 0
     while True:
-        done = int(merge(features, rows, taken, weight, least, data, indices, begin, done))
+        done = int(merge(features, rows, taken, weight, least, out, done))
         if done == len(stream):
             used = int(begin[-1])
-            return SparseRows(data[:used].copy(), indices[:used].copy(), begin, features.n_columns)
+            return out._replace(data=out.data[:used].copy(), indices=out.indices[:used].copy())
         room = 2 * room + stream.n_features
-        data, indices = np.resize(data, room), np.resize(indices, room)
+        out = out._replace(data=np.resize(out.data, room), indices=np.resize(out.indices, room))
 
 
 def _emphases(fingerprint: str) -> Plain:
@@ -162,33 +162,22 @@ def dense_traces(features: Floats, rows: Any, taken: Floats, weight: Floats, lat
 
 
 def _sparse(fingerprint: str) -> Plain:
-    def fill(
-        features: Any,
-        rows: Any,
-        taken: Floats,
-        weight: Floats,
-        least: float,
-        data: Any,
-        indices: Any,
-        begin: Any,
-        t: int,
-    ) -> Any:
+    def fill(features: Any, rows: Any, taken: Floats, weight: Floats, least: float, out: Any, t: int) -> Any:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
         while t < rows.shape[0]:
-            before = begin[t] - begin[t - 1] if t > 0 else 0
-            if begin[t] + before + features.begin[rows[t] + 1] - features.begin[rows[t]] > data.shape[0]:
+            before = out.begin[t] - out.begin[t - 1] if t > 0 else 0
+            if out.begin[t] + before + features.begin[rows[t] + 1] - features.begin[rows[t]] > out.data.shape[0]:
                 return t
-            begin[t + 1] = merge_row(features, rows[t], taken[t], weight[t], least, data, indices, begin, t)
+            out.begin[t + 1] = merge_row(features, rows[t], taken[t], weight[t], least, out, t)
             t += 1
         return t
 
     return fill
 
 
-def merge_row(
-    features: Any, row: Index, taken: float, weight: float, least: float, data: Any, indices: Any, begin: Any, t: int
-) -> Any:
+def merge_row(features: Any, row: Index, taken: float, weight: float, least: float, out: Any, t: int) -> Any:
     """Write row t, taken e + weight x, both read in the order of their columns; returns where it ends."""
+    begin, data, indices = out.begin, out.data, out.indices
     j, end = (begin[t - 1], begin[t]) if t > 0 and taken != 0.0 else (begin[t], begin[t])
     k, next_end = features.begin[row], features.begin[row + 1]
     place = begin[t]

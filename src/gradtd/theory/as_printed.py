@@ -203,7 +203,16 @@ def printed(source: Source, m1: int, m2: int | None = None) -> Printed:
     solution = float(one.theta_star @ one.theta_star)
     ratio = S / math.sqrt(2 * mu)
     return Printed(
-        law=one, m1=m1, m2=m2, norm_A=one.norm_A, mu=mu, S=S, norm_Sigma_b=norm_b, L1=L1, L2=L2, L=L1 + L2,
+        law=one,
+        m1=m1,
+        m2=m2,
+        norm_A=one.norm_A,
+        mu=mu,
+        S=S,
+        norm_Sigma_b=norm_b,
+        L1=L1,
+        L2=L2,
+        L=L1 + L2,
         lam=2 * S**2 / (m1 * m2),
         sigma2=16 * (S / m1 + a) * (S * solution + norm_b**2) / m2,
         sigma_v2=least_variance(one),
@@ -212,7 +221,7 @@ def printed(source: Source, m1: int, m2: int | None = None) -> Printed:
         m_paper=max(1, math.ceil(ratio / one.norm_A * (1 - 1e-12))),
         m_text=max(1, math.ceil(ratio / a * (1 - 1e-12))),
         notes=NOTES + one.notes,
-    )  # fmt: skip
+    )
 
 
 def largest_smoothness(source: Law) -> float:
@@ -256,7 +265,11 @@ def smoothness_of(source: Law, m1: int, m2: int, neu: float, lam: float, sigma2:
     worst = basis @ (root.T @ vectors[:, -1])
     # The difference of the two sides, as one form in (Delta, 1), in units in which both sides are of order one.
     scale = max(sigma2, k0, 1e-300)
-    form = np.block([[np.eye(len(k)) - root @ K @ root.T, -(root @ k)[:, None] / math.sqrt(scale)],
-                     [-(root @ k)[None, :] / math.sqrt(scale), np.array([[(sigma2 - k0) / scale]])]])  # fmt: skip
+    form = np.block(
+        [
+            [np.eye(len(k)) - root @ K @ root.T, -(root @ k)[:, None] / math.sqrt(scale)],
+            [-(root @ k)[None, :] / math.sqrt(scale), np.array([[(sigma2 - k0) / scale]])],
+        ]
+    )
     holds = bool(np.linalg.eigvalsh(form)[0] >= -1e-10)
     return Smoothness(holds, float(values[-1]), worst / np.linalg.norm(worst))

@@ -246,9 +246,15 @@ class MeanSquare(ABC):
 
         find, which, tolerance = (eigsh, "LA", 1e-6) if self_adjoint else (eigs, "LR", 1e-9)
         found = find(
-            _operator(apply, self.n, LinearOperator), k=1, which=which, v0=pack(np.eye(self.n)), ncv=subspace,
-            tol=tolerance, maxiter=20 * size, return_eigenvectors=False,
-        )  # fmt: skip
+            _operator(apply, self.n, LinearOperator),
+            k=1,
+            which=which,
+            v0=pack(np.eye(self.n)),
+            ncv=subspace,
+            tol=tolerance,
+            maxiter=20 * size,
+            return_eigenvectors=False,
+        )
         return float(found[0].real)
 
 
