@@ -42,11 +42,12 @@ def certain(reward):
 
 @pytest.mark.parametrize("reward", [0.0, 1.0])
 @pytest.mark.parametrize(("method", "hyper"), [("impression_gtd", {}), ("tdrc", {"alpha": 0.1}), ("lstd", {})])
-def test_a_log_without_noise_is_usable(method, hyper, reward):
-    """There is no error to compare with, so rounding must not be taken for one."""
+def test_a_log_without_noise_has_a_value_and_no_interval(method, hyper, reward):
+    """There is no error to compare with, so rounding must not be taken for one; that is the only reason."""
     result = verdict(certain(reward), algorithm=method, **hyper)
     assert result.value == pytest.approx(reward * (1 + 0.9 + 0.81), rel=1e-6)
-    assert (result.verdict, result.reasons) == ("usable", ())
+    assert result.verdict == "not usable"
+    assert [reason.partition(":")[0] for reason in result.reasons] == ["the interval has no width"]
     assert not any("doubly robust" in warning for warning in result.warnings)
 
 
@@ -116,14 +117,12 @@ def test_td_diverges_on_bairds_log():
             {"algorithm": "td", "alpha": 0.002, "updates": 1000},
             "standard errors in the second half of the updates",
         ),
-        (lambda: walk(40), {"features": lambda s: (s == 0)[:, None] + 0.1 * s[:, None]}, "the doubly robust estimate"),
         (lambda: walk(60, cut=1), {}, "every episode was cut off: rewards beyond the cut are known through the value"),
         (
             lambda: {k: v for k, v in walk(60).items() if k != "target"},
             {"target": np.tile([0.3, 0.699, 0.001], (5, 1))},
             "the target takes actions that the log never took, 0.1% of the time",
         ),
-        (lambda: certain(1.0), {}, "the interval has no width"),
         (lambda: walk(60), {"clip": 1.0}, "ratios were clipped to 1"),
     ],
 )
@@ -249,12 +248,28 @@ REFUSED = {
     "a sum without end": {"gamma": 1, "terminated": 0},
     "heavy products": {"method": "dr", "ess_episodes": 19.0},
     "rewards behind the cuts": {"method": "wis", "beyond_cuts": 0.011},
+    "no width": {"row": (1.0, 1.0, 1.0)},
+    "few pieces carry it": {"effective_pieces": 4.9},
+    "biased refits": {"refit_bias": 0.51},
+    "choices missing": {"lacking": 0.21},
+    "dependent blocks": {"dependence": 3.1},
+    "features named are too poor": {"hull_of_limit": 1.01, "hull_times": 2.6, "features_named": True},
+    "fits differ": {"hull_of_limit": 1.01, "hull_times": 2.6, "features_named": False},
+    "a check is far away": {"differs": "with pairs of states"},
+    "beyond the rewards": {"beyond_rewards": 1.1},
+}
+NOT_CHECKED = {
+    "not checked": {"not_checked": "there are too many"},
+    "no richer features": {"richer_checks": 0, "complete": False},
+    "no memory": {"memory_checks": 0},
 }
 WARNED = {
     "undetermined directions": {"undetermined_directions": 1},
     "ill-conditioned": {"condition_A": 1.1e8},
     "still moving": {"moved": 0.26},
-    "no width": {"row": (1.0, 1.0, 1.0)},
+    "a plain interval": {"refits": 100, "hull_low": 0.4, "hull_high": 1.51},
+    "estimated behaviour": {"estimated_behaviour": True},
+    "rarely seen in the state": {"unseen_pairs": 0.051, "lacking": 0.1},
     "leading elsewhere": {"leading_elsewhere": 0.51},
     "many features": {"features_used": 199},
     "features not checked": {"from_dr": None},
@@ -269,19 +284,24 @@ JUST_RIGHT = [
     {"error_ratio": float("nan"), "from_dr": float("nan"), "moved": float("nan"), "diverged": False},
     {"method": "dr", "from_dr": None, "ess_episodes": 20.0, "beyond_cuts": 0.5},
     {"method": "wis", "from_dr": None, "beyond_cuts": 0.01, "terminated": 0, "truncated": 100},
+    {"effective_pieces": 5.0, "refit_bias": 0.5, "lacking": 0.2, "dependence": 3.0, "hull_of_limit": 1.0},
+    {"effective_pieces": 4.1, "episodes": 20, "beyond_rewards": 1.0, "richer_checks": 0, "complete": True},
+    {"refits": 100, "hull_low": 0.4, "hull_high": 1.49, "memory_checks": 1, "features_used": 900, "refit_bias": 0.0}
+    | {"steps": 18_000},
+    {"refits": 0, "hull_low": 0.4, "hull_high": 9.0, "from_dr": 9.0, "lacking": 0.0},
 ]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_every_rule_holds_alone_just_beyond_its_threshold(rule):
     """One row of the table at a time: its sentence, its kind, and no other sentence."""
-    changes = (REFUSED if rule.kind is Kind.REASON else WARNED)[rule.name]
+    changes = {Kind.REASON: REFUSED, Kind.UNCHECKED: NOT_CHECKED, Kind.WARNING: WARNED}[rule.kind][rule.name]
     verdict = judged(**changes)
     said, other = verdict.reasons, verdict.warnings
     if rule.kind is Kind.WARNING:
         said, other = other, said
     assert (len(said), len(other)) == (1, 0), verdict
-    assert verdict.word == ("not usable" if rule.kind is Kind.REASON else "usable")
+    assert verdict.word == ("usable" if rule.kind is Kind.WARNING else rule.kind.value)
     words = [part for part in re.split(r"\*\w+\*", rule.shown()) if part]
     assert all(part in said[0] for part in words)
     assert "{" not in said[0]
@@ -290,14 +310,14 @@ def test_every_rule_holds_alone_just_beyond_its_threshold(rule):
 
 @pytest.mark.parametrize("changes", JUST_RIGHT)
 def test_no_rule_holds_at_its_threshold(changes):
-    assert judged(**changes) == Verdict(True, (), ())
+    assert judged(**changes) == Verdict((), (), ())
 
 
 def test_the_table_in_the_docs_is_the_table_of_the_rules():
     """Made by ``python -c "from gradtd.evaluation.verdict import markdown; print(markdown())"``."""
     page = (Path(__file__).parents[2] / "docs" / "evaluate.md").read_text()
     assert page.split("<!-- rules -->\n\n")[1].split("<!-- end of rules -->")[0] == markdown() + "\n"
-    assert len({rule.name for rule in RULES}) == len(RULES) == len(REFUSED) + len(WARNED)
+    assert len({rule.name for rule in RULES}) == len(RULES) == len(REFUSED) + len(NOT_CHECKED) + len(WARNED)
 
 
 def test_diagnostics_go_through_json():
@@ -315,7 +335,7 @@ def test_diagnostics_go_through_json():
 
 
 def test_more_features_than_the_log_can_feed_are_named():
-    """Fewer than 5 steps a feature are a reason against it, fewer than 20 a warning."""
+    """Refits without a tenth of the episodes show the bias; fewer than 20 steps a feature are a warning."""
     log = sample_log("random_walk_tabular", 60)
     log = replace(
         log,
@@ -325,13 +345,12 @@ def test_more_features_than_the_log_can_feed_are_named():
     )
     noise = np.random.default_rng(0).normal(size=(len(log.observations), len(log) // 3))
     result = verdict(log, features=lambda observations: noise[: len(observations)])
-    assert any("they fit its noise" in reason for reason in result.reasons)
+    assert any("the log is too small for its" in reason for reason in result.reasons)
     few = verdict(log, features=lambda observations: noise[: len(observations), : len(log) // 10])
     assert any("fewer features would make the interval more reliable" in warning for warning in few.warnings)
-    assert not any("they fit its noise" in reason for reason in few.reasons)
 
 
-def test_features_that_cannot_represent_the_value_are_found_by_doubly_robust():
+def test_features_that_cannot_represent_the_value_are_found():
     """One feature, a 1 in the states left of the start: every other state is taken to be worth nothing."""
     log = sample_log("random_walk_tabular", 1000, seed=2)
     result = verdict(log, gamma=1.0, features=lambda states: (states[:, None] < 2) + 0.001 * (states[:, None] == 2))
@@ -410,5 +429,6 @@ def test_actions_that_the_log_never_took_in_a_state_are_found():
     log = {"episode": np.repeat(np.arange(200), 3), "obs": state, "action": action, "reward": rng.normal(size=600)}
     log |= {"terminated": np.tile([0, 0, 1], 200), "action_prob": np.where(state == 1, 1.0, 0.5)}
     result = verdict(log, target=np.array([[0.5, 0.5], [0.6, 0.4], [0.5, 0.5]]))
-    assert any("never took what the target would do 13.3% of the time" in reason for reason in result.reasons)
+    assert any("never took what the target would do 13.3% of the time" in said for said in result.warnings)
+    assert any("check the probability columns" in reason for reason in result.reasons)
     assert result.verdict == "not usable"

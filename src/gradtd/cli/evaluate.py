@@ -102,7 +102,7 @@ def evaluate(
         str | None,
         typer.Option(
             help="What the value is linear in: identity, polynomial, fourier, rbf, tiles, aggregation or one-hot, with "
-            "settings as in fourier:order=3. By default what suits the observations.",
+            "settings as in fourier:order=3. By default auto: what suits the observations and the log's size.",
             rich_help_panel=FEATURES,
         ),
     ] = None,
@@ -117,10 +117,11 @@ def evaluate(
     algorithm: Annotated[
         str,
         typer.Option(
-            help="The method: any algorithm that gradtd list names, or is, wis, pdis, wpdis, dr, wdr, monte_carlo.",
+            help="The method. auto solves the log's equations directly. Or any algorithm that gradtd list names, or "
+            "is, wis, pdis, wpdis, dr, wdr, monte_carlo.",
             rich_help_panel=METHOD,
         ),
-    ] = "impression_gtd",
+    ] = "auto",
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -156,11 +157,19 @@ def evaluate(
     resamples: Annotated[
         int | None,
         typer.Option(
-            help="Resamples of the episodes that the method is refitted on for the interval. By default 100, or 40 "
-            "where that takes long. With 0 the interval is that of the sandwich error of least squares.",
+            help="Resamples of the episodes that an algorithm is refitted on for the interval. Without, the interval "
+            "is that of the checks. With 0 it is that of the sandwich error of least squares.",
             rich_help_panel=INTERVAL,
         ),
     ] = None,
+    own_refits: Annotated[
+        bool,
+        typer.Option(
+            "--own-refits",
+            help="Take the interval of an algorithm from refits of its own, not from the direct solution.",
+            rich_help_panel=INTERVAL,
+        ),
+    ] = False,
     percentile: Annotated[
         bool,
         typer.Option(
@@ -171,6 +180,10 @@ def evaluate(
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="Print the table of rungs and checkers, too.", rich_help_panel=OUTPUT),
     ] = False,
     page: Annotated[
         Path | None,
@@ -207,6 +220,7 @@ def evaluate(
             level=level,
             resamples=resamples,
             interval="percentile" if percentile else "student",
+            own_refits=True if own_refits else None,
             updates=updates,
             block=block,
             whiten=not no_whiten,
@@ -231,18 +245,18 @@ def evaluate(
         print(json.dumps({"targets": told} if several else told["target"]))
         return
     for name, evaluation in evaluations.items():
-        print_evaluation(evaluation, f"{name}: " if several else "")
+        print_evaluation(evaluation, f"{name}: " if several else "", verbose)
     for what, path in (("page", page), ("picture", plot), ("saved", save)):
         if path is not None:
             print(f"{what}: {path}")
 
 
-def print_evaluation(evaluation: Evaluation, name: str = "") -> None:
+def print_evaluation(evaluation: Evaluation, name: str = "", verbose: bool = False) -> None:
     """The evaluation as text: value and verdict first, then the methods and the diagnostics."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = AS_LONG_AS_IT_IS  # whoever reads a file or a pipe folds lines as he likes
-    console.print(on_terminal(evaluation, name))
+    console.print(on_terminal(evaluation, name, verbose))
 
 
 def _columns(column: list[str] | None, observation: str | None) -> dict[str, Any] | None:

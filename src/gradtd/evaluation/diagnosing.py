@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.diagnostics import Diagnostics
+from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.importance import DR, ESTIMATORS, beyond_cuts, episode_weights
 from gradtd.evaluation.methods import ROUNDING, Case, Solved
 from gradtd.evaluation.preparing import Prepared
+from gradtd.evaluation.trust.deciding import Decision
+from gradtd.evaluation.trust.size import WIDTH
 from gradtd.logs import Ratios
 
 
@@ -55,17 +60,61 @@ def diagnose(ready: Prepared, found: Ratios, case: Case, solved: Solved) -> Diag
         hyper=None if fitted is None else fitted.told,
         moved=None if fitted is None else fitted.moved / case.error,
         diverged=None if fitted is None else fitted.diverged,
-        refits_lost=None if fitted is None else lost(solved.resampled),
+        refits_lost=None if fitted is None or not solved.refits else lost(solved.resampled),
         resamples=solved.resamples,
         sandwich_error=case.square.error,
         from_lstd=from_least_squares(case, solved),
         error_ratio=error_ratio(case, solved),
         from_dr=from_doubly_robust(solved),
+        refits=solved.refits,
+        estimated_behaviour=found.estimated or None,
+        beyond_rewards=beyond_rewards(case, solved.headline),
+        **checked(case.decision),
         condition_A=case.square.condition,
         undetermined_directions=case.square.singular,
         neu_start=float(sums.b @ sums.b),
         neu_end=neu(sums.A @ solved.theta + sums.b),
     )
+
+
+def checked(decision: Decision | None) -> dict[str, Any]:
+    """What the checks found, for the rules; counts of checks only where they were made."""
+    if decision is None:
+        return {}
+    fit, sound = decision.fit, not decision.faults
+    error = max(fit.error, 1e-300)
+    return {
+        "effective_pieces": fit.effective,
+        "refit_bias": abs(fit.bias) / error if fit.error > WIDTH * abs(fit.value) else 0.0,
+        "lacking": fit.lack,
+        "dependence": decision.dependent,
+        "complete": not decision.needs_richer,
+        "richer_checks": decision.richer if sound else None,
+        "memory_checks": decision.memory if sound else None,
+        "hull_times": decision.hull.width / max(decision.own.width, 1e-300),
+        "hull_of_limit": decision.hull.width / max(decision.limit, 1e-300) if sound else 0.0,
+        "hull_low": decision.hull.low,
+        "hull_high": decision.hull.high,
+        "differs": decision.differs or None,
+    }
+
+
+def beyond_rewards(case: Case, row: Estimate) -> float | None:
+    """How far a value is outside of what the log's rewards allow, in standard errors; None where they allow all.
+
+    With gamma below 1 a return is at most the largest reward times 1 / (1 - gamma), and 0 where that is negative. Where
+    only last steps of episodes that terminated have rewards, it is at most the largest of them.
+    """
+    if row.value is None:
+        return None
+    reward, discount = np.asarray(case.stream.steps["reward"]), np.asarray(case.stream.steps["discount"])
+    at_the_end = not reward[discount != 0].any()
+    if case.settings.gamma == 1 and not at_the_end:
+        return None
+    times = 1.0 if at_the_end else 1 / (1 - case.settings.gamma)
+    low, high = times * min(float(reward.min()), 0.0), times * max(float(reward.max()), 0.0)
+    outside = max(low - row.value, row.value - high, 0.0)
+    return outside / case.error
 
 
 def effective_size(weights: Floats) -> float:
@@ -113,7 +162,7 @@ def from_least_squares(case: Case, solved: Solved) -> float | None:
 
 def error_ratio(case: Case, solved: Solved) -> float | None:
     """The error by refits over the sandwich's; NaN where one of them is missing, or is rounding only."""
-    if solved.fitted is None or solved.headline.value is None:
+    if solved.fitted is None or solved.headline.value is None or not solved.refits:
         return None
     error = solved.headline.error
     if error is None or not len(solved.resampled) or case.square.error < case.error:

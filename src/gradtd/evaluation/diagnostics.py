@@ -89,6 +89,41 @@ class Diagnostics:
     from_dr: float | None = None
     """Distance of the value from the doubly robust one, in standard errors of the difference."""
 
+    # What the checks found. They do not apply to importance sampling.
+    refits: int | None = None
+    """Times that the method itself was fitted again, on resampled episodes."""
+    features_named: bool | None = None
+    """Whether features were named, so that no others could be chosen."""
+    not_checked: str | None = None
+    """Why nothing was checked."""
+    effective_pieces: float | None = None
+    """On how many pieces' influence the value rests, (sum psi^2)^2 / sum psi^4."""
+    refit_bias: float | None = None
+    """Bias by leaving out a tenth of the pieces at a time, in standard errors."""
+    lacking: float | None = None
+    """Part of the target's choices that the log lacks, as the features see it."""
+    dependence: float | None = None
+    """How many times larger the variance is than that of independent pieces."""
+    richer_checks: int | None = None
+    """Fits with richer features that could say something."""
+    memory_checks: int | None = None
+    """Fits with memory (traces, doubly robust) that could say something."""
+    complete: bool | None = None
+    """Whether the features can represent any function of the observation."""
+    hull_times: float | None = None
+    """Width of the hull of all fits that say something, over that of the value's own interval."""
+    hull_of_limit: float | None = None
+    """The same over what is allowed."""
+    hull_low: float | None = None
+    hull_high: float | None = None
+    """The hull."""
+    differs: str | None = None
+    """A check that says little, and is far away even so."""
+    beyond_rewards: float | None = None
+    """How far the value is outside of what the rewards allow, in standard errors."""
+    estimated_behaviour: bool | None = None
+    """Whether the behaviour's probabilities are a model's."""
+
     # The equations.
     condition_A: float | None
     """Condition number of A in the features learned on; None where A is sparse."""

@@ -14,8 +14,10 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.diagnosing import diagnose
+from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.methods import COMPUTED, Settings, for_pictures, make_case, solve
-from gradtd.evaluation.preparing import Prepared, kept_columns, prepare_log
+from gradtd.evaluation.planning import Plan, make_plan
+from gradtd.evaluation.preparing import kept_columns
 from gradtd.evaluation.result import Evaluation, number_or_nan
 from gradtd.evaluation.verdict import judge
 from gradtd.logs import Ratios, ratios, read_log
@@ -38,6 +40,7 @@ def evaluate(
     level: float = ...,
     resamples: int | None = ...,
     interval: str = ...,
+    own_refits: bool | None = ...,
     updates: int | None = ...,
     block: int | None = ...,
     whiten: bool = ...,
@@ -64,6 +67,7 @@ def evaluate(
     level: float = ...,
     resamples: int | None = ...,
     interval: str = ...,
+    own_refits: bool | None = ...,
     updates: int | None = ...,
     block: int | None = ...,
     whiten: bool = ...,
@@ -83,12 +87,13 @@ def evaluate(
     gamma: float,
     target: GivenPolicy | Mapping[str, GivenPolicy] | None = None,
     features: Any = None,
-    algorithm: Algorithm | str = "impression_gtd",
+    algorithm: Algorithm | str = "auto",
     behaviour: GivenPolicy | None = None,
     clip: float | None = None,
     level: float = 0.95,
     resamples: int | None = None,
     interval: str = "student",
+    own_refits: bool | None = None,
     updates: int | None = None,
     block: int | None = None,
     whiten: bool = True,
@@ -116,11 +121,13 @@ def evaluate(
         an array of the probabilities of the actions taken, the name of a column of them, "behaviour" for the log's own
         policy. By default the log's target or ratio column. A dictionary of such targets is evaluated in one go.
     features
-        A name such as "fourier" or "tiles:tilings=4", a feature map, a scikit-learn transformer or a function. By
-        default what suits the observations.
+        "auto", the default: one feature per state where observations are discrete, else the poorest of a ladder of
+        cosines of the observations that richer ones agree with. Or a name such as "fourier" or "tiles:tilings=4", a
+        feature map, a scikit-learn transformer or a function: then richer features only check it.
     algorithm
-        Any rule of the library, or an estimator by importance sampling: is, wis, pdis, wpdis, dr, wdr, monte_carlo. A
-        rule is fitted until its value stands still.
+        "auto", the default, solves the log's equations directly: the solution that Impression GTD, Expected GTD and
+        LSTD share. Or any rule of the library, which is fitted until its value stands still and compared with that
+        solution. Or an estimator by importance sampling: is, wis, pdis, wpdis, dr, wdr, monte_carlo.
     behaviour
         The policy that made the log, where the log does not say or is wrong, in the forms of ``target``; "estimate"
         fits one to the log.
@@ -129,10 +136,13 @@ def evaluate(
     level
         The level of the interval.
     resamples
-        Resamples of whole episodes that the method is refitted on; 100 by default, fewer where that takes long. 0 takes
-        the sandwich error of least squares instead.
+        Resamples of whole episodes, 100 by default. The direct solution takes its interval from the checks, and needs
+        them for the rows beside it only. A rule, or lstd, is refitted on every one of them where they are given; 0
+        takes the sandwich error of least squares instead.
     interval
         "student": value -+ t times the deviation of the refits. "percentile": their quantiles.
+    own_refits
+        Whether a rule takes its interval from refits of its own. By default only where resamples are given.
     updates
         Updates of the fit, where it is not to go on until the value stands still.
     block
@@ -170,7 +180,10 @@ def evaluate(
         updates=None if updates is None else checks.whole_number("updates", updates, 1),
         seed=checks.whole_number("seed", seed, 0),
         threads=n_threads(threads),
+        own_refits=own_refits,
     )
+    if own_refits is not None and not isinstance(own_refits, bool):
+        raise InputError(f"own_refits must be True or False, got {own_refits!r}.")
     if updates is not None and settings.computed:
         raise InputError(f"{settings.method} makes no updates, got updates={updates}: leave it out.")
     if block is not None:
@@ -189,15 +202,15 @@ def evaluate(
     weights = {
         name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
     }
-    ready = prepare_log(read, features, block, whiten)
-    del read  # and with it the observations, unless they are the caller's: features are all that is needed from here on
+    plan = make_plan(read, features, block, whiten, checked=settings.method not in ESTIMATORS)
+    del read  # and with it observations that no check needs, unless they are the caller's
     if not isinstance(target, Mapping):
-        return _evaluate_one(ready, "target", weights["target"], settings, progress)
-    return _evaluate_all(ready, weights, settings, progress)
+        return _evaluate_one(plan, "target", weights["target"], settings, progress)
+    return _evaluate_all(plan, weights, settings, progress)
 
 
 def _evaluate_all(
-    ready: Prepared, weights: Mapping[str, Ratios], settings: Settings, progress: StageProgress | None
+    plan: Plan, weights: Mapping[str, Ratios], settings: Settings, progress: StageProgress | None
 ) -> dict[str, Evaluation]:
     """Every target on the same features, as many at a time as there are threads; an error or Ctrl-C stops them all."""
     alone = replace(settings, threads=1)
@@ -210,7 +223,7 @@ def _evaluate_all(
             progress(what, done, total)
 
     with ThreadPoolExecutor(settings.threads) as pool:
-        made = [pool.submit(_evaluate_one, ready, name, found, alone, heard) for name, found in weights.items()]
+        made = [pool.submit(_evaluate_one, plan, name, found, alone, heard) for name, found in weights.items()]
         try:
             return dict(zip(weights, [future.result() for future in made], strict=True))
         finally:
@@ -218,12 +231,17 @@ def _evaluate_all(
 
 
 def _evaluate_one(
-    ready: Prepared, name: str, found: Ratios, settings: Settings, progress: StageProgress | None
+    plan: Plan, name: str, found: Ratios, settings: Settings, progress: StageProgress | None
 ) -> Evaluation:
+    decision = plan.decide(found.rho, settings.gamma, settings.level)
+    ready = plan.prepared(decision)
     stream = ready.stream(found.rho, settings.gamma)
-    case = make_case(stream, settings, stage(progress, "least squares"))
+    judged = None if settings.method in ESTIMATORS else decision
+    case = make_case(stream, settings, stage(progress, "least squares"), judged)
     solved = solve(case, stage(progress, "refitting"))
     diagnostics = diagnose(ready, found, case, solved)
+    if judged is not None or plan.why_not:
+        diagnostics = replace(diagnostics, features_named=plan.named, not_checked=plan.why_not or None)
     headline, verdict = solved.headline, judge(diagnostics, solved.estimates)
     return Evaluation(
         value=number_or_nan(headline.value),
@@ -242,6 +260,7 @@ def _evaluate_one(
         theta=ready.weights(solved.theta),
         features=ready.features,
         resampled=solved.resampled,
+        checks=() if decision is None else decision.checks,
         pictured=for_pictures(case, solved.theta),
         target=name,
         log=ready.log.name,

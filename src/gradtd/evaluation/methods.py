@@ -13,7 +13,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimate import Estimate
-from gradtd.evaluation.fitting import Fit, fit, refit_values, suited
+from gradtd.evaluation.fitting import Fit, fit, planned_work, refit_values, suited
 from gradtd.evaluation.importance import (
     BEYOND,
     ENDED_BY_A_CUT,
@@ -24,12 +24,19 @@ from gradtd.evaluation.importance import (
 )
 from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
-from gradtd.evaluation.resamples import Resamples, draw_resamples, interval_from, student_interval
+from gradtd.evaluation.resamples import Resamples, draw_resamples, interval_from, of_influences, student_interval
+from gradtd.evaluation.trust.deciding import Decision
 
-COMPUTED = {"lstd": "LSTD", **ESTIMATORS}
+AUTO = "auto"
+"""The default: the log's equations, which the rules of the library solve step by step, solved at once."""
+COMPUTED = {AUTO: "least squares, solved directly", "lstd": "LSTD", **ESTIMATORS}
 """Methods that compute a value in closed form, in the order of the table, and what people call them."""
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default; fewer where so many would read more numbers than that."""
+OTHER_SOLUTIONS = ("vtrace", "etd", "residual_gradient")
+"""Rules that converge elsewhere by design."""
+BESIDE, LITTLE_WORK = "impression_gtd", 2e8
+"""The rule that is shown beside the direct solution, where it reads at most so many numbers."""
 ROUNDING = 1e-6
 """An error below this part of the value counts as none: all episodes say the same."""
 
@@ -47,6 +54,7 @@ class Settings:
     updates: int | None
     seed: int
     threads: int
+    own_refits: bool | None = None
 
     @property
     def method(self) -> str:
@@ -68,6 +76,18 @@ class Case:
     square: LeastSquares
     settings: Settings
     on_policy: bool
+    decision: Decision | None = None
+
+    @property
+    def refits(self) -> bool:
+        """Whether a rule gets its interval from refits of its own: where they are asked for, or nothing else is there.
+
+        A rule that converges elsewhere cannot take the interval of least squares.
+        """
+        asked = self.settings
+        if self.decision is None or asked.method in OTHER_SOLUTIONS or asked.own_refits is not None:
+            return asked.own_refits is not False
+        return asked.resamples is not None
 
     @property
     def n_episodes(self) -> int:
@@ -89,7 +109,7 @@ class Solved:
     """Estimates, the one asked for first; its values on the resamples; the weights of the value function.
 
     ``fitted`` is the fit of a rule that makes updates, ``drawn`` the importance-sampling estimators on the log and on
-    the ``resamples``.
+    the ``resamples``, ``refits`` how often the method itself was fitted again.
     """
 
     estimates: tuple[Estimate, ...]
@@ -98,6 +118,7 @@ class Solved:
     fitted: Fit | None
     resamples: int
     drawn: Estimates
+    refits: int
 
     @property
     def headline(self) -> Estimate:
@@ -105,42 +126,93 @@ class Solved:
         return self.estimates[0]
 
 
-def make_case(stream: Stream, settings: Settings, progress: Progress | None = None) -> Case:
+def make_case(
+    stream: Stream, settings: Settings, progress: Progress | None = None, decision: Decision | None = None
+) -> Case:
     """Read the log once for the least-squares solution."""
     begins = stream.begins
     starts = start_features(stream, begins)
     on_policy = bool((stream.steps["rho"] == 1).all())
-    return Case(stream, begins, starts, least_squares(stream, starts, begins, progress), settings, on_policy)
+    square = least_squares(stream, starts, begins, progress)
+    return Case(stream, begins, starts, square, settings, on_policy, decision)
 
 
 def solve(case: Case, progress: Progress | None = None) -> Solved:
     """The method asked for, with least squares and importance sampling beside it, all on the same resamples."""
     settings, method = case.settings, case.settings.method
-    fitted, theta = None, case.square.theta
-    if not settings.computed:
-        hyper = suited(settings.algorithm, settings.hyper, case.square.sums)
-        fitted = fit(
-            case.stream,
-            settings.algorithm,
-            hyper,
-            start=case.mean_start,
-            near=case.square.value,
-            error=case.error,
-            seed=settings.seed,
-            updates=settings.updates,
-        )
-        theta = fitted.theta
+    fitted = None if settings.computed else fitted_rule(case)
+    theta = case.square.theta if fitted is None else fitted.theta
     resamples = draw_resamples(case.n_episodes, _how_many(case, fitted), settings.seed)
     drawn = importance_estimates(case.stream, theta, case.begins, resamples)
     rows = importance_rows(case, drawn, method)
     values = {name: drawn.resampled[:, k] for k, name in enumerate(ESTIMATORS)}
-    rows["lstd"], values["lstd"] = least_squares_row(case, resamples, progress if fitted is None else None)
-    if fitted is not None:
+    refits = 0 if method == AUTO or (fitted is not None and not case.refits) else len(resamples)
+    plain = draw_resamples(case.n_episodes, 0, settings.seed) if case.decision and refits == 0 else resamples
+    rows["lstd"], values["lstd"] = least_squares_row(case, plain, progress if fitted is None else None)
+    if method == AUTO:
+        rows |= auto_rows(case, rows["lstd"])
+        values[AUTO] = by_influences(case, resamples) if case.decision else values["lstd"]
+    elif fitted is not None and refits:
         rows[method], values[method] = rule_row(case, fitted, resamples, progress)
+    elif fitted is not None:
+        rows[method], values[method] = solved_row(case, fitted), by_influences(case, resamples)
     rows.setdefault(method, _refused())
-    order = [method, *(name for name in COMPUTED if name in rows and name != method)]
+    order = [method, *(name for name in (BESIDE, *COMPUTED) if name in rows and name != method)]
     estimates = tuple(rows[name] for name in order)
-    return Solved(estimates, values[method], theta, fitted, len(resamples), drawn)
+    return Solved(estimates, values[method], theta, fitted, len(resamples), drawn, refits)
+
+
+def fitted_rule(case: Case, rule: Algorithm | str | None = None, most_work: float | None = None) -> Fit:
+    """The rule asked for, or another one, fitted to the log."""
+    settings = case.settings
+    chosen = settings.algorithm if rule is None else rule
+    hyper = suited(chosen, settings.hyper if rule is None else {}, case.square.sums)
+    limit = {} if most_work is None else {"most_work": most_work}
+    return fit(
+        case.stream,
+        chosen,
+        hyper,
+        start=case.mean_start,
+        near=case.square.value,
+        error=case.error,
+        seed=settings.seed,
+        updates=settings.updates,
+        **limit,
+    )
+
+
+def auto_rows(case: Case, plain: Estimate) -> dict[str, Estimate]:
+    """The direct solution with the interval that the checks decided, and Impression GTD where that costs little."""
+    value, decision = case.square.value, case.decision
+    if decision is None:
+        return {AUTO: Estimate(AUTO, value, plain.low, plain.high, plain.error, plain.note)}
+    low, high = decision.hull
+    note = f"the solution that Impression GTD, Expected GTD and LSTD share; {decision.rung}"
+    rows = {AUTO: Estimate(AUTO, value, low, high, decision.fit.error, note)}
+    hyper = suited(BESIDE, {}, case.square.sums)
+    if planned_work(case.stream, BESIDE, hyper) <= LITTLE_WORK and case.n_episodes > 1:
+        beside = fitted_rule(case, BESIDE, LITTLE_WORK)
+        if not beside.diverged:
+            rows[BESIDE] = solved_row(case, beside, BESIDE)
+    return rows
+
+
+def solved_row(case: Case, fitted: Fit, name: str | None = None) -> Estimate:
+    """A rule that was fitted once: its value, with the interval of the direct solution."""
+    assert case.decision is not None
+    value = float(case.mean_start @ fitted.theta)
+    low, high = case.decision.hull
+    note = f"fitted once, {fitted.updates} updates; the interval is that of the direct solution"
+    method = name or case.settings.method
+    if not np.isfinite(value) or fitted.diverged:
+        return Estimate(method, None, None, None, None, "it diverged")
+    return Estimate(method, value, low, high, case.decision.fit.error, note)
+
+
+def by_influences(case: Case, resamples: Resamples) -> Floats:
+    """The value on every resample, to first order: no refits."""
+    assert case.decision is not None
+    return of_influences(case.square.value, case.decision.fit.psi, resamples)
 
 
 def rule_row(case: Case, fitted: Fit, resamples: Resamples, progress: Progress | None) -> tuple[Estimate, Floats]:
@@ -212,7 +284,7 @@ def _refused() -> Estimate:
 def _how_many(case: Case, fitted: Fit | None) -> int:
     if case.settings.resamples is not None:
         return case.settings.resamples
-    if fitted is None:
+    if fitted is None or not case.refits:
         return RESAMPLES
     work = RESAMPLES * fitted.updates * max(fitted.session.setup.m1, 1) * case.stream.n_features
     return RESAMPLES if work <= MUCH_WORK else FEWER_RESAMPLES

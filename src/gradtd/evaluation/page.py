@@ -12,10 +12,12 @@ from gradtd.core import checks
 from gradtd.core.files import replace_file
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.result import Evaluation
-from gradtd.evaluation.shown import explained, label
+from gradtd.evaluation.shown import explained, label, remark
 from gradtd.output.pages import embedded, render
 from gradtd.output.plots import COLOURS, canvas, save
 
+MARK = {"usable": "yes", "unchecked": "maybe", "not usable": "no"}
+"""Styles of the verdicts on the page."""
 WIDE = 25.0
 """An interval this many times as wide as the headline's is cut in the picture."""
 
@@ -52,10 +54,38 @@ def _interval_line(axes: Any, y: float, row: Estimate, limits: tuple[float, floa
             axes.plot([at], [y], mark, color=colour, markersize=6)
 
 
+MARKS = {"rung": "o", "checker": "s", "memory": "^", "doubly robust": "D"}
+
+
+def checks_figure(evaluation: Evaluation) -> Any:
+    """Value against richness: what every fit says, by the number of its columns."""
+    figure, axes = canvas("Value against richness of the features")
+    low, high = evaluation.interval
+    axes.axhspan(low, high, color=COLOURS[0], alpha=0.12, linewidth=0, label=f"{evaluation.level:.0%} interval")
+    reach = 3 * max(high - low, 1e-12)
+    for place, (kind, mark) in enumerate(MARKS.items()):
+        sound = [row for row in evaluation.checks if row.kind == kind and not row.fault]
+        sound = [row for row in sound if row.low >= low - reach and row.high <= high + reach]
+        rungs = {row.name: row.columns for row in evaluation.checks if row.kind == "rung"}
+        x = [(row.columns or rungs.get(row.name, 1)) * (1 + 0.02 * place) for row in sound]
+        if sound:
+            y, errors = (
+                [row.value for row in sound],
+                [[r.value - r.low for r in sound], [r.high - r.value for r in sound]],
+            )
+            axes.errorbar(x, y, errors, fmt=mark, color=COLOURS[place], markersize=5, linewidth=1.2, label=kind)
+    axes.set_xscale("log")
+    axes.set_xlabel("directions of the features")
+    axes.set_ylabel("value from the start states")
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
 def resamples_figure(evaluation: Evaluation) -> Any:
     """The value on resampled episodes, with the interval."""
     values = evaluation.resampled[np.isfinite(evaluation.resampled)]
-    figure, axes = canvas(f"{len(values)} refits on resampled episodes")
+    what = "refits on resampled episodes" if evaluation.diagnostics.refits else "resamples, to first order"
+    figure, axes = canvas(f"{len(values)} {what}")
     axes.hist(values, bins=min(40, max(8, len(values) // 6)), color="#9bbfd9")
     axes.axvspan(
         *evaluation.interval, color=COLOURS[0], alpha=0.12, linewidth=0, label=f"{evaluation.level:.0%} interval"
@@ -88,6 +118,9 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
             "Methods on the same data and the same resamples. An arrow: the interval goes on.",
         )
     }
+    if any(not row.fault for row in evaluation.checks):
+        caption = "Poorer and richer features, fits with memory, and the interval that holds those that say something."
+        made["checks"] = checks_figure(evaluation), caption
     if np.isfinite(evaluation.resampled).sum() > 1:
         caption = "How the value varies when other episodes had been logged. A long tail or two humps are a warning."
         made["resamples"] = resamples_figure(evaluation), caption
@@ -126,7 +159,7 @@ def write_page(evaluations: dict[str, Evaluation], path: str | Path, command: st
             for key, (figure, caption) in figures(evaluation).items()
         ]
         sections.append({"name": name, "e": evaluation, "pictures": pictures, "numbers": explained(evaluation)})
-    text = render("evaluation.html", sections=sections, command=command, label=label)
+    text = render("evaluation.html", sections=sections, command=command, label=label, remark=remark, mark=MARK)
     return replace_file(target, lambda part: part.write_text(text, encoding="utf-8"))
 
 

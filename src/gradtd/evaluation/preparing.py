@@ -115,9 +115,25 @@ def kept_columns(*given: Any) -> list[str]:
     return [name for name in given if isinstance(name, str) and name not in ("behaviour", "estimate")]
 
 
+def is_auto(features: Any) -> bool:
+    """Whether features are to be chosen."""
+    return features is None or (isinstance(features, str) and features.strip() == "auto")
+
+
+def pieces_of(log: Log, block: int | None) -> Integers:
+    """The number of every step's independent piece; a log that is one piece is refused."""
+    episode = log.episode if block is None else cut_into_blocks(log.episode, block)
+    if episode[-1] == 0:
+        raise InputError(
+            f"{log.name} has a single episode ({len(log)} steps), and episodes are what is resampled: give block=T0 to "
+            "count every T0 steps as one, with T0 long enough that pieces hardly depend on each other."
+        )
+    return episode
+
+
 def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = True) -> Prepared:
     """Fit the features to the log's observations and compute them, once for all targets."""
-    chosen = default_features(log.observations) if features is None else make_features(features)
+    chosen = default_features(log.observations) if is_auto(features) else make_features(features)
     fitted = chosen if chosen.fitted else chosen.fit(log.observations)
     if fitted.n_features > MOST_DENSE and isinstance(fitted.transform(log.observations[:1]), np.ndarray):
         raise InputError(
@@ -137,17 +153,11 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
             table = table.copy()  # it may be the user's own array
         table, W = whiten(table, C)
     notes = list(log.notes)
-    episode = log.episode
+    episode = pieces_of(log, block)
     if block is not None:
-        episode = cut_into_blocks(episode, block)
         notes.append(
             f"every {block} steps of an episode count as one independent piece, and the value is that of the states at "
             "which a piece begins."
-        )
-    if episode[-1] == 0:
-        raise InputError(
-            f"{log.name} has a single episode ({len(log)} steps), and episodes are what is resampled: give block=T0 to "
-            "count every T0 steps as one, with T0 long enough that pieces hardly depend on each other."
         )
     narrow = replace(log, observations=log.observations[:0].copy())
     condition_C = condition(C) if isinstance(C, np.ndarray) else None

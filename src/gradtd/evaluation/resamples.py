@@ -58,6 +58,13 @@ def resampled(stream: Stream, begins: Integers, counts: Integers) -> tuple[Strea
     return Stream(stream.features, steps.view(np.recarray), stream.name), unit
 
 
+def of_influences(value: float, psi: Floats, resamples: Resamples) -> Floats:
+    """What an estimate with these influences of episodes is on every resample, to first order."""
+    of_group = np.add.reduceat(psi, resamples.begins[:-1])
+    taken = resamples.counts @ np.diff(resamples.begins)
+    return np.asarray(value + (resamples.counts @ of_group) / np.maximum(taken, 1))
+
+
 def student_interval(value: float, error: float, level: float, freedom: int) -> tuple[float, float]:
     """value -+ t error, with Student's quantile for this many degrees of freedom."""
     from scipy.stats import t

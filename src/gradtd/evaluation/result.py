@@ -15,13 +15,15 @@ from gradtd.core.arrays import Floats
 from gradtd.core.files import read_arrays, reading, write_arrays
 from gradtd.evaluation.diagnostics import Diagnostics
 from gradtd.evaluation.estimate import Estimate
+from gradtd.evaluation.trust.deciding import Check
 from gradtd.features import Features, from_dict
 
 if TYPE_CHECKING:
     import pandas
     from rich.console import Group
 
-FORMAT = "gradtd evaluation 1"
+FORMATS = ("gradtd evaluation 1", "gradtd evaluation 2")
+"""What can be read, the last of which is written. The first had no checks, and two words for a verdict."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +50,10 @@ class Evaluation:
     steps
         Steps of the log.
     verdict
-        "usable" or "not usable".
+        "usable": every check that matters was made, and none speaks against the interval. "unchecked": a check that
+        matters could not be made. "not usable": a check speaks against it.
     reasons
-        Sentences that say why it is not usable.
+        Sentences that say why it is not usable or unchecked, and what to do.
     warnings
         Sentences that are worth knowing even so.
     notes
@@ -64,7 +67,9 @@ class Evaluation:
     features
         The map from observations to features.
     resampled
-        Values of the method on resampled episodes.
+        Values of the method on resampled episodes: refits, or to first order where there were none.
+    checks
+        Rungs and checkers: what richer and poorer features and fits with memory say of the value.
     pictured
         Histograms that the pictures show.
     target
@@ -89,6 +94,7 @@ class Evaluation:
     theta: Floats
     features: Features
     resampled: Floats
+    checks: tuple[Check, ...] = ()
     pictured: Mapping[str, Floats] = field(default_factory=dict)
     target: str = "target"
     log: str = "log"
@@ -131,6 +137,7 @@ class Evaluation:
             "features": self.features.describe(),
             "notes": self.notes,
             "estimates": [vars(estimate) for estimate in self.estimates],
+            "checks": [vars(check) for check in self.checks],
             "diagnostics": self.diagnostics.to_dict(),
         }
         return dict(_plain(head | rest))
@@ -148,7 +155,7 @@ class Evaluation:
         arrays = {f"features.{k}": v for k, v in described.items() if isinstance(v, np.ndarray)}
         plain = {k: v for k, v in described.items() if not isinstance(v, np.ndarray)}
         pictured = {f"pictured.{k}": v for k, v in self.pictured.items()}
-        header = {"format": FORMAT, "evaluation": self.to_dict(), "features": plain}
+        header = {"format": FORMATS[-1], "evaluation": self.to_dict(), "features": plain}
         return write_arrays(target, {"theta": self.theta, "resampled": self.resampled} | arrays | pictured, header)
 
     def plot(self, path: str | Path) -> Path:
@@ -202,7 +209,7 @@ def load_evaluation(path: str | Path) -> Evaluation:
     """
     with reading(path, "an evaluation that gradtd saved"):
         header, arrays = read_arrays(Path(path))
-        if header["format"] != FORMAT:
+        if header["format"] not in FORMATS:
             raise ValueError(header["format"])
         return _restored(header["evaluation"], header["features"], arrays)
 
@@ -217,12 +224,17 @@ def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict
         value=number_or_nan(told["value"]),
         interval=tuple(number_or_nan(x) for x in told["interval"]),  # type: ignore[arg-type]
         estimates=tuple(Estimate(**row) for row in told["estimates"]),
+        checks=tuple(_check(row) for row in told.get("checks", ())),
         diagnostics=Diagnostics.from_dict(told["diagnostics"]),
         theta=arrays["theta"],
         features=from_dict(described),
         resampled=arrays["resampled"],
         pictured=_part(arrays, "pictured."),
     )
+
+
+def _check(row: Mapping[str, Any]) -> Check:
+    return Check(**(dict(row) | {name: number_or_nan(row[name]) for name in ("value", "low", "high")}))
 
 
 def _part(arrays: Mapping[str, Floats], prefix: str) -> dict[str, Floats]:

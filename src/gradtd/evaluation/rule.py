@@ -15,6 +15,7 @@ class Kind(Enum):
     """What a rule that holds makes of an estimate."""
 
     REASON = "not usable"
+    UNCHECKED = "unchecked"
     WARNING = "a warning"
 
 
@@ -46,7 +47,7 @@ class Rule:
         What is said where it holds: ``{d.ess:.0f}`` stands for a number of the diagnostics, ``{row.method}`` for one of
         the estimate.
     kind
-        Whether that makes the estimate unusable, or is to be known only.
+        Whether that makes the estimate unusable, leaves it unchecked, or is to be known only.
     """
 
     name: str

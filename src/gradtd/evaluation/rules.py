@@ -6,7 +6,10 @@ A rule is added by a row of `RULES`. `gradtd.evaluation.verdict.markdown` makes 
 from __future__ import annotations
 
 from gradtd.evaluation.importance import BEYOND, ENDED_BY_A_CUT, ESTIMATORS
+from gradtd.evaluation.methods import OTHER_SOLUTIONS
 from gradtd.evaluation.rule import Evidence, Kind, Rule
+from gradtd.evaluation.trust.deciding import FAR, LACK, RICHER, SMALL, WIDER, WIDER_REAL
+from gradtd.evaluation.trust.size import BIAS, DEPENDENT, EFFECTIVE, WIDTH, least_effective
 
 FEWEST_EPISODES = 20
 LEAST_SAMPLE = 50
@@ -21,8 +24,6 @@ UNSEEN_PAIRS = 0.05
 """The same for actions in the very state, where observations are discrete; rare ones are missing by chance."""
 APART = 1.0
 """Standard errors that a rule may be away from the least-squares solution it should converge to."""
-OTHER_SOLUTIONS = ("vtrace", "etd", "residual_gradient")
-"""Rules that converge elsewhere by design."""
 LOST = 0.1
 """Part of the resamples on which a refit may fail."""
 NARROW = 2 / 3
@@ -35,8 +36,10 @@ ILL_CONDITIONED = 1e8
 """Condition number of A from which on there is a warning."""
 MOVED = 0.25
 """Standard errors that the value may move in the second half of the updates."""
-WIDTH = 1e-9
-"""Width of an interval, as a part of the value, that is no width at all."""
+OUTSIDE = 1.0
+"""Standard errors that a value may be outside of what the rewards allow."""
+PLAIN = 1.1
+"""Times the width of a plain interval from which on that of the checks is named beside it."""
 ELSEWHERE = 0.5
 """Part of the steps that may lead elsewhere than to the observation of the row after."""
 
@@ -51,12 +54,25 @@ def _other_solution(e: Evidence) -> bool:
 
 
 def _far_from_robust(e: Evidence) -> bool:
-    return _above(e.d.from_dr, ROBUST_REFUSES) and e.d.ess_episodes >= FEWEST_EPISODES
+    return e.d.lacking is None and _above(e.d.from_dr, ROBUST_REFUSES) and e.d.ess_episodes >= FEWEST_EPISODES
 
 
 def _no_width(e: Evidence) -> bool:
     value, low, high = e.row.value, e.row.low, e.row.high
     return value is not None and low is not None and high is not None and high - low <= WIDTH * abs(value)
+
+
+def _few_pieces(e: Evidence) -> bool:
+    found = e.d.effective_pieces
+    return found is not None and found < least_effective(e.d.episodes) and not _no_width(e)
+
+
+def _narrower(e: Evidence) -> bool:
+    """Whether an interval by refits is narrower than the hull of the checks."""
+    low, high = e.row.low, e.row.high
+    if not e.d.refits or e.d.hull_low is None or e.d.hull_high is None or low is None or high is None:
+        return False
+    return e.d.hull_high - e.d.hull_low > PLAIN * (high - low)
 
 
 RULES: tuple[Rule, ...] = (
@@ -123,8 +139,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "unseen in the state",
-        f"the target takes actions that the log never took in that state, with a probability above {UNSEEN_PAIRS:.0%}",
-        lambda e: _above(e.d.unseen_pairs, UNSEEN_PAIRS),
+        f"the target takes actions that the log never took in that state, with a probability above {UNSEEN_PAIRS:.0%}, "
+        "and no check says what that does to the value",
+        lambda e: _above(e.d.unseen_pairs, UNSEEN_PAIRS) and e.d.lacking is None,
         "in the states it visited the log never took what the target would do {d.unseen_pairs:.1%} of the time: "
         "nothing in it says what that leads to.",
     ),
@@ -164,15 +181,15 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "too many features",
-        f"fewer than {FEWEST_STEPS} steps for every feature in use",
-        lambda e: e.d.steps < FEWEST_STEPS * e.d.features_used,
+        f"fewer than {FEWEST_STEPS} steps for every feature in use, and no check of their bias",
+        lambda e: e.d.steps < FEWEST_STEPS * e.d.features_used and e.d.refit_bias is None,
         "the log has {d.steps} steps for {d.features_used} features: they fit its noise, and an interval would be too "
         f"narrow; take fewer features, {FEW_STEPS} steps or more for each.",
     ),
     Rule(
         "features cannot represent it",
         f"more than {ROBUST_REFUSES:g} standard errors from doubly robust, whose weights are worth {FEWEST_EPISODES} "
-        "episodes or more",
+        "episodes or more, and nothing else was checked",
         _far_from_robust,
         "the doubly robust estimate is {d.from_dr:.1f} standard errors away: these features cannot represent the value "
         "of the target; take others, or algorithm='dr'.",
@@ -200,6 +217,120 @@ RULES: tuple[Rule, ...] = (
         "to come: take algorithm='dr', or one that learns a value function.",
     ),
     Rule(
+        "no width",
+        "the interval has no width",
+        _no_width,
+        "the interval has no width: every episode says the same, so the log does not tell how far the value may be "
+        "off; check the rewards, and collect episodes that differ.",
+    ),
+    Rule(
+        "few pieces carry it",
+        f"the value rests on fewer than {EFFECTIVE:g} episodes or blocks by their influence, or a fifth of them",
+        _few_pieces,
+        "the value rests on {d.effective_pieces:.1f} of {d.episodes} episodes by their influence, too few for an "
+        "interval: collect more; where rewards are rare, episodes with one are what counts.",
+    ),
+    Rule(
+        "biased refits",
+        f"leaving out a tenth of the episodes at a time shows a bias of more than {BIAS:g} standard errors",
+        lambda e: _above(e.d.refit_bias, BIAS) and not _no_width(e),
+        "the log is too small for its {d.features_used} features: with a tenth of the episodes left out the value "
+        "moves one way, a bias of {d.refit_bias:.1f} standard errors; collect more episodes, or take fewer features "
+        "(states that are many: their own columns, or groups of them).",
+    ),
+    Rule(
+        "choices missing",
+        f"the log lacks more than {LACK:.0%} of the target's choices, as the features see it",
+        lambda e: _above(e.d.lacking, LACK),
+        "the log lacks {d.lacking:.0%} of what the target would do in the states visited: collect episodes that do it, "
+        "or evaluate a target nearer to the behaviour.",
+    ),
+    Rule(
+        "dependent blocks",
+        f"the variance is more than {DEPENDENT:g} times that of independent blocks (Newey-West)",
+        lambda e: _above(e.d.dependence, DEPENDENT),
+        "neighbouring blocks depend on each other, the variance is {d.dependence:.1f} times that of independent ones: "
+        "take longer blocks.",
+    ),
+    Rule(
+        "features named are too poor",
+        f"features were named, and the hull of the intervals of richer fits is more than {WIDER:g} times "
+        f"({WIDER_REAL:g} for real observations) as wide as their own, and than {SMALL:g} deviations of the value "
+        "over states",
+        lambda e: _above(e.d.hull_of_limit, 1.0) and e.d.features_named is True,
+        "fits with richer features or with memory differ, their intervals together are {d.hull_times:.1f} times as "
+        "wide: these features cannot represent the value; take features='auto', or richer ones.",
+    ),
+    Rule(
+        "fits differ",
+        "the same, where features were chosen",
+        lambda e: _above(e.d.hull_of_limit, 1.0) and e.d.features_named is not True,
+        "fits with other features or with memory differ, their intervals together are {d.hull_times:.1f} times as "
+        "wide: the observations may hide what matters, or the log may be too small; collect more episodes, add "
+        "what the observation lacks (the one before, the time), or name features that suit the problem.",
+    ),
+    Rule(
+        "a check is far away",
+        f"a fit too wide to say much is more than {FAR:g} paired errors away",
+        lambda e: bool(e.d.differs),
+        "the fit {d.differs} says something else, more than its error allows: collect more episodes, or take "
+        "features='auto'.",
+    ),
+    Rule(
+        "beyond the rewards",
+        f"the value is more than {OUTSIDE:g} standard error outside of what the rewards allow",
+        lambda e: _above(e.d.beyond_rewards, OUTSIDE),
+        "the value is {d.beyond_rewards:.1f} standard errors outside of what the log's rewards allow: take fewer "
+        "features, and check the rewards and the ends of episodes.",
+    ),
+    Rule(
+        "not checked",
+        "no fits could be made to check the features",
+        lambda e: bool(e.d.not_checked),
+        "whether the features can represent the value was not checked: {d.not_checked}.",
+        Kind.UNCHECKED,
+    ),
+    Rule(
+        "no richer features",
+        f"no fit with {RICHER:g} times the columns is sound and narrow enough to check the features",
+        lambda e: e.d.richer_checks == 0 and e.d.complete is False,
+        "whether the features can represent the value is not known: the log is too small for any richer ones; collect "
+        "more episodes, or take fewer features.",
+        Kind.UNCHECKED,
+    ),
+    Rule(
+        "no memory",
+        "neither a fit with traces nor doubly robust is sound and narrow enough",
+        lambda e: e.d.memory_checks == 0,
+        "whether the observations tell all that matters is not known: the ratios are too wild for fits that look "
+        "several steps ahead; collect more episodes, or evaluate a target nearer to the behaviour.",
+        Kind.UNCHECKED,
+    ),
+    Rule(
+        "a plain interval",
+        f"the interval by refits is less than one in {PLAIN:g} times as wide as that of the checks",
+        _narrower,
+        "this interval is about the solution in these features; with what the checks leave open it is "
+        "{d.hull_low:.5g} to {d.hull_high:.5g}, which algorithm='auto' reports.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "estimated behaviour",
+        "the behaviour was estimated from the log",
+        lambda e: e.d.estimated_behaviour is True,
+        "the behaviour's probabilities are estimated: the interval takes them for known, and what the model of them "
+        "cannot represent is not in it.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "rarely seen in the state",
+        f"the target takes actions that the log never took in that state, with a probability above {UNSEEN_PAIRS:.0%}",
+        lambda e: _above(e.d.unseen_pairs, UNSEEN_PAIRS) and e.d.lacking is not None,
+        "in the states it visited the log never took what the target would do {d.unseen_pairs:.1%} of the time: the "
+        "features fill that in from other states.",
+        Kind.WARNING,
+    ),
+    Rule(
         "undetermined directions",
         "the log does not determine some directions of feature space",
         lambda e: e.d.undetermined_directions > 0,
@@ -222,13 +353,6 @@ RULES: tuple[Rule, ...] = (
         Kind.WARNING,
     ),
     Rule(
-        "no width",
-        "the interval has no width",
-        _no_width,
-        "the interval has no width: every episode and every resample says the same.",
-        Kind.WARNING,
-    ),
-    Rule(
         "leading elsewhere",
         f"more than {ELSEWHERE:.0%} of the steps do not lead to the observation of the row after",
         lambda e: e.d.leading_elsewhere > ELSEWHERE,
@@ -247,7 +371,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "features not checked",
         "a value function without refits",
-        lambda e: e.d.from_dr is None and e.d.method not in ESTIMATORS,
+        lambda e: e.d.lacking is None and e.d.from_dr is None and e.d.method not in ESTIMATORS,
         "without refits the value was not compared with the doubly robust estimate: whether the features can represent "
         "it is not known; give resamples, or fewer features.",
         Kind.WARNING,
@@ -255,7 +379,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "features may not represent it",
         f"more than {ROBUST_WARNS:g} standard errors from doubly robust",
-        lambda e: _above(e.d.from_dr, ROBUST_WARNS) and not _far_from_robust(e),
+        lambda e: e.d.lacking is None and _above(e.d.from_dr, ROBUST_WARNS) and not _far_from_robust(e),
         "the doubly robust estimate is {d.from_dr:.1f} standard errors away: the features may not be able to represent "
         "the value, and the interval is then about the best fit in these features.",
         Kind.WARNING,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gradtd.evaluation.result import Evaluation
+    from gradtd.evaluation.trust.deciding import Check
 
 
 def label(method: str) -> str:
@@ -42,7 +43,15 @@ _MEANING = (
     ("error_ratio", "error by refits over the sandwich's", "{:.2f}"),
     ("from_dr", "distance from doubly robust, in standard errors of the difference", "{:.2f}"),
     ("resamples", "resamples of the episodes", "{}"),
+    ("refits", "refits of the method on them", "{}"),
     ("refits_lost", "part of the refits that failed", "{:.1%}"),
+    ("effective_pieces", "episodes that the value rests on, by their influence", "{:.1f}"),
+    ("refit_bias", "bias with a tenth of the episodes left out, in standard errors", "{:.2f}"),
+    ("lacking", "part of the target's choices that the log lacks", "{:.1%}"),
+    ("dependence", "variance over that of independent pieces", "{:.2f}"),
+    ("richer_checks", "fits with richer features that say something", "{}"),
+    ("memory_checks", "fits with memory that say something", "{}"),
+    ("hull_times", "width of the interval over that of the features by themselves", "{:.2f}"),
 )
 
 
@@ -58,19 +67,45 @@ def headline(evaluation: Evaluation) -> str:
     return f"value {evaluation.value:.5g}, {evaluation.level:.0%} interval {low:.5g} to {high:.5g}"
 
 
-def on_terminal(evaluation: Evaluation, name: str = "") -> Group:
-    """Everything for the terminal: value and verdict first, then the methods, then the diagnostics."""
+COLOUR = {"usable": "green", "unchecked": "yellow", "not usable": "red"}
+"""Colours of the verdicts on the terminal."""
+
+
+def on_terminal(evaluation: Evaluation, name: str = "", verbose: bool = False) -> Group:
+    """Everything for the terminal: value and verdict first, the methods, the diagnostics, if asked for the checks."""
     from rich.console import Group
     from rich.text import Text
 
-    colour = "green" if evaluation.verdict == "usable" else "red"
-    agreed = "" if evaluation.reasons else ": none of the checks speaks against it"
+    colour = COLOUR.get(evaluation.verdict, "red")
+    agreed = "" if evaluation.reasons else ": every check that matters was made, and none speaks against it"
     lines = [Text(f"{name}{headline(evaluation)}", "bold"), Text(evaluation.verdict, colour).append(agreed, "none")]
     lines += [Text(f"  - {sentence}") for sentence in evaluation.reasons]
     for title, sentences in (("to know", evaluation.warnings), ("done to the log", evaluation.notes)):
         lines += [Text(f"{title}: {sentence}") for sentence in sentences]
     size = f"{evaluation.steps} steps, {evaluation.episodes} episodes; {evaluation.features.describe()}"
-    return Group(*lines, "", Text(size), "", _methods(evaluation), "", _diagnostics(evaluation), "")
+    parts: list[Table | str] = [_methods(evaluation), "", _diagnostics(evaluation), ""]
+    if verbose and evaluation.checks:
+        parts += [_checks(evaluation), ""]
+    return Group(*lines, "", Text(size), "", *parts)
+
+
+def _checks(evaluation: Evaluation) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("rungs and checkers", "kind", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("columns", "value", "low", "high"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    for row in evaluation.checks:
+        numbers = (f"{number:.5g}" for number in (row.value, row.low, row.high))
+        table.add_row(Text(row.name), row.kind, str(row.columns), *numbers, Text(remark(row)))
+    return table
+
+
+def remark(row: Check) -> str:
+    """Whether a rung was chosen, and why a fit is not sound."""
+    return ", ".join(text for text in ("chosen" if row.chosen else "", row.fault) if text)
 
 
 def _methods(evaluation: Evaluation) -> Table:

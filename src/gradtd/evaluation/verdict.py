@@ -13,15 +13,21 @@ from gradtd.evaluation.rules import RULES
 
 @dataclass(frozen=True)
 class Verdict:
-    """``usable`` or not, the reasons against, and what to know even so."""
+    """The reasons against, what could not be checked, and what to know even so."""
 
-    usable: bool
-    reasons: tuple[str, ...]
+    against: tuple[str, ...]
+    unchecked: tuple[str, ...]
     warnings: tuple[str, ...]
 
     @property
     def word(self) -> str:
-        return "usable" if self.usable else "not usable"
+        """Nothing that could not be checked counts as passed."""
+        return "not usable" if self.against else "unchecked" if self.unchecked else "usable"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the word is not usable."""
+        return self.against + self.unchecked
 
 
 def judge(diagnostics: Diagnostics, estimates: Sequence[Estimate]) -> Verdict:
@@ -37,7 +43,7 @@ def judge(diagnostics: Diagnostics, estimates: Sequence[Estimate]) -> Verdict:
     evidence = Evidence(diagnostics, estimates)
     holding = [rule for rule in RULES if rule.test(evidence)]
     said = {kind: tuple(rule.said(evidence) for rule in holding if rule.kind is kind) for kind in Kind}
-    return Verdict(not said[Kind.REASON], said[Kind.REASON], said[Kind.WARNING])
+    return Verdict(said[Kind.REASON], said[Kind.UNCHECKED], said[Kind.WARNING])
 
 
 def markdown() -> str:

@@ -40,11 +40,11 @@ def condition(C: Floats) -> float:
     return float(kept[-1] / kept[0]) if len(kept) else float("inf")
 
 
-def whitener(C: Floats) -> Floats:
+def whitener(C: Floats, redundant: float = REDUNDANT) -> Floats:
     """W with W'C W = I, zero columns for directions that the features do not have."""
     scale = feature_scale(C)
     eigenvalues, vectors = np.linalg.eigh(scale[:, None] * C * scale)
-    kept = eigenvalues > REDUNDANT * eigenvalues[-1]
+    kept = eigenvalues > redundant * eigenvalues[-1]
     lengths = np.sqrt(np.where(kept, eigenvalues, 1.0))
     return np.asarray(scale[:, None] * vectors * np.where(kept, 1.0 / lengths, 0.0))
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from gradtd.features.base import Features
 from gradtd.features.cells import Aggregation, OneHot
 from gradtd.features.choose import FEATURES, default_features, from_dict, make_features
+from gradtd.features.cosines import Cosines
 from gradtd.features.polynomial import Identity, Polynomial
 from gradtd.features.tiles import Tiles
 from gradtd.features.waves import Fourier, Rbf
@@ -25,6 +26,7 @@ from gradtd.features.wrapped import Function, Transformer
 __all__ = [
     "FEATURES",
     "Aggregation",
+    "Cosines",
     "Features",
     "Fourier",
     "Function",

@@ -12,6 +12,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.spelled import name_and_settings
 from gradtd.features.base import Features
 from gradtd.features.cells import Aggregation, OneHot, distinct_values
+from gradtd.features.cosines import Cosines
 from gradtd.features.polynomial import Identity, Polynomial
 from gradtd.features.table import Table
 from gradtd.features.tiles import Tiles
@@ -19,7 +20,7 @@ from gradtd.features.waves import Fourier, Rbf
 from gradtd.features.wrapped import Function, Transformer
 
 FEATURES: dict[str, type[Features]] = {
-    kind.name: kind for kind in (Identity, Polynomial, Fourier, Rbf, Tiles, Aggregation, OneHot)
+    kind.name: kind for kind in (Identity, Polynomial, Fourier, Rbf, Cosines, Tiles, Aggregation, OneHot)
 }
 """The feature maps that have a name on the command line; a transformer or a function is given as itself."""
 

@@ -1,0 +1,97 @@
+"""Which features an evaluation is made in, and what the checks say of them, target by target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats
+from gradtd.evaluation.preparing import Prepared, is_auto, pieces_of, prepare_log, stream_of
+from gradtd.evaluation.trust.deciding import Decision, decide
+from gradtd.evaluation.trust.enriching import discrete_wide, real_wide
+from gradtd.evaluation.trust.records import Wide, record_of
+from gradtd.features import OneHot, default_features
+from gradtd.features.cosines import Cosines
+from gradtd.logs import Log
+
+MOST_CHECKED = 1000
+"""Features up to which fits with more of them can be made to check them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A log with what the checks need of it.
+
+    ``ready`` is the log in the features named, ``wide`` the widest table of the checks; where features are to be
+    chosen, the former depends on the target and is made when it is known. ``why_not`` says why there are no checks.
+    """
+
+    log: Log
+    block: int | None
+    whiten: bool
+    named: bool
+    ready: Prepared | None
+    wide: Wide | None
+    why_not: str = ""
+    _made: dict[str, Prepared] = field(default_factory=dict)
+    _lock: Any = field(default_factory=Lock)
+
+    def decide(self, rho: Floats, gamma: float, level: float) -> Decision | None:
+        """What the checks say for a target with these ratios."""
+        if self.wide is None:
+            return None
+        rows = np.zeros((0, 1))  # the steps are all that is read of the stream
+        stream = stream_of(self.log, rows, pieces_of(self.log, self.block), rho, gamma)
+        return decide(record_of(stream, self.wide, self.block is not None), self.wide, level)
+
+    def prepared(self, decision: Decision | None) -> Prepared:
+        """The log in the features named, or in those chosen."""
+        if self.ready is not None:
+            return self.ready
+        assert decision is not None
+        assert self.wide is not None
+        with self._lock:
+            if decision.rung not in self._made:
+                chosen = Cosines(n=len(self.wide.rungs[decision.rung])).fit(self.log.observations)
+                self._made[decision.rung] = prepare_log(self.log, chosen, self.block, self.whiten)
+            return self._made[decision.rung]
+
+
+def make_plan(log: Log, features: Any, block: int | None, whiten: bool, checked: bool) -> Plan:
+    """Fit the features and compute them once for all targets, where they do not depend on the target.
+
+    Parameters
+    ----------
+    log
+        The log.
+    features
+        What was asked for; None or "auto" chooses.
+    block
+        Steps of a piece, where episodes are cut.
+    whiten
+        Whether features are whitened.
+    checked
+        Whether the checks are to be made; features that are to be chosen need them.
+    """
+    pieces = pieces_of(log, block)
+    n_pieces, auto = int(pieces[-1]) + 1, is_auto(features)
+    default = default_features(log.observations) if auto else None
+    discrete = log.discrete_observations or isinstance(default, OneHot)
+    if auto and not discrete:
+        wide = real_wide(log.observations, None, len(log), n_pieces)
+        return Plan(log, block, whiten, False, None, wide)
+    ready = prepare_log(log, features, block, whiten)
+    d = ready.table.shape[1]
+    if not checked:
+        return Plan(ready.log, block, whiten, not auto, ready, None)
+    if d > MOST_CHECKED:
+        why = f"{d} features are too many to be checked by fits with more of them: take at most {MOST_CHECKED}"
+        return Plan(ready.log, block, whiten, not auto, ready, None, why)
+    if discrete:
+        wide = discrete_wide(log, log.observations.reshape(len(log.observations)), ready.table, pieces)
+    else:
+        wide = real_wide(log.observations, ready.table, len(log), n_pieces)
+    return Plan(ready.log, block, whiten, not auto, ready, wide)

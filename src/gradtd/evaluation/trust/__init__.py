@@ -1,0 +1,1 @@
+"""What the word usable stands for: fits with richer features and with memory, and a verdict of what they say."""

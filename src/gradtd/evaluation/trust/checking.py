@@ -1,0 +1,67 @@
+"""Rungs and checkers of a log: the fits that are compared, all from shared sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradtd.evaluation.trust.fits import Fit, fit_many
+from gradtd.evaluation.trust.moments import Moments, moments
+from gradtd.evaluation.trust.records import Record, Wide
+from gradtd.evaluation.trust.robust import as_fit, effective_products, products
+from gradtd.evaluation.trust.size import as_dependent
+
+TRACES = (0.4, 0.9)
+"""Least and largest lambda of the fits with memory."""
+GROWTH = (1.5, 4.0)
+"""The second moment that products of ratios may reach over a trace: pieces / 50, between these."""
+PIECES = 50
+PRODUCTS = 20.0
+"""Effective pieces that products of ratios must leave for doubly robust to be a check."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """Fits by the name of their columns: plain, with traces of ``lam``, doubly robust."""
+
+    plain: dict[str, Fit]
+    traced: dict[str, Fit]
+    robust: dict[str, Fit]
+    lam: float
+
+    @property
+    def times(self) -> float:
+        """How many times larger the variance is than that of independent pieces."""
+        return max(f.error_factor**2 for f in self.plain.values())
+
+
+def trace_of(record: Record) -> float:
+    """The lambda whose traces, 1 / (1 - lambda) steps long, keep the second moment of products of ratios moderate."""
+    growth = np.log(max(float(np.square(record.rho).mean()), 1.0 + 1e-9))
+    steps = np.log(np.clip(record.n_pieces / PIECES, *GROWTH)) / growth
+    return float(np.clip(1 - 1 / max(steps, 1.0), *TRACES))
+
+
+def all_fits(record: Record, wide: Wide) -> Fits:
+    """Fits of every rung and checker; with traces, of every rung; doubly robust, of every rung, where it can be."""
+    lam = trace_of(record)
+    sums, traced_sums = moments(record, wide, lam)
+    assert traced_sums is not None
+    weights = products(record)
+    robust = effective_products(record, weights) >= PRODUCTS
+    fits, parts = fit_many(record, wide, sums, wide.rungs | wide.checkers, products=weights if robust else None)
+    plain = {fit.name: fit for fit in fits}
+    checked = {name: as_fit(name, parts[:, j]) for j, name in enumerate(wide.rungs)} if robust else {}
+    return _found(record, plain, _traced(record, wide, traced_sums, lam), checked, lam)
+
+
+def _traced(record: Record, wide: Wide, sums: Moments, lam: float) -> dict[str, Fit]:
+    return {fit.name: fit for fit in fit_many(record, wide, sums, wide.rungs, lam)[0]}
+
+
+def _found(record: Record, plain: dict[str, Fit], traced: dict[str, Fit], robust: dict[str, Fit], lam: float) -> Fits:
+    if not record.blocks:
+        return Fits(plain, traced, robust, lam)
+    plain, traced, robust = ({name: as_dependent(f) for name, f in fits.items()} for fits in (plain, traced, robust))
+    return Fits(plain, traced, robust, lam)

@@ -1,0 +1,133 @@
+"""Tables richer than the features given, and the ladder of features where none are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.stream import begins_episode
+from gradtd.evaluation.trust.records import Wide
+from gradtd.features.cosines import Cosines, frequencies
+from gradtd.features.waves import Rbf
+from gradtd.logs import Log
+
+WAVES = {1: 0.3, 2: 0.4, 3: 0.7}
+"""Widths of random waves, in deviations of the observations, by the number of columns; 1 for more."""
+FEWEST_WAVES, MOST_WAVES = 20, 80
+SEEN = 10
+"""Visits that a state needs to get a feature of its own; a pair of states needs twice as many."""
+FEWEST_STATES, PIECES_PER_STATE = 30, 8
+"""At most so many states, or one for so many pieces, get a feature of their own."""
+FEWEST_COLUMNS, MOST_COLUMNS, STEPS_PER_COLUMN = 30, 200, 20
+"""Bounds of the widest rung: the number of pieces too, and one column for so many steps."""
+WORK = 5e9
+"""Multiplications that reading the log for all fits may take, about: it bounds how wide their table is."""
+SLACK = 0.66
+"""Part of the width for which there is time that rungs take; the rest is for random waves."""
+STEEP = 1.5
+"""A rung has at least so many times the columns of the one before."""
+
+
+def discrete_wide(log: Log, observations: Any, table: Any, episode: Integers) -> Wide:
+    """Features given, then those with one for each state that is seen often, then with pairs of states in a row.
+
+    Parameters
+    ----------
+    log
+        The steps.
+    observations
+        One number per row of the log's observations.
+    table
+        The features of those rows.
+    episode
+        The number of every step's piece.
+    """
+    _, first, state = np.unique(observations, return_index=True, return_inverse=True)
+    base = table[first]
+    base = base if isinstance(base, np.ndarray) else base.toarray()
+    row, next_row = state[log.row], state[log.next_row]
+    visits = np.bincount(row, minlength=len(base))
+    most = max(FEWEST_STATES, (int(episode[-1]) + 1) // PIECES_PER_STATE)
+    d = base.shape[1]
+    complete = bool(np.linalg.matrix_rank(base[visits > 0]) >= (visits > 0).sum())
+    often = np.argsort(-visits, kind="stable")[:most]
+    often = often[(visits[often] >= SEEN) & (not complete)]
+    k = len(often)
+    states = (np.arange(len(base))[:, None] == often).astype(np.float64)
+    pairs = _Pairs(row, next_row, begins_episode(episode), len(base), most // 2)
+    made = np.c_[base[pairs.now], states[pairs.now], pairs.columns]
+    p = pairs.columns.shape[1]
+    rungs = {"the features given": np.arange(d)}
+    checkers = {}
+    if k:
+        rungs["with a feature per state"] = np.arange(d + k)
+        if p:
+            rungs["with states and pairs"] = np.arange(d + k + p)
+        checkers = {"with half of the states": np.arange(d + k // 2), "with a quarter": np.arange(d + k // 4)}
+    if p:
+        checkers["with pairs of states"] = np.r_[np.arange(d), d + k + np.arange(p)]
+    return Wide(rungs, checkers, tuple(rungs)[:1], complete, False, table=made, row=pairs.row, next_row=pairs.next_row)
+
+
+class _Pairs:
+    """Rows that are pairs (state before, state), and columns for the pairs that are seen often."""
+
+    def __init__(self, row: Integers, next_row: Integers, first: Any, states: int, most: int) -> None:
+        before = np.where(first, states, np.r_[0, row[:-1]])
+        here, there = before * states + row, row * states + next_row
+        kinds, index = np.unique(np.r_[here, there], return_inverse=True)
+        n = len(row)
+        self.row, self.next_row = index[:n], index[n:]
+        self.now = kinds % states
+        visits = np.bincount(self.row, minlength=len(kinds))
+        often = np.argsort(-visits, kind="stable")[:most]
+        often = often[visits[often] >= 2 * SEEN]
+        self.columns: Floats = (np.arange(len(kinds))[:, None] == often).astype(np.float64)
+
+
+def real_wide(observations: Any, base: Any, n_steps: int, n_pieces: int) -> Wide:
+    """A ladder of cosines of the observations, each rung about twice as wide, and random waves to check them.
+
+    Parameters
+    ----------
+    observations
+        Real numbers, one row per row of the log's observations.
+    base
+        Features given, one row each, the first rung and the only headline; None where rungs may be chosen.
+    n_steps, n_pieces
+        Sizes of the log, which bound how rich a rung may be.
+    """
+    varies = np.flatnonzero(observations.max(axis=0) > observations.min(axis=0))
+    k, d = max(len(varies), 1), 0 if base is None else base.shape[1]
+    room = SLACK * max(np.sqrt(WORK / n_steps) - d, FEWEST_COLUMNS)
+    D = max(int(min(MOST_COLUMNS, max(FEWEST_COLUMNS, n_pieces), n_steps / STEPS_PER_COLUMN, room)), k + 1)
+    sizes = frequencies(k, D)[1]
+    cuts = [sizes[-1]]
+    for size in sizes[-2:0:-1]:
+        if STEEP * size <= cuts[0] and size > k + 1:
+            cuts.insert(0, size)
+    count = min(MOST_WAVES, max(FEWEST_WAVES, D // (2 if k > 2 else 4))) if len(varies) else 0
+    waves = Rbf(n=count, width=WAVES.get(k, 1.0)).fit(observations[:, varies]) if count else None
+    m = cuts[-1]
+    rungs = {f"{size} cosines": d + np.arange(size) for size in cuts}
+    checkers = {
+        f"{size} cosines and {count} waves": d + np.r_[np.arange(size), m + np.arange(count)] for size in cuts[-2:]
+    }
+    headlines = tuple(rungs)
+    if base is not None:
+        rungs = {"the features given": np.arange(d)} | rungs
+        headlines = ("the features given",)
+    return Wide(
+        rungs,
+        checkers if count else {},
+        headlines,
+        False,
+        True,
+        base=base,
+        observations=observations,
+        cosines=Cosines(n=m).fit(observations),
+        waves=waves,
+        varies=varies,
+    )

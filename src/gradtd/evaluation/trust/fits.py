@@ -1,0 +1,175 @@
+"""LSTD on some columns of the widest table: the value, and the influence of every piece on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.trust.moments import CHUNK, Moments, rows_of, traces
+from gradtd.evaluation.trust.records import Record, Wide
+from gradtd.evaluation.whitening import whitener
+
+REDUNDANT = 1e-8
+"""Directions with a part of the variance below this, features scaled to one, are left out."""
+TINY = 1e-9
+"""Added to the diagonal of whitened equations: a direction that a group of pieces never met stays at zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A value and its pieces' influences.
+
+    Parameters
+    ----------
+    bias
+        The jackknife's, by groups of pieces.
+    columns
+        Directions of the features.
+    lack
+        Part of the target's choices that the log lacks, as the features see it.
+    error_factor
+        How many times larger the error is than that of independent pieces.
+    spread
+        Deviation of the value function over the states visited.
+    """
+
+    name: str
+    value: float
+    psi: Floats = field(repr=False)
+    bias: float
+    columns: int
+    lack: float = 0.0
+    error_factor: float = 1.0
+    spread: float = 0.0
+
+    @property
+    def error(self) -> float:
+        """The standard error of the value, by the influences."""
+        E = len(self.psi)
+        return float(np.sqrt((self.psi**2).sum() / (E * max(E - 1, 1)))) * self.error_factor
+
+    @property
+    def effective(self) -> float:
+        """(sum psi^2)^2 / sum psi^4: on how many pieces' influence the value rests."""
+        square = self.psi**2
+        total = float((square**2).sum())
+        return float(square.sum() ** 2 / total) if total > 0 else 0.0
+
+    @property
+    def skew(self) -> float:
+        """The skewness of the value, by that of the influences."""
+        m2 = float((self.psi**2).mean())
+        return float((self.psi**3).mean() / m2**1.5 / np.sqrt(len(self.psi))) if m2 > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Weights, A^-T mean phi_0, the value, the jackknife's bias, directions, weights of the projection of rho."""
+
+    theta: Floats
+    left: Floats
+    value: float
+    bias: float
+    rank: int
+    ratio: Floats
+
+
+def solve(sums: Moments, columns: Integers) -> Solution:
+    """Solve on these columns, and without each group of pieces."""
+    pick = np.ix_(columns, columns)
+    n = int(sums.pieces.sum())
+    W = whitener(sums.C[pick] / n, REDUNDANT)
+    W = W[:, W.any(axis=0)]
+    A = np.array([W.T @ a[pick] @ W for a in sums.A])
+    b, starts = sums.b[:, columns] @ W, sums.starts[:, columns] @ W
+    total, total_b, total_s = A.sum(0), b.sum(0), starts.sum(0)
+    total = total - TINY * n * np.eye(W.shape[1])
+    theta = np.linalg.solve(total, -total_b)
+    left = np.linalg.solve(total.T, total_s / n)
+    value = float(total_s @ theta / n)
+    without = [
+        float((total_s - starts[g]) @ np.linalg.solve(total - A[g], b[g] - total_b) / (n - sums.pieces[g]))
+        for g in range(len(A))
+    ]
+    bias = (len(A) - 1) * (float(np.mean(without)) - value)
+    ratio = W @ (W.T @ sums.ratios[columns]) / n
+    return Solution(W @ theta, W @ left, value, bias, W.shape[1], ratio)
+
+
+def fit_many(
+    record: Record,
+    wide: Wide,
+    sums: Moments,
+    sets: dict[str, Integers],
+    lam: float = 0.0,
+    products: Floats | None = None,
+) -> tuple[list[Fit], Floats]:
+    """One fit for every named set of columns, the influences of all of them in one pass over the steps.
+
+    With ``products`` of ratios also each piece's doubly robust value by every fit, (pieces, sets).
+    """
+    solved = {name: solve(sums, columns) for name, columns in sets.items()}
+    seen = _Seen(record, wide, solved, sets, lam, products)
+    E = record.n_pieces
+    fits = [
+        Fit(
+            name,
+            s.value,
+            seen.start[:, j] - s.value - E * seen.pull[:, j],
+            s.bias,
+            s.rank,
+            float(seen.lack[j]),
+            spread=float(seen.spread[j]),
+        )
+        for j, (name, s) in enumerate(solved.items())
+    ]
+    return fits, seen.start + seen.robust
+
+
+class _Seen:
+    """What the fits make of the log, read a chunk at a time: sums over pieces, and means over steps."""
+
+    def __init__(
+        self,
+        record: Record,
+        wide: Wide,
+        solved: dict[str, Solution],
+        sets: dict[str, Integers],
+        lam: float,
+        products: Floats | None,
+    ) -> None:
+        k, E = len(sets), record.n_pieces
+        weights = np.zeros((wide.n_columns, 3 * k))
+        for j, (name, columns) in enumerate(sets.items()):
+            for place, which in enumerate((solved[name].theta, solved[name].left, solved[name].ratio)):
+                weights[columns, place * k + j] = which
+        self.start, self.pull, self.robust = np.zeros((E, k)), np.zeros((E, k)), np.zeros((E, k))
+        lack, mean, square, trace = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
+        for begin in range(0, len(record), CHUNK):
+            part = slice(begin, min(begin + CHUNK, len(record)))
+            feats, here, there = rows_of(record, wide, part)
+            of_row = feats @ weights
+            value, along = of_row[here, :k], of_row[here, k : 2 * k]
+            delta = np.asarray(record.discount[part])[:, None] * of_row[there, :k] - value
+            delta += np.asarray(record.reward[part])[:, None]
+            self._add(record, part, self.pull, delta * traces(record, along, part, lam, trace))
+            if products is not None:
+                self._add(record, part, self.robust, delta * products[part, None])
+            first, last = np.searchsorted(record.begins[:-1], [part.start, part.stop])
+            self.start[first:last] = value[record.begins[first:last] - part.start]
+            lack += np.maximum(0.0, 1.0 - of_row[here, 2 * k :]).sum(0)
+            mean += value.sum(0)
+            square += (value**2).sum(0)
+        n = len(record)
+        self.lack = lack / n
+        self.spread = np.sqrt(np.maximum(square / n - (mean / n) ** 2, 0.0))
+
+    @staticmethod
+    def _add(record: Record, part: slice, to: Floats, steps: Floats) -> None:
+        """Add a chunk's steps to their pieces."""
+        first = int(np.searchsorted(record.begins, part.start, "right")) - 1
+        last = int(np.searchsorted(record.begins, part.stop, "left"))
+        cuts = np.maximum(record.begins[first:last], part.start) - part.start
+        to[first:last] += np.add.reduceat(steps, cuts, axis=0)
