@@ -57,7 +57,7 @@ def test_the_next_observation_counts_and_not_the_one_before():
     wrong = lstd({**log, "next_obs": log["obs"]})
     assert wrong.value == wrong.interval[0] == wrong.interval[1] == 0
     assert any("is not the observation of the row after: check that the two" in said for said in wrong.warnings)
-    assert any("the interval has no width" in warning for warning in wrong.warnings)
+    assert any("the interval has no width" in reason for reason in wrong.reasons)
     back = {**log, "obs": log["next_obs"], "next_obs": log["obs"]}
     assert off(lstd(back), walk_truth()) > 10
     assert any("mixed up" in warning for warning in lstd(back).warnings)
@@ -144,10 +144,12 @@ def test_several_targets_at_once_are_each_by_itself():
 
 def test_threads_and_seeds():
     log = walk(60, 9)
-    one = evaluate(log, gamma=0.9, resamples=10, threads=1, seed=4)
-    same_bytes(one, evaluate(log, gamma=0.9, resamples=10, threads=2, seed=4))
-    same_bytes(one, evaluate(log, gamma=0.9, resamples=10, seed=4))
-    assert evaluate(log, gamma=0.9, resamples=10, threads=1, seed=5).value != one.value
+    for method in ("auto", "impression_gtd"):
+        how = {"gamma": 0.9, "resamples": 10, "algorithm": method}
+        one = evaluate(log, threads=1, seed=4, **how)
+        same_bytes(one, evaluate(log, threads=2, seed=4, **how))
+        same_bytes(one, evaluate(log, seed=4, **how))
+        assert (evaluate(log, threads=1, seed=5, **how).value == one.value) == (method == "auto")
 
 
 def test_the_log_is_left_as_it_was():
@@ -174,7 +176,8 @@ def test_whitening_leaves_the_value_of_least_squares():
 
 def test_progress_is_reported():
     heard = []
-    evaluate(walk(30), gamma=0.9, resamples=5, threads=1, progress=lambda *a: heard.append(a))
+    how = {"gamma": 0.9, "algorithm": "impression_gtd", "resamples": 5, "threads": 1}
+    evaluate(walk(30), progress=lambda *a: heard.append(a), **how)
     assert {what for what, _, _ in heard} == {"reading", "least squares", "refitting"}
     assert [a for a in heard if a[0] == "refitting"] == [("refitting", k, 5) for k in range(1, 6)]
 
@@ -206,7 +209,9 @@ def test_intervals_of_least_squares_cover_as_often_as_they_say(level, how):
 def test_intervals_of_impression_gtd_cover():
     """15 logs at 80 %: fewer than 7 are covered once in 1000 seeds."""
     truth, _ = true_value("random_walk_tabular")
-    count = _covered("random_walk_tabular", 15, 60, truth, gamma=1.0, level=0.8, resamples=12)
+    count = _covered(
+        "random_walk_tabular", 15, 60, truth, gamma=1.0, algorithm="impression_gtd", level=0.8, resamples=12
+    )
     assert count >= binom.ppf(0.001, 15, 0.8)
 
 
@@ -221,14 +226,16 @@ def test_intervals_of_impression_gtd_cover():
         ({"algorithm": "lstd", "ridge": 1}, "lstd takes no hyper-parameters here, got ridge"),
         ({"algorithm": "lstd", "updates": 9}, "lstd makes no updates, got updates=9: leave it out"),
         ({"algorithm": "td"}, "td needs alpha"),
-        ({"alhpa": 1}, "unknown hyper-parameter of impression_gtd 'alhpa'"),
+        ({"alpha": 1}, "auto takes no hyper-parameters here, got alpha"),
+        ({"own_refits": 3}, "own_refits must be True or False, got 3"),
+        ({"algorithm": "impression_gtd", "alhpa": 1}, "unknown hyper-parameter of impression_gtd 'alhpa'"),
         ({"level": 1.0}, "level must lie between 0 and 1"),
         ({"level": "much"}, "level must be a number"),
         ({"resamples": -1}, "resamples must be between 0 and 10000, got -1"),
         ({"resamples": 10**9}, "resamples must be between 0 and 10000"),
         ({"interval": "normal"}, "interval must be one of student, percentile"),
         ({"updates": 0}, "updates must be at least 1"),
-        ({"updates": 20}, "watches 75 pairs of batches before its first update"),
+        ({"algorithm": "impression_gtd", "updates": 20}, "watches 75 pairs of batches before its first update"),
         ({"block": 0}, "block must be at least 1"),
         ({"threads": 0}, "threads must be at least 1"),
         ({"seed": -1}, "seed must be at least 0"),
@@ -239,7 +246,7 @@ def test_intervals_of_impression_gtd_cover():
         ({"target": np.tile([0.5, 0.6], (5, 1))}, "must sum to 1"),
         ({"target": "targte"}, "there is no column 'targte'"),
         ({"clip": 0}, "clip must be greater than 0"),
-        ({"batch_size": 10_000}, "too few for a batch of 10000"),
+        ({"algorithm": "impression_gtd", "batch_size": 10_000}, "too few for a batch of 10000"),
     ],
 )
 def test_what_is_refused(change, message):

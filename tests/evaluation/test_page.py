@@ -51,7 +51,7 @@ def test_a_page_needs_no_other_file(tmp_path):
     assert not re.search(r"https?:|file:|url\(|@import|<script|<link", outside)
     assert "gradtd evaluate &lt;log&gt; &amp; more" in text
     assert 'Verdict: <span class="yes">usable</span>' in text
-    assert text.count("<figure>") == 4 - 1  # all values of the start states are one: no picture of them
+    assert text.count("<figure>") == 5 - 1  # all values of the start states are one: no picture of them
     assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
 
 
@@ -101,8 +101,8 @@ def test_pages_and_pictures_of_whatever_was_found(how, tmp_path):
 
 def test_pictures():
     made = evaluation()
-    assert list(figures(made)) == ["estimates", "resamples", "ratios"]
-    assert list(figures(evaluation(target="behaviour"))) == ["estimates", "resamples"]
+    assert list(figures(made)) == ["estimates", "checks", "resamples", "ratios"]
+    assert list(figures(evaluation(target="behaviour"))) == ["estimates", "checks", "resamples"]
     spread = evaluation(log=walk(40) | {"obs": np.minimum(walk(40)["t"] + walk(40)["episode"] % 3, 4)})
     assert "starts" in figures(spread)
     axes = estimates_figure(made).axes[0]

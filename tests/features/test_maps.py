@@ -29,6 +29,8 @@ KINDS = [
     ("fourier", REAL, 16),
     ("fourier:order=7", LABELS, 8),
     ("rbf", REAL, 101),
+    ("cosines", REAL, 16),
+    ("cosines:n=5", LABELS, 5),
     ("rbf:n=7,width=median,seed=3", GRID, 8),
     ("tiles", REAL, 8 * 81),
     ("tiles:tilings=3,tiles=2,bias=true", LABELS, 10),

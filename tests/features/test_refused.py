@@ -47,7 +47,7 @@ BAD = [
     (fit(np.sin, with_value(np.nan)), "row 7, column 1 is nan"),
     (fit(Doubling(), with_value(np.nan)), "row 7, column 1 is nan"),
     (transform("tiles", with_value(-np.inf)), "row 7, column 1 is -inf"),
-    *((fit(spec, CONSTANT), "observation column 2 is 4 in every row") for spec in FEATURES),
+    *((fit(spec, CONSTANT), "observation column 2 is 4 in every row") for spec in FEATURES if spec != "cosines"),
     (fit("fourier", np.zeros(9)), "the observation is 0 in every row"),
     (fit("identity", np.full((5, 2), 3.0)), r"column 0 is 3 in every row \(so are 1\)"),
     *((transform(spec, REAL[:, :1]), "fitted on 2 columns of observations and got 1") for spec in FEATURES),

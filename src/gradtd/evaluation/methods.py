@@ -146,20 +146,20 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
     drawn = importance_estimates(case.stream, theta, case.begins, resamples)
     rows = importance_rows(case, drawn, method)
     values = {name: drawn.resampled[:, k] for k, name in enumerate(ESTIMATORS)}
-    refits = 0 if method == AUTO or (fitted is not None and not case.refits) else len(resamples)
-    plain = draw_resamples(case.n_episodes, 0, settings.seed) if case.decision and refits == 0 else resamples
+    own = method != AUTO and (fitted is None or case.refits)
+    plain = resamples if own or case.decision is None else draw_resamples(case.n_episodes, 0, settings.seed)
     rows["lstd"], values["lstd"] = least_squares_row(case, plain, progress if fitted is None else None)
     if method == AUTO:
         rows |= auto_rows(case, rows["lstd"])
         values[AUTO] = by_influences(case, resamples) if case.decision else values["lstd"]
-    elif fitted is not None and refits:
+    elif fitted is not None and own:
         rows[method], values[method] = rule_row(case, fitted, resamples, progress)
     elif fitted is not None:
         rows[method], values[method] = solved_row(case, fitted), by_influences(case, resamples)
     rows.setdefault(method, _refused())
     order = [method, *(name for name in (BESIDE, *COMPUTED) if name in rows and name != method)]
     estimates = tuple(rows[name] for name in order)
-    return Solved(estimates, values[method], theta, fitted, len(resamples), drawn, refits)
+    return Solved(estimates, values[method], theta, fitted, len(resamples), drawn, len(resamples) if own else 0)
 
 
 def fitted_rule(case: Case, rule: Algorithm | str | None = None, most_work: float | None = None) -> Fit:

@@ -181,8 +181,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "too many features",
-        f"fewer than {FEWEST_STEPS} steps for every feature in use, and no check of their bias",
-        lambda e: e.d.steps < FEWEST_STEPS * e.d.features_used and e.d.refit_bias is None,
+        f"fewer than {FEWEST_STEPS} steps for every feature in use",
+        lambda e: e.d.steps < FEWEST_STEPS * e.d.features_used,
         "the log has {d.steps} steps for {d.features_used} features: they fit its noise, and an interval would be too "
         f"narrow; take fewer features, {FEW_STEPS} steps or more for each.",
     ),
@@ -273,8 +273,8 @@ RULES: tuple[Rule, ...] = (
         "a check is far away",
         f"a fit too wide to say much is more than {FAR:g} paired errors away",
         lambda e: bool(e.d.differs),
-        "the fit {d.differs} says something else, more than its error allows: collect more episodes, or take "
-        "features='auto'.",
+        "the fit {d.differs} says something else, more than its error allows: the features may be too poor; take "
+        "features='auto', or collect more episodes.",
     ),
     Rule(
         "beyond the rewards",

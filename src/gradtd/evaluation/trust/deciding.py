@@ -104,7 +104,11 @@ class Decision:
 
 def decide(record: Record, wide: Wide, level: float = 0.95) -> Decision:
     """The first rung that may be the headline and that nothing speaks against; else what speaks against one."""
-    fits = all_fits(record, wide)
+    with np.errstate(all="ignore"):  # what is no number is a fault of the fit
+        return _decided(all_fits(record, wide), wide, level)
+
+
+def _decided(fits: Fits, wide: Wide, level: float) -> Decision:
     best: Decision | None = None
     for name in wide.headlines:
         found = _judged(name, fits, wide, level)

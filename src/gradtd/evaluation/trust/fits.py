@@ -53,39 +53,51 @@ class Fit:
     @property
     def effective(self) -> float:
         """(sum psi^2)^2 / sum psi^4: on how many pieces' influence the value rests."""
-        square = self.psi**2
+        square = _scaled(self.psi) ** 2
         total = float((square**2).sum())
         return float(square.sum() ** 2 / total) if total > 0 else 0.0
 
     @property
     def skew(self) -> float:
         """The skewness of the value, by that of the influences."""
-        m2 = float((self.psi**2).mean())
-        return float((self.psi**3).mean() / m2**1.5 / np.sqrt(len(self.psi))) if m2 > 0 else 0.0
+        psi = _scaled(self.psi)
+        m2 = float((psi**2).mean())
+        return float((psi**3).mean() / m2**1.5 / np.sqrt(len(psi))) if m2 > 0 else 0.0
+
+
+def _scaled(psi: Floats) -> Floats:
+    """Influences of size one, so that their powers are numbers."""
+    largest = float(np.abs(psi).max(initial=0.0))
+    return psi / largest if 0 < largest < np.inf else np.zeros_like(psi)
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Weights, A^-T mean phi_0, the value, the jackknife's bias, directions, weights of the projection of rho."""
+    """Weights, A^-T mean phi_0, the value, the jackknife's bias, directions, weights of the projection of 1 - rho."""
 
     theta: Floats
     left: Floats
     value: float
     bias: float
     rank: int
-    ratio: Floats
+    missing: Floats
 
 
 def solve(sums: Moments, columns: Integers) -> Solution:
     """Solve on these columns, and without each group of pieces."""
     pick = np.ix_(columns, columns)
     n = int(sums.pieces.sum())
+    if not (np.isfinite(sums.A[:, columns][:, :, columns]).all() and np.isfinite(sums.C[pick]).all()):
+        nothing = np.full(len(columns), np.nan)
+        return Solution(nothing, nothing, np.nan, np.nan, len(columns), nothing)
     W = whitener(sums.C[pick] / n, REDUNDANT)
     W = W[:, W.any(axis=0)]
     A = np.array([W.T @ a[pick] @ W for a in sums.A])
     b, starts = sums.b[:, columns] @ W, sums.starts[:, columns] @ W
     total, total_b, total_s = A.sum(0), b.sum(0), starts.sum(0)
     total = total - TINY * n * np.eye(W.shape[1])
+    if not W.shape[1]:
+        return Solution(W @ total_b, W @ total_b, 0.0, 0.0, 0, W @ total_b)
     theta = np.linalg.solve(total, -total_b)
     left = np.linalg.solve(total.T, total_s / n)
     value = float(total_s @ theta / n)
@@ -94,8 +106,8 @@ def solve(sums: Moments, columns: Integers) -> Solution:
         for g in range(len(A))
     ]
     bias = (len(A) - 1) * (float(np.mean(without)) - value)
-    ratio = W @ (W.T @ sums.ratios[columns]) / n
-    return Solution(W @ theta, W @ left, value, bias, W.shape[1], ratio)
+    missing = W @ (W.T @ sums.missing[columns]) / n
+    return Solution(W @ theta, W @ left, value, bias, W.shape[1], missing)
 
 
 def fit_many(
@@ -143,7 +155,7 @@ class _Seen:
         k, E = len(sets), record.n_pieces
         weights = np.zeros((wide.n_columns, 3 * k))
         for j, (name, columns) in enumerate(sets.items()):
-            for place, which in enumerate((solved[name].theta, solved[name].left, solved[name].ratio)):
+            for place, which in enumerate((solved[name].theta, solved[name].left, solved[name].missing)):
                 weights[columns, place * k + j] = which
         self.start, self.pull, self.robust = np.zeros((E, k)), np.zeros((E, k)), np.zeros((E, k))
         lack, mean, square, trace = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
@@ -159,7 +171,7 @@ class _Seen:
                 self._add(record, part, self.robust, delta * products[part, None])
             first, last = np.searchsorted(record.begins[:-1], [part.start, part.stop])
             self.start[first:last] = value[record.begins[first:last] - part.start]
-            lack += np.maximum(0.0, 1.0 - of_row[here, 2 * k :]).sum(0)
+            lack += np.maximum(0.0, of_row[here, 2 * k :]).sum(0)
             mean += value.sum(0)
             square += (value**2).sum(0)
         n = len(record)

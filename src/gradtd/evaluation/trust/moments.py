@@ -30,7 +30,7 @@ FEW_ROWS = 4
 class Moments:
     """Sums by group: A (groups, D, D), b (groups, D), starts (groups, D), pieces (groups,).
 
-    C is that of all groups, ``ratios`` the sum of rho x over all steps.
+    C is that of all groups, ``missing`` the sum of (1 - rho) x over all steps.
     """
 
     A: Floats
@@ -38,7 +38,7 @@ class Moments:
     C: Floats
     starts: Floats
     pieces: Integers
-    ratios: Floats
+    missing: Floats
 
 
 def group_edges(n_pieces: int) -> Integers:
@@ -71,10 +71,10 @@ def moments(record: Record, wide: Wide, lam: float | None) -> tuple[Moments, Mom
                 traced.A[g] += cross(z, np.ascontiguousarray(y[:, :narrow]))
                 traced.b[g] += reward @ z
     _finish(shared, record, wide, edges, counted)
-    made = Moments(plain.A, plain.b, shared.C, shared.starts, np.diff(edges), shared.ratios)
+    made = Moments(plain.A, plain.b, shared.C, shared.starts, np.diff(edges), shared.missing)
     if lam is None:
         return made, None
-    like = (made.C[:narrow, :narrow], made.starts[:, :narrow], made.pieces, made.ratios[:narrow])
+    like = (made.C[:narrow, :narrow], made.starts[:, :narrow], made.pieces, made.missing[:narrow])
     return made, Moments(traced.A, traced.b, *like)
 
 
@@ -87,19 +87,19 @@ class _Shared:
     """What does not depend on lambda."""
 
     def __init__(self, D: int) -> None:
-        self.C, self.ratios, self.starts = np.zeros((D, D)), np.zeros(D), np.zeros((0, D))
+        self.C, self.missing, self.starts = np.zeros((D, D)), np.zeros(D), np.zeros((0, D))
 
 
 def _finish(shared: _Shared, record: Record, wide: Wide, edges: Integers, counted: bool) -> None:
     first = wide.rows(np.asarray(record.row[record.begins[:-1]]))
     shared.starts = np.add.reduceat(first, edges[:-1], axis=0)
-    weighted = np.bincount(record.row, record.rho, minlength=wide.n_rows)
+    weighted = np.bincount(record.row, 1.0 - record.rho, minlength=wide.n_rows)
     if wide.table is not None:
-        shared.ratios = weighted @ wide.table
+        shared.missing = weighted @ wide.table
     else:
         for begin in range(0, wide.n_rows, CHUNK):
             index = np.arange(begin, min(begin + CHUNK, wide.n_rows))
-            shared.ratios += weighted[index] @ wide.rows(index)
+            shared.missing += weighted[index] @ wide.rows(index)
     if counted and wide.table is not None:
         visits = np.bincount(record.row, minlength=wide.n_rows)
         shared.C = (wide.table * visits[:, None]).T @ wide.table

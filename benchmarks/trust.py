@@ -1,0 +1,118 @@
+"""How often is the truth inside the interval when `gradtd.evaluate` says usable?
+
+    python benchmarks/trust.py                      # every family that can be had, some 20 minutes
+    python benchmarks/trust.py --family finite --logs 400 --seeds reporting
+
+Families: finite (random problems, features good and bad), hidden (observations that hide the state), cells (rare
+rewards, heavy ratios, blocks), real (random systems with real observations), gym (gymnasium), icu and icu-one-hot
+(ICU-Sepsis, package icu-sepsis), bandit (the Open Bandit logs of obp 0.4.1). Thresholds were chosen on the seeds
+"tuning"; "reporting" are others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gradtd
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from trust_cases import bandit, cells, finite, gym_logs, icu, systems
+from trust_cases.case import Case
+
+SEEDS = {"tuning": 1_000, "reporting": 3_000_000}
+FAMILIES: dict[str, tuple[Callable[[int, int], Iterator[Case]], int]] = {
+    "finite": (finite.finite_cases, 400),
+    "hidden": (finite.hidden_cases, 150),
+    "cells": (cells.cell_cases, 60),
+    "real": (systems.system_cases, 90),
+    "gym": (gym_logs.gym_cases, 3),
+    "icu": (icu.icu_cases, 7),
+    "icu-one-hot": (lambda seed, count: icu.icu_cases(seed, count, one_hot=True), 2),
+    "bandit": (bandit.bandit_cases, 20),
+}
+"""Cases by a seed and a count, and how many are made by default: logs in all, or logs of every cell."""
+Row = dict[str, Any]
+
+
+def row_of(case: Case) -> Row:
+    """What the library says of a case, with its default algorithm."""
+    begun = time.thread_time()
+    found = gradtd.evaluate(case.log, gamma=case.gamma, features=case.features, block=case.block, threads=1)
+    taken, slack = time.thread_time() - begun, 1.96 * case.error
+    plain = next(row for row in found.estimates if row.method == "lstd")
+    low, high = found.interval
+    own_low, own_high = (np.nan if x is None else x for x in (plain.low, plain.high))
+    return {
+        "cell": case.cell,
+        "kind": {True: "adequate", False: "poor", None: ""}[case.adequate],
+        "large": case.size >= 100,
+        "word": found.verdict,
+        "why": found.reasons[0] if found.reasons else "",
+        "covers": low - slack <= case.truth <= high + slack,
+        "own": own_low - slack <= case.truth <= own_high + slack,
+        "wide": (high - low) / max(own_high - own_low, 1e-300),
+        "seconds": taken,
+    }
+
+
+def line_of(name: str, rows: list[Row]) -> str:
+    usable = [row for row in rows if row["word"] == "usable"]
+    words = Counter(row["word"] for row in rows)
+    shares = " ".join(f"{100 * words[word] / len(rows):8.0f}" for word in ("usable", "unchecked", "not usable"))
+    inside = f"{100 * np.mean([r['covers'] for r in usable]):9.1f}" if usable else "        -"
+    plain = f"{100 * np.mean([r['own'] for r in usable]):8.1f}" if usable else "       -"
+    width = f"{np.median([r['wide'] for r in usable]):6.2f}" if usable else "     -"
+    seconds = np.mean([row["seconds"] for row in rows])
+    return f"{name:28s} {len(rows):5d} {shares} {inside} ({len(usable):3d}) {plain} {width} {seconds:8.2f}"
+
+
+def table(rows: list[Row], by: Callable[[Row], str]) -> list[str]:
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[by(row)].append(row)
+    return [line_of(name, groups[name]) for name in groups]
+
+
+def run(family: str, seed: int, count: int, cells_too: bool) -> None:
+    rows: list[Row] = []
+    begun = time.monotonic()
+    for case in FAMILIES[family][0](seed, count):
+        rows.append(row_of(case))
+        if sys.stderr.isatty() or len(rows) % 50 == 0:
+            print(f"\r{family}: {len(rows)} logs, {time.monotonic() - begun:.0f} s", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    print(line_of(family, rows), flush=True)
+    if family == "finite":
+        print(*table(rows, lambda r: f"  {r['kind']}, {'100 or more' if r['large'] else '30 to 99'}"), sep="\n")
+    if cells_too:
+        print(*table(rows, lambda r: "  " + r["cell"]), sep="\n")
+        for why, times in Counter(row["why"] for row in rows if row["why"]).most_common(8):
+            print(f"    {times:4d} x {why[:110]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", nargs="*", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--logs", type=int, help="logs in all (finite, hidden, real), or of every cell")
+    parser.add_argument("--seeds", choices=SEEDS, default="reporting")
+    parser.add_argument("--cells", action="store_true", help="one line for every cell, and the reasons")
+    parser.add_argument("--cache", type=Path, help="where logs of gymnasium and their truths are kept")
+    given = parser.parse_args()
+    if given.cache is not None:
+        gym_logs.CACHE = given.cache
+    print(f"{'':28s}  logs   usable unchecked  refused   inside (usable)  plain  width  seconds")
+    for family in given.family:
+        run(family, SEEDS[given.seeds], given.logs or FAMILIES[family][1], given.cells)
+
+
+if __name__ == "__main__":
+    main()
