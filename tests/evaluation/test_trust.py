@@ -1,0 +1,147 @@
+"""The checks behind the word usable: their sums against plain loops, their words, and what they keep."""
+
+import numpy as np
+import pytest
+
+from gradtd import evaluate, load_evaluation, sample_log
+from gradtd.evaluation.planning import make_plan
+from gradtd.evaluation.trust.checking import all_fits
+from gradtd.evaluation.trust.deciding import beyond
+from gradtd.evaluation.trust.records import record_of
+from gradtd.evaluation.trust.size import inflation
+from gradtd.logs import read_log
+from naive.evaluation import real_walk, walk, walk_truth
+
+
+def judged(log, **how):
+    return evaluate(log, **{"gamma": 0.9, "threads": 1} | how)
+
+
+def naive(table, stream, rows, next_rows, lam):
+    """LSTD(lambda) by a loop over steps: the value of the start states, minimum norm."""
+    d = table.shape[1]
+    A, b, z, starts = np.zeros((d, d)), np.zeros(d), np.zeros(d), []
+    begins = set(stream.begins[:-1].tolist())
+    for t, step in enumerate(stream.steps):
+        x, after = table[rows[t]], table[next_rows[t]]
+        if t in begins:
+            z = np.zeros(d)
+            starts.append(x)
+        else:
+            z = lam * stream.steps[t - 1]["discount"] * z
+        z = step["rho"] * (x + z)
+        A += np.outer(z, step["discount"] * after - x)
+        b += step["reward"] * z
+    return float(np.mean(starts, axis=0) @ np.linalg.lstsq(A, -b, rcond=1e-10)[0])
+
+
+@pytest.mark.parametrize("made", [walk(60, 3, cut=6), real_walk(60, 3)])
+def test_fits_from_shared_sums_are_those_of_a_loop(made):
+    log = read_log(made)
+    features = "one-hot" if log.discrete_observations else "polynomial"
+    plan = make_plan(log, features, None, True, checked=True)
+    stream = plan.prepared(None).stream(made["target"] / made["action_prob"], 0.9)
+    record = record_of(stream, plan.wide, False)
+    fits = all_fits(record, plan.wide)
+    table = plan.wide.rows(np.arange(plan.wide.n_rows))
+    for name, columns in (plan.wide.rungs | plan.wide.checkers).items():
+        wanted = naive(table[:, columns], stream, record.row, record.next_row, 0.0)
+        assert fits.plain[name].value == pytest.approx(wanted, rel=1e-5), name
+        assert abs(fits.plain[name].psi.mean()) < 1e-6
+    first = next(iter(plan.wide.rungs))
+    wanted = naive(table[:, plan.wide.rungs[first]], stream, record.row, record.next_row, fits.lam)
+    assert fits.traced[first].value == pytest.approx(wanted, rel=1e-5)
+
+
+def test_influences_are_those_of_leaving_out_an_episode():
+    """(E - 1) (v - v without e) is psi_e to first order; 300 episodes, so within a few percent of their size."""
+    made = walk(300, 4)
+    log = read_log(made)
+    rho = made["target"] / made["action_prob"]
+    plan = make_plan(log, None, None, True, checked=True)
+    stream = plan.ready.stream(rho, 0.9)
+    fit = all_fits(record_of(stream, plan.wide, False), plan.wide).plain["the features given"]
+    for episode in (0, 17, 123):
+        kept = made["episode"] != episode
+        without = evaluate({k: v[kept] for k, v in made.items()}, gamma=0.9, algorithm="lstd", resamples=0, threads=1)
+        assert 299 * (fit.value - without.value) == pytest.approx(fit.psi[episode], abs=0.1 * fit.psi.std())
+    assert fit.error == pytest.approx(judged(made, algorithm="lstd", resamples=0).numbers["sandwich_error"], rel=1e-3)
+
+
+def test_the_verdict_is_the_word_of_the_checks_where_nothing_else_speaks():
+    found = judged(walk(300))
+    assert (found.verdict, found.method, found.numbers["refits"]) == ("usable", "auto", 0)
+    assert [row.method for row in found.estimates][:3] == ["auto", "impression_gtd", "lstd"]
+    chosen = next(check for check in found.checks if check.chosen)
+    assert chosen.value == pytest.approx(found.value)
+    sound = [check for check in found.checks if not check.fault]
+    assert found.interval[0] <= min(check.low for check in sound)
+    assert found.interval[1] >= max(check.high for check in sound)
+    assert found.interval[0] < walk_truth() < found.interval[1]
+
+
+def test_features_are_chosen_for_real_observations():
+    """Five places in a plane: six cosines tell them apart, and no richer rung has another direction."""
+    found = judged(real_walk(300))
+    assert found.verdict == "usable"
+    assert found.features.name == "cosines"
+    assert found.theta.shape == (found.features.n_features,)
+    assert judged(real_walk(300), features="auto").value == found.value
+    table = real_walk(300)
+    first = np.c_[table["obs_0"], table["obs_1"]][table["t"] == 0]
+    assert found(first).mean() == pytest.approx(found.value, rel=1e-6)
+
+
+def test_poor_features_that_are_named_are_refused_and_auto_is_recommended():
+    """One feature for all places left of the start, and one for the rest."""
+    poor = judged(walk(1000, 2), features=lambda s: np.c_[s < 2, s >= 2].astype(float))
+    assert poor.verdict == "not usable"
+    assert any("features='auto'" in reason for reason in poor.reasons)
+    assert judged(walk(1000, 2), features="auto").verdict == "usable"
+
+
+def test_without_power_nothing_counts_as_passed():
+    """Ratios of 5 and 5/9 over walks of ten steps: neither traces nor doubly robust can look ahead."""
+    log = walk(200, 1, behaviour=np.array([0.9, 0.1]), target=np.array([0.5, 0.5]))
+    found = judged(log)
+    assert found.verdict != "usable"
+    assert all("collect" in reason or "take" in reason or "check" in reason for reason in found.reasons)
+
+
+def test_a_named_rule_takes_its_interval_from_the_solution_unless_asked():
+    log = walk(60, 5)
+    auto = judged(log)
+    once = judged(log, algorithm="tdrc", alpha=0.05)
+    assert once.interval == auto.interval
+    assert (once.numbers["refits"], once.verdict) == (0, auto.verdict)
+    assert "fitted once" in once.estimates[0].note
+    own = judged(log, algorithm="tdrc", alpha=0.05, resamples=6)
+    assert own.numbers["refits"] == 6
+    assert own.interval != auto.interval
+
+
+def test_checks_are_kept(tmp_path):
+    made = judged(real_walk(60))
+    again = load_evaluation(made.save(tmp_path / "it.npz"))
+    assert again.checks == made.checks
+    assert again.to_dict() == made.to_dict()
+    assert len(made.to_dict()["checks"]) == len(made.checks) > 3
+
+
+def test_blocks_that_depend_on_each_other():
+    """An autoregression of .8 has 9 times the variance; independent ones 1, within what 400 of them tell."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=4000)
+    slow = np.zeros(4000)
+    for t in range(1, 4000):
+        slow[t] = 0.8 * slow[t - 1] + noise[t]
+    assert inflation(noise) < 1.3
+    assert 5 < inflation(slow) < 11
+    found = judged(sample_log("baird", steps=3000, seed=1), gamma=0.5, block=30, resamples=0)
+    assert found.numbers["dependence"] >= 1
+
+
+def test_richardson():
+    assert beyond(10, 20) == pytest.approx(2.0)
+    assert beyond(20, 10) == pytest.approx(-1.0)
+    assert abs(beyond(100, 101)) <= 3.5
