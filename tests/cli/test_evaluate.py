@@ -191,8 +191,9 @@ def test_options_reach_evaluate(typed, log, tmp_path):
     assert one["value"] != two["value"]
     assert as_json(typed(log, *FAST, "--clip", "1.2", "--json"))["diagnostics"]["largest_ratio"] == 1.2
     assert as_json(typed(log, *FAST, "--seed", "1", "--json"))["interval"] != blocks["interval"]
-    kept = evaluate(walk(40), gamma=0.9, algorithm="lstd", resamples=10, interval="percentile", level=0.8)
-    assert as_json(typed(log, *FAST, "--percentile", "--level", "0.8", "--json"))["interval"] == list(kept.interval)
+    kept = evaluate(walk(40), gamma=0.9, algorithm="lstd", resamples=200, interval="percentile", level=0.8)
+    many = [*FAST, "--resamples", "200"]
+    assert as_json(typed(log, *many, "--percentile", "--level", "0.8", "--json"))["interval"] == list(kept.interval)
 
 
 def test_logarithms_and_duplicates(typed, tmp_path):

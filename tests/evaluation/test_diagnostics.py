@@ -114,7 +114,7 @@ def test_td_diverges_on_bairds_log():
         ),
         (
             lambda: walk(60),
-            {"algorithm": "td", "alpha": 0.002, "updates": 1000},
+            {"algorithm": "td", "alpha": 0.01, "updates": 100},
             "standard errors in the second half of the updates",
         ),
         (lambda: walk(60, cut=1), {}, "every episode was cut off: rewards beyond the cut are known through the value"),
@@ -223,8 +223,8 @@ def told(**changes):
     return replace(good, **changes)
 
 
-def judged(row=(1.0, 0.5, 1.5), note="", **changes):
-    return judge(told(**changes), [Estimate("td", *row, 0.1, note)])
+def judged(row=(1.0, 0.5, 1.5), note="", mark="ok", **changes):
+    return judge(told(**changes), [Estimate("td", *row, 0.1, note, mark, "few successes")])
 
 
 REFUSED = {
@@ -257,6 +257,11 @@ REFUSED = {
     "fits differ": {"hull_of_limit": 1.01, "hull_times": 2.6, "features_named": False},
     "a check is far away": {"differs": "with pairs of states"},
     "beyond the rewards": {"beyond_rewards": 1.1},
+    "weak interval": {"mark": "weak"},
+    "small marginal sample": {"ess_marginal": 900.0, "ess_marginal_episodes": 9.9},
+    "foreign next observations": {"strangers": 0.41},
+    "few rewards": {"reward_sample": 2.9, "largest_reward": 1.0},
+    "still moving": {"moved": 0.51},
 }
 NOT_CHECKED = {
     "not checked": {"not_checked": "there are too many"},
@@ -266,7 +271,7 @@ NOT_CHECKED = {
 WARNED = {
     "undetermined directions": {"undetermined_directions": 1},
     "ill-conditioned": {"condition_A": 1.1e8},
-    "still moving": {"moved": 0.26},
+    "moving a little": {"moved": 0.26},
     "a plain interval": {"refits": 100, "hull_low": 0.4, "hull_high": 1.51},
     "estimated behaviour": {"estimated_behaviour": True},
     "rarely seen in the state": {"unseen_pairs": 0.051, "lacking": 0.1},
@@ -283,6 +288,9 @@ JUST_RIGHT = [
     {"features_used": 50, "from_dr": 2.0, "condition_A": 1e8, "moved": 0.25, "leading_elsewhere": 0.5},
     {"error_ratio": float("nan"), "from_dr": float("nan"), "moved": float("nan"), "diverged": False},
     {"method": "dr", "from_dr": None, "ess_episodes": 20.0, "beyond_cuts": 0.5},
+    {"ess_marginal": 50.0, "ess_marginal_episodes": 10.0},
+    {"method": "wis", "ess_marginal": 5.0, "ess_marginal_episodes": 1.0},
+    {"strangers": 0.4, "reward_sample": 3.0, "largest_reward": 1.0},
     {"method": "wis", "from_dr": None, "beyond_cuts": 0.01, "terminated": 0, "truncated": 100},
     {"effective_pieces": 5.0, "refit_bias": 0.5, "lacking": 0.2, "dependence": 3.0, "hull_of_limit": 1.0},
     {"effective_pieces": 4.1, "episodes": 20, "beyond_rewards": 1.0, "richer_checks": 0, "complete": True},

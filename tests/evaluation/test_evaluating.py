@@ -194,7 +194,7 @@ def _covered(problem, logs, episodes, truth, **how):
         (0.95, {"resamples": 0}),
         (0.5, {"resamples": 50}),
         (0.95, {"resamples": 50}),
-        (0.5, {"resamples": 50, "interval": "percentile"}),
+        (0.5, {"resamples": 200, "interval": "percentile"}),
     ],
 )
 def test_intervals_of_least_squares_cover_as_often_as_they_say(level, how):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd import InputError, evaluate, log_stream, make_features, read_log
+from gradtd import InputError, evaluate, load_evaluation, log_stream, make_features, read_log
 from gradtd.evaluation.preparing import cut_into_blocks, prepare_log
 from naive.evaluation import real_walk, walk
 
@@ -60,6 +60,32 @@ def test_one_constant_feature_is_welcome():
     prepare_log(log, lambda s: np.c_[np.zeros(len(s)), np.ones(len(s)), s], None)
     with pytest.raises(InputError, match=r"2 features are constant \(feature 0, feature 2\): leave out all but one"):
         prepare_log(log, lambda s: np.c_[np.ones(len(s)), s, np.full(len(s), 3.0)], None)
+
+
+def test_a_column_that_never_changes_is_left_out_with_a_note(tmp_path):
+    """The value is that of the log without the column; the map still takes all columns, also when it was stored."""
+    table = real_walk(40)
+    n = len(table["t"])
+    more = table | {"obs_2": np.full(n, 7.0), "next_obs_2": np.full(n, 7.0)}
+    how = {"gamma": 0.9, "algorithm": "lstd", "features": "polynomial", "resamples": 5, "threads": 1}
+    plain, made = evaluate(table, **how), evaluate(more, **how)
+    assert made.value == plain.value
+    assert any("observation column 2 is the same in every row" in note for note in made.notes)
+    seen = np.c_[table["obs_0"], table["obs_1"], np.full(n, 7.0)][:5]
+    assert (made(seen) == plain(seen[:, :2])).all()
+    again = load_evaluation(made.save(tmp_path / "it.npz"))
+    assert (again(seen) == made(seen)).all()
+    assert again.features.describe() == made.features.describe()
+    assert made.features.describe().endswith("which are columns 0, 1")
+
+
+def test_waves_of_a_column_of_zeros_and_ones_lose_their_constants():
+    """cos(2 pi x) is 1 on both: kept once."""
+    table = real_walk(60)
+    flags = {f"{prefix}obs_1": (table[f"{prefix}obs_1"] > 0).astype(float) for prefix in ("", "next_")}
+    made = evaluate(table | flags, gamma=0.9, algorithm="lstd", features="fourier", resamples=5, threads=1)
+    assert any(note == "left out 1 constant feature beside the first." for note in made.notes)
+    assert len(made.theta) == 16
 
 
 @pytest.mark.parametrize("size", [1e-60, 1e60])

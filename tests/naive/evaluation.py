@@ -171,3 +171,29 @@ def real_walk(episodes, seed=0, **how):
         table[f"{prefix}_0"] = values / 4.0
         table[f"{prefix}_1"] = np.array([noise[int(s)] for s in values])
     return table
+
+
+def marginal(stream):
+    """One weight per step, straight from the equations."""
+    A, _, _ = lstd(stream)
+    phi, n = dense(stream), len(stream)
+    start = np.mean([phi[episode[0]["row"]] for episode in episodes_of(stream)], axis=0)
+    left = np.linalg.inv(A).T @ start
+    return [-float(step["rho"]) * (phi[step["row"]] @ left) / n for step in stream.steps]
+
+
+def double_rl(stream, folds):
+    """V and w from the episodes of the other folds, one episode after the other: value and standard error."""
+    phi, episodes = dense(stream), episodes_of(stream)
+    said = []
+    for e, episode in enumerate(episodes):
+        others = [other for j, other in enumerate(episodes) if j % folds != e % folds]
+        A, _, theta = lstd(join(stream, others))
+        start = np.mean([phi[other[0]["row"]] for other in others], axis=0)
+        left = np.linalg.inv(A).T @ start * len(others) / sum(map(len, others))
+        total = phi[episode[0]["row"]] @ theta
+        for step in episode:
+            delta = step["reward"] + step["discount"] * (phi[step["next_row"]] @ theta) - phi[step["row"]] @ theta
+            total += -step["rho"] * (phi[step["row"]] @ left) * delta
+        said.append(total)
+    return np.mean(said), np.std(said, ddof=1) / np.sqrt(len(said))

@@ -115,16 +115,16 @@ def _traces_of(stream: Stream, tracing: Tracing, compile: bool | None) -> Floats
     least = DROPPED * float(np.abs(features.data).max(initial=0.0))
     room = max(1024, 4 * len(stream))
     begin = np.zeros(len(stream) + 1, np.int64)
-    out = SparseRows(np.empty(room), np.empty(room, np.uint32), begin, features.n_columns)
+    made = SparseRows(np.empty(room), np.empty(room, np.uint32), begin, features.n_columns)
     merge = engine.compiled(_sparse, compile=compile)
     done = 0
     while True:
-        done = int(merge(features, rows, taken, weight, least, out, done))
+        done = int(merge(features, rows, taken, weight, least, made, done))
         if done == len(stream):
             used = int(begin[-1])
-            return out._replace(data=out.data[:used].copy(), indices=out.indices[:used].copy())
+            return made._replace(data=made.data[:used].copy(), indices=made.indices[:used].copy())
         room = 2 * room + stream.n_features
-        out = out._replace(data=np.resize(out.data, room), indices=np.resize(out.indices, room))
+        made = made._replace(data=np.resize(made.data, room), indices=np.resize(made.indices, room))
 
 
 def _emphases(fingerprint: str) -> Plain:

@@ -10,6 +10,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.diagnostics import Diagnostics
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.importance import DR, ESTIMATORS, beyond_cuts, episode_weights
+from gradtd.evaluation.marginal import marginal_weights
 from gradtd.evaluation.methods import ROUNDING, Case, Solved
 from gradtd.evaluation.preparing import Prepared
 from gradtd.evaluation.trust.deciding import Decision
@@ -33,6 +34,7 @@ def diagnose(ready: Prepared, found: Ratios, case: Case, solved: Solved) -> Diag
     """
     rho, begins, sums = found.rho, case.begins, case.square.sums
     fitted, settings = solved.fitted, case.settings
+    marginal, marginal_episodes = _marginal_sizes(case)
     return Diagnostics(
         method=settings.method,
         gamma=settings.gamma,
@@ -44,6 +46,9 @@ def diagnose(ready: Prepared, found: Ratios, case: Case, solved: Solved) -> Diag
         truncated=int(ready.log.truncated.sum()),
         leading_elsewhere=ready.leading_elsewhere,
         ends_known=ready.log.ends_known,
+        strangers=ready.log.strangers,
+        reward_sample=effective_size(np.square(ready.log.reward)),
+        largest_reward=float(np.abs(ready.log.reward).max()),
         unseen_mass=found.unseen_mass,
         unseen_pairs=found.unseen_pairs,
         clipped=found.clipped,
@@ -51,6 +56,8 @@ def diagnose(ready: Prepared, found: Ratios, case: Case, solved: Solved) -> Diag
         on_policy=case.on_policy,
         ess=effective_size(rho),
         ess_episodes=effective_size(episode_weights(case.stream, begins)),
+        ess_marginal=marginal,
+        ess_marginal_episodes=marginal_episodes,
         largest_ratio=float(rho.max()),
         mean_ratio=float(rho.mean()),
         mean_ratio_off=mean_ratio_off(rho, begins),
@@ -123,11 +130,17 @@ def effective_size(weights: Floats) -> float:
     >>> float(effective_size(np.array([1.0, 1.0, 1.0, 0.0])))
     3.0
     """
-    largest = weights.max(initial=0.0)
+    largest = max(weights.max(initial=0.0), -weights.min(initial=0.0))  # marginal weights may be negative
     if not 0 < largest < np.inf:
         return 0.0 if largest == 0 else 1.0
     part = weights / largest
     return float(part.sum() ** 2 / (part**2).sum())
+
+
+def _marginal_sizes(case: Case) -> tuple[float, float]:
+    """Effective samples of the marginal weights, in steps and in episodes; the weights themselves are let go."""
+    weights = marginal_weights(case.stream, case.square.left)
+    return effective_size(weights), effective_size(np.add.reduceat(weights, case.begins[:-1]))
 
 
 def top_hundredth(rho: Floats) -> float:

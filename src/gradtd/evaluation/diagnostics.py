@@ -38,6 +38,12 @@ class Diagnostics:
     """Part of the steps inside an episode that do not lead to the observation of the row after."""
     ends_known: bool
     """Whether the log says which episodes terminated and which were cut off."""
+    strangers: float | None = None
+    """How far next observations are from those of the rows after: 1 where no nearer than rows drawn at random."""
+    reward_sample: float | None = None
+    """Effective number of rewards, (sum r^2)^2 / sum r^4: 1 where a single one dwarfs all others."""
+    largest_reward: float | None = None
+    """The largest reward in size."""
 
     # The target against the behaviour.
     unseen_mass: float | None
@@ -54,6 +60,11 @@ class Diagnostics:
     """Effective sample of the ratios, (sum rho)^2 / sum rho^2, in steps."""
     ess_episodes: float
     """The same for the product of the ratios of each episode, in episodes."""
+    ess_marginal: float | None = None
+    """Effective sample of the marginal weights, (sum w)^2 / sum w^2 with value = sum of w r, in steps: on how many of
+    them the value rests, without products of ratios."""
+    ess_marginal_episodes: float | None = None
+    """The same for the sum of the weights of each episode, in episodes."""
     largest_ratio: float
     """The largest ratio of a step."""
     mean_ratio: float

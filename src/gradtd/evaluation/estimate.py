@@ -21,6 +21,11 @@ class Estimate:
         The standard error of the value; None where it has none.
     note
         What to know of the row, and why something is missing.
+    mark
+        "weak" where the interval cannot be trusted, otherwise "ok". It is there for rows that do not learn a value
+        function; the verdict is about the method asked for.
+    reason
+        Why the row is weak.
     """
 
     method: str
@@ -29,3 +34,11 @@ class Estimate:
     high: float | None
     error: float | None
     note: str = ""
+    mark: str = "ok"
+    reason: str = ""
+
+    @property
+    def remark(self) -> str:
+        """The mark, its reason and the note, as people read them."""
+        weak = f"weak: {self.reason}" if self.mark == "weak" else ""
+        return "; ".join(part for part in (weak, self.note if self.note != self.reason else "") if part)

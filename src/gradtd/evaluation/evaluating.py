@@ -15,7 +15,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.diagnosing import diagnose
 from gradtd.evaluation.importance import ESTIMATORS
-from gradtd.evaluation.methods import COMPUTED, Settings, for_pictures, make_case, solve
+from gradtd.evaluation.methods import COMPUTED, FEWEST_PERCENTILES, Settings, for_pictures, make_case, solve
 from gradtd.evaluation.planning import Plan, make_plan
 from gradtd.evaluation.preparing import kept_columns
 from gradtd.evaluation.result import Evaluation, number_or_nan
@@ -140,7 +140,7 @@ def evaluate(
         them for the rows beside it only. A rule, or lstd, is refitted on every one of them where they are given; 0
         takes the sandwich error of least squares instead.
     interval
-        "student": value -+ t times the deviation of the refits. "percentile": their quantiles.
+        "student": value -+ t times the deviation of the refits. "percentile": their quantiles, of 200 refits or more.
     own_refits
         Whether a rule takes its interval from refits of its own. By default only where resamples are given.
     updates
@@ -184,6 +184,7 @@ def evaluate(
     )
     if own_refits is not None and not isinstance(own_refits, bool):
         raise InputError(f"own_refits must be True or False, got {own_refits!r}.")
+    _refuse_few_percentiles(settings)
     if updates is not None and settings.computed:
         raise InputError(f"{settings.method} makes no updates, got updates={updates}: leave it out.")
     if block is not None:
@@ -278,6 +279,15 @@ def known_method(algorithm: Algorithm | str, hyper: Mapping[str, Any]) -> Algori
     if hyper and name in COMPUTED:
         raise InputError(f"{name} takes no hyper-parameters here, got {', '.join(hyper)}.")
     return method
+
+
+def _refuse_few_percentiles(settings: Settings) -> None:
+    """Percentiles of a handful of refits are far too close together."""
+    if settings.interval == "percentile" and settings.resamples is not None and settings.resamples < FEWEST_PERCENTILES:
+        raise InputError(
+            f"interval='percentile' needs at least {FEWEST_PERCENTILES} resamples, got {settings.resamples}: its ends "
+            "are the refits furthest out, and few refits do not get there; give more, or interval='student'."
+        )
 
 
 def _level(level: Any) -> float:

@@ -22,17 +22,21 @@ from gradtd.evaluation.importance import (
     beyond_cuts,
     importance_estimates,
 )
-from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
+from gradtd.evaluation.least_squares import DENSE, LeastSquares, can_refit, least_squares, start_features
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
+from gradtd.evaluation.marginal import can_cross_fit, double_rl
+from gradtd.evaluation.marks import few, marked
 from gradtd.evaluation.resamples import Resamples, draw_resamples, interval_from, of_influences, student_interval
 from gradtd.evaluation.trust.deciding import Decision
 
 AUTO = "auto"
 """The default: the log's equations, which the rules of the library solve step by step, solved at once."""
-COMPUTED = {AUTO: "least squares, solved directly", "lstd": "LSTD", **ESTIMATORS}
+COMPUTED = {AUTO: "least squares, solved directly", "lstd": "LSTD", **ESTIMATORS, "drl": "double RL, cross-fitted"}
 """Methods that compute a value in closed form, in the order of the table, and what people call them."""
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default; fewer where so many would read more numbers than that."""
+FEWEST_PERCENTILES = 200
+"""Refits that percentiles need: 5 of them lie beyond each end of a 95 % interval."""
 OTHER_SOLUTIONS = ("vtrace", "etd", "residual_gradient")
 """Rules that converge elsewhere by design."""
 BESIDE, LITTLE_WORK = "impression_gtd", 2e8
@@ -149,6 +153,8 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
     own = method != AUTO and (fitted is None or case.refits)
     plain = resamples if own or case.decision is None else draw_resamples(case.n_episodes, 0, settings.seed)
     rows["lstd"], values["lstd"] = least_squares_row(case, plain, progress if fitted is None else None)
+    if can_cross_fit(case.stream.n_features):
+        rows["drl"], values["drl"] = double_row(case), np.zeros(0)
     if method == AUTO:
         rows |= auto_rows(case, rows["lstd"])
         values[AUTO] = by_influences(case, resamples) if case.decision else values["lstd"]
@@ -156,7 +162,9 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
         rows[method], values[method] = rule_row(case, fitted, resamples, progress)
     elif fitted is not None:
         rows[method], values[method] = solved_row(case, fitted), by_influences(case, resamples)
-    rows.setdefault(method, _refused())
+    rows.setdefault(method, _refused(method))
+    values.setdefault(method, np.zeros(0))
+    rows = marked(rows, case.stream, theta, case.begins, case.square.error)
     order = [method, *(name for name in (BESIDE, *COMPUTED) if name in rows and name != method)]
     estimates = tuple(rows[name] for name in order)
     return Solved(estimates, values[method], theta, fitted, len(resamples), drawn, len(resamples) if own else 0)
@@ -245,6 +253,13 @@ def least_squares_row(case: Case, resamples: Resamples, progress: Progress | Non
     return Estimate("lstd", square.value, low, high, square.error, "sandwich interval"), np.zeros(0)
 
 
+def double_row(case: Case) -> Estimate:
+    """Double reinforcement learning: an interval from the influences of the episodes, and no refits."""
+    found = double_rl(case.stream, case.starts, case.begins, case.square)
+    low, high = student_interval(found.value, found.error, case.settings.level, case.n_episodes - 1)
+    return Estimate("drl", found.value, low, high, found.error, reason=few(found.episodes))
+
+
 def importance_rows(case: Case, drawn: Estimates, asked: str) -> dict[str, Estimate]:
     """The importance-sampling estimators; where the log is the target's own, most are Monte Carlo, shown if asked for.
 
@@ -276,14 +291,18 @@ def _row(case: Case, method: str, value: float, refits: Floats, note: str = "") 
     return Estimate(method, value, low, high, float(known.std(ddof=1)), note)
 
 
-def _refused() -> Estimate:
+def _refused(method: str) -> Estimate:
     why = "the log is not the target's own: take another method"
-    return Estimate("monte_carlo", None, None, None, None, why)
+    if method == "drl":
+        why = f"its folds need dense matrices, which there are for at most {DENSE} features"
+    return Estimate(method, None, None, None, None, why)
 
 
 def _how_many(case: Case, fitted: Fit | None) -> int:
     if case.settings.resamples is not None:
         return case.settings.resamples
+    if case.settings.interval == "percentile":
+        return FEWEST_PERCENTILES
     if fitted is None or not case.refits:
         return RESAMPLES
     work = RESAMPLES * fitted.updates * max(fitted.session.setup.m1, 1) * case.stream.n_features

@@ -18,20 +18,24 @@ from gradtd.output.plots import COLOURS, canvas, save
 
 MARK = {"usable": "yes", "unchecked": "maybe", "not usable": "no"}
 """Styles of the verdicts on the page."""
-WIDE = 25.0
+WIDE = 6.0
 """An interval this many times as wide as the headline's is cut in the picture."""
+WEAK = "#a8a8a8"
+"""Rows whose interval cannot be trusted."""
 
 
 def estimates_figure(evaluation: Evaluation) -> Any:
-    """Every method's value and interval, the one asked for on top; what is too wide is cut and marked."""
+    """Every method's value and interval, the one asked for on top.
+
+    What is too wide is cut, and what lies off the scale is an arrow at its edge. Weak rows are grey and hollow.
+    """
     rows = [row for row in evaluation.estimates if row.value is not None and row.low is not None]
     figure, axes = canvas(f"Value of the target policy, {evaluation.level:.0%} intervals")
     low, high = evaluation.interval
     reach = WIDE * max(high - low, 1e-12)
     for y, row in enumerate(rows):
-        _interval_line(
-            axes, -y, row, (low - reach, high + reach), COLOURS[0] if y == 0 else "#555555", 3 if y == 0 else 1.6
-        )
+        colour = COLOURS[0] if y == 0 else "#555555" if row.mark == "ok" else WEAK
+        _interval_line(axes, -y, row, (low - reach, high + reach), colour, 3 if y == 0 else 1.6)
     axes.axvspan(low, high, color=COLOURS[0], alpha=0.08, linewidth=0)
     axes.set_yticks([-y for y in range(len(rows))], [label(row.method) for row in rows], fontsize=9)
     axes.set_ylim(-len(rows) + 0.4, 0.6)
@@ -44,11 +48,18 @@ def _interval_line(axes: Any, y: float, row: Estimate, limits: tuple[float, floa
     assert row.low is not None
     assert row.high is not None
     left, right = max(row.low, limits[0]), min(row.high, limits[1])
-    if left > right:
+    inside = "white" if row.mark == "weak" else colour
+    if left > right:  # all of it lies off the scale
+        at, arrow = (limits[1], ">") if row.low > limits[1] else (limits[0], "<")
+        axes.plot([at], [y], arrow, color=colour, markerfacecolor=inside, markersize=9)
+        side = "right" if arrow == ">" else "left"
+        axes.annotate(
+            f"{row.value:.3g}", (at, y), (0, 6), textcoords="offset points", ha=side, fontsize=8, color=colour
+        )
         return
     axes.plot([left, right], [y, y], color=colour, linewidth=width, solid_capstyle="butt")
     if limits[0] <= row.value <= limits[1]:
-        axes.plot([row.value], [y], "o", color=colour, markersize=5)
+        axes.plot([row.value], [y], "o", color=colour, markerfacecolor=inside, markersize=5)
     for cut, at, mark in ((row.low < left, left, "<"), (row.high > right, right, ">")):
         if cut:
             axes.plot([at], [y], mark, color=colour, markersize=6)
@@ -115,7 +126,8 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
     made = {
         "estimates": (
             estimates_figure(evaluation),
-            "Methods on the same data and the same resamples. An arrow: the interval goes on.",
+            "Methods on the same data and the same resamples. An arrow: the interval goes on, or all of it lies there. "
+            "Grey and hollow: an interval that cannot be trusted, for the reason in the table.",
         )
     }
     if any(not row.fault for row in evaluation.checks):

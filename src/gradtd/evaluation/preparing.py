@@ -13,7 +13,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.stream import STEP, Stream, begins_episode, episode_begins
 from gradtd.evaluation.products import chunk_rows, chunks
 from gradtd.evaluation.whitening import condition, original, second_moments, whiten
-from gradtd.features import Features, Function, Transformer, default_features, make_features
+from gradtd.features import Features, Function, Transformer, default_features, fit_varying, make_features
 from gradtd.logs import Log, ratios, read_log
 from gradtd.logs.policies import GivenPolicy
 
@@ -134,7 +134,12 @@ def pieces_of(log: Log, block: int | None) -> Integers:
 def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = True) -> Prepared:
     """Fit the features to the log's observations and compute them, once for all targets."""
     chosen = default_features(log.observations) if is_auto(features) else make_features(features)
-    fitted = chosen if chosen.fitted else chosen.fit(log.observations)
+    notes = list(log.notes)
+    ours = not isinstance(chosen, (Function, Transformer))
+    fitted, said = chosen, None
+    if not chosen.fitted:
+        fitted, said = fit_varying(chosen, log.observations) if ours else (chosen.fit(log.observations), None)
+    notes += [said] if said else []
     if fitted.n_features > MOST_DENSE and isinstance(fitted.transform(log.observations[:1]), np.ndarray):
         raise InputError(
             f"{fitted.describe()}: least squares is done with at most {MOST_DENSE} dense features; take fewer, or "
@@ -142,8 +147,13 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
         )
     table = fitted.transform(log.observations)
     refuse_extreme("feature", table if isinstance(table, np.ndarray) else table.data, "rescale the features")
+    W = None
+    used = without_constants(table) if ours else None
+    if used is not None:
+        left_out = table.shape[1] - len(used)
+        notes.append(f"left out {left_out} constant feature{'s' * (left_out > 1)} beside the first.")
+        table = np.ascontiguousarray(table[:, used])
     refuse_useless(fitted, table)
-    W, used = None, None
     if not isinstance(table, np.ndarray):
         used = np.unique(table.indices).astype(np.int64)  # hashed tiles are mostly columns that no observation has
         table = table[:, used]
@@ -152,7 +162,6 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
         if isinstance(fitted, (Function, Transformer)):
             table = table.copy()  # it may be the user's own array
         table, W = whiten(table, C)
-    notes = list(log.notes)
     episode = pieces_of(log, block)
     if block is not None:
         notes.append(
@@ -185,17 +194,32 @@ def refuse_extreme(what: str, values: Floats, advice: str) -> None:
         )
 
 
+def _varying(table: Floats) -> Any:
+    """Which features are not the same number everywhere."""
+    varies = np.zeros(table.shape[1], bool)
+    for part in chunks(len(table), chunk_rows(table)):
+        varies |= (table[part] != table[0]).any(axis=0)
+        if varies.any() and varies[1:].all():  # all but, perhaps, a bias: the rest of the log cannot change that
+            break
+    return varies
+
+
+def without_constants(table: Any) -> Integers | None:
+    """The features to keep where a map of our own has several constant ones, as waves of a 0/1 column are."""
+    if not isinstance(table, np.ndarray):
+        return None
+    constant = ~_varying(table)
+    if constant.sum() < 2 or constant.all():
+        return None
+    constant[int(np.argmax(constant & (table[0] != 0)))] = False
+    return np.flatnonzero(~constant).astype(np.int64)
+
+
 def refuse_useless(features: Features, table: Any) -> None:
     """Two constant features say the same thing, and only constant ones say nothing at all."""
     if not isinstance(table, np.ndarray):
         return
-    varies = np.zeros(table.shape[1], bool)
-    for part in chunks(len(table), chunk_rows(table)):
-        varies |= (table[part] != table[0]).any(axis=0)
-        if (
-            varies.any() and varies[1:].all()
-        ):  # all but, perhaps, a bias: the rest of the log cannot change what follows
-            break
+    varies = _varying(table)
     constant = [int(k) for k in np.flatnonzero(~varies & (table[0] != 0))]
     if len(constant) > 1:
         labels = ", ".join(features.label(k) for k in constant[:5])

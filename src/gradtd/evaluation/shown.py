@@ -23,6 +23,8 @@ def label(method: str) -> str:
 
 _MEANING = (
     ("ess", "effective sample size, in steps", "{:.0f}"),
+    ("ess_marginal", "effective sample of the marginal weights, in steps", "{:.0f}"),
+    ("ess_marginal_episodes", "the same in episodes", "{:.1f}"),
     ("ess_episodes", "effective sample size of whole-episode weights, in episodes", "{:.1f}"),
     ("largest_ratio", "largest ratio of a step", "{:.3g}"),
     ("top_hundredth_carries", "part of the weight that the largest hundredth of the ratios carries", "{:.1%}"),
@@ -118,7 +120,7 @@ def _methods(evaluation: Evaluation) -> Table:
     table.add_column("")
     for row in evaluation.estimates:
         cells = ["-" if number is None else f"{number:.5g}" for number in (row.value, row.low, row.high)]
-        table.add_row(Text(label(row.method)), *cells, Text(row.note))
+        table.add_row(Text(label(row.method)), *cells, Text(row.remark), style="dim" if row.mark == "weak" else None)
     return table
 
 

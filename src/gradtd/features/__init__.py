@@ -19,6 +19,7 @@ from gradtd.features.cells import Aggregation, OneHot
 from gradtd.features.choose import FEATURES, default_features, from_dict, make_features
 from gradtd.features.cosines import Cosines
 from gradtd.features.polynomial import Identity, Polynomial
+from gradtd.features.selected import fit_varying
 from gradtd.features.tiles import Tiles
 from gradtd.features.waves import Fourier, Rbf
 from gradtd.features.wrapped import Function, Transformer
@@ -37,6 +38,7 @@ __all__ = [
     "Tiles",
     "Transformer",
     "default_features",
+    "fit_varying",
     "from_dict",
     "make_features",
 ]

@@ -14,6 +14,7 @@ from gradtd.features.base import Features
 from gradtd.features.cells import Aggregation, OneHot, distinct_values
 from gradtd.features.cosines import Cosines
 from gradtd.features.polynomial import Identity, Polynomial
+from gradtd.features.selected import Selected, restore_selected
 from gradtd.features.table import Table
 from gradtd.features.tiles import Tiles
 from gradtd.features.waves import Fourier, Rbf
@@ -85,6 +86,8 @@ def from_dict(stored: Mapping[str, Any]) -> Features:
     if not isinstance(stored, Mapping) or "name" not in stored:
         raise InputError("stored features must be a dictionary with a name, as to_dict makes it.")
     name = stored["name"].item() if isinstance(stored["name"], np.ndarray) else stored["name"]
+    if name == Selected.name:
+        return restore_selected(stored, from_dict)
     return FEATURES[checks.known_name("features", name, FEATURES)]._restored(stored)
 
 

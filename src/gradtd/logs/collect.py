@@ -39,7 +39,8 @@ def collect(
 ) -> Log:
     """Run the behaviour in a Gymnasium environment (or the id of one) and log every step.
 
-    Actions must be Discrete; Box observations are flattened. The same seed gives the same log.
+    Actions must be Discrete. Observations are flattened: the parts of a Tuple or Dict stand one after the other. The
+    same seed gives the same log.
 
     Parameters
     ----------
@@ -127,15 +128,34 @@ def _world(env: Any) -> _World:
     seen, acts = env.observation_space, env.action_space
     if not isinstance(acts, spaces.Discrete):
         raise InputError(f"the environment's actions must be Discrete, got {acts}.")
-    if not isinstance(seen, (spaces.Discrete, spaces.Box)):
+    width = _width(seen, spaces)
+    if width is None:
         raise InputError(
-            f"the environment's observations must be Box or Discrete, got {seen}: "
-            "wrap it in gymnasium.wrappers.FlattenObservation."
+            f"the environment's observations must be Box, Discrete, MultiDiscrete, MultiBinary, or a Tuple or Dict of "
+            f"them, got {seen}: wrap it in gymnasium.wrappers.FlattenObservation."
         )
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     discrete = isinstance(seen, spaces.Discrete)
-    width = 1 if isinstance(seen, spaces.Discrete) else int(np.prod(seen.shape))
     return _World(env, name, discrete, width, int(acts.n), int(acts.start), mine)
+
+
+def _width(space: Any, spaces: Any) -> int | None:
+    """How many numbers an observation of this space has; None where it has something else."""
+    if isinstance(space, spaces.Discrete):
+        return 1
+    if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
+        return int(np.prod(space.shape))
+    if not isinstance(space, (spaces.Tuple, spaces.Dict)):
+        return None
+    parts = [_width(part, spaces) for part in (space.values() if isinstance(space, spaces.Dict) else space)]
+    return None if None in parts else sum(part for part in parts if part is not None)
+
+
+def _numbers(seen: Any) -> list[float]:
+    """The numbers of an observation, those of a tuple or dictionary one after the other."""
+    if isinstance(seen, (tuple, dict)):
+        return [number for part in (seen.values() if isinstance(seen, dict) else seen) for number in _numbers(part)]
+    return [float(number) for number in np.ravel(seen)]
 
 
 class _Returns:
@@ -241,4 +261,6 @@ def _run(
 
 
 def _observed(world: _World, seen: Any) -> Any:
+    if isinstance(seen, (tuple, dict)):
+        return np.array(_numbers(seen))
     return int(seen) if world.discrete else np.asarray(seen, np.float64).reshape(-1)

@@ -52,6 +52,12 @@ class Log:
         Sentences about what reading did.
     ends_known
         False where nothing in the table said whether episodes terminated or were cut off.
+    strangers
+        How far next observations are from those of the rows after, where the two should be the same: 0 where they are,
+        1 where they are no nearer than rows drawn at random.
+    of_every_action
+        Kept columns that are one of several, numbered ones, which sum to one in every row: a policy's probabilities of
+        each action, and not of the action taken.
     """
 
     observations: NDArray[Any]
@@ -71,6 +77,8 @@ class Log:
     name: str = "log"
     notes: tuple[str, ...] = ()
     ends_known: bool = True
+    strangers: float = 0.0
+    of_every_action: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.reward)

@@ -71,6 +71,7 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
     (['obs_2', 'obs_10'], 'R', ('2', '10'))
     """
     roles, taken = _mapped(kinds, columns)
+    _refuse_unreadable(kinds, taken)
     free = {name: kind for name, kind in kinds.items() if name not in taken.names and kind != "nested"}
     for role in ALIASES:
         if role in taken.roles:
@@ -101,6 +102,17 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
 class _Taken:
     roles: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
+
+
+def _refuse_unreadable(kinds: Mapping[str, str], taken: _Taken) -> None:
+    """A column that goes by a known name and cannot be read is not passed over: the log would mean something else."""
+    for name, kind in kinds.items():
+        role = _HOME.get(name.lower())
+        if kind == "nested" and role is not None and role not in taken.roles and name not in taken.names:
+            raise InputError(
+                f"column {name!r} looks like the {role}, but holds bytes or something nested, which cannot be read: "
+                f"make it numbers, or leave it out, columns={{{role!r}: None}}."
+            )
 
 
 def _mapped(kinds: Mapping[str, str], columns: Any) -> tuple[Roles, _Taken]:

@@ -11,6 +11,7 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.logs.columns import are_logarithms, check_chances
+from gradtd.logs.damage import refuse_other_ratios
 from gradtd.logs.log import Log
 from gradtd.logs.names import listed
 from gradtd.logs.policies import as_policy, observation_chunks
@@ -86,6 +87,10 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
     if target is None and behaviour is None and log.rho is not None and (log.target is None or log.behaviour is None):
         rho, notes, over = _clipped(log.rho, limit)
         return Ratios(rho, notes, clipped=over)
+    if target is None and behaviour is None and log.rho is not None:
+        assert log.target is not None
+        assert log.behaviour is not None
+        refuse_other_ratios(log.rho, log.target, log.behaviour)
     wanted, unseen, mass = _target(log, target)
     taken, said, estimated = _behaviour(log, behaviour, seed)
     with np.errstate(over="ignore"):
@@ -137,6 +142,12 @@ def _chances(log: Log, name: str, given: Any) -> tuple[Floats, str | None, float
             raise InputError(
                 f"{name} must be {also} or the name of a kept column, got {given!r}; kept are {listed(log.extra)}: "
                 "read the log with keep=."
+            )
+        if given in log.of_every_action:
+            raise InputError(
+                f"column {given!r} is one of several that sum to one in every row, a policy's probabilities of each "
+                f"action: {name} needs those of the action taken; make one column of them, "
+                "pi[range(len(pi)), action], or give a function of the observations."
             )
         if are_logarithms(log.extra[given]):
             raise InputError(

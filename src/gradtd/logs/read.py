@@ -18,6 +18,7 @@ from gradtd.core.progress import Progress
 from gradtd.core.stream import episode_numbers
 from gradtd.logs import columns as narrow_columns
 from gradtd.logs.columns import Column, gather
+from gradtd.logs.damage import columns_of_one_policy, ends_marked, refuse_swapped, strangers
 from gradtd.logs.files import open_path
 from gradtd.logs.log import Log, row_numbers
 from gradtd.logs.minari_table import MinariTable, is_dataset, is_dataset_id
@@ -88,6 +89,7 @@ def read_log(
     chances = narrow_columns.chances(found, roles, log_probabilities, action, notes)
     found.clear()
     observations, next_row = read_observations(table, roles, steps, length, progress, notes)
+    refuse_swapped(observations, next_row, steps, roles)
     at = steps.source if len(steps.source) < length or (np.diff(steps.source) != 1).any() else slice(None)
 
     def chosen(values: NDArray[Any] | None) -> Any:
@@ -110,7 +112,9 @@ def read_log(
         observation_names=_component_names(roles, observations),
         name=table.name,
         notes=tuple(notes),
-        ends_known="terminated" in roles.single or "truncated" in roles.single,
+        ends_known=ends_marked(roles, steps),
+        strangers=strangers(observations, next_row, steps),
+        of_every_action=columns_of_one_policy(table, roles.keep),
     )
 
 

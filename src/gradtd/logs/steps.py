@@ -40,7 +40,8 @@ class Steps:
     ``source[i]`` is the row of step i. ``place[r]`` is the step that row r becomes, -1 where it is dropped;
     ``serves[r]`` the step that needs the observation of a dropped row r as its next one, else -1.
     ``follower`` says whether the next observation of a step is that of the step after it (where the row has
-    one of its own: whether to compare), ``own`` whether the row's own next observation counts.
+    one of its own: whether to compare), ``own`` whether the row's own next observation counts. ``unmarked`` counts
+    the episodes whose last row is neither terminated nor truncated.
     """
 
     source: Integers
@@ -51,6 +52,7 @@ class Steps:
     truncated: Flags
     follower: Flags
     own: Flags
+    unmarked: int = 0
 
 
 Equal = Callable[[Integers, Integers], Flags]
@@ -81,7 +83,9 @@ def arrange(rows: Rows, n_rows: int, order: str, same: Equal | None, notes: list
             "no step of the log leads anywhere: every episode has one row, is not terminated and has no next "
             "observation; give the next observations in columns of their own."
         )
-    return _steps(source, episode, terminated, truncated, follower, own, keep, n_rows)
+    steps = _steps(source, episode, terminated, truncated, follower, own, keep, n_rows)
+    steps.unmarked = int(unfinished.sum())
+    return steps
 
 
 def _ends(rows: Rows, n_rows: int, notes: list[str]) -> tuple[Flags, Flags]:

@@ -58,7 +58,7 @@ class ArrayTable:
                 first = next(iter(lengths))
                 raise InputError(f"all columns need the same length: {first!r} has {rows}, {name!r} has {length}.")
         for begin in range(0, rows, PIECE):
-            yield {name: _numpy_piece(values[begin : begin + PIECE]) for name, values in chosen.items()}
+            yield {name: _numpy_piece(name, values[begin : begin + PIECE]) for name, values in chosen.items()}
 
     def _column(self, name: str) -> NDArray[Any]:
         array = self.arrays[name]
@@ -71,7 +71,7 @@ class ArrayTable:
 def _array(source: Mapping[Any, Any], key: Any) -> NDArray[Any] | None:
     try:
         value = source[key]
-        return None if isinstance(value, Mapping) else np.asarray(value)
+        return None if isinstance(value, Mapping) else np.asanyarray(value) if np.ma.isMA(value) else np.asarray(value)
     except ValueError as error:  # rows of different lengths, or pickled objects in a file that NumPy opened
         raise InputError(
             f"column {str(key)!r} must be an array of numbers or text: {str(error).rstrip('.')}."
@@ -86,13 +86,27 @@ def _array_kind(array: NDArray[Any]) -> str:
     )
 
 
-def _numpy_piece(values: NDArray[Any]) -> Piece:
+def _numpy_piece(name: str, values: NDArray[Any]) -> Piece:
+    if isinstance(values, np.ma.MaskedArray):
+        return _masked_piece(name, values)
     if values.dtype.kind == "U":
         labels, codes = np.unique(values, return_inverse=True)
         return Piece(codes.astype(np.int64), None, tuple(labels.tolist()))
     if values.dtype.kind == "M":
         return Piece(values.astype(np.int64), np.isnat(values))
     return Piece(values)
+
+
+def _masked_piece(name: str, values: np.ma.MaskedArray[Any, Any]) -> Piece:
+    """What is masked is missing; a row of several numbers is missing as a whole, or not at all."""
+    piece = _numpy_piece(name, np.asarray(values.data))
+    masked = np.ma.getmaskarray(values).reshape(len(values), -1)
+    missing: NDArray[np.bool_] = np.asarray(masked.all(axis=1))
+    if (masked.any(axis=1) & ~missing).any():
+        raise InputError(f"column {name!r} has rows that are masked in part: mask a row as a whole, or fill it.")
+    if piece.missing is not None:
+        missing |= piece.missing
+    return Piece(piece.values, missing if missing.any() else None, piece.labels)
 
 
 class FrameTable:

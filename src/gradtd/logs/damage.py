@@ -1,0 +1,128 @@
+"""Signs that a table is not what its column names say: seen where it is read, judged where it is used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+from gradtd.logs.names import Roles
+from gradtd.logs.steps import Steps
+from gradtd.logs.tables import PIECE, Table
+
+SUM_TOLERANCE = 1e-3
+"""How far a policy's probabilities may be from summing to one: they may have been rounded."""
+RATIO_TOLERANCE = 0.01
+"""Part of a ratio that it may be away from the quotient of the probabilities beside it."""
+ENOUGH = 10
+"""Steps that must all say the same before columns are said to have changed places."""
+_NUMBERED = re.compile(r"^(?P<stem>.+?)[_.\[]?(?P<number>\d+)\]?$")
+
+
+def ends_marked(roles: Roles, steps: Steps) -> bool:
+    """Whether the log says how its episodes ended; one of them may be unfinished.
+
+    Without a column for terminated, an end that is not marked as a cut may be either. With both columns and no mark at
+    all, nobody filled them in. A column for terminated alone, without a mark, says that no episode ended.
+    """
+    if steps.unmarked <= 1:
+        return "terminated" in roles.single or "truncated" in roles.single
+    if "terminated" not in roles.single:
+        return False
+    return "truncated" not in roles.single or steps.unmarked < int(steps.episode[-1]) + 1
+
+
+def columns_of_one_policy(table: Table, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the names that are one of several numbered columns, pi_0, pi_1, ..., which sum to one in every row."""
+    found = []
+    for name in names:
+        group = _numbered_like(name, table.kinds)
+        if len(group) > 1 and _sum_to_one(table, group):
+            found.append(name)
+    return tuple(found)
+
+
+def _numbered_like(name: str, columns: Iterable[str]) -> list[str]:
+    part = _NUMBERED.match(name)
+    if part is None:
+        return []
+    others = ((other, _NUMBERED.match(other)) for other in columns)
+    return [other for other, match in others if match is not None and match["stem"] == part["stem"]]
+
+
+def _sum_to_one(table: Table, names: list[str]) -> bool:
+    if any(table.kinds[name] not in ("real", "whole") for name in names):
+        return False
+    for pieces in table.pieces(names):
+        columns = [np.asarray(pieces[name].values, np.float64) for name in names]
+        total = np.sum(columns, axis=0)
+        if min(column.min() for column in columns) < 0 or not (np.abs(total - 1) <= SUM_TOLERANCE).all():
+            return False
+    return True
+
+
+def strangers(observations: NDArray[Any], next_row: NDArray[np.uint32], steps: Steps) -> float:
+    """How far next observations are from those of the rows after, where the two should be one and the same.
+
+    0 where they are, and 1 where they are no nearer to each other than two rows drawn at random. It is the mean squared
+    distance in units of that of two such rows, every column for itself; for discrete observations, the part that
+    differs.
+    """
+    at = np.flatnonzero(steps.follower)
+    if not len(at) or (next_row[at] == at + 1).all():
+        return 0.0
+    if observations.ndim == 1:
+        _, counts = np.unique(observations[: len(next_row)], return_counts=True)
+        chance = 1 - float(((counts / counts.sum()) ** 2).sum())
+        differ = float((observations[next_row[at]] != observations[at + 1]).mean())
+        return min(1.0, differ / chance) if chance > 0 else float(differ > 0)
+    spread, total = np.zeros(observations.shape[1]), np.zeros(observations.shape[1])
+    centre = (
+        observations[at + 1].mean(axis=0)
+        if len(at) <= PIECE
+        else observations[at[:: len(at) // PIECE] + 1].mean(axis=0)
+    )
+    for begin in range(0, len(at), PIECE):  # in pieces: nothing of the size of the log is made
+        here = at[begin : begin + PIECE]
+        after = observations[here + 1]
+        total += ((observations[next_row[here]] - after) ** 2).sum(axis=0)
+        spread += 2 * ((after - centre) ** 2).sum(axis=0)
+    away = np.divide(total, spread, out=(total > 0).astype(np.float64), where=spread > 0)
+    return float(np.minimum(away, 1.0).mean())
+
+
+def refuse_swapped(observations: NDArray[Any], next_row: NDArray[np.uint32], steps: Steps, roles: Roles) -> None:
+    """Where next observations are those of the rows before, the two columns have changed places."""
+    at = np.flatnonzero(steps.follower[1:] & steps.follower[:-1]) + 1
+    if len(at) < ENOUGH or (next_row[at] == at + 1).all():
+        return
+    same = 0
+    for begin in range(0, len(at), PIECE):
+        here = at[begin : begin + PIECE]
+        equal = observations[next_row[here]] == observations[here - 1]
+        same += int((equal.all(axis=1) if equal.ndim == 2 else equal).sum())
+    if same == len(at):
+        now, after = roles.several["observation"][0], roles.several["next_observation"][0]
+        raise InputError(
+            f"every next observation is the observation of the row before: {now!r} and {after!r} have changed places; "
+            f'say columns={{"observation": {after!r}, "next_observation": {now!r}}}.'
+        )
+
+
+def refuse_other_ratios(rho: Floats, target: Floats, behaviour: Floats) -> None:
+    """Refuse ratios that are not those of the probabilities beside them."""
+    with np.errstate(over="ignore"):
+        quotient = target / behaviour
+    off = np.abs(rho - quotient) > RATIO_TOLERANCE * np.maximum(rho, quotient) + 1e-9
+    if off.any():
+        at = int(np.flatnonzero(off)[0])
+        raise InputError(
+            f"the log's ratios disagree with its probabilities in {int(off.sum())} of {len(rho)} steps: in step {at} "
+            f"rho is {rho[at]:.6g}, and target / behaviour is {quotient[at]:.6g}; leave out what is wrong, "
+            'columns={"rho": None} or columns={"target": None}.'
+        )
