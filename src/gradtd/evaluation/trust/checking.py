@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradtd.evaluation.trust.fits import Fit, fit_many
-from gradtd.evaluation.trust.moments import Moments, moments
+from gradtd.evaluation.trust.moments import moments
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.trust.robust import as_fit, effective_products, products
 from gradtd.evaluation.trust.size import as_dependent
@@ -50,18 +50,11 @@ def all_fits(record: Record, wide: Wide) -> Fits:
     assert traced_sums is not None
     weights = products(record)
     robust = effective_products(record, weights) >= PRODUCTS
-    fits, parts = fit_many(record, wide, sums, wide.rungs | wide.checkers, products=weights if robust else None)
-    plain = {fit.name: fit for fit in fits}
+    fits, with_traces, parts = fit_many(record, wide, sums, traced_sums, lam, weights if robust else None)
+    plain, traced = {fit.name: fit for fit in fits}, {fit.name: fit for fit in with_traces}
     checked = {name: as_fit(name, parts[:, j]) for j, name in enumerate(wide.rungs)} if robust else {}
-    return _found(record, plain, _traced(record, wide, traced_sums, lam), checked, lam)
-
-
-def _traced(record: Record, wide: Wide, sums: Moments, lam: float) -> dict[str, Fit]:
-    return {fit.name: fit for fit in fit_many(record, wide, sums, wide.rungs, lam)[0]}
-
-
-def _found(record: Record, plain: dict[str, Fit], traced: dict[str, Fit], robust: dict[str, Fit], lam: float) -> Fits:
-    if not record.blocks:
-        return Fits(plain, traced, robust, lam)
-    plain, traced, robust = ({name: as_dependent(f) for name, f in fits.items()} for fits in (plain, traced, robust))
-    return Fits(plain, traced, robust, lam)
+    if record.blocks:
+        plain, traced, checked = (
+            {name: as_dependent(fit) for name, fit in group.items()} for group in (plain, traced, checked)
+        )
+    return Fits(plain, traced, checked, lam)

@@ -111,20 +111,17 @@ def solve(sums: Moments, columns: Integers) -> Solution:
 
 
 def fit_many(
-    record: Record,
-    wide: Wide,
-    sums: Moments,
-    sets: dict[str, Integers],
-    lam: float = 0.0,
-    products: Floats | None = None,
-) -> tuple[list[Fit], Floats]:
-    """One fit for every named set of columns, the influences of all of them in one pass over the steps.
+    record: Record, wide: Wide, sums: Moments, traced: Moments, lam: float, products: Floats | None = None
+) -> tuple[list[Fit], list[Fit], Floats]:
+    """One fit for every rung and checker, one with traces for every rung; influences of all in one pass over the steps.
 
-    With ``products`` of ratios also each piece's doubly robust value by every fit, (pieces, sets).
+    With ``products`` of ratios also each piece's doubly robust value by every plain fit, (pieces, fits).
     """
-    solved = {name: solve(sums, columns) for name, columns in sets.items()}
-    seen = _Seen(record, wide, solved, sets, lam, products)
-    E = record.n_pieces
+    sets = wide.rungs | wide.checkers
+    solved = [(name, columns, solve(sums, columns)) for name, columns in sets.items()]
+    solved += [(name, columns, solve(traced, columns)) for name, columns in wide.rungs.items()]
+    seen = _Seen(record, wide, solved, len(sets), lam, products)
+    E, k = record.n_pieces, len(sets)
     fits = [
         Fit(
             name,
@@ -135,9 +132,9 @@ def fit_many(
             float(seen.lack[j]),
             spread=float(seen.spread[j]),
         )
-        for j, (name, s) in enumerate(solved.items())
+        for j, (name, _, s) in enumerate(solved)
     ]
-    return fits, seen.start + seen.robust
+    return fits[:k], fits[k:], seen.start[:, :k] + seen.robust
 
 
 class _Seen:
@@ -147,18 +144,18 @@ class _Seen:
         self,
         record: Record,
         wide: Wide,
-        solved: dict[str, Solution],
-        sets: dict[str, Integers],
+        solved: list[tuple[str, Integers, Solution]],
+        plain: int,
         lam: float,
         products: Floats | None,
     ) -> None:
-        k, E = len(sets), record.n_pieces
+        k, E = len(solved), record.n_pieces
         weights = np.zeros((wide.n_columns, 3 * k))
-        for j, (name, columns) in enumerate(sets.items()):
-            for place, which in enumerate((solved[name].theta, solved[name].left, solved[name].missing)):
+        for j, (_, columns, s) in enumerate(solved):
+            for place, which in enumerate((s.theta, s.left, s.missing)):
                 weights[columns, place * k + j] = which
-        self.start, self.pull, self.robust = np.zeros((E, k)), np.zeros((E, k)), np.zeros((E, k))
-        lack, mean, square, trace = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
+        self.start, self.pull, self.robust = np.zeros((E, k)), np.zeros((E, k)), np.zeros((E, plain))
+        lack, mean, square, trace = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k - plain)
         for begin in range(0, len(record), CHUNK):
             part = slice(begin, min(begin + CHUNK, len(record)))
             feats, here, there = rows_of(record, wide, part)
@@ -166,9 +163,11 @@ class _Seen:
             value, along = of_row[here, :k], of_row[here, k : 2 * k]
             delta = np.asarray(record.discount[part])[:, None] * of_row[there, :k] - value
             delta += np.asarray(record.reward[part])[:, None]
-            self._add(record, part, self.pull, delta * traces(record, along, part, lam, trace))
+            along[:, :plain] *= np.asarray(record.rho[part])[:, None]
+            along[:, plain:] = traces(record, along[:, plain:], part, lam, trace)
+            self._add(record, part, self.pull, delta * along)
             if products is not None:
-                self._add(record, part, self.robust, delta * products[part, None])
+                self._add(record, part, self.robust, delta[:, :plain] * products[part, None])
             first, last = np.searchsorted(record.begins[:-1], [part.start, part.stop])
             self.start[first:last] = value[record.begins[first:last] - part.start]
             lack += np.maximum(0.0, of_row[here, 2 * k :]).sum(0)

@@ -66,6 +66,7 @@ def moments(record: Record, wide: Wide, lam: float | None) -> tuple[Moments, Mom
                 plain.A[g] += cross(z, y)
                 plain.b[g] += reward @ z
                 shared.C += cross(x, x)
+                shared.missing += (1.0 - rho) @ x
             if lam is not None:
                 z = traces(record, x[:, :narrow], part, lam, trace)
                 traced.A[g] += cross(z, np.ascontiguousarray(y[:, :narrow]))
@@ -93,14 +94,8 @@ class _Shared:
 def _finish(shared: _Shared, record: Record, wide: Wide, edges: Integers, counted: bool) -> None:
     first = wide.rows(np.asarray(record.row[record.begins[:-1]]))
     shared.starts = np.add.reduceat(first, edges[:-1], axis=0)
-    weighted = np.bincount(record.row, 1.0 - record.rho, minlength=wide.n_rows)
-    if wide.table is not None:
-        shared.missing = weighted @ wide.table
-    else:
-        for begin in range(0, wide.n_rows, CHUNK):
-            index = np.arange(begin, min(begin + CHUNK, wide.n_rows))
-            shared.missing += weighted[index] @ wide.rows(index)
     if counted and wide.table is not None:
+        shared.missing = np.bincount(record.row, 1.0 - record.rho, minlength=wide.n_rows) @ wide.table
         visits = np.bincount(record.row, minlength=wide.n_rows)
         shared.C = (wide.table * visits[:, None]).T @ wide.table
 
