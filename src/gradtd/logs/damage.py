@@ -82,17 +82,14 @@ def strangers(observations: NDArray[Any], next_row: NDArray[np.uint32], steps: S
         differ = float((observations[next_row[at]] != observations[at + 1]).mean())
         return min(1.0, differ / chance) if chance > 0 else float(differ > 0)
     spread, total = np.zeros(observations.shape[1]), np.zeros(observations.shape[1])
-    centre = (
-        observations[at + 1].mean(axis=0)
-        if len(at) <= PIECE
-        else observations[at[:: len(at) // PIECE] + 1].mean(axis=0)
-    )
-    for begin in range(0, len(at), PIECE):  # in pieces: nothing of the size of the log is made
-        here = at[begin : begin + PIECE]
-        after = observations[here + 1]
-        total += ((observations[next_row[here]] - after) ** 2).sum(axis=0)
-        spread += 2 * ((after - centre) ** 2).sum(axis=0)
-    away = np.divide(total, spread, out=(total > 0).astype(np.float64), where=spread > 0)
+    centre = observations[at[:: max(1, len(at) // PIECE)] + 1].mean(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by the features
+        for begin in range(0, len(at), PIECE):  # in pieces: nothing of the size of the log is made
+            here = at[begin : begin + PIECE]
+            after = observations[here + 1]
+            total += ((observations[next_row[here]] - after) ** 2).sum(axis=0)
+            spread += 2 * ((after - centre) ** 2).sum(axis=0)
+        away = np.divide(total, spread, out=(total > 0).astype(np.float64), where=spread > 0)
     return float(np.minimum(away, 1.0).mean())
 
 
