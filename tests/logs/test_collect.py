@@ -185,7 +185,7 @@ def hit_below(observations):
 
 
 def test_blackjack_with_defaults():
-    """Observations are a tuple of three numbers, the last of them 0 or 1; the value is -.176 +- .021 by 2000 roll-outs."""
+    """Observations are a tuple of three numbers, the last of them 0 or 1; the value is -.179 by 200 000 roll-outs."""
     from gradtd import evaluate
 
     log = collect("Blackjack-v1", "uniform", 300, target=hit_below, seed=3)
@@ -194,7 +194,7 @@ def test_blackjack_with_defaults():
     assert log.observation_names == ("0", "1", "2")
     made = evaluate(log, gamma=1.0, resamples=20, threads=1)
     assert np.isfinite(made.value)
-    assert made.interval[0] < -0.176 < made.interval[1]
+    assert made.interval[0] < -0.179 < made.interval[1]
 
 
 def test_observations_in_tuples_and_dictionaries_stand_one_after_the_other():
