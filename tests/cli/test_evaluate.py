@@ -208,10 +208,11 @@ def test_logarithms_and_duplicates(typed, tmp_path):
     assert found["value"] == plain.value
 
 
-def test_impression_gtd_is_the_default(typed, log):
+def test_the_direct_solution_is_the_default_and_impression_gtd_a_row_beside(typed, log):
     found = as_json(typed(log, "--gamma", "0.9", "--resamples", "5", "--threads", "1", "--json"))
-    assert found["method"] == "impression_gtd"
-    assert found["estimates"][0]["method"] == "impression_gtd"
+    assert found["method"] == "auto"
+    assert [row["method"] for row in found["estimates"][:2]] == ["auto", "impression_gtd"]
+    assert found["estimates"][1]["value"] == pytest.approx(found["value"], rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,8 @@ def test_the_estimators_are_those_of_the_equations():
     )  # fmt: skip
     found = solved(stream)
     wanted = importance(stream, found.theta) | {"lstd": found.value}
-    for row in result.estimates:
+    assert "drl" in [row.method for row in result.estimates]  # its twin is in test_marginal.py
+    for row in (row for row in result.estimates if row.method != "drl"):
         assert row.value == pytest.approx(wanted[row.method]), row.method
 
 

@@ -50,6 +50,11 @@ class Cosines(Features):
     Every column is scaled to [0, 1], half by its range and half by its rank, where there are at most 6 columns: places
     that are visited often get more room. A column that never changes adds nothing.
 
+    Parameters
+    ----------
+    n : int
+        How many products there are, the bias included.
+
     >>> Cosines(n=3).fit([[0.0], [4.0]]).transform([[2.0], [99.0]]).round(12) + 0.0
     array([[ 1.,  0., -1.],
            [ 1., -1.,  1.]])
