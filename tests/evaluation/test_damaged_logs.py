@@ -55,7 +55,9 @@ def test_masked_rewards_are_not_read_as_numbers():
 
 def test_an_interval_without_width_is_none():
     log = walk(60)
-    result = refused(log | {"reward": np.zeros(len(log["t"]))}, "the interval has no width: every episode says the same")
+    result = refused(
+        log | {"reward": np.zeros(len(log["t"]))}, "the interval has no width: every episode says the same"
+    )
     assert result.interval == (0.0, 0.0)
 
 

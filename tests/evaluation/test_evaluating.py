@@ -283,3 +283,15 @@ def test_an_error_in_one_target_stops_the_others():
     with pytest.raises(KeyboardInterrupt):
         evaluate(walk(40), gamma=0.9, target=targets, algorithm="lstd", threads=1, progress=progress)
     assert 0 < len(heard) < 200
+
+
+def test_a_log_with_one_state_is_a_bandit():
+    """Its value is the mean of ratio times reward over the mean ratio."""
+    rng = np.random.default_rng(0)
+    n = 400
+    log = {"episode": np.arange(n), "obs": np.zeros(n, int), "reward": rng.normal(1, 1, n), "terminated": np.ones(n)}
+    log["rho"] = rng.choice([0.5, 1.5], n)
+    found = evaluate(log, gamma=1.0)
+    assert found.value == pytest.approx((log["rho"] * log["reward"]).sum() / log["rho"].sum())
+    assert found.interval[0] < 1 < found.interval[1]
+    assert any("every observation of the log is the same" in note for note in found.notes)

@@ -16,7 +16,6 @@ from gradtd.cli.numbers import NUMBER, number
 from gradtd.cli.options import hyper_parameters, setting
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.core.progress import progress_bar
 from gradtd.evaluation import Evaluation
 from gradtd.evaluation import evaluate as evaluate_log
 from gradtd.evaluation.evaluating import known_method
@@ -208,30 +207,28 @@ def evaluate(
     known_method(algorithm, dict(map(setting, set_ or [])))
     hyper = hyper_parameters(algorithm, set_ or [])
     chosen: Any = {name: name for name in names} if len(names) > 1 else names[0] if names else None
-    with progress_bar(log, what=True) as report:
-        found = evaluate_log(
-            log,
-            gamma=gamma,
-            target=chosen,
-            behaviour=behaviour,
-            features=features,
-            algorithm=algorithm,
-            columns=_columns(column, observation),
-            level=level,
-            resamples=resamples,
-            interval="percentile" if percentile else "student",
-            own_refits=True if own_refits else None,
-            updates=updates,
-            block=block,
-            whiten=not no_whiten,
-            clip=clip,
-            log_probabilities="convert" if log_probabilities else "refuse",
-            duplicates="drop" if drop_duplicates else "refuse",
-            seed=seed,
-            threads=threads,
-            progress=report,
-            **hyper,
-        )
+    found = evaluate_log(
+        log,
+        gamma=gamma,
+        target=chosen,
+        behaviour=behaviour,
+        features=features,
+        algorithm=algorithm,
+        columns=_columns(column, observation),
+        level=level,
+        resamples=resamples,
+        interval="percentile" if percentile else "student",
+        own_refits=True if own_refits else None,
+        updates=updates,
+        block=block,
+        whiten=not no_whiten,
+        clip=clip,
+        log_probabilities="convert" if log_probabilities else "refuse",
+        duplicates="drop" if drop_duplicates else "refuse",
+        seed=seed,
+        threads=threads,
+        **hyper,
+    )
     several = isinstance(found, Mapping)
     evaluations: dict[str, Evaluation] = dict(found) if several else {"target": found}
     if save is not None:

@@ -56,28 +56,45 @@ class Parameter:
 class Algorithm:
     """A learning rule and what the engine has to do for it.
 
-    ``update(state, stream, now, hyper)`` changes ``state.theta`` in place; ``observe`` has the same
-    arguments and sees every step, also those before learning starts; ``read(state, stream, now, hyper)``
-    runs before a snapshot is taken. ``init(n_features, hyper)`` returns a dictionary of the arrays
-    the rule keeps besides ``theta``; ``hyper["n_steps"]`` is the length of the stream, for tables with an entry
-    a stored step. ``draws`` says which batches the rule receives:
-
-    * ``"nothing"``: it uses the latest step;
-    * ``"new batch"``: ``now.first``, the m latest steps, every m steps;
-    * ``"one batch"``: ``now.first``, from all steps so far;
-    * ``"other batch"``: ``now.first``, from the buffer that the latest step did not go to;
-    * ``"two buffers"``: no batches, but ``now.side``, and it starts when both buffers are filled;
-    * ``"two batches"``: ``now.first`` and ``now.second``, from the two buffers.
-
-    A rule that chooses its step-size itself says what it used last in ``chosen(state)``: 0 while it only
-    watches, as it does for its first ``watches`` batches; ``now.alpha`` is then a factor, 1 unless it decays.
-    ``dense_only`` says that the rule reads whole feature rows, ``stream.features[row]``; ``stored``, that it reads
-    stored steps by their number, so it needs the whole stream in memory and takes one pass over it.
-    ``traces`` says that the rule reads traces where it is asked to (``add_trace``, ``traced`` and the estimates of
-    `gradtd.estimates`): it then takes ``lam`` and ``trace``; a sentence says why there is no such form.
-    ``emphatic``: features enter the trace with their emphasis. ``parameters`` maps names to `Parameter` (or just to a
-    default number). Where a parameter changes the code of the rule, ``choose(hyper)`` returns the algorithm that is
-    meant.
+    Parameters
+    ----------
+    name : str
+        How it is called.
+    update : callable
+        ``update(state, stream, now, hyper)`` changes ``state.theta`` in place.
+    init : callable
+        ``init(n_features, hyper)`` returns a dictionary of the arrays that the rule keeps besides ``theta``.
+        ``hyper["n_steps"]`` is the length of the stream, for tables with an entry per stored step.
+    draws : str
+        Which batches the rule receives. ``"nothing"``: it uses the latest step. ``"new batch"``: ``now.first``, the m
+        latest steps, every m steps. ``"one batch"``: ``now.first``, from all steps so far. ``"other batch"``:
+        ``now.first``, from the buffer that the latest step did not go to. ``"two buffers"``: no batches, but
+        ``now.side``, and it starts when both buffers are filled. ``"two batches"``: ``now.first`` and ``now.second``,
+        from the two buffers.
+    parameters : dict
+        Its hyper-parameters: `Parameter` by name, or just a default number.
+    observe : callable, optional
+        Has the arguments of ``update`` and sees every step, also those before learning starts.
+    read : callable, optional
+        ``read(state, stream, now, hyper)`` runs before a snapshot is taken.
+    step_size : bool
+        Whether it has a step-size, ``alpha``.
+    chosen : callable, optional
+        For a rule that chooses its step-size: ``chosen(state)`` says what it used last, 0 while it only watches.
+        ``now.alpha`` is then a factor, 1 unless it decays.
+    watches : int
+        For how many batches such a rule watches before its first update.
+    dense_only : bool
+        Whether the rule reads whole feature rows, ``stream.features[row]``.
+    stored : bool
+        Whether it reads stored steps by their number: it needs the whole stream in memory and takes one pass over it.
+    traces : bool or str
+        Whether it reads traces where it is asked to (``add_trace``, ``traced`` and the estimates of
+        `gradtd.estimates`). It then takes ``lam`` and ``trace``. A sentence says why there is no such form.
+    emphatic : bool
+        Whether features enter the trace with their emphasis.
+    choose : callable, optional
+        Where a parameter changes the code of the rule, ``choose(hyper)`` returns the algorithm that is meant.
     """
 
     name: str

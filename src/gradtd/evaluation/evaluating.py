@@ -12,7 +12,7 @@ from gradtd.algorithms import ALGORITHMS
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
-from gradtd.core.progress import StageProgress, stage
+from gradtd.core.progress import StageProgress, progress_bar, stage
 from gradtd.evaluation.diagnosing import diagnose
 from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.methods import COMPUTED, FEWEST_PERCENTILES, Settings, for_pictures, make_case, solve
@@ -49,7 +49,7 @@ def evaluate(
     duplicates: str = ...,
     seed: int = ...,
     threads: int | None = ...,
-    progress: StageProgress | None = ...,
+    progress: StageProgress | bool | None = ...,
     **hyper: Any,
 ) -> Evaluation: ...
 
@@ -76,7 +76,7 @@ def evaluate(
     duplicates: str = ...,
     seed: int = ...,
     threads: int | None = ...,
-    progress: StageProgress | None = ...,
+    progress: StageProgress | bool | None = ...,
     **hyper: Any,
 ) -> dict[str, Evaluation]: ...
 
@@ -102,7 +102,7 @@ def evaluate(
     duplicates: str = "refuse",
     seed: int = 0,
     threads: int | None = None,
-    progress: StageProgress | None = None,
+    progress: StageProgress | bool | None = None,
     **hyper: Any,
 ) -> Evaluation | dict[str, Evaluation]:
     """What is a policy worth, from a log of another one?
@@ -157,7 +157,8 @@ def evaluate(
     threads
         Threads to refit on; by default one for each core.
     progress
-        A function ``progress(what, done, total)`` that hears how far it is.
+        By default a bar shows where somebody watches, once it has taken a second; False turns it off. Or a function
+        ``progress(what, done, total)`` that hears how far it is.
     **hyper
         Hyper-parameters of the rule, for example ``alpha=0.1``.
 
@@ -192,22 +193,23 @@ def evaluate(
     targets = dict(target) if isinstance(target, Mapping) else {"target": target}
     if not targets:
         raise InputError("target must name at least one policy to evaluate, got an empty dictionary.")
-    read = read_log(
-        log,
-        columns=columns,
-        keep=kept_columns(*targets.values(), behaviour),
-        log_probabilities=log_probabilities,
-        duplicates=duplicates,
-        progress=stage(progress, "reading"),
-    )
-    weights = {
-        name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
-    }
-    plan = make_plan(read, features, block, whiten, checked=settings.method not in ESTIMATORS)
-    del read  # and with it observations that no check needs, unless they are the caller's
-    if not isinstance(target, Mapping):
-        return _evaluate_one(plan, "target", weights["target"], settings, progress)
-    return _evaluate_all(plan, weights, settings, progress)
+    with progress_bar("evaluating", what=True, progress=progress) as report:
+        read = read_log(
+            log,
+            columns=columns,
+            keep=kept_columns(*targets.values(), behaviour),
+            log_probabilities=log_probabilities,
+            duplicates=duplicates,
+            progress=stage(report, "reading"),
+        )
+        weights = {
+            name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
+        }
+        plan = make_plan(read, features, block, whiten, checked=settings.method not in ESTIMATORS)
+        del read  # and with it observations that no check needs, unless they are the caller's
+        if not isinstance(target, Mapping):
+            return _evaluate_one(plan, "target", weights["target"], settings, report)
+        return _evaluate_all(plan, weights, settings, report)
 
 
 def _evaluate_all(

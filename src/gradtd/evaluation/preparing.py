@@ -153,7 +153,10 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
         left_out = table.shape[1] - len(used)
         notes.append(f"left out {left_out} constant feature{'s' * (left_out > 1)} beside the first.")
         table = np.ascontiguousarray(table[:, used])
-    refuse_useless(fitted, table)
+    if (log.observations == log.observations[:1]).all():
+        notes.append("every observation of the log is the same: the value is that of the one state there is.")
+    else:
+        refuse_useless(fitted, table)
     if not isinstance(table, np.ndarray):
         used = np.unique(table.indices).astype(np.int64)  # hashed tiles are mostly columns that no observation has
         table = table[:, used]
