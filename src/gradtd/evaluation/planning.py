@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats
-from gradtd.core.checks import InputError
 from gradtd.evaluation.preparing import Prepared, is_auto, pieces_of, prepare_log, stream_of
 from gradtd.evaluation.trust.deciding import Decision, decide
 from gradtd.evaluation.trust.enriching import discrete_wide, real_wide
@@ -82,7 +81,6 @@ def make_plan(log: Log, features: Any, block: int | None, whiten: bool, checked:
     default = default_features(log.observations) if auto else None
     discrete = log.discrete_observations or isinstance(default, OneHot)
     if auto and not discrete:
-        _refuse_constant(log)
         wide = real_wide(log.observations, None, len(log), n_pieces)
         return Plan(log, block, whiten, False, None, wide)
     ready = prepare_log(log, features, block, whiten)
@@ -97,10 +95,3 @@ def make_plan(log: Log, features: Any, block: int | None, whiten: bool, checked:
     else:
         wide = real_wide(log.observations, ready.table, len(log), n_pieces)
     return Plan(ready.log, block, whiten, not auto, ready, wide)
-
-
-def _refuse_constant(log: Log) -> None:
-    first = log.observations[:1]
-    if (log.observations == first).all():
-        shown = ", ".join(f"{value:g}" for value in np.unique(first))
-        raise InputError(f"the observation is {shown} in every row: give columns that tell one state from another.")

@@ -10,8 +10,9 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
 from gradtd.features.base import FEATURE_LIMIT, Features
-from gradtd.features.table import Table
+from gradtd.features.table import Table, refuse_constant
 
 SAMPLE = 20_000
 """Observations that quantiles are taken of, at most."""
@@ -79,7 +80,15 @@ class Cosines(Features):
         low, high = np.full(table.n_columns, np.inf), np.full(table.n_columns, -np.inf)
         for _, chunk in table.chunks():
             low, high = np.minimum(low, chunk.min(axis=0)), np.maximum(high, chunk.max(axis=0))
-        span = np.where(high > low, high - low, 1.0)
+        if not (high > low).any():
+            refuse_constant(table, low, high)
+        with np.errstate(over="ignore"):
+            span = np.where(high > low, high - low, 1.0)
+        if not np.isfinite(span).all():
+            j = int(np.argmin(np.isfinite(span)))
+            raise InputError(
+                f"{table.column(j)} goes from {low[j]:g} to {high[j]:g}, which cannot be scaled: rescale it."
+            )
         ranked = table.n_columns <= RANKED
         knots, counts = np.zeros((table.n_columns, KNOTS if ranked else 1)), np.zeros(table.n_columns, np.int64)
         if ranked:
