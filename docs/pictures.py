@@ -3,7 +3,7 @@
 python docs/pictures.py                 # draws docs/architecture.svg
 python docs/pictures.py --first-page    # also runs README's first commands: their output and their picture are put in
 
-Run the second where `gradtd` on the path is that of this tree, for example with ``PATH=.venv/bin:$PATH``.
+Run the second where `gradtd` on the path is that of this tree, for example with ``PATH=$PWD/.venv/bin:$PATH``.
 """
 
 from __future__ import annotations
