@@ -65,7 +65,12 @@ def _interval_line(axes: Any, y: float, row: Estimate, limits: tuple[float, floa
             axes.plot([at], [y], mark, color=colour, markersize=6)
 
 
-MARKS = {"rung": "o", "checker": "s", "memory": "^", "doubly robust": "D"}
+MARKS = {
+    "rung": ("o", "features, poor to rich"),
+    "checker": ("s", "richer features, as a check"),
+    "memory": ("^", "the same, looking several steps ahead"),
+    "doubly robust": ("D", "doubly robust"),
+}
 
 
 def checks_figure(evaluation: Evaluation) -> Any:
@@ -74,7 +79,7 @@ def checks_figure(evaluation: Evaluation) -> Any:
     low, high = evaluation.interval
     axes.axhspan(low, high, color=COLOURS[0], alpha=0.12, linewidth=0, label=f"{evaluation.level:.0%} interval")
     reach = 3 * max(high - low, 1e-12)
-    for place, (kind, mark) in enumerate(MARKS.items()):
+    for place, (kind, (mark, said)) in enumerate(MARKS.items()):
         sound = [row for row in evaluation.checks if row.kind == kind and not row.fault]
         sound = [row for row in sound if row.low >= low - reach and row.high <= high + reach]
         rungs = {row.name: row.columns for row in evaluation.checks if row.kind == "rung"}
@@ -84,11 +89,13 @@ def checks_figure(evaluation: Evaluation) -> Any:
                 [row.value for row in sound],
                 [[r.value - r.low for r in sound], [r.high - r.value for r in sound]],
             )
-            axes.errorbar(x, y, errors, fmt=mark, color=COLOURS[place], markersize=5, linewidth=1.2, label=kind)
+            axes.errorbar(x, y, errors, fmt=mark, color=COLOURS[place], markersize=5, linewidth=1.2, label=said)
     axes.set_xscale("log")
-    axes.set_xlabel("directions of the features")
+    for ticks in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
+        ticks(lambda x, _: f"{x:g}")
+    axes.set_xlabel("number of features")
     axes.set_ylabel("value from the start states")
-    axes.legend(frameon=False, fontsize=9)
+    figure.legend(frameon=False, fontsize=9, loc="outside lower center", ncols=2)
     return figure
 
 
