@@ -105,7 +105,7 @@ COMPILED = {
     "newton_td": ("newton_td", {"ridge": 2.0}),
     "lspe": ("lspe", {"ridge": 0.5}),
     "krylov_gtd": ("krylov_gtd", {"M": 16}),
-    "krylov_gtd window": ("krylov_gtd", {"M": 8, "K": 2, "window": 60}),
+    "krylov_gtd window": ("krylov_gtd", {"M": 8, "K": 3, "window": 120}),
     "krylov_gtd batches": ("krylov_gtd", {"M": 8, "every": 7}),
     "krylov_gtd batches in a window": ("krylov_gtd", {"M": 2, "K": 2, "every": 9, "window": 60}),
     "svrg_gtd": ("svrg_gtd", {"batch_size": 4, "M": 6, "eta": 2.5}),
@@ -186,7 +186,7 @@ def log_of(name, settings, seed=3, stream=None, **traces):
     if "batch" not in draws:
         engine.pop("batch_size", None)
     gradtd.learn(stream, recorder, alpha=1.0, seed=seed, compile=False, **engine)
-    return naive.Log(naive.samples_of(stream, **traces), **kept)
+    return naive.Log(naive.samples_of(stream, **traces), **kept, table=naive.table_of(stream))
 
 
 def twin_of(name, settings, alphas=None, **traces):

@@ -57,6 +57,7 @@ class Log:
     learns: np.ndarray
     first: np.ndarray
     second: np.ndarray
+    table: np.ndarray | None = None
 
     def __iter__(self):
         return zip(itertools.count(), self.samples, self.learns, strict=False)
@@ -65,9 +66,13 @@ class Log:
         return [self.samples[i] for i in indices]
 
 
+def table_of(stream):
+    return stream.features if isinstance(stream.features, np.ndarray) else stream.features.toarray()
+
+
 def samples_of(stream, lam=0.0, trace="rho"):
     """The steps of a stream, each with its trace."""
-    table = stream.features if isinstance(stream.features, np.ndarray) else stream.features.toarray()
+    table = table_of(stream)
     target = np.ones(len(stream)) if stream.target is None else stream.target
     samples = [
         Sample(

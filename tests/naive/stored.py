@@ -10,27 +10,38 @@ def mean(samples, name):
 def krylov_gtd(log, theta, alphas, M=64, K=5, eps=4e-4, every=0, window=0, entries=None):
     """The procedure of the rule's docstring with A, b, u and every image computed anew from all stored steps.
 
-    ``entries`` is the number a row has of them, where features are stored as sparse ones.
+    ``entries`` is the number a row has of them, where features are stored as sparse ones. ``log.table`` has the rows
+    of the stream, where the samples do not show them all.
     """
     d = len(theta)
     filled = d if entries is None else min(d, 4 * entries)
-    every = every or d // filled
+    turn = every or d // filled
+    table = log.table
+    usual = np.array([(c**4).sum() / (c**2).sum() if c.any() else 0.0 for c in table.T])
     kept, stage, begun, read, waiting, noise, terms = [], "idle", 0, 0, 0, 0.0, 0.0
+    solver = _Solver(usual)
     for t, k, _ in log:
         n = t + 1
         oldest = max(0, n - window) if window else 0
-        A = sum(j.A for j in log.samples[oldest:n])
-        b = sum(j.b for j in log.samples[oldest:n])
+        stored = log.samples[oldest:n]
+        A, b = sum(j.A for j in stored), sum(j.b for j in stored)
         squares = sum(j.x**2 for j in log.samples[:n])
-        w = np.array([n / s if s > 0 else 0.0 for s in squares])
+        w = np.array([n / max(s, least) if s > 0 else 0.0 for s, least in zip(squares, usual, strict=True)])
         u = A @ theta + b
         noise += k.rho**2 * (k.x @ (w * k.x)) * (k.y @ (w * k.y))
         if oldest > 0:
             noise *= 1 - 1 / window
         terms += k.rho * (abs(k.reward) + abs(k.y * theta).sum()) * np.sqrt(k.x @ (w * k.x))
         waiting += 1
+        if solver.ready(stored, n, A, u, w, theta):
+            kept, stage = [], "idle"
+            if waiting >= min(every or min(32, d // 2), int(0.01 * len(stored))):
+                waiting = 0
+                theta = solver.step(A, u, w, theta, n, len(stored))
+            yield theta
+            continue
         left = n - (oldest if stage == "idle" else read)
-        if waiting < every and waiting * M < left:
+        if waiting < turn and waiting * M < left:
             yield theta
             continue
         times, waiting = waiting, 0
@@ -50,13 +61,53 @@ def krylov_gtd(log, theta, alphas, M=64, K=5, eps=4e-4, every=0, window=0, entri
         for p_i, _ in kept:
             q_i = A @ p_i
             squares_of_p = sum(p_i[i] ** 2 / w[i] for i in range(d) if w[i] > 0)
-            below = q_i @ (w * q_i) + eps * filled**2 * noise * squares_of_p
+            below = q_i @ (w * q_i) + eps * filled**2 * noise * squares_of_p + 1e-6 * n * (p_i**2 @ usual)
             for _ in range(times if below > 0 else 0):
                 a = q_i @ (w * u) / below
                 terms += abs(a) * np.sqrt(q_i @ (w * q_i))
                 theta = theta - a * p_i
                 u = A @ theta + b
         yield theta
+
+
+class _Solver:
+    """Searches along A^{-1} u, with an A of some time ago, once that is trusted."""
+
+    def __init__(self, usual):
+        self.ridge = 1e-3 * np.diag(usual)
+        self.trusted, self.stale, self.asked = False, False, 0
+
+    def direction(self, u, theta):
+        left = u - self.ridge @ (theta - self.anchor)
+        return left, np.linalg.lstsq(self.old - self.ridge, left, rcond=None)[0]
+
+    def ready(self, stored, n, A, u, w, theta):
+        d, rho = len(theta), np.array([k.rho for k in stored])
+        if rho.sum() ** 2 < 16 * d * (rho**2).sum() or not rho.any():
+            self.trusted = False
+        elif not self.trusted and u @ (w * u) > 0 and n - self.asked >= 0.1 * len(stored):
+            self.asked = self.made = n
+            self.size, self.stale, self.old, self.anchor = len(stored), False, A, theta
+            left, p = self.direction(u, theta)
+            noises = np.array([k.rho**2 * (k.x @ (w * k.x)) for k in stored])
+            delta = np.array([k.reward + k.y @ theta for k in stored])
+            along = np.array([k.y @ p for k in stored])
+            few = noises @ along**2 < 0.04 * d * (left @ (w * left))
+            self.trusted = few or noises @ (delta - along) ** 2 < 1.2 * (noises @ delta**2)
+        return self.trusted
+
+    def step(self, A, u, w, theta, n, size):
+        new = n - self.made
+        if new > 0.25 * self.size or (self.stale and 2 * new > len(theta)):
+            self.old, self.made, self.size = A, n, size
+        left, p = self.direction(u, theta)
+        image = (A - self.ridge) @ p
+        square = image @ (w * image)
+        if square == 0:
+            return theta
+        a = image @ (w * left) / square
+        self.stale = a * a * square < 0.75 * (left @ (w * left))
+        return theta - a * p
 
 
 def _conjugate(kept, p, A, w, K, error):

@@ -12,16 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.compiled.linalg import add_scaled, copy, fill, line_sums, weighted, weighted_dot
-from gradtd.compiled.rows import (
-    add_squares,
-    difference_dot,
-    difference_sums,
-    entries_a_row,
-    four_difference_dots,
-    four_row_dots,
-    row_square,
-)
+from gradtd.algorithms import krylov_sums
+from gradtd.algorithms.krylov_sums import can_solve, solve
+from gradtd.compiled.linalg import add_scaled, copy, fill, line_sums, scale_by, weighted, weighted_dot
+from gradtd.compiled.row_sums import add_squares, difference_sums, entries_a_row, row_square
+from gradtd.compiled.rows import difference_dot, four_difference_dots, four_row_dots
+from gradtd.compiled.sums import usual_squares
 from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Floats, Hyper, Index, State
 from gradtd.core.checks import at_least, whole
@@ -37,40 +33,56 @@ ROUNDING, TRUSTED, NOTHING = 1e-16, 1e-8, 1e-12
 gradient shorter than ``NOTHING`` times the terms it was added up from is rounding error."""
 SPARSE = 4.0
 """Features count as sparse where rows have entries in less than a quarter of their places."""
+MOST, SHARE = 32, 0.01
+"""Searches along A^{-1} u wait for this many steps at most, and for this share of all."""
 
 
 def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """Krylov GTD: theta -= <q, u> / <q, q> p along each of K kept directions p, with q = A p and u = A theta + b.
+    """Krylov GTD: theta -= <q, u> / <q, q> p along directions p, with q = A p and u = A theta + b.
 
     A and b are sums over all stored steps (the latest ``window`` ones, where that is given). The inner product
-    <a, c> = sum of w_i a_i c_i has weights w_i = n / sum of x_i^2, so the scale of a feature does not matter. Each step
-    is added to u and to every q. Then, or when ``every`` steps have waited for it (earlier where what they may read
-    ends a pass over the stored steps), the rule
+    <a, c> = sum of w_i a_i c_i has weights w_i = n / sum of x_i^2, so the units of a feature do not matter. The sum is
+    at least the usual square of the feature, sum of x_i^4 / sum of x_i^2 over the rows of the table, so a feature that
+    was only met where it is tiny gets no large weight. Each step is added to u and to every q. Then, or when ``every``
+    steps have waited for it (earlier where what they may read ends a pass over the stored steps), the rule
 
     1. begins a direction where none is under way: in turn p = w u, as TD would go, and p = w A' w u, against the
        gradient of NEU, as Impression GTD would;
     2. reads at most M stored steps for it, times the steps that waited, first for A' w u where that is asked for, then
-       for its image q = A p; when all are read, q is made orthogonal to the kept images, p changes alike, and the pair
-       is kept, the oldest leaving;
+       for its image q = A p; when all are read, q is made orthogonal to the K kept images, p changes alike, and the
+       pair is kept, the oldest leaving;
     3. searches along the kept directions, the oldest first. The denominator is in fact
-       <q, q> + eps d^2 (sum of rho^2 <x, x> <y, y>) sum of p_i^2 / w_i. The last two factors bound the noise in q. They
-       grow like n, the first part like n^2, so the first steps only are damped, for longer where d is large. For
-       steps that waited each search is made as often as they would have made it.
+       <q, q> + eps d^2 (sum of rho^2 <x, x> <y, y>) sum of p_i^2 / w_i + 1e-6 n sum of p_i^2 usual_i. The second part
+       bounds the noise in q; it grows like n, the first part like n^2, so the first steps only are damped, for longer
+       where d is large. The last one concerns rows that are tiny as a whole. For steps that waited each search is made
+       as often as they would have made it.
+
+    Up to 512 features, once the data hold 16 effective steps per feature and A^{-1} u is clear of noise, it keeps A
+    itself and searches along p = A^{-1} u, with the factors of an A at most a quarter of the data ago (`krylov_sums`).
+    That leads to the weights of LSTD. A turn then comes when d / 2 or 32 steps, or ``every``, or a hundredth of all
+    have waited. M, K and eps play no part there.
 
     Where a row has z entries and 4 z < d, d^2 is replaced by (4 z)^2, and ``every`` is d / (4 z) unless it is given;
     else it is 1. No step-size. Cost O((M + K) d); with sparse features O((M + K) z), as the searches, O(K d), are
-    made once in d / (4 z) steps and once a pass. It keeps (2 K + 7) d numbers besides the stream.
+    made once in d / (4 z) steps and once a pass. With A kept O(d^2). It keeps
+    (2 K + 9) d numbers besides the stream, and up to 512 features 2 d^2 more.
 
     Proven: for fixed data every search lowers the empirical NEU <u, u> or leaves it, in whatever direction, so it does
-    not rest on TD being stable. How fast it comes near LSTD is only measured (docs/krylov.md). Conjugate directions
-    amplify rounding: a change of the last bit may show after some hundred steps in the weights of an ill-conditioned
-    problem, though not in their error.
+    not rest on TD being stable; with A kept the same holds for NEU with a ridge. How fast the first kind comes near
+    LSTD is only measured (docs/krylov.md). Conjugate directions amplify rounding: a change of the last bit may show
+    after some hundred steps in the weights of an ill-conditioned problem, though not in their error.
     """
+    if now.seen == 1:
+        usual_squares(stream.features, state.least, state.v)
+        scale_by(state.least, state.floor[0])
     add_step(state, stream, now)
     oldest = 0
     if hyper.window > 0.0 and now.seen > hyper.window:
         oldest = now.seen - int(hyper.window)
         remove_step(state, stream, np.uint64(oldest - 1), 1.0 / hyper.window)
+    if can_solve(state, stream, oldest, now.seen):
+        take_turns_solving(state, stream, hyper, oldest, now.seen)
+        return
     d = float(state.u.shape[0])
     filled = min(d, max(1.0, SPARSE * entries_a_row(stream.features)))
     every = int(hyper.every) if hyper.every > 0.0 else int(d / filled)
@@ -83,6 +95,17 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
         read_steps(state, stream, waiting * int(hyper.M), oldest, now.seen)
     for i in range(state.counters[KEPT]):
         search_line(state, state.p[i], state.q[i], float(now.seen), hyper.eps * filled**2, waiting)
+
+
+def take_turns_solving(state: State, stream: StreamView, hyper: Hyper, oldest: int, seen: int) -> None:
+    """Search along A^{-1} u, for several steps at a time; what other directions were kept or under way is dropped."""
+    state.counters[KEPT] = 0
+    state.counters[STAGE] = IDLE
+    state.counters[WAITING] += 1
+    most = int(hyper.every) if hyper.every > 0.0 else min(MOST, state.u.shape[0] // 2)
+    if state.counters[WAITING] >= min(most, int(SHARE * (seen - oldest))):
+        state.counters[WAITING] = 0
+        solve(state, stream, oldest, seen)
 
 
 def take_turn(state: State, oldest: int, seen: int, every: int, reads: int) -> int:
@@ -102,11 +125,18 @@ def add_step(state: State, stream: StreamView, now: Now) -> None:
     ``terms`` adds up the lengths of what u was put together from.
     """
     step = stream.steps[now.t]
-    add_squares(stream.features, step.row, state.s, state.inverse)
+    count_ratio(state, step.rho, 1.0)
+    add_squares(stream.features, step.row, state.least, state.squares, state.s, state.inverse)
     size, length_y = add_multiples(state, stream, now.t, 1.0)
     length_x = row_square(stream.features, step.row, state.inverse)
     state.noise[0] += (step.rho * now.seen) ** 2 * length_x * length_y
     state.terms[0] += step.rho * (abs(step.reward) + size) * np.sqrt(now.seen * length_x)
+
+
+def count_ratio(state: State, rho: float, sign: float) -> None:
+    """Add a ratio and its square to their sums, or take them out."""
+    state.ratios[0] += sign * rho
+    state.ratios[1] += sign * rho * rho
 
 
 def add_multiples(state: State, stream: StreamView, t: Index, sign: float) -> tuple[float, float]:
@@ -114,7 +144,7 @@ def add_multiples(state: State, stream: StreamView, t: Index, sign: float) -> tu
     step = stream.steps[t]
     kept = state.counters[KEPT]
     along, size, length_y = difference_sums(
-        stream.features, step.row, step.next_row, step.discount, state.theta, state.inverse, state.p, kept, state.along
+        stream.features, step, state.theta, state.inverse, state.p, kept, state.along
     )
     add_features(stream, t, sign * step.rho * (step.reward + along), state.u)
     for i in range(kept):
@@ -128,6 +158,7 @@ def remove_step(state: State, stream: StreamView, t: Index, share: float) -> Non
     Or which will read it: the sum for a direction is complete only when all steps since its beginning were read.
     """
     step = stream.steps[t]
+    count_ratio(state, step.rho, -1.0)
     add_multiples(state, stream, t, -1.0)
     if state.counters[STAGE] == IMAGE:
         along = difference_dot(stream.features, step.row, step.next_row, step.discount, state.new_p)
@@ -264,8 +295,8 @@ def search_line(state: State, p: Floats, q: Floats, n: float, damping: float, ti
 
     As often as ``times`` at once: each time the share f = <q, q> / (...) of what was left along p goes.
     """
-    along, square, size = line_sums(p, q, state.u, state.s, state.inverse)
-    below = n * square + damping * state.noise[0] * size / n
+    along, square, size, small = line_sums(p, q, state.u, state.s, state.inverse, state.least)
+    below = n * square + damping * state.noise[0] * size / n + n * krylov_sums.RIDGE**2 * small
     if below > 0.0:
         a = n * along / below
         share = n * square / below
@@ -277,11 +308,12 @@ def search_line(state: State, p: Floats, q: Floats, n: float, damping: float, ti
 
 
 def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("u", "s", "inverse", "v", "g", "new_p", "new_q")
+    names = ("u", "least", "squares", "s", "inverse", "v", "g", "new_p", "new_q")
     vectors = {name: np.zeros(n_features) for name in names}
     pairs = {name: np.zeros((hyper["K"], n_features)) for name in "pq"}
     numbers = {"along": np.zeros(hyper["K"]), "error": np.zeros(hyper["K"]), "noise": np.zeros(1), "terms": np.zeros(1)}
-    return vectors | pairs | numbers | {"counters": np.zeros(5, np.int64)}
+    counters = {"counters": np.zeros(12, np.int64), "floor": np.ones(1)}
+    return vectors | pairs | numbers | counters | krylov_sums.fields(n_features)
 
 
 ALGORITHMS = (

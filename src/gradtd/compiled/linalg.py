@@ -8,6 +8,7 @@ from __future__ import annotations
 from gradtd.core.arrays import Floats
 
 ThreeFloats = tuple[float, float, float]
+FourFloats = tuple[float, float, float, float]
 
 
 def dot(u: Floats, v: Floats) -> float:
@@ -40,6 +41,12 @@ def add_scaled(out: Floats, c: float, v: Floats) -> None:
     """out += c v"""
     for k in range(out.shape[0]):
         out[k] += c * v[k]
+
+
+def multiply(out: Floats, u: Floats, v: Floats) -> None:
+    """out = u v, entry by entry"""
+    for k in range(out.shape[0]):
+        out[k] = u[k] * v[k]
 
 
 def matrix_apply(matrix: Floats, v: Floats, out: Floats) -> None:
@@ -89,12 +96,13 @@ def weighted(out: Floats, c: float, w: Floats, v: Floats) -> None:
         out[k] = c * w[k] * v[k]
 
 
-def line_sums(p: Floats, q: Floats, u: Floats, s: Floats, inverse: Floats) -> ThreeFloats:
-    """The sums of q u / s, of q^2 / s and of p^2 s, in one pass"""
-    along, square, size = 0.0, 0.0, 0.0
+def line_sums(p: Floats, q: Floats, u: Floats, s: Floats, inverse: Floats, least: Floats) -> FourFloats:
+    """The sums of q u / s, of q^2 / s, of p^2 s and of p^2 least, in one pass"""
+    along, square, size, small = 0.0, 0.0, 0.0, 0.0
     for k in range(u.shape[0]):
         scaled = q[k] * inverse[k]
         along += scaled * u[k]
         square += scaled * q[k]
         size += p[k] * p[k] * s[k]
-    return along, square, size
+        small += p[k] * p[k] * least[k]
+    return along, square, size, small

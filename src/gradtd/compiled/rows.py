@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.compiled.linalg import ThreeFloats
+from gradtd.compiled.linalg import FourFloats
 from gradtd.core.arrays import Floats, Index
 
-FourFloats = tuple[float, float, float, float]
 BY_STORAGE: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any]]] = {}
 """Which function reads dense and which reads sparse features; the engine chooses when it compiles."""
 
 
-def _by_storage(dense: Callable[..., Any], sparse: Callable[..., Any]) -> Callable[..., Any]:
+def by_storage(dense: Callable[..., Any], sparse: Callable[..., Any]) -> Callable[..., Any]:
+    """One function out of two, which reads with the one that fits the storage of the features."""
+
     def apply(features: Any, *rest: Any) -> Any:
         return (dense if isinstance(features, np.ndarray) else sparse)(features, *rest)
 
@@ -306,110 +307,17 @@ def _sparse_four_two_difference_dots(
     return _sparse_four_difference_dots(features, a, b, c, e, u), _sparse_four_difference_dots(features, a, b, c, e, v)
 
 
-# What Krylov GTD asks of an arriving step. Sparse rows are merged, so that an entry of y where both have one is met
-# once, and in the order of dense features: the sums are the same to the last bit.
-
-
-def _dense_entries_a_row(features: Any) -> float:
-    """How many entries a row holds, on average"""
-    return float(features.shape[1])
-
-
-def _sparse_entries_a_row(features: Any) -> float:
-    return float(features.data.shape[0] / (features.begin.shape[0] - 1))
-
-
-def _dense_add_squares(features: Any, row: Index, s: Floats, inverse: Floats) -> None:
-    """s += x^2 and inverse = 1 / s, 0 where s is"""
-    for k in range(s.shape[0]):
-        if features[row, k] != 0.0:
-            s[k] += features[row, k] * features[row, k]
-            if s[k] > 0.0:
-                inverse[k] = 1.0 / s[k]
-
-
-def _sparse_add_squares(features: Any, row: Index, s: Floats, inverse: Floats) -> None:
-    for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
-        at = features.indices[k]
-        s[at] += features.data[k] * features.data[k]
-        if s[at] > 0.0:
-            inverse[at] = 1.0 / s[at]
-
-
-def _dense_row_square(features: Any, row: Index, w: Floats) -> float:
-    """sum of w x^2"""
-    total = 0.0
-    for k in range(w.shape[0]):
-        total += w[k] * features[row, k] * features[row, k]
-    return total
-
-
-def _sparse_row_square(features: Any, row: Index, w: Floats) -> float:
-    total = 0.0
-    for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
-        total += w[features.indices[k]] * features.data[k] * features.data[k]
-    return total
-
-
-def _dense_difference_sums(
-    features: Any, row: Index, next_row: Index, discount: float, v: Floats, w: Floats, p: Floats, n: int, along: Floats
-) -> ThreeFloats:
-    """y . v, the sum of |y v| and that of w y^2; along[i] = y . p[i] for the first n rows of p"""
-    one, size, square = 0.0, 0.0, 0.0
-    for k in range(v.shape[0]):
-        y = discount * features[next_row, k] - features[row, k]
-        one += y * v[k]
-        size += abs(y * v[k])
-        square += w[k] * y * y
-    for i in range(n):
-        along[i] = _dense_difference_dot(features, row, next_row, discount, p[i])
-    return one, size, square
-
-
-def _sparse_difference_sums(
-    features: Any, row: Index, next_row: Index, discount: float, v: Floats, w: Floats, p: Floats, n: int, along: Floats
-) -> ThreeFloats:
-    one, size, square = 0.0, 0.0, 0.0
-    for i in range(n):
-        along[i] = 0.0
-    j, end = features.begin[row], features.begin[row + np.uint64(1)]
-    k, next_end = features.begin[next_row], features.begin[next_row + np.uint64(1)]
-    while j < end or k < next_end:
-        column = np.int64(features.indices[j]) if j < end else features.n_columns
-        next_column = np.int64(features.indices[k]) if k < next_end else features.n_columns
-        at = min(column, next_column)
-        y = 0.0
-        if next_column == at:
-            y = discount * features.data[k]
-            k += 1
-        if column == at:
-            y -= features.data[j]
-            j += 1
-        one += y * v[at]
-        size += abs(y * v[at])
-        square += w[at] * y * y
-        for i in range(n):
-            along[i] += y * p[i, at]
-    return one, size, square
-
-
-row_dot = _by_storage(_dense_row_dot, _sparse_row_dot)
-add_row = _by_storage(_dense_add_row, _sparse_add_row)
-difference_dot = _by_storage(_dense_difference_dot, _sparse_difference_dot)
-add_difference = _by_storage(_dense_add_difference, _sparse_add_difference)
-add_outer = _by_storage(_dense_add_outer, _sparse_add_outer)
-two_row_dots = _by_storage(_dense_two_row_dots, _sparse_two_row_dots)
-add_row_to_two = _by_storage(_dense_add_row_to_two, _sparse_add_row_to_two)
-two_difference_dots = _by_storage(_dense_two_difference_dots, _sparse_two_difference_dots)
-add_difference_to_two = _by_storage(_dense_add_difference_to_two, _sparse_add_difference_to_two)
-four_row_dots = _by_storage(_dense_four_row_dots, _sparse_four_row_dots)
-four_difference_dots = _by_storage(_dense_four_difference_dots, _sparse_four_difference_dots)
-four_two_row_dots = _by_storage(_dense_four_two_row_dots, _sparse_four_two_row_dots)
-four_two_difference_dots = _by_storage(_dense_four_two_difference_dots, _sparse_four_two_difference_dots)
-
-
-fetch_row = _by_storage(_fetch_dense_row, _fetch_sparse_row)
-entries_a_row = _by_storage(_dense_entries_a_row, _sparse_entries_a_row)
-add_squares = _by_storage(_dense_add_squares, _sparse_add_squares)
-row_square = _by_storage(_dense_row_square, _sparse_row_square)
-difference_sums = _by_storage(_dense_difference_sums, _sparse_difference_sums)
+row_dot = by_storage(_dense_row_dot, _sparse_row_dot)
+add_row = by_storage(_dense_add_row, _sparse_add_row)
+difference_dot = by_storage(_dense_difference_dot, _sparse_difference_dot)
+add_difference = by_storage(_dense_add_difference, _sparse_add_difference)
+add_outer = by_storage(_dense_add_outer, _sparse_add_outer)
+two_row_dots = by_storage(_dense_two_row_dots, _sparse_two_row_dots)
+add_row_to_two = by_storage(_dense_add_row_to_two, _sparse_add_row_to_two)
+two_difference_dots = by_storage(_dense_two_difference_dots, _sparse_two_difference_dots)
+add_difference_to_two = by_storage(_dense_add_difference_to_two, _sparse_add_difference_to_two)
+four_row_dots = by_storage(_dense_four_row_dots, _sparse_four_row_dots)
+four_difference_dots = by_storage(_dense_four_difference_dots, _sparse_four_difference_dots)
+four_two_row_dots = by_storage(_dense_four_two_row_dots, _sparse_four_two_row_dots)
+four_two_difference_dots = by_storage(_dense_four_two_difference_dots, _sparse_four_two_difference_dots)
+fetch_row = by_storage(_fetch_dense_row, _fetch_sparse_row)

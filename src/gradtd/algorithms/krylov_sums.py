@@ -1,0 +1,135 @@
+"""What Krylov GTD does where A is small enough to be kept: searches along A^{-1} u, with the factors of an earlier A.
+
+A of d features has d^2 entries, n steps have 2 n d. Once n is well above d the sum is the shorter description of the
+data, and a product with it is cheaper than a pass over them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradtd.compiled.linalg import add_scaled, copy, matrix_transpose_apply, multiply, weighted_dot
+from gradtd.compiled.row_sums import row_square
+from gradtd.compiled.rows import two_difference_dots
+from gradtd.compiled.sums import add_to_sums, factorise, pulled_back, scaled_copy, solve_transposed, square_roots
+from gradtd.core.arrays import State
+from gradtd.core.stream import StreamView
+
+LARGEST = 512
+"""With more features A is not kept: adding a step to it would cost more than Impression GTD does."""
+PER_FEATURE, CLEAR, LARGER = 16.0, 0.04, 1.2
+"""A^{-1} is trusted from this many effective steps per feature on, where the noise of the image of A^{-1} u is below
+this part of <u, u>, or where the step makes squared TD errors larger by no more than this factor."""
+AGAIN = 0.1
+"""Whether A^{-1} can be trusted is asked again when this share of the data is new."""
+RIDGE = 1e-3
+"""Pull towards the weights when A^{-1} was last asked about, in units of the usual square of a feature."""
+GROWTH, POOR = 0.25, 0.25
+"""A is factorised again when this share of the data is new, or when a search leaves more than this part of NEU."""
+ADDED, REMOVED, FACTORISED, CHANGED, STALE, SOLVES, LOOKED = 5, 6, 7, 8, 9, 10, 11
+"""Places in ``state.counters``: steps that are in the sums; steps taken out of them; steps that they held when they
+were factorised; steps added since; whether the latest search was poor; whether A^{-1} is trusted; when that was
+asked."""
+
+
+def can_solve(state: State, stream: StreamView, oldest: int, seen: int) -> bool:
+    """Whether to search along p = A^{-1} u: the data must hold enough steps, and p must not be made of noise.
+
+    Effective steps are (sum of rho)^2 / sum of rho^2. The noise in A p is about the sum of rho^2 <x, x> (y.p)^2, spread
+    over d features; or else the step to theta - p must not raise the sum of rho^2 <x, x> delta^2, the noise in u. LSTD
+    fails both where few steps count and A is close to singular. It is not asked while u is zero.
+    """
+    d = state.sums.shape[0]
+    if not state.ratios[0] ** 2 >= PER_FEATURE * d * state.ratios[1] or d == 0 or state.ratios[1] <= 0.0:
+        state.counters[SOLVES] = 0
+        return False
+    if state.counters[SOLVES] == 1:
+        return True
+    n = seen - oldest
+    nothing = not weighted_dot(state.inverse, state.u, state.u) > 0.0
+    if nothing or seen - state.counters[LOOKED] < AGAIN * n:
+        return False
+    state.counters[LOOKED] = seen
+    bring_up_to_date(state, stream, oldest, seen)
+    copy(state.anchor, state.theta)
+    prepare(state, n)
+    length = find_direction(state)
+    along, before, after = noise(state, stream, oldest, seen)
+    if along < CLEAR * d * length or after < LARGER * before:
+        state.counters[SOLVES] = 1
+    return state.counters[SOLVES] == 1  # type: ignore[no-any-return]
+
+
+def bring_up_to_date(state: State, stream: StreamView, oldest: int, seen: int) -> None:
+    """Add the steps that have arrived to the sums, and take out those that have left."""
+    add_to_sums(stream.features, stream.steps, state.counters[ADDED], seen, 1.0, state.sums)
+    add_to_sums(stream.features, stream.steps, state.counters[REMOVED], oldest, -1.0, state.sums)
+    state.counters[CHANGED] += seen - state.counters[ADDED]
+    state.counters[ADDED] = seen
+    state.counters[REMOVED] = oldest
+
+
+def prepare(state: State, n: int) -> None:
+    """Factorise A - R, features scaled to a sum of squares of one."""
+    square_roots(state.inverse, state.root)
+    scaled_copy(state.sums, state.root, RIDGE, state.least, state.factors)
+    factorise(state.factors, state.order)
+    state.counters[FACTORISED] = n
+    state.counters[CHANGED] = 0
+    state.counters[STALE] = 0
+
+
+def find_direction(state: State) -> float:
+    """left = u - R (theta - anchor), move = (A0 - R)^{-1} left with the latest factors; returns <left, left> / n."""
+    pulled_back(state.u, RIDGE, state.least, state.theta, state.anchor, state.left)
+    multiply(state.moved, state.root, state.left)
+    solve_transposed(state.factors, state.order, state.moved, state.move)
+    multiply(state.move, state.root, state.move)
+    return weighted_dot(state.inverse, state.left, state.left)
+
+
+def noise(state: State, stream: StreamView, oldest: int, seen: int) -> tuple[float, float, float]:
+    """The sums of rho^2 <x, x> / n times (y.p)^2, delta^2 and (delta - y.p)^2 over the stored steps, p = move"""
+    along, before, after = 0.0, 0.0, 0.0
+    for t in range(oldest, seen):
+        step = stream.steps[t]
+        if step.rho > 0.0:
+            at_theta, at_p = two_difference_dots(
+                stream.features, step.row, step.next_row, step.discount, state.theta, state.move
+            )
+            c = step.rho * step.rho * row_square(stream.features, step.row, state.inverse)
+            delta = step.reward + at_theta
+            along += c * at_p * at_p
+            before += c * delta * delta
+            after += c * (delta - at_p) * (delta - at_p)
+    return along, before, after
+
+
+def solve(state: State, stream: StreamView, oldest: int, seen: int) -> None:
+    """theta -= a p along p = (A0 - R)^{-1} (u - R (theta - anchor)), a by a line search on what should be zero.
+
+    A0 is the sum at the latest factorisation, anchor the weights when it was decided to solve, and R the diagonal of
+    ``RIDGE`` times the usual squares of features.
+    """
+    bring_up_to_date(state, stream, oldest, seen)
+    n, changed = seen - oldest, state.counters[CHANGED]
+    stale = state.counters[STALE] == 1 and 2 * changed > state.sums.shape[0]
+    if stale or changed > GROWTH * state.counters[FACTORISED]:
+        prepare(state, n)
+    before = find_direction(state)
+    matrix_transpose_apply(state.sums, state.move, state.moved)
+    pulled_back(state.moved, RIDGE, state.least, state.move, state.nowhere, state.image)
+    square = weighted_dot(state.inverse, state.image, state.image)
+    if square > 0.0:
+        along = weighted_dot(state.inverse, state.image, state.left)
+        add_scaled(state.theta, -along / square, state.move)
+        add_scaled(state.u, -along / square, state.moved)
+        state.counters[STALE] = 1 if along * along / square < (1.0 - POOR) * before else 0
+
+
+def fields(n_features: int) -> dict[str, np.ndarray]:
+    """The arrays of this part; empty where A is not kept."""
+    d = n_features if n_features <= LARGEST else 0
+    vectors = ("anchor", "root", "left", "move", "moved", "image", "nowhere")
+    matrices = {name: np.zeros((d, d)) for name in ("sums", "factors")}
+    return {name: np.zeros(d) for name in vectors} | matrices | {"order": np.zeros(d, np.int64), "ratios": np.zeros(2)}

@@ -1,0 +1,142 @@
+"""Loops over square matrices: sums over steps, a factorisation and its solves. Plain Python, as `linalg` is.
+
+Everything here keeps the transpose: row k of ``sums`` is the sum of rho y_k x. Then products with A, and solves with
+it, are sums of rows, which compiled code does four entries at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtd.compiled.linalg import add_scaled, fill
+from gradtd.compiled.rows import add_row, by_storage
+from gradtd.core.arrays import Floats, Integers
+
+ROWS = 4096
+"""A feature's usual size is taken from at most this many rows."""
+
+
+def _dense_add_to_sums(features: Any, steps: Any, begin: int, end: int, sign: float, out: Floats) -> None:
+    """out += sign times the sum of rho y x' over the steps from begin to end: four at a time, one pass over out"""
+    t = begin
+    while t + 4 <= end:
+        a, b, c, e = steps[t], steps[t + 1], steps[t + 2], steps[t + 3]
+        row_a, row_b, row_c, row_e = features[a.row], features[b.row], features[c.row], features[e.row]
+        next_a, next_b = features[a.next_row], features[b.next_row]
+        next_c, next_e = features[c.next_row], features[e.next_row]
+        for k in range(out.shape[0]):
+            of_a = sign * a.rho * (a.discount * next_a[k] - row_a[k])
+            of_b = sign * b.rho * (b.discount * next_b[k] - row_b[k])
+            of_c = sign * c.rho * (c.discount * next_c[k] - row_c[k])
+            of_e = sign * e.rho * (e.discount * next_e[k] - row_e[k])
+            if of_a != 0.0 or of_b != 0.0 or of_c != 0.0 or of_e != 0.0:
+                line = out[k]
+                for i in range(out.shape[1]):
+                    line[i] += (of_a * row_a[i] + of_b * row_b[i]) + (of_c * row_c[i] + of_e * row_e[i])
+        t += 4
+    for last in range(t, end):
+        a = steps[last]
+        for k in range(out.shape[0]):
+            of_a = sign * a.rho * (a.discount * features[a.next_row, k] - features[a.row, k])
+            if of_a != 0.0:
+                add_row(features, a.row, of_a, out[k])
+
+
+def _sparse_add_to_sums(features: Any, steps: Any, begin: int, end: int, sign: float, out: Floats) -> None:
+    for t in range(begin, end):
+        step = steps[t]
+        c = sign * step.rho
+        for k in range(features.begin[step.next_row], features.begin[step.next_row + np.uint64(1)]):
+            add_row(features, step.row, c * step.discount * features.data[k], out[features.indices[k]])
+        for k in range(features.begin[step.row], features.begin[step.row + np.uint64(1)]):
+            add_row(features, step.row, -c * features.data[k], out[features.indices[k]])
+
+
+def _dense_usual_squares(features: Any, out: Floats, scratch: Floats) -> None:
+    """out = sum of x^4 / sum of x^2 for every feature: its square where it is not small; 0 where it is always 0"""
+    fill(out, 0.0)
+    fill(scratch, 0.0)
+    for row in range(0, features.shape[0], 1 + features.shape[0] // ROWS):
+        for k in range(out.shape[0]):
+            square = features[row, k] * features[row, k]
+            scratch[k] += square
+            out[k] += square * square
+    divide_where_positive(out, scratch)
+
+
+def _sparse_usual_squares(features: Any, out: Floats, scratch: Floats) -> None:
+    fill(out, 0.0)
+    fill(scratch, 0.0)
+    rows = features.begin.shape[0] - 1
+    for row in range(0, rows, 1 + rows // ROWS):
+        for k in range(features.begin[row], features.begin[row + 1]):
+            square = features.data[k] * features.data[k]
+            scratch[features.indices[k]] += square
+            out[features.indices[k]] += square * square
+    divide_where_positive(out, scratch)
+
+
+add_to_sums = by_storage(_dense_add_to_sums, _sparse_add_to_sums)
+usual_squares = by_storage(_dense_usual_squares, _sparse_usual_squares)
+
+
+def divide_where_positive(out: Floats, by: Floats) -> None:
+    """out /= by, 0 where by is not above 0"""
+    for k in range(out.shape[0]):
+        out[k] = out[k] / by[k] if by[k] > 0.0 else 0.0
+
+
+def square_roots(v: Floats, out: Floats) -> None:
+    """out = sqrt(v), entry by entry"""
+    for k in range(out.shape[0]):
+        out[k] = np.sqrt(v[k])
+
+
+def pulled_back(u: Floats, c: float, s: Floats, v: Floats, towards: Floats, out: Floats) -> None:
+    """out = u - c s (v - towards), entry by entry"""
+    for k in range(out.shape[0]):
+        out[k] = u[k] - c * s[k] * (v[k] - towards[k])
+
+
+def scaled_copy(sums: Floats, scale: Floats, c: float, s: Floats, out: Floats) -> None:
+    """out[k, i] = scale[k] scale[i] (sums[k, i] minus c s[k] where k = i)"""
+    for k in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            out[k, i] = scale[k] * scale[i] * sums[k, i]
+        out[k, k] -= scale[k] * scale[k] * c * s[k]
+
+
+def factorise(matrix: Floats, order: Integers) -> None:
+    """Replace M by L and U of M[order] = L U, rows exchanged for the largest pivot; L has ones on its diagonal."""
+    d = matrix.shape[0]
+    for k in range(d):
+        order[k] = k
+    for k in range(d):
+        best = k
+        for i in range(k + 1, d):
+            if abs(matrix[i, k]) > abs(matrix[best, k]):
+                best = i
+        if best != k:
+            order[k], order[best] = order[best], order[k]
+            for j in range(d):
+                matrix[k, j], matrix[best, j] = matrix[best, j], matrix[k, j]
+        if matrix[k, k] == 0.0:
+            continue
+        for i in range(k + 1, d):
+            if matrix[i, k] != 0.0:
+                matrix[i, k] /= matrix[k, k]
+                add_scaled(matrix[i, k + 1 :], -matrix[i, k], matrix[k, k + 1 :])
+
+
+def solve_transposed(factors: Floats, order: Integers, v: Floats, out: Floats) -> None:
+    """Solve M'out = v with the factors of M: U'w = v, then L'w = w, then out[order] = w. Overwrites v."""
+    d = v.shape[0]
+    for k in range(d):
+        v[k] = v[k] / factors[k, k] if factors[k, k] != 0.0 else 0.0
+        add_scaled(v[k + 1 :], -v[k], factors[k, k + 1 :])
+    for k in range(d - 1, 0, -1):
+        add_scaled(v[:k], -v[k], factors[k, :k])
+    for k in range(d):
+        out[order[k]] = v[k]
