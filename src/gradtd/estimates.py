@@ -17,7 +17,7 @@ from gradtd.compiled.rows import (
     add_row_to_two,
     add_trace_and_row,
     difference_dot,
-    fetch_trace,
+    fetch_batch,
     four_two_difference_dots,
     four_two_row_dots,
     row_dot,
@@ -120,16 +120,11 @@ def sample_transpose_apply(stream: StreamView, t: Index, u: Floats, out: Floats)
     add_gradient(stream, t, stream.steps[t].rho * traced(stream, t, u), out)
 
 
-def _fetch_traces(stream: StreamView, batch: Batch) -> None:
-    for i in range(batch.shape[0]):
-        fetch_trace(stream.traces, batch[i])
-
-
 def batch_td_update(stream: StreamView, batch: Batch, theta: Floats, out: Floats) -> None:
     """out = A theta + b, averaged over a batch of step indices"""
     fill(out, 0.0)
     scale = 1.0 / batch.shape[0]
-    _fetch_traces(stream, batch)
+    fetch_batch(stream.features, stream.traces, stream.steps, batch)
     for j in range(batch.shape[0]):
         t = batch[j]
         add_trace(stream, t, scale * stream.steps[t].rho * td_error(stream, t, theta), out)
@@ -139,7 +134,7 @@ def batch_transpose_apply(stream: StreamView, batch: Batch, u: Floats, out: Floa
     """out = A' u, averaged over a batch of step indices"""
     fill(out, 0.0)
     scale = 1.0 / batch.shape[0]
-    _fetch_traces(stream, batch)
+    fetch_batch(stream.features, stream.traces, stream.steps, batch)
     for i in range(batch.shape[0]):
         t = batch[i]
         add_gradient(stream, t, scale * stream.steps[t].rho * traced(stream, t, u), out)
@@ -154,7 +149,7 @@ def batch_td_update_and_apply(
     m = batch.shape[0]
     scale = 1.0 / m
     steps = stream.steps
-    _fetch_traces(stream, batch)
+    fetch_batch(stream.features, stream.traces, stream.steps, batch)
     j = 0
     while j + 4 <= m:
         four = steps[batch[j]], steps[batch[j + 1]], steps[batch[j + 2]], steps[batch[j + 3]]
@@ -182,7 +177,7 @@ def batch_transpose_apply_to_two(
     m = batch.shape[0]
     scale = 1.0 / m
     steps = stream.steps
-    _fetch_traces(stream, batch)
+    fetch_batch(stream.features, stream.traces, stream.steps, batch)
     i = 0
     while i + 4 <= m:
         four = steps[batch[i]], steps[batch[i + 1]], steps[batch[i + 2]], steps[batch[i + 3]]

@@ -152,7 +152,7 @@ def _make_known(functions: list[Plain]) -> None:
         if function in _known:
             continue
         if function is rows.touch_row:
-            overload(function, jit_options=_LEAN, strict=False)(lambda table, row: _prefetching)
+            overload(function, jit_options=_LEAN, strict=False)(_touch)
         elif function in rows.BY_STORAGE:
             overload(function, jit_options=_LEAN, strict=False)(_chooser(*rows.BY_STORAGE[function]))
         else:
@@ -165,6 +165,10 @@ def _chooser(dense: Plain, sparse: Plain) -> Plain:
         return dense if isinstance(features, numba_types.Array) else sparse
 
     return choose
+
+
+def _touch(table: Any, row: Any) -> Plain:
+    return _prefetching if isinstance(table, numba_types.Array) else rows.touch_row
 
 
 def _prefetching(table: Any, row: Any) -> None:
@@ -187,7 +191,8 @@ def _prefetch(typing_context: Any, table: Any, row: Any) -> Any:
         prefetch = builder.module.declare_intrinsic(
             "llvm.prefetch", (cgutils.voidptr_t,), ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *[integer] * 3])
         )
-        length = builder.mul(count[1], stride[1])
+        # A row need not begin with a cache line, so it may end in one more.
+        length = builder.add(builder.mul(count[1], stride[1]), word(_CACHE_LINE - 8))
         with cgutils.for_range_slice(builder, word(0), length, word(_CACHE_LINE), word) as (at, _):
             place = builder.gep(data, [builder.add(begin, at)])
             builder.call(prefetch, [place, integer(0), integer(3), integer(1)])

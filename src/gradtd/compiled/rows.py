@@ -19,6 +19,10 @@ BY_STORAGE: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any
 """Which function reads dense and which reads sparse features; the engine chooses when it compiles."""
 
 
+NEAR = 2**14
+"""A table of more numbers than this is read with prefetch instructions."""
+
+
 def by_storage(dense: Callable[..., Any], sparse: Callable[..., Any]) -> Callable[..., Any]:
     """One function out of two, which reads with the one that fits the storage of the features."""
 
@@ -192,18 +196,26 @@ def add_trace_and_row(
         add_row(features, row, -scale * b, out)
 
 
-def fetch_trace(traces: Any, t: Index) -> None:
-    """Have the memory bring the trace of step t near, for soon; traces of drawn steps lie far apart"""
-    if traces is not None:
-        fetch_row(traces, t)
+def fetch_batch(features: Any, traces: Any, steps: Any, batch: Any) -> None:
+    """Have the memory bring near what is known to be read soon: drawn steps lie far apart in a large table"""
+    if is_large(features):
+        for i in range(batch.shape[0]):
+            step = steps[batch[i]]
+            touch_row(features, np.uint64(step.row))
+            touch_row(features, np.uint64(step.next_row))
+    if traces is not None and is_large(traces):
+        for i in range(batch.shape[0]):
+            touch_row(traces, np.uint64(batch[i]))
 
 
-def _fetch_dense_row(table: Any, row: Index) -> None:
-    touch_row(table, np.uint64(row))
+def _dense_is_large(table: Any) -> bool:
+    """Whether a table does not fit into the fastest caches"""
+    return table.size > NEAR
 
 
-def _fetch_sparse_row(table: Any, row: Index) -> None:
-    """Sparse rows are short, and where they are is in memory, too."""
+def _sparse_is_large(table: Any) -> bool:
+    """Sparse rows are short, and to know where they are one has to read, too"""
+    return False
 
 
 def touch_row(table: Any, row: Index) -> None:
