@@ -67,3 +67,11 @@ def test_picture_and_refusals(tmp_path):
         value_against_lambda(gradtd.sample("baird", 200))
     with pytest.raises(InputError, match="target's probability"):
         value_against_lambda(stream, [0.5], trace="tree")
+
+
+def test_evaluate_sends_lam_to_where_it_is_judged_right():
+    log = gradtd.sample_log("random_walk_dependent", 40)
+    with pytest.raises(InputError, match="value_against_lambda"):
+        gradtd.evaluate(log, gamma=1.0, algorithm="impression_gtd", lam=0.5)
+    stream = gradtd.log_stream(log, gamma=1.0, features="polynomial:order=1")
+    assert len(value_against_lambda(stream, [0, 0.5]).values) == 2

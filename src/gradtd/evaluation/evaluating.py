@@ -280,6 +280,11 @@ def known_method(algorithm: Algorithm | str, hyper: Mapping[str, Any]) -> Algori
     name = method if isinstance(method, str) else method.name
     if hyper and name in COMPUTED:
         raise InputError(f"{name} takes no hyper-parameters here, got {', '.join(hyper)}.")
+    if hyper.get("lam"):
+        raise InputError(
+            f"evaluate judges every fit by least squares without traces, and with lam={hyper['lam']} it has another "
+            "solution; give gradtd.log_stream(...) to gradtd.value_against_lambda, which has values and intervals."
+        )
     return method
 
 
