@@ -31,7 +31,7 @@ def test_bounded_tables_late_starts_and_repeated_draws_are_those_of_the_twin(set
 
 
 def test_the_table_has_one_place_a_stored_step():
-    init, common = ALGORITHMS["saga_gtd"].init, {"batch_size": 4, "n_steps": 100}
+    init, common = ALGORITHMS["saga_gtd"].init, {"batch_size": 4, "n_steps": 100, "lam": 0.0}
     sizes = [len(init(3, common | {"capacity": capacity})["table"]) for capacity in (None, 20, 500)]
     assert sizes == [100, 20, 100]
 
@@ -41,8 +41,8 @@ def test_for_fixed_data_it_has_no_floor():
     samples = naive.samples_of(STREAM)
     solution = np.linalg.solve(sum(k.A for k in samples), -sum(k.b for k in samples))
     rng, rule = np.random.default_rng(0), ALGORITHMS["saga_gtd"]
-    own = rule.init(len(THETA0), {"capacity": None, "batch_size": 8, "n_steps": T})
-    state, hyper = record(theta=THETA0.copy(), **own), SimpleNamespace(eta=2.0)
+    own = rule.init(len(THETA0), {"capacity": None, "batch_size": 8, "n_steps": T, "lam": 0.0})
+    state, hyper = record(theta=THETA0.copy(), **own), SimpleNamespace(eta=2.0, lam=0.0)
     for seen in range(1, T + 1):
         rule.observe(state, STREAM.view, Now(np.uint64(seen - 1), 0, seen, 0.1, NOBODY, NOBODY), hyper)
     distances = []

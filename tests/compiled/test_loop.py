@@ -25,7 +25,7 @@ def _pieces(stream, name, at, cuts):
     wanted = room_for(at, stream.n_features)
     begin = 0
     for end in [*cuts, len(stream)]:
-        session.drive(run, stream.view, buffers, wanted, begin, end - begin)
+        session.drive(run, session.view(stream), buffers, wanted, begin, end - begin)
         begin = end
     return wanted.thetas, wanted.alphas
 

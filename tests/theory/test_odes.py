@@ -25,7 +25,7 @@ def after(name, stream, t, theta, w, alpha):
     state = record(theta=np.array(theta), w=np.array(w))
     nobody = np.zeros(0, np.uint32)
     now = Now(np.uint64(t), 0, t + 1, alpha, nobody, nobody)
-    ALGORITHMS[name].update(state, stream.view, now, SimpleNamespace(eta=ETA, beta=BETA))
+    ALGORITHMS[name].update(state, stream.view, now, SimpleNamespace(eta=ETA, beta=BETA, lam=0.0))
     return state.theta, state.w
 
 
