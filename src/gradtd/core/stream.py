@@ -118,12 +118,16 @@ class Stream:
         A name for tables and pictures.
     target : array, optional
         The target's probability of each action taken, where it is known.
+    starts : array of int, optional
+        The row of features that every episode starts in, where it is not that of its first step: with features of
+        actions an episode starts in a state, before the first action is chosen.
     """
 
     features: Floats | scipy.sparse.csr_array
     steps: np.recarray[Any, Any]
     name: str = "stream"
     target: Floats | None = None
+    starts: Integers | None = None
 
     @classmethod
     def from_arrays(

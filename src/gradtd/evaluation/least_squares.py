@@ -130,8 +130,8 @@ class LeastSquares:
 
 
 def start_features(stream: Stream, begins: Integers) -> Any:
-    """The features of the first observation of every episode."""
-    return stream.features[stream.steps["row"][begins[:-1]]]
+    """The features in which every episode starts: of its first observation, unless the stream says otherwise."""
+    return stream.features[stream.steps["row"][begins[:-1]] if stream.starts is None else stream.starts]
 
 
 def least_squares(stream: Stream, starts: Any, begins: Integers, progress: Progress | None = None) -> LeastSquares:

@@ -55,7 +55,8 @@ def resampled(stream: Stream, begins: Integers, counts: Integers) -> tuple[Strea
     steps: Any = stream.steps[np.repeat(begins[taken] - ends + lengths, lengths) + np.arange(ends[-1])]
     unit = steps["episode"].astype(np.int64)
     steps["episode"] = np.repeat(np.arange(len(taken)), lengths)
-    return Stream(stream.features, steps.view(np.recarray), stream.name), unit
+    starts = None if stream.starts is None else stream.starts[taken]
+    return Stream(stream.features, steps.view(np.recarray), stream.name, starts=starts), unit
 
 
 def of_influences(value: float, psi: Floats, resamples: Resamples) -> Floats:

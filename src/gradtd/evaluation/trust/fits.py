@@ -168,11 +168,14 @@ class _Seen:
             self._add(record, part, self.pull, delta * along)
             if products is not None:
                 self._add(record, part, self.robust, delta[:, :plain] * products[part, None])
-            first, last = np.searchsorted(record.begins[:-1], [part.start, part.stop])
-            self.start[first:last] = value[record.begins[first:last] - part.start]
+            if record.starts is None:
+                first, last = np.searchsorted(record.begins[:-1], [part.start, part.stop])
+                self.start[first:last] = value[record.begins[first:last] - part.start]
             lack += np.maximum(0.0, of_row[here, 2 * k :]).sum(0)
             mean += value.sum(0)
             square += (value**2).sum(0)
+        for begin in range(0, E if record.starts is not None else 0, CHUNK):
+            self.start[begin : begin + CHUNK] = wide.rows(record.start_rows[begin : begin + CHUNK]) @ weights[:, :k]
         n = len(record)
         self.lack = lack / n
         self.spread = np.sqrt(np.maximum(square / n - (mean / n) ** 2, 0.0))

@@ -92,7 +92,7 @@ class _Shared:
 
 
 def _finish(shared: _Shared, record: Record, wide: Wide, edges: Integers, counted: bool) -> None:
-    first = wide.rows(np.asarray(record.row[record.begins[:-1]]))
+    first = wide.rows(record.start_rows)
     shared.starts = np.add.reduceat(first, edges[:-1], axis=0)
     if counted and wide.table is not None:
         shared.missing = np.bincount(record.row, 1.0 - record.rho, minlength=wide.n_rows) @ wide.table

@@ -18,7 +18,8 @@ class Record:
     """Steps of a log for one target; step i goes from ``row[i]`` to ``next_row[i]`` of the widest table.
 
     ``begins`` are the first steps of the independent pieces and, last, the number of steps. ``blocks`` says that the
-    pieces are neighbouring parts of longer episodes.
+    pieces are neighbouring parts of longer episodes. ``starts`` are the rows that pieces start in, where those are not
+    the rows of their first steps.
     """
 
     row: Any
@@ -28,6 +29,7 @@ class Record:
     rho: Any
     begins: Integers
     blocks: bool
+    starts: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -36,13 +38,18 @@ class Record:
     def n_pieces(self) -> int:
         return len(self.begins) - 1
 
+    @property
+    def start_rows(self) -> Integers:
+        """The row of the widest table that every piece starts in."""
+        return np.asarray(self.row[self.begins[:-1]] if self.starts is None else self.starts)
+
 
 def record_of(stream: Stream, wide: Wide, blocks: bool) -> Record:
     """The steps of a stream, over the rows of the widest table."""
     steps = stream.steps
     row = steps["row"] if wide.row is None else wide.row
     next_row = steps["next_row"] if wide.next_row is None else wide.next_row
-    return Record(row, next_row, steps["reward"], steps["discount"], steps["rho"], stream.begins, blocks)
+    return Record(row, next_row, steps["reward"], steps["discount"], steps["rho"], stream.begins, blocks, stream.starts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,41 @@
+"""Episodes that start in a row of their own: the value is that of these rows, in every place that asks for it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gradtd.evaluation.least_squares import start_features
+from gradtd.evaluation.resamples import resampled
+from gradtd.evaluation.trust.deciding import decide
+from gradtd.evaluation.trust.records import Wide, record_of
+from naive.evaluation import lstd, random_stream, solved
+
+
+def elsewhere(stream):
+    return replace(stream, starts=np.arange(stream.n_episodes) % 5)
+
+
+def test_the_value_is_that_of_the_rows_given():
+    stream = elsewhere(random_stream(3, episodes=40))
+    _, _, theta = lstd(stream)
+    assert solved(stream).value == pytest.approx(np.mean(stream.features[stream.starts] @ theta), rel=1e-9)
+    same = replace(stream, starts=np.asarray(stream.steps["row"][stream.begins[:-1]]))
+    assert solved(same).value == solved(replace(stream, starts=None)).value
+    assert solved(same).error == solved(replace(stream, starts=None)).error
+
+
+def test_a_resample_takes_the_start_of_every_copy():
+    stream = elsewhere(random_stream(4, episodes=6))
+    again, _ = resampled(stream, stream.begins, np.array([0, 2, 1, 0, 3, 0]))
+    assert again.starts.tolist() == stream.starts[[1, 1, 2, 4, 4, 4]].tolist()
+    assert len(start_features(again, again.begins).tolist()) == again.n_episodes
+
+
+def test_the_checks_start_there_too():
+    stream = elsewhere(random_stream(5, episodes=60))
+    columns = {"the features given": np.arange(3)}
+    wide = Wide(columns, {}, tuple(columns), True, False, table=stream.features)
+    found = decide(record_of(stream, wide, False), wide).fit
+    assert found.value == pytest.approx(solved(stream).value, rel=1e-6)
+    assert found.error == pytest.approx(solved(stream).error, rel=1e-6)
