@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ import gradtd
 from gradtd.evaluation.methods import Settings, make_case
 from gradtd.evaluation.planning import make_plan
 from gradtd.evaluation.preparing import prepare_log
+from gradtd.evaluation.trust.enriching import real_wide
 
 
 def long_log(n: int, k: int, length: int = 100) -> gradtd.Log:
@@ -55,9 +57,11 @@ def main() -> None:
     begun = time.thread_time()
     make_case(prepare_log(log, "identity", None).stream(log.rho, 0.95), settings)
     alone = time.thread_time() - begun
-    plan = make_plan(log, "identity", None, True, checked=True)
+    ready = make_plan(log, "identity", None, True, checked=False)
+    assert ready.ready is not None
     begun = time.thread_time()
-    found = plan.decide(log.rho, 0.95, 0.95)
+    wide = real_wide(log.observations, ready.ready.table, len(log), int(log.episode[-1]) + 1)
+    found = replace(ready, wide=wide).decide(log.rho, 0.95, 0.95)
     checks = time.thread_time() - begun
     assert found is not None
     print(f"{len(log)} steps, {given.columns} columns: LSTD alone {alone:.2f} s, checks {checks:.2f} s")

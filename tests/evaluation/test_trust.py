@@ -41,7 +41,7 @@ def test_fits_from_shared_sums_are_those_of_a_loop(made):
     features = "one-hot" if log.discrete_observations else "polynomial"
     plan = make_plan(log, features, None, True, checked=True)
     stream = plan.prepared(None).stream(made["target"] / made["action_prob"], 0.9)
-    record = record_of(stream, plan.wide, False)
+    record = record_of(plan.log, log.episode, made["target"] / made["action_prob"], 0.9, plan.wide, False)
     fits = all_fits(record, plan.wide)
     table = plan.wide.rows(np.arange(plan.wide.n_rows))
     for name, columns in (plan.wide.rungs | plan.wide.checkers).items():
@@ -59,8 +59,8 @@ def test_influences_are_those_of_leaving_out_an_episode():
     log = read_log(made)
     rho = made["target"] / made["action_prob"]
     plan = make_plan(log, None, None, True, checked=True)
-    stream = plan.ready.stream(rho, 0.9)
-    fit = all_fits(record_of(stream, plan.wide, False), plan.wide).plain["the features given"]
+    record = record_of(plan.log, log.episode, rho, 0.9, plan.wide, False)
+    fit = all_fits(record, plan.wide).plain["the features given"]
     for episode in (0, 17, 123):
         kept = made["episode"] != episode
         without = evaluate({k: v[kept] for k, v in made.items()}, gamma=0.9, algorithm="lstd", resamples=0, threads=1)

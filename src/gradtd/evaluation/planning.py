@@ -6,15 +6,12 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-import numpy as np
-
 from gradtd.core.arrays import Floats
-from gradtd.evaluation.preparing import Prepared, is_auto, pieces_of, prepare_log, stream_of
+from gradtd.evaluation.preparing import Prepared, is_auto, pieces_of, prepare_log
 from gradtd.evaluation.trust.deciding import Decision, decide
 from gradtd.evaluation.trust.enriching import discrete_wide, real_wide
 from gradtd.evaluation.trust.records import Wide, record_of
 from gradtd.features import OneHot, default_features
-from gradtd.features.cosines import Cosines
 from gradtd.logs import Log
 
 MOST_CHECKED = 1000
@@ -43,9 +40,8 @@ class Plan:
         """What the checks say for a target with these ratios."""
         if self.wide is None:
             return None
-        rows = np.zeros((0, 1))  # the steps are all that is read of the stream
-        stream = stream_of(self.log, rows, pieces_of(self.log, self.block), rho, gamma)
-        return decide(record_of(stream, self.wide, self.block is not None), self.wide, level)
+        pieces = pieces_of(self.log, self.block)
+        return decide(record_of(self.log, pieces, rho, gamma, self.wide, self.block is not None), self.wide, level)
 
     def prepared(self, decision: Decision | None) -> Prepared:
         """The log in the features named, or in those chosen."""
@@ -55,7 +51,8 @@ class Plan:
         assert self.wide is not None
         with self._lock:
             if decision.rung not in self._made:
-                chosen = Cosines(n=len(self.wide.rungs[decision.rung])).fit(self.log.observations)
+                assert self.wide.cosines is not None
+                chosen = self.wide.cosines.longer(len(self.wide.rungs[decision.rung]))
                 self._made[decision.rung] = prepare_log(self.log, chosen, self.block, self.whiten)
             return self._made[decision.rung]
 

@@ -61,8 +61,7 @@ class Prepared:
 
 def stream_of(log: Log, table: Any, episode: Integers, rho: Floats, gamma: float) -> Stream:
     """A log's steps over a table of features of its observations; the discount is 0 where an episode terminated."""
-    refuse_extreme("reward", log.reward, "rescale the rewards")
-    refuse_extreme("ratio", rho, "check the probabilities, or give clip=")
+    refuse_extreme_steps(log, rho)
     steps = np.zeros(len(log), STEP)
     for name in ("row", "next_row", "reward"):
         steps[name] = getattr(log, name)
@@ -185,6 +184,12 @@ def cut_into_blocks(episode: Integers, block: int) -> Integers:
     begins = episode_begins(episode)
     since = np.arange(len(episode)) - np.repeat(begins[:-1], np.diff(begins))
     return np.cumsum(since % block == 0) - 1
+
+
+def refuse_extreme_steps(log: Log, rho: Floats) -> None:
+    """Refuse rewards and ratios that cannot be computed with."""
+    refuse_extreme("reward", log.reward, "rescale the rewards")
+    refuse_extreme("ratio", rho, "check the probabilities, or give clip=")
 
 
 def refuse_extreme(what: str, values: Floats, advice: str) -> None:

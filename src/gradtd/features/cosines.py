@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Any, ClassVar
 
 import numpy as np
 
+from gradtd.compiled import engine
 from gradtd.core import checks
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.checks import InputError
 from gradtd.features.base import FEATURE_LIMIT, Features
 from gradtd.features.table import Table, refuse_constant
+from gradtd.features.turns import turner
 
 SAMPLE = 20_000
 """Observations that quantiles are taken of, at most."""
@@ -99,13 +103,44 @@ class Cosines(Features):
         return {"lowest": low, "span": span, "knots": knots, "counts": counts, "varies": varies}
 
     def _fill(self, chunk: Floats, out: Floats) -> None:
-        fill_cosines(self._unit(chunk)[:, self.learned["varies"]], self._frequencies(), out)
+        self.writer()(chunk, out, 0)
+
+    def writer(self) -> Callable[[Any, Floats, int], None]:
+        """A function that writes features of observations to columns of a table, from a given one on."""
+        turn, multiplied, ways, varies = turner(), engine.compiled(_maker), self._ways, self.learned["varies"]
+        power = np.ones((max(len(varies), 1), int(ways[:, 2].max(initial=1)) + 1))
+
+        def write(chunk: Any, out: Floats, at: int) -> None:
+            turns = self._unit(chunk)
+            turns *= 0.5
+            turns = turns if len(varies) == turns.shape[1] else np.ascontiguousarray(turns[:, varies])
+            turn(turns)
+            multiplied(turns, ways, power, out, at)
+
+        return write
+
+    @cached_property
+    def _ways(self) -> Integers:
+        """For every feature a poorer one, and the column and the multiple by whose cosine it is multiplied."""
+        c = self._frequencies()
+        place = {tuple(row): j for j, row in enumerate(c.tolist())}
+        ways = np.zeros((len(c), 3), np.int64)
+        for j, row in enumerate(c.tolist()):
+            k = max((k for k, times in enumerate(row) if times), default=0)
+            ways[j] = place[(*row[:k], 0, *row[k + 1 :])], k, row[k]
+        return ways
+
+    def longer(self, n: int) -> Cosines:
+        """The same map with another number of features."""
+        return Cosines(n=n)._with(self.learned)
 
     def _frequencies(self) -> Integers:
         return frequencies(max(len(self.learned["varies"]), 1), self.n)[0]
 
     def _unit(self, chunk: Floats) -> Floats:
-        unit = np.clip((chunk - self.learned["lowest"]) / self.learned["span"], 0.0, 1.0)
+        unit = chunk - self.learned["lowest"]
+        unit /= self.learned["span"]
+        np.clip(unit, 0.0, 1.0, out=unit)
         for k, count in enumerate(self.learned["counts"]):
             if count > 1:
                 rank = np.interp(chunk[:, k], self.learned["knots"][k, :count], np.linspace(0, 1, count))
@@ -118,14 +153,21 @@ class Cosines(Features):
         return " ".join(terms) or "bias"
 
 
-def fill_cosines(unit: Floats, c: Integers, out: Floats) -> None:
-    """prod_k cos(pi c_k u_k), one column for every c."""
-    waves = np.cos(np.pi * unit.T[:, None, :] * np.arange(1, int(c.max(initial=1)) + 1)[:, None])
-    for j, times in enumerate(c):
-        used = np.flatnonzero(times)
-        if len(used) == 0:
-            out[:, j] = 1.0
-            continue
-        out[:, j] = waves[used[0], times[used[0]] - 1]
-        for k in used[1:]:
-            out[:, j] *= waves[k, times[k] - 1]
+def multiply(cosines: Floats, ways: Integers, power: Floats, out: Floats, at: int) -> None:
+    """prod_k cos(pi c_k u_k) from cos(pi u_k): Chebyshev's recursion for c_k, then one product for every feature."""
+    for i in range(cosines.shape[0]):
+        for k in range(power.shape[0]):
+            power[k, 1] = cosines[i, k]
+            for times in range(2, power.shape[1]):
+                power[k, times] = 2.0 * power[k, 1] * power[k, times - 1] - power[k, times - 2]
+        out[i, at] = 1.0
+        for j in range(1, ways.shape[0]):
+            out[i, at + j] = out[i, at + ways[j, 0]] * power[ways[j, 1], ways[j, 2]]
+
+
+def _maker(fingerprint: str) -> Plain:
+    def run(cosines: Floats, ways: Integers, power: Floats, out: Floats, at: int) -> None:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        multiply(cosines, ways, power, out, at)
+
+    return run

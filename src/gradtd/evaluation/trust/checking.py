@@ -44,15 +44,17 @@ def trace_of(record: Record) -> float:
 
 
 def all_fits(record: Record, wide: Wide) -> Fits:
-    """Fits of every rung and checker; with traces, of every rung; doubly robust, of every rung, where it can be."""
+    """Fits of every rung and checker; of headlines also with traces and, where it can be, doubly robust."""
     lam = trace_of(record)
     sums, traced_sums = moments(record, wide, lam)
-    assert traced_sums is not None
     weights = products(record)
     robust = effective_products(record, weights) >= PRODUCTS
     fits, with_traces, parts = fit_many(record, wide, sums, traced_sums, lam, weights if robust else None)
     plain, traced = {fit.name: fit for fit in fits}, {fit.name: fit for fit in with_traces}
-    checked = {name: as_fit(name, parts[:, j]) for j, name in enumerate(wide.rungs)} if robust else {}
+    checked = {}
+    if robust:
+        at = {name: j for j, name in enumerate(wide.rungs)}
+        checked = {name: as_fit(name, parts[:, at[name]]) for name in wide.headlines}
     if record.blocks:
         plain, traced, checked = (
             {name: as_dependent(fit) for name, fit in group.items()} for group in (plain, traced, checked)

@@ -8,9 +8,9 @@ import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.stream import begins_episode
-from gradtd.evaluation.trust.records import Wide
-from gradtd.features.cosines import Cosines, frequencies
-from gradtd.features.waves import Rbf
+from gradtd.evaluation.trust.records import Waves, Wide
+from gradtd.features.cosines import SAMPLE, Cosines, frequencies
+from gradtd.features.table import Table
 from gradtd.logs import Log
 
 WAVES = {1: 0.3, 2: 0.4, 3: 0.7}
@@ -99,8 +99,9 @@ def real_wide(observations: Any, base: Any, n_steps: int, n_pieces: int) -> Wide
     n_steps, n_pieces
         Sizes of the log, which bound how rich a rung may be.
     """
-    varies = np.flatnonzero(observations.max(axis=0) > observations.min(axis=0))
-    k, d = max(len(varies), 1), 0 if base is None else base.shape[1]
+    cosines = Cosines(n=1).fit(observations)
+    varies = cosines.learned["varies"]
+    k, d = len(varies), 0 if base is None else base.shape[1]
     room = SLACK * max(np.sqrt(WORK / n_steps) - d, FEWEST_COLUMNS)
     D = max(int(min(MOST_COLUMNS, max(FEWEST_COLUMNS, n_pieces), n_steps / STEPS_PER_COLUMN, room)), k + 1)
     sizes = frequencies(k, D)[1]
@@ -108,8 +109,8 @@ def real_wide(observations: Any, base: Any, n_steps: int, n_pieces: int) -> Wide
     for size in sizes[-2:0:-1]:
         if STEEP * size <= cuts[0] and size > k + 1:
             cuts.insert(0, size)
-    count = min(MOST_WAVES, max(FEWEST_WAVES, D // (2 if k > 2 else 4))) if len(varies) else 0
-    waves = Rbf(n=count, width=WAVES.get(k, 1.0)).fit(observations[:, varies]) if count else None
+    count = min(MOST_WAVES, max(FEWEST_WAVES, D // (2 if k > 2 else 4)))
+    waves = random_waves(observations, varies, count)
     m = cuts[-1]
     rungs = {f"{size} cosines": d + np.arange(size) for size in cuts}
     checkers = {
@@ -121,13 +122,23 @@ def real_wide(observations: Any, base: Any, n_steps: int, n_pieces: int) -> Wide
         headlines = ("the features given",)
     return Wide(
         rungs,
-        checkers if count else {},
+        checkers,
         headlines,
         False,
         True,
         base=base,
         observations=observations,
-        cosines=Cosines(n=m).fit(observations),
+        cosines=cosines.longer(m),
         waves=waves,
-        varies=varies,
     )
+
+
+def random_waves(observations: Any, varies: Integers, count: int) -> Waves:
+    """Random Fourier features of the columns that vary, in deviations of these over a sample."""
+    seen = Table(observations).sample(SAMPLE)[:, varies]
+    sd = seen.std(axis=0)
+    frequencies = np.zeros((observations.shape[1], count))
+    rng = np.random.default_rng(0)
+    frequencies[varies] = rng.standard_normal((len(varies), count)) / WAVES.get(len(varies), 1.0)
+    frequencies[varies] /= 2 * np.pi * np.where(sd > 0, sd, 1.0)[:, None]
+    return Waves(frequencies, rng.random(count) - seen.mean(axis=0) @ frequencies[varies])

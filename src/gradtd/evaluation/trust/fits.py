@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from gradtd.core.arrays import Floats, Integers
-from gradtd.evaluation.trust.moments import CHUNK, Moments, rows_of, traces
+from gradtd.compiled import engine
+from gradtd.core.arrays import Floats, Integers, Plain
+from gradtd.evaluation.products import times
+from gradtd.evaluation.trust.moments import Moments
+from gradtd.evaluation.trust.reading import CHUNK, Reader
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.whitening import whitener
 
@@ -113,14 +117,14 @@ def solve(sums: Moments, columns: Integers) -> Solution:
 def fit_many(
     record: Record, wide: Wide, sums: Moments, traced: Moments, lam: float, products: Floats | None = None
 ) -> tuple[list[Fit], list[Fit], Floats]:
-    """One fit for every rung and checker, one with traces for every rung; influences of all in one pass over the steps.
+    """One fit for every rung and checker, one with traces for every headline; influences of all in one more pass.
 
     With ``products`` of ratios also each piece's doubly robust value by every plain fit, (pieces, fits).
     """
     sets = wide.rungs | wide.checkers
     solved = [(name, columns, solve(sums, columns)) for name, columns in sets.items()]
-    solved += [(name, columns, solve(traced, columns)) for name, columns in wide.rungs.items()]
-    seen = _Seen(record, wide, solved, len(sets), lam, products)
+    solved += [(name, wide.rungs[name], solve(traced, wide.rungs[name])) for name in wide.headlines]
+    seen = see(record, wide, solved, len(sets), lam, products)
     E, k = record.n_pieces, len(sets)
     fits = [
         Fit(
@@ -134,56 +138,83 @@ def fit_many(
         )
         for j, (name, _, s) in enumerate(solved)
     ]
-    return fits[:k], fits[k:], seen.start[:, :k] + seen.robust
+    return fits[:k], fits[k:], seen.start[:, :k] + seen.robust[:, :k]
 
 
-class _Seen:
-    """What the fits make of the log, read a chunk at a time: sums over pieces, and means over steps."""
+class Seen(NamedTuple):
+    """What the fits make of the log: sums over pieces, (pieces, fits), and means over steps, (fits,)."""
 
-    def __init__(
-        self,
-        record: Record,
-        wide: Wide,
-        solved: list[tuple[str, Integers, Solution]],
-        plain: int,
-        lam: float,
-        products: Floats | None,
+    start: Floats
+    pull: Floats
+    robust: Floats
+    lack: Floats
+    spread: Floats
+
+
+def see(
+    record: Record,
+    wide: Wide,
+    solved: list[tuple[str, Integers, Solution]],
+    plain: int,
+    lam: float,
+    products: Floats | None,
+) -> Seen:
+    """Read the log once more, a chunk at a time; solutions behind the first ``plain`` ones are with traces."""
+    k, E = len(solved), record.n_pieces
+    weights = np.zeros((wide.n_columns, 3 * k))
+    for j, (_, columns, s) in enumerate(solved):
+        for place, which in enumerate((s.theta, s.left, s.missing)):
+            weights[columns, place * k + j] = which
+    stored = None if wide.table is None else times(wide.table, weights)
+    by_piece, by_fit, add = np.zeros((E, 3, k)), np.zeros((4, k)), engine.compiled(_adder)
+    for start, feats, here, there, numbers in Reader(record, wide, lam, products).chunks(slice(0, len(record))):
+        of_row = times(feats, weights) if stored is None else stored
+        piece = np.searchsorted(record.begins, start, "right") - 1
+        add(of_row, np.array([here, there]), numbers, record.begins[piece:] - start, plain, by_piece[piece:], by_fit)
+    for begin in range(0, E if record.starts is not None else 0, CHUNK):
+        by_piece[begin : begin + CHUNK, 0] = wide.rows(record.start_rows[begin : begin + CHUNK]) @ weights[:, :k]
+    n = len(record)
+    mean, square, lack = by_fit[0] / n, by_fit[1] / n, by_fit[2] / n
+    return Seen(by_piece[:, 0], by_piece[:, 1], by_piece[:, 2], lack, np.sqrt(np.maximum(square - mean**2, 0.0)))
+
+
+def add_steps(
+    of_row: Floats, at: Integers, numbers: Floats, begins: Integers, plain: int, by_piece: Floats, by_fit: Floats
+) -> None:
+    """Add steps to their pieces and to the sums of every fit: value, its square, choices missing; the trace is kept."""
+    k, e = by_fit.shape[1], 0
+    for i in range(numbers.shape[1]):
+        if i == begins[e + 1]:
+            e += 1
+        here, there, first = at[0, i], at[1, i], i == begins[e]
+        rho, discount, reward, decay, product = (
+            numbers[0, i],
+            numbers[1, i],
+            numbers[2, i],
+            numbers[3, i],
+            numbers[4, i],
+        )
+        for j in range(k):
+            value = of_row[here, j]
+            delta = reward + discount * of_row[there, j] - value
+            along = of_row[here, k + j] * rho
+            if j >= plain:
+                along += rho * decay * by_fit[3, j]
+                by_fit[3, j] = along
+            if first:
+                by_piece[e, 0, j] = value
+            by_piece[e, 1, j] += delta * along
+            by_piece[e, 2, j] += delta * product
+            by_fit[0, j] += value
+            by_fit[1, j] += value * value
+            by_fit[2, j] += max(0.0, of_row[here, 2 * k + j])
+
+
+def _adder(fingerprint: str) -> Plain:
+    def run(
+        of_row: Floats, at: Integers, numbers: Floats, begins: Integers, plain: int, by_piece: Floats, by_fit: Floats
     ) -> None:
-        k, E = len(solved), record.n_pieces
-        weights = np.zeros((wide.n_columns, 3 * k))
-        for j, (_, columns, s) in enumerate(solved):
-            for place, which in enumerate((s.theta, s.left, s.missing)):
-                weights[columns, place * k + j] = which
-        self.start, self.pull, self.robust = np.zeros((E, k)), np.zeros((E, k)), np.zeros((E, plain))
-        lack, mean, square, trace = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k - plain)
-        for begin in range(0, len(record), CHUNK):
-            part = slice(begin, min(begin + CHUNK, len(record)))
-            feats, here, there = rows_of(record, wide, part)
-            of_row = feats @ weights
-            value, along = of_row[here, :k], of_row[here, k : 2 * k]
-            delta = np.asarray(record.discount[part])[:, None] * of_row[there, :k] - value
-            delta += np.asarray(record.reward[part])[:, None]
-            along[:, :plain] *= np.asarray(record.rho[part])[:, None]
-            along[:, plain:] = traces(record, along[:, plain:], part, lam, trace)
-            self._add(record, part, self.pull, delta * along)
-            if products is not None:
-                self._add(record, part, self.robust, delta[:, :plain] * products[part, None])
-            if record.starts is None:
-                first, last = np.searchsorted(record.begins[:-1], [part.start, part.stop])
-                self.start[first:last] = value[record.begins[first:last] - part.start]
-            lack += np.maximum(0.0, of_row[here, 2 * k :]).sum(0)
-            mean += value.sum(0)
-            square += (value**2).sum(0)
-        for begin in range(0, E if record.starts is not None else 0, CHUNK):
-            self.start[begin : begin + CHUNK] = wide.rows(record.start_rows[begin : begin + CHUNK]) @ weights[:, :k]
-        n = len(record)
-        self.lack = lack / n
-        self.spread = np.sqrt(np.maximum(square / n - (mean / n) ** 2, 0.0))
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        add_steps(of_row, at, numbers, begins, plain, by_piece, by_fit)
 
-    @staticmethod
-    def _add(record: Record, part: slice, to: Floats, steps: Floats) -> None:
-        """Add a chunk's steps to their pieces."""
-        first = int(np.searchsorted(record.begins, part.start, "right")) - 1
-        last = int(np.searchsorted(record.begins, part.stop, "left"))
-        cuts = np.maximum(record.begins[first:last], part.start) - part.start
-        to[first:last] += np.add.reduceat(steps, cuts, axis=0)
+    return run

@@ -7,21 +7,18 @@ on some of the columns then costs O(d^3), and none of them reads the log again b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
-from gradtd.evaluation.products import cross
+from gradtd.evaluation.products import cross, rows_at
+from gradtd.evaluation.trust.reading import REWARD, RHO, Reader
 from gradtd.evaluation.trust.records import Record, Wide
 
 GROUPS = 10
 """Groups of neighbouring pieces that the jackknife leaves out one at a time."""
-CHUNK = 8192
-"""Steps that are read at a time."""
 FEW_ROWS = 4
 """With a stored table of fewer rows than one for so many steps, pairs of rows are counted first."""
 
@@ -46,124 +43,94 @@ def group_edges(n_pieces: int) -> Integers:
     return np.linspace(0, n_pieces, min(GROUPS, n_pieces) + 1).round().astype(np.int64)
 
 
-def moments(record: Record, wide: Wide, lam: float | None) -> tuple[Moments, Moments | None]:
-    """Read the log once, for fits without traces and, where lambda is given, for fits of the rungs with them."""
+def moments(record: Record, wide: Wide, lam: float) -> tuple[Moments, Moments]:
+    """Read the log once, for fits without traces and for fits of the headlines with them."""
     edges = group_edges(record.n_pieces)
-    D, G = wide.n_columns, len(edges) - 1
-    narrow = wide.n_rung_columns if lam is not None else 0
-    plain, traced = _Sums(G, D), _Sums(G, narrow)
-    shared = _Shared(D)
+    G, narrow = len(edges) - 1, wide.n_headline_columns
     counted = wide.table is not None and FEW_ROWS * wide.n_rows < len(record)
-    trace = np.zeros(narrow)
+    D = 0 if counted else wide.n_columns
+    sums, shared, trace = _Sums(G, D + narrow, max(D, narrow)), _Shared(D), np.zeros(narrow)
+    reader, fill = Reader(record, wide, lam), engine.compiled(_filler)
     for g in range(G):
-        steps = slice(int(record.begins[edges[g]]), int(record.begins[edges[g + 1]]))
-        if counted:
-            plain.A[g], plain.b[g] = _counted(record, wide, steps)
-        for part, x, y in _chunks(record, wide, steps) if not counted or lam is not None else ():
-            rho, reward = np.asarray(record.rho[part]), np.asarray(record.reward[part])
+        for _, feats, here, there, numbers in reader.chunks(_of_group(record, edges, g)):
+            z, y = np.empty((len(here), D + narrow)), np.empty((len(here), max(D, narrow)))
+            fill(feats, here, there, numbers, trace, z, y)
+            sums.A[g] += cross(z, y)
+            sums.b[g] += numbers[REWARD] @ z
             if not counted:
-                z = x * rho[:, None]
-                plain.A[g] += cross(z, y)
-                plain.b[g] += reward @ z
+                x = rows_at(feats, here)
                 shared.C += cross(x, x)
-                shared.missing += (1.0 - rho) @ x
-            if lam is not None:
-                z = traces(record, x[:, :narrow], part, lam, trace)
-                traced.A[g] += cross(z, np.ascontiguousarray(y[:, :narrow]))
-                traced.b[g] += reward @ z
-    _finish(shared, record, wide, edges, counted)
-    made = Moments(plain.A, plain.b, shared.C, shared.starts, np.diff(edges), shared.missing)
-    if lam is None:
-        return made, None
-    like = (made.C[:narrow, :narrow], made.starts[:, :narrow], made.pieces, made.missing[:narrow])
-    return made, Moments(traced.A, traced.b, *like)
+                shared.missing += (1.0 - numbers[RHO]) @ x
+    A, b = sums.A[:, :D], sums.b[:, :D]
+    if counted:
+        A, b = _counted(record, wide, edges, shared)
+    starts = np.add.reduceat(wide.rows(record.start_rows), edges[:-1], axis=0)
+    made = Moments(A, b, shared.C, starts, np.diff(edges), shared.missing)
+    like = (made.C[:narrow, :narrow], starts[:, :narrow], made.pieces, made.missing[:narrow])
+    return made, Moments(sums.A[:, D:, :narrow], sums.b[:, D:], *like)
+
+
+def _of_group(record: Record, edges: Integers, g: int) -> slice:
+    return slice(int(record.begins[edges[g]]), int(record.begins[edges[g + 1]]))
 
 
 class _Sums:
-    def __init__(self, groups: int, D: int) -> None:
-        self.A, self.b = np.zeros((groups, D, D)), np.zeros((groups, D))
+    def __init__(self, groups: int, left: int, right: int) -> None:
+        self.A, self.b = np.zeros((groups, left, right)), np.zeros((groups, left))
 
 
 class _Shared:
     """What does not depend on lambda."""
 
     def __init__(self, D: int) -> None:
-        self.C, self.missing, self.starts = np.zeros((D, D)), np.zeros(D), np.zeros((0, D))
+        self.C, self.missing = np.zeros((D, D)), np.zeros(D)
 
 
-def _finish(shared: _Shared, record: Record, wide: Wide, edges: Integers, counted: bool) -> None:
-    first = wide.rows(record.start_rows)
-    shared.starts = np.add.reduceat(first, edges[:-1], axis=0)
-    if counted and wide.table is not None:
-        shared.missing = np.bincount(record.row, 1.0 - record.rho, minlength=wide.n_rows) @ wide.table
-        visits = np.bincount(record.row, minlength=wide.n_rows)
-        shared.C = (wide.table * visits[:, None]).T @ wide.table
-
-
-def _chunks(record: Record, wide: Wide, steps: slice) -> Iterator[tuple[slice, Floats, Floats]]:
-    """A chunk of steps with x and y = discount x_next - x."""
-    for begin in range(steps.start, steps.stop, CHUNK):
-        part = slice(begin, min(begin + CHUNK, steps.stop))
-        feats, here, there = rows_of(record, wide, part)
-        x = feats[here]
-        y = feats[there]
-        y *= np.asarray(record.discount[part])[:, None]
-        y -= x
-        yield part, x, y
-
-
-def rows_of(record: Record, wide: Wide, part: slice) -> tuple[Floats, Integers, Integers]:
-    """The rows that a chunk of steps begins or ends in, each made once, and where those of every step are."""
-    both = np.concatenate([record.row[part], record.next_row[part]])
-    rows, where = np.unique(both, return_inverse=True)
-    n = part.stop - part.start
-    return wide.rows(rows), where[:n], where[n:]
-
-
-def _counted(record: Record, wide: Wide, steps: slice) -> tuple[Any, Any]:
+def _counted(record: Record, wide: Wide, edges: Integers, shared: _Shared) -> tuple[Floats, Floats]:
     """The same sums from how often each row led to each other: where rows repeat, the log's length is free."""
     from scipy.sparse import coo_array
 
-    table = wide.table
+    table, G = wide.table, len(edges) - 1
     assert table is not None
-    row, rho = record.row[steps], record.rho[steps]
-    S = len(table)
-    pairs = coo_array((rho * record.discount[steps], (row, record.next_row[steps])), shape=(S, S)).tocsr()
-    own = np.bincount(row, rho, minlength=S)
-    A = table.T @ (pairs @ table - own[:, None] * table)
-    return A, np.bincount(row, rho * record.reward[steps], minlength=S) @ table
+    S, D = table.shape
+    A, b = np.zeros((G, D, D)), np.zeros((G, D))
+    for g in range(G):
+        steps = _of_group(record, edges, g)
+        row, rho = record.row[steps], record.rho[steps]
+        pairs = coo_array((rho * record.discount[steps], (row, record.next_row[steps])), shape=(S, S)).tocsr()
+        own = np.bincount(row, rho, minlength=S)
+        A[g] = table.T @ (pairs @ table - own[:, None] * table)
+        b[g] = np.bincount(row, rho * record.reward[steps], minlength=S) @ table
+    shared.missing = np.bincount(record.row, 1.0 - record.rho, minlength=S) @ table
+    shared.C = (table * np.bincount(record.row, minlength=S)[:, None]).T @ table
+    return A, b
 
 
-def run_traces(x: Any, decay: Floats, rho: Any, trace: Floats, z: Any) -> None:
-    """z_t = rho_t (x_t + decay_t z_{t-1}) for every column, the last one kept in ``trace``."""
-    for i in range(x.shape[0]):
-        for k in range(x.shape[1]):
-            trace[k] = rho[i] * (x[i, k] + decay[i] * trace[k])
-            z[i, k] = trace[k]
+def fill_rows(
+    feats: Floats, here: Integers, there: Integers, numbers: Floats, trace: Floats, z: Floats, y: Floats
+) -> None:
+    """z = rho x of as many columns as there are before those of the traces, then traces; y = discount x_next - x.
+
+    A trace is rho_t (x_t + decay_t z_{t-1}), the last one kept in ``trace``.
+    """
+    plain = z.shape[1] - trace.shape[0]
+    for i in range(y.shape[0]):
+        a, b = here[i], there[i]
+        rho, discount, decay = numbers[0, i], numbers[1, i], numbers[3, i]
+        for k in range(y.shape[1]):
+            y[i, k] = discount * feats[b, k] - feats[a, k]
+        for k in range(plain):
+            z[i, k] = rho * feats[a, k]
+        for k in range(trace.shape[0]):
+            trace[k] = rho * (feats[a, k] + decay * trace[k])
+            z[i, plain + k] = trace[k]
 
 
-def _maker(fingerprint: str) -> Plain:
-    def run(x: Any, decay: Floats, rho: Any, trace: Floats, z: Any) -> None:
+def _filler(fingerprint: str) -> Plain:
+    def run(
+        feats: Floats, here: Integers, there: Integers, numbers: Floats, trace: Floats, z: Floats, y: Floats
+    ) -> None:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        run_traces(x, decay, rho, trace, z)
+        fill_rows(feats, here, there, numbers, trace, z, y)
 
     return run
-
-
-def traces(record: Record, x: Floats, part: slice, lam: float, trace: Floats) -> Floats:
-    """z of a chunk of steps: traces begin at nothing where a piece does; ``trace`` is carried on."""
-    rho = np.ascontiguousarray(record.rho[part])
-    if lam == 0:
-        return np.asarray(x * rho[:, None])
-    z = np.empty(x.shape)
-    engine.compiled(_maker)(np.ascontiguousarray(x), _decay(record, part, lam), rho, trace, z)
-    return z
-
-
-def _decay(record: Record, part: slice, lam: float) -> Floats:
-    decay = np.zeros(part.stop - part.start)
-    decay[1:] = lam * record.discount[part.start : part.stop - 1]
-    decay[0] = lam * record.discount[part.start - 1] if part.start else 0.0
-    first, last = np.searchsorted(record.begins, [part.start, part.stop])
-    decay[record.begins[first:last] - part.start] = 0.0
-    return decay

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
-from gradtd.core.stream import Stream
-from gradtd.features import Features
+from gradtd.core.stream import episode_begins
+from gradtd.evaluation.preparing import refuse_extreme_steps
+from gradtd.evaluation.products import times
 from gradtd.features.cosines import Cosines
+from gradtd.features.turns import turner
+from gradtd.logs import Log
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +48,14 @@ class Record:
         return np.asarray(self.row[self.begins[:-1]] if self.starts is None else self.starts)
 
 
-def record_of(stream: Stream, wide: Wide, blocks: bool) -> Record:
-    """The steps of a stream, over the rows of the widest table."""
-    steps = stream.steps
-    row = steps["row"] if wide.row is None else wide.row
-    next_row = steps["next_row"] if wide.next_row is None else wide.next_row
-    return Record(row, next_row, steps["reward"], steps["discount"], steps["rho"], stream.begins, blocks, stream.starts)
+def record_of(
+    log: Log, pieces: Integers, rho: Floats, gamma: float, wide: Wide, blocks: bool, starts: Integers | None = None
+) -> Record:
+    """The steps of a log, over the rows of the widest table; ``pieces`` numbers the independent parts."""
+    refuse_extreme_steps(log, rho)
+    row, next_row = (log.row, log.next_row) if wide.row is None else (wide.row, wide.next_row)
+    discount = np.where(log.terminated, 0.0, gamma)
+    return Record(row, next_row, log.reward, discount, rho, episode_begins(pieces), blocks, starts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +75,6 @@ class Wide:
         Whether the first rung can represent any function of the observation.
     endless
         Whether there could always be a richer rung.
-    varies
-        Columns of the observations that are not constant.
     """
 
     rungs: dict[str, Integers]
@@ -84,36 +88,54 @@ class Wide:
     base: Any = None
     observations: Any = None
     cosines: Cosines | None = None
-    waves: Features | None = None
-    varies: Integers | None = None
+    waves: Waves | None = None
 
     @property
     def n_columns(self) -> int:
         return 1 + max(int(columns.max()) for columns in (self.rungs | self.checkers).values())
 
     @property
-    def n_rung_columns(self) -> int:
-        """Columns of the widest rung; checkers that are no rungs have theirs behind them."""
-        return 1 + max(int(columns.max()) for columns in self.rungs.values())
+    def n_headline_columns(self) -> int:
+        """Columns that fits with memory need: those of the rungs that may be the headline, which come first."""
+        return 1 + max(int(self.rungs[name].max()) for name in self.headlines)
 
     @property
     def n_rows(self) -> int:
         return len(self.observations if self.table is None else self.table)
+
+    def maker(self) -> Callable[[Any, Floats], None]:
+        """A function that writes rows of the widest table, given by their index or a slice, where none are stored."""
+        base, cosines, waves, seen = self.base, self.cosines, self.waves, self.observations
+        write, turn = cosines.writer() if cosines else None, turner()
+
+        def make(index: Any, out: Floats) -> None:
+            done, now = 0, seen[index]
+            if base is not None:
+                part = base[index]
+                done = part.shape[1]
+                out[:, :done] = part if isinstance(part, np.ndarray) else part.toarray()
+            if cosines and write:
+                write(now, out, done)
+                done += cosines.n
+            if waves is not None:
+                turns = times(np.asarray(now, np.float64), waves.frequencies)
+                turns += waves.phases
+                turn(turns)
+                out[:, done:] = turns
+
+        return make
 
     def rows(self, index: Any) -> Floats:
         """These rows of the widest table."""
         if self.table is not None:
             return np.asarray(self.table[index])
         out = np.empty((len(index), self.n_columns))
-        done = 0
-        if self.base is not None:
-            part = self.base[index]
-            done = part.shape[1]
-            out[:, :done] = part if isinstance(part, np.ndarray) else part.toarray()
-        seen = self.observations[index]
-        if self.cosines is not None:
-            out[:, done : done + self.cosines.n] = self.cosines.transform(seen)
-            done += self.cosines.n
-        if self.waves is not None:  # without their bias, which stands among the cosines already
-            out[:, done:] = self.waves.transform(seen[:, self.varies])[:, 1:]
+        self.maker()(index, out)
         return out
+
+
+class Waves(NamedTuple):
+    """cos(2 pi (phase + x . frequency)) of observations x: random Fourier features without a bias."""
+
+    frequencies: Floats
+    phases: Floats
