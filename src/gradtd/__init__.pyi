@@ -35,5 +35,7 @@ from .running.result import measure as measure
 from .running.runs import learn as learn
 from .running.runs import run as run
 from .running.runs import sweep as sweep
+from .running.sweeps.outcome import Swept as Swept
+from .running.sweeps.sweep import Sweep as Sweep
 
 __version__: str

@@ -21,6 +21,7 @@ from gradtd.cli.options import FLAG
 from gradtd.cli.reproduce import reproduce
 from gradtd.cli.run import run
 from gradtd.cli.sample_log import sample_log
+from gradtd.cli.sweep import sweep
 from gradtd.cli.theory import theory
 
 
@@ -93,7 +94,7 @@ def _log_to_stderr(ctx: typer.Context, level: int) -> None:
 
 COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "A policy's value from a log": {"evaluate": evaluate, "sample-log": sample_log},
-    "Algorithms on problems": {"list": list_, "run": run, "demo": demo, "theory": theory},
+    "Algorithms on problems": {"list": list_, "run": run, "sweep": sweep, "demo": demo, "theory": theory},
     "The paper": {"reproduce": reproduce, "lab": lab},
 }
 """What each panel of the help shows."""

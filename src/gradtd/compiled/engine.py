@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numba
@@ -38,6 +39,7 @@ from gradtd.core.checks import InputError
 log = logging.getLogger(__name__)
 _LEAN: Any = {"_nrt": False, "forceinline": True}
 _known: set[Plain] = set()
+_one_at_a_time = RLock()
 _OWN_CODE = Path(__file__).read_bytes()  # how this file compiles is part of what it compiled
 
 
@@ -55,8 +57,9 @@ def compiled(make: Callable[..., Plain], *parts: Any, compile: bool | None = Non
     mark = fingerprint(*functions)
     if not (not interpreted() if compile is None else compile):
         return _wrapping_integers(make(mark, *parts))
-    _make_known(functions)
-    return _kernel(mark, make, parts)
+    with _one_at_a_time:
+        _make_known(functions)
+        return _kernel(mark, make, parts)
 
 
 @lru_cache(maxsize=256)

@@ -42,6 +42,17 @@ def replace_file(path: Path, write: Callable[[Path], Any]) -> Path:
     return path
 
 
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a file and force it to the disk. What a kill left of an earlier line is cut off first."""
+    with path.open("ab+") as file:
+        if file.tell() and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
+        file.write(line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def write_arrays(path: Path, arrays: Arrays, header: Mapping[str, Any] | None = None) -> Path:
     """Arrays and a header as one file that `read_arrays` reads."""
     assert not any(array.dtype.hasobject for array in arrays.values()), "NumPy would pickle them"

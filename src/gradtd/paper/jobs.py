@@ -17,16 +17,15 @@ from typing import Any
 import numpy as np
 
 import gradtd.theory
-from gradtd.compiled import engine
-from gradtd.compiled.splits import Split
 from gradtd.core.files import Arrays
 from gradtd.paper.figures import EVERY, GRID, LABELS, PUBLISHED, STEPS, SWEPT
-from gradtd.paper.store import Kept, problem_digest
+from gradtd.paper.store import Kept
 from gradtd.problems import as_problem
 from gradtd.problems.base import Problem
 from gradtd.problems.exact import Exact, exact
 from gradtd.problems.metrics import rmspbe, rmsve
-from gradtd.problems.simulate import outcome_tables, walk
+from gradtd.running.code import AROUND as AROUND
+from gradtd.running.code import code_around, problem_digest
 from gradtd.running.result import measure
 from gradtd.running.runs import run, sweep
 from gradtd.running.session import Session
@@ -36,11 +35,6 @@ from gradtd.theory.curves import ALGORITHM, LONGEST, theory_curves, trajectory_s
 SEED, TUNING_SEED = 0, 10_000
 RECORDED = np.arange(0, STEPS + 1, EVERY)
 """The steps after which errors are measured."""
-AROUND = (
-    *(walk, outcome_tables, exact, rmsve, rmspbe),
-    *(Split.buffers, Session.buffers, Session.begin, Session.drive, Session.over),
-)
-"""The code around the rules. Methods are named one by one, because a fingerprint follows functions only."""
 NUMPY = 10
 """The theory's independent draws are simulated in NumPy: so many times as slow as the compiled loop, roughly."""
 
@@ -78,7 +72,7 @@ class Job(ABC):
     @property
     def work(self) -> float:
         """How long it takes, roughly, in updates of TD: for the progress bar."""
-        return self.run_steps * _updates(self.session)
+        return self.run_steps * self.session.updates_per_step
 
     @property
     def task(self) -> Problem:
@@ -215,7 +209,7 @@ class TheoryJob(Job):
 
     @property
     def work(self) -> float:
-        return self.runs * LONGEST * (1 + NUMPY) * _updates(self.session)
+        return self.runs * LONGEST * (1 + NUMPY) * self.session.updates_per_step
 
     def key(self) -> dict[str, Any]:
         return self._key(theory=theory_code())
@@ -230,12 +224,6 @@ def _label(algorithm: str, problem: str) -> str:
     return f"{LABELS.get(algorithm, algorithm)} on {problem}"
 
 
-def _updates(session: Session) -> float:
-    """What a step costs, roughly, in updates of TD: as much as one for every entry of a batch, in each direction."""
-    directions = 1 if session.setup.hyper.get("directions", "one") == "one" else 2
-    return 1.0 + directions * session.setup.m1
-
-
 def _behaviours_own(problem: str) -> Problem:
     """The problem with the behaviour for target."""
     task = as_problem(problem)
@@ -246,12 +234,6 @@ def _behaviours_own(problem: str) -> Problem:
 def _behaviours_values(problem: str) -> Exact:
     """The exact solution whose values are the behaviour's."""
     return exact(_behaviours_own(problem))
-
-
-@lru_cache
-def code_around() -> str:
-    """A digest of the code around the rules: simulator, buffers, exact solutions, metrics."""
-    return engine.fingerprint(*AROUND)
 
 
 @lru_cache

@@ -51,9 +51,10 @@ def reproduce(
     runs = checks.whole_number("--runs", runs, 2)
     workers = n_threads(threads, "--threads")
     store = Store(out)
-    found = run_all(figures, runs, Worker(store, workers, progress))
-    found.claims = verdicts(found.curves, found.sweeps)
-    write_tables(store, found)
+    with store.locked():
+        found = run_all(figures, runs, Worker(store, workers, progress))
+        found.claims = verdicts(found.curves, found.sweeps)
+        write_tables(store, found)
     return found, store
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from gradtd.algorithms import as_algorithm
 from gradtd.compiled.plan import Snapshots, room_for
+from gradtd.compiled.splits import Seed
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
@@ -73,7 +74,7 @@ def learn(
     rule = as_algorithm(algorithm)
     passes = checks.whole_number("passes", passes, 1)
     count = passes * len(stream)
-    at = _snapshot_steps(snapshots, count)
+    at = snapshot_steps(snapshots, count)
     session = Session(rule, hyper, n_steps=count, compile=compile)
     _refuse_passes(session, passes)
     session.refuse_sparse(stream)
@@ -188,7 +189,7 @@ def sweep(
     task, rule = as_problem(problem), as_algorithm(algorithm)
     runs, steps = checks.whole_number("runs", runs, 1), checks.whole_number("steps", steps, 1)
     seed, workers = checks.whole_number("seed", seed, 0), n_threads(threads)
-    at = _snapshot_steps(snapshots, steps)
+    at = snapshot_steps(snapshots, steps)
     _check_grid(grid, hyper)
     start = start_weights(theta0, task.theta0)
     settings = [hyper | dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
@@ -203,10 +204,9 @@ def sweep(
         stream = draw_stream(steps, seed, r)
         for s, session in enumerate(sessions):
             wanted = Snapshots(at, thetas[s, r], alphas[s, r])
-            try:
-                diverged_at[s, r] = session.over(stream, start, (seed, r), wanted)
-            except NeverLearnsError as error:
-                idle[s, r], thetas[s, r] = error, start
+            diverged_at[s, r], never = attempt(session, stream, start, (seed, r), wanted)
+            if never is not None:
+                idle[s, r] = never
 
     log.info("%s on %s: settings %d, runs of each %d, steps %d", rule.name, task.name, len(sessions), runs, steps)
     with progress_bar(f"{rule.name} on {task.name}", progress=progress) as report:
@@ -219,6 +219,17 @@ def sweep(
         _result(session, task, seed, Snapshots(at, thetas[s], alphas[s]), diverged_at[s])
         for s, session in enumerate(sessions)
     ]
+
+
+def attempt(
+    session: Session, stream: Stream, start: Floats, seed: Seed, wanted: Snapshots
+) -> tuple[int, NeverLearnsError | None]:
+    """One run over a stream: the step of divergence or -1. Where it never learns, it keeps its start weights."""
+    try:
+        return session.over(stream, start, seed, wanted), None
+    except NeverLearnsError as error:
+        wanted.thetas[:] = start
+        return -1, error
 
 
 def _result(session: Session, source: Problem | Stream, seed: int, found: Snapshots, diverged_at: Integers) -> Result:
@@ -247,7 +258,8 @@ def _refuse_passes(session: Session, passes: int) -> None:
         )
 
 
-def _snapshot_steps(snapshots: Steps, steps: int) -> Integers:
+def snapshot_steps(snapshots: Steps, steps: int) -> Integers:
+    """The steps after which weights are kept, checked; by default a hundred of them."""
     if snapshots is None:
         return np.unique(np.ceil(np.linspace(steps / 100, steps, 100)).astype(np.int64))
     if not isinstance(snapshots, Iterable):

@@ -69,6 +69,12 @@ class Session:
         """A digest of all the code that a run goes through."""
         return code_of(self.setup.algorithm, self.drawing)
 
+    @property
+    def updates_per_step(self) -> float:
+        """What a step costs, roughly, in updates of TD: as much as one for every entry of a batch, per direction."""
+        directions = 1 if self.setup.hyper.get("directions", "one") == "one" else 2
+        return 1.0 + directions * self.setup.m1
+
     def lasting(self, n_steps: int) -> Session:
         """The same session for runs of another number of steps."""
         other = object.__new__(Session)

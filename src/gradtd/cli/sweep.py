@@ -1,0 +1,85 @@
+"""``gradtd sweep``: a grid of problems, algorithms, hyper-parameters and seeds, into a folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradtd.cli.options import FLAG, JSON, MACHINE, OUTPUT
+from gradtd.running.sweeps.sweep import Status, Sweep
+from gradtd.running.workers import n_threads
+
+
+def sweep(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="What to run, as TOML: problems, runs, steps, metrics, at, [algorithms.NAME].", metavar="FILE"
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for the table, the page and the finished units, which are not run again.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = Path("sweep"),
+    status: Annotated[
+        bool, typer.Option("--status", metavar=FLAG, help="Say how far it is, and run nothing.", rich_help_panel=OUTPUT)
+    ] = False,
+    missing: Annotated[
+        bool,
+        typer.Option("--missing", metavar=FLAG, help="List what is missing, and run nothing.", rich_help_panel=OUTPUT),
+    ] = False,
+    as_json: Annotated[bool, JSON] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of threads, by default one for each core. The result does not depend on it.",
+            rich_help_panel=MACHINE,
+        ),
+    ] = None,
+) -> None:
+    """Run a grid of settings into a folder; goes on where it was interrupted."""
+    workers = n_threads(threads, "--threads")
+    grid = Sweep.from_file(file)
+    if status or missing:
+        _tell(grid.status(out), missing, as_json)
+        return
+    try:
+        found = grid.run(out, threads=workers)
+    except KeyboardInterrupt:
+        print(
+            f"\ngradtd: stopped by Ctrl-C; {_kept(grid.status(out))} The same command goes on from here.",
+            file=sys.stderr,
+        )
+        raise typer.Exit(130) from None
+    if as_json:
+        told = {"folder": str(out), "page": str(found.page), "winners": found.winners.to_pylist()}
+        print(json.dumps(told | {"notes": list(found.notes)}))
+        return
+    print(found.table().text())
+    print(f"table: {out / 'results.parquet'}\npage: {found.page}")
+
+
+def _kept(found: Status) -> str:
+    return f"{found.done} of {found.done + len(found.missing)} units are kept."
+
+
+def _tell(found: Status, each: bool, as_json: bool) -> None:
+    if as_json:
+        told = {"done": found.done, "missing": len(found.missing), "running": found.running}
+        print(json.dumps(told | ({"units": [str(unit) for unit in found.missing]} if each else {})))
+    elif each:
+        for unit in found.missing:
+            print(unit)
+    else:
+        now = "a process is at it now" if found.running else "no process is at it"
+        left = f"{len(found.missing)} missing" if found.missing or not found.winners_known else "complete"
+        later = "" if found.winners_known else ", and the winners on fresh seeds after them"
+        print(f"{found.done} units done, {left}{later}; {now}.")

@@ -1,0 +1,137 @@
+"""A folder for the results of long work: ours, for one process at a time, with whole files only.
+
+Every file is written as `gradtd.core.files` does it, so a kill at any time leaves whole files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.checks import InputError
+from gradtd.core.files import replace_file
+
+MANIFEST, LOCK = "manifest.json", ".lock"
+
+
+class Folder:
+    """A results folder that one command writes to.
+
+    Parameters
+    ----------
+    folder
+        Where it is. It is made where there is none. One that is not empty must have been written by this command.
+    made_by, format
+        The command, and the version of what it leaves there.
+    """
+
+    def __init__(self, folder: Path, made_by: str, format: int) -> None:
+        self.folder, self.made_by, self.format = folder, made_by, format
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._check_ours()
+            self.write_text(MANIFEST, json.dumps({"made_by": made_by, "format": format}))
+        except OSError as error:
+            raise InputError(f"cannot write results to {str(folder)!r}: {error.strerror}.") from None
+
+    def _check_ours(self) -> None:
+        manifest, name = self.folder / MANIFEST, repr(str(self.folder))
+        if not manifest.exists():
+            if any(not _half_made(path.name) for path in self.folder.iterdir()):
+                raise InputError(f"{name} is not empty and was not written by {self.made_by}: give another --out.")
+            return
+        try:
+            found = dict(json.loads(manifest.read_text()))
+        except (ValueError, TypeError):
+            found = {}
+        if (maker := found.get("made_by", self.made_by)) != self.made_by:
+            raise InputError(f"{name} was written by {maker}: give another --out, nothing was changed.")
+        if found.get("format") != self.format:
+            raise InputError(
+                f"{name} was written in format {found.get('format')!r}, this version writes {self.format}: "
+                "give another --out, nothing was changed."
+            )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other process out; refused where one is in already. A kill opens the folder again."""
+        with (self.folder / LOCK).open("a+") as file:
+            if not _lock(file):
+                file.seek(0)
+                who = file.read().strip() or "another process"
+                raise InputError(
+                    f"{who} is writing to {str(self.folder)!r}: wait until it has ended, or give another --out."
+                )
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
+            self._sweep_up()
+            yield
+
+    def _sweep_up(self) -> None:
+        """Remove what a killed process was writing. Nobody else writes here now."""
+        for path in self.folder.rglob(".*.part"):
+            path.unlink(missing_ok=True)
+
+    def write_text(self, name: str, text: str) -> Path:
+        return self._replace(self.folder / name, lambda part: part.write_text(text, encoding="utf-8"))
+
+    def write_table(self, name: str, columns: Mapping[str, Any]) -> Path:
+        """A tidy table as Parquet; the same numbers give the same bytes."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.table({label: _column(pa, values) for label, values in columns.items()})
+        return self._replace(self.folder / name, lambda part: pq.write_table(table, part, compression="zstd"))
+
+    def path(self, name: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _replace(self, path: Path, write: Callable[[Path], Any]) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return replace_file(path, write)
+
+
+def _half_made(name: str) -> bool:
+    """Whether a process that was killed right after it made the folder left a file of this name."""
+    return name == LOCK or (name.startswith(f".{MANIFEST}.") and name.endswith(".part"))
+
+
+def in_use(folder: Path) -> bool:
+    """Whether a process is writing to a folder now."""
+    if not (folder / LOCK).exists():
+        return False
+    with (folder / LOCK).open("a+") as file:
+        return not _lock(file)
+
+
+def _lock(file: Any) -> bool:
+    """Lock an open file until it is closed. Where the system has no such locks everybody gets in."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _column(pa: Any, values: Any) -> Any:
+    """Numbers, words with the code of each entry (stored as a dictionary), or a column that is one already."""
+    if isinstance(values, np.ndarray):
+        return pa.array(values)
+    if isinstance(values, tuple):
+        words, codes = values
+        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(list(words)))
+    return values

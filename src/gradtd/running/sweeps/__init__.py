@@ -1,0 +1,1 @@
+"""Sweeps over problems, algorithms, hyper-parameters and seeds, kept in a folder and resumed there."""

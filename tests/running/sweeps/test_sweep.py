@@ -1,0 +1,372 @@
+"""A sweep leaves one table: right, the same bytes however it was computed, whatever happened on the way."""
+
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import gradtd
+from gradtd.core import files
+from gradtd.running.sweeps import sweep as sweeping
+from gradtd.running.sweeps import units
+from gradtd.running.sweeps.grid import combinations, settings_of
+
+FILE = """
+problems = ["boyan_chain", "random_walk_tabular:n=9"]
+runs = 6
+steps = 400
+metrics = ["rmsve", "neu"]
+at = [100, 400]
+block = 2
+[algorithms.td]
+alpha = [0.03125, "1/16"]
+[algorithms.impression_gtd]
+alpha = ["auto", 5.0]
+batch_size = 4
+"""
+UNITS, WINNERS = 2 * 4 * 3, 4 * 3
+
+
+def _small(**changed):
+    given = {
+        "problems": ["boyan_chain"],
+        "algorithms": {"td": {"alpha": [0.03125, 0.0625]}},
+        "runs": 4,
+        "steps": 300,
+        "block": 2,
+    }
+    return gradtd.Sweep(**(given | changed))
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory):
+    path = tmp_path_factory.mktemp("file") / "grid.toml"
+    path.write_text(FILE)
+    return gradtd.Sweep.from_file(path)
+
+
+@pytest.fixture(scope="module")
+def finished(grid, tmp_path_factory):
+    return grid.run(tmp_path_factory.mktemp("sweep"), threads=1)
+
+
+def _bytes(folder):
+    return {name: (folder / name).read_bytes() for name in ("results.parquet", "winners.parquet", "index.html")}
+
+
+def _parts(folder):
+    return {path.name: path.stat().st_mtime_ns for path in (folder / ".parts").glob("*.parquet")}
+
+
+def test_the_table_holds_what_runs_come_to(finished):
+    rows = {(r["problem"], r["algorithm"], r["hyper"], r["metric"], r["step"]): r for r in finished.results.to_pylist()}
+    assert len(rows) == finished.results.num_rows == 2 * 4 * 2 * 2
+    result = gradtd.run("random_walk_tabular:n=9", "td", alpha=1 / 16, runs=6, steps=400, snapshots=[100, 400])
+    for metric in ("rmsve", "neu"):
+        values = gradtd.measure(result, metric)
+        for place, step in enumerate((100, 400)):
+            row = rows["random_walk_tabular:n=9", "td", '{"alpha": 0.0625}', metric, step]
+            assert row["mean"] == pytest.approx(values[:, place].mean(), rel=1e-12)
+            assert row["se"] == pytest.approx(values[:, place].std(ddof=1) / np.sqrt(6), rel=1e-9)
+            assert (row["runs"], row["diverged"]) == (6, 0)
+    assert list(finished.results.schema.names) == [
+        *("problem", "algorithm", "hyper", "metric", "step", "mean", "se", "runs", "diverged")
+    ]
+
+
+def test_rows_are_sorted_numbers_by_their_size():
+    hypers = [s.hyper for s in settings_of(["boyan_chain"], {"impression_gtd": {"alpha": [16, "auto", 2, 0.5, 2.0]}})]
+    assert hypers == ['{"alpha": 0.5}', '{"alpha": 2}', '{"alpha": 16}', '{"alpha": "auto"}']
+
+
+def test_a_winner_is_the_best_setting_run_on_another_seed(finished, grid):
+    rows = [r for r in finished.results.to_pylist() if r["metric"] == "rmsve" and r["step"] == 400]
+    for won in (r for r in finished.winners.to_pylist() if r["metric"] == "rmsve" and r["step"] == 400):
+        rivals = [r for r in rows if (r["problem"], r["algorithm"]) == (won["problem"], won["algorithm"])]
+        assert won["hyper"] == min(rivals, key=lambda r: r["mean"])["hyper"]
+        again = gradtd.run(
+            won["problem"], won["algorithm"], runs=6, steps=400, seed=1, snapshots=[400], **json.loads(won["hyper"])
+        )
+        assert won["mean"] == pytest.approx(gradtd.measure(again, "rmsve")[:, -1].mean(), rel=1e-12)
+    assert finished.winners.num_rows == 4 * 2 * 2
+
+
+@pytest.mark.parametrize("changed", [{"threads": 2}, {"block": 5}, {"block": 1}])
+def test_the_bytes_do_not_depend_on_threads_nor_on_blocks(finished, grid, tmp_path, changed):
+    changed = dict(changed)
+    threads = changed.pop("threads", 1)
+    told = {name: getattr(grid, name) for name in ("problems", "algorithms", "runs", "steps", "metrics", "at")}
+    other = gradtd.Sweep(**(told | {"block": grid.block} | changed))
+    assert _bytes(other.run(tmp_path / "other", threads=threads).folder) == _bytes(finished.folder)
+
+
+def test_stopped_again_and_again_it_runs_every_unit_once(finished, grid, monkeypatch, tmp_path):
+    """Stopped after every third unit: units that are kept are not run again, and the bytes are the same."""
+    ran, real = [], units.compute
+
+    def stopping(unit):
+        if len(ran) % 3 == 2 and unit.digest not in stopped:
+            stopped.add(unit.digest)
+            raise KeyboardInterrupt
+        ran.append(unit.digest)
+        return real(unit)
+
+    stopped = set()
+    monkeypatch.setattr(sweeping, "compute", stopping)
+    for _ in range(UNITS + WINNERS):
+        try:
+            grid.run(tmp_path / "stopped", threads=1)
+            break
+        except KeyboardInterrupt:
+            continue
+    assert len(stopped) > 10
+    assert len(ran) == len(set(ran)) == UNITS + WINNERS
+    assert _bytes(tmp_path / "stopped") == _bytes(finished.folder)
+
+
+def _start(file, out, *more):
+    command = [sys.executable, "-m", "gradtd", "sweep", str(file), "--out", str(out), "--threads", "1", *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _wait_for(folder, count, process):
+    while process.poll() is None and len(list(folder.glob(".parts/*.parquet"))) < count:
+        time.sleep(0.01)
+
+
+def test_killed_in_the_middle_and_interrupted_it_leaves_the_same_bytes(finished, tmp_path):
+    """A real kill, then Ctrl-C, which says what is kept."""
+    file, out = tmp_path / "grid.toml", tmp_path / "killed"
+    file.write_text(FILE)
+    process = _start(file, out)
+    _wait_for(out, 3, process)
+    process.kill()
+    process.communicate()
+    before = _parts(out)
+    process = _start(file, out)
+    _wait_for(out, len(before) + 2, process)
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    _, stopped = process.communicate()
+    if process.returncode != 0:  # on a fast machine it is through by then
+        assert process.returncode == 130
+        assert re.search(r"stopped by Ctrl-C; \d+ of \d+ units are kept\.", stopped)
+    last = _start(file, out)
+    last.communicate()
+    assert last.returncode == 0
+    assert _bytes(out) == _bytes(finished.folder)
+    after = _parts(out)
+    assert {name: after[name] for name in before} == before
+
+
+def test_two_sweeps_on_one_folder_are_refused(monkeypatch, tmp_path):
+    """The second is started while the first is at a unit; the first goes on."""
+    grid, real, said = _small(), units.compute, []
+
+    def while_running(unit):
+        with pytest.raises(
+            gradtd.InputError, match=r"process \d+ on .* is writing to .*: wait until it has ended"
+        ) as one:
+            grid.run(tmp_path / "x", threads=1)
+        said.append(str(one.value))
+        assert grid.status(tmp_path / "x").running
+        return real(unit)
+
+    monkeypatch.setattr(sweeping, "compute", while_running)
+    grid.run(tmp_path / "x", threads=1)
+    assert len(said) == 6
+    assert not grid.status(tmp_path / "x").running
+
+
+def test_a_cut_part_is_run_again_and_an_unlisted_one_is_taken(finished, grid, monkeypatch, tmp_path):
+    out = shutil.copytree(finished.folder, tmp_path / "damaged")
+    manifest = out / ".parts" / "manifest.jsonl"
+    lines = manifest.read_text().splitlines()
+    cut, unlisted, flipped = (json.loads(lines[k])["unit"] for k in (0, 1, 2))
+    manifest.write_text("\n".join([lines[0], *lines[2:]]) + '\n{"unit": "half a li')
+    for name, change in ((cut, lambda c: c[:100]), (flipped, lambda c: c[:200] + bytes([c[200] ^ 1]) + c[201:])):
+        path = out / ".parts" / f"{name}.parquet"
+        path.write_bytes(change(path.read_bytes()))
+    (out / "results.parquet").unlink()
+    assert {unit.digest for unit in grid.status(out).missing} == {cut, flipped}
+    ran, real = [], units.compute
+    monkeypatch.setattr(sweeping, "compute", lambda unit: (ran.append(unit.digest), real(unit))[1])
+    grid.run(out, threads=1)
+    assert set(ran) == {cut, flipped}
+    assert _bytes(out) == _bytes(finished.folder)
+    told = [json.loads(line) for line in manifest.read_text().splitlines()]
+    assert unlisted in {line["unit"] for line in told}
+
+
+def test_a_full_disk_is_one_sentence_and_costs_nothing_that_was_kept(monkeypatch, tmp_path):
+    grid, real, left = _small(), os.fsync, [7]
+
+    def full(descriptor):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files.os, "fsync", full)
+        with pytest.raises(gradtd.InputError, match=r"No space left on device; 3 of 4 units are kept: make room"):
+            grid.run(tmp_path / "full", threads=1)
+    assert not list((tmp_path / "full").rglob("*.part"))
+    before = _parts(tmp_path / "full")
+    assert len(before) == 3
+    done = grid.run(tmp_path / "full", threads=1)
+    after = _parts(tmp_path / "full")
+    assert {name: after[name] for name in before} == before
+    assert _bytes(done.folder) == _bytes(grid.run(tmp_path / "clean", threads=1).folder)
+
+
+def test_divergent_settings_are_results_and_never_win(tmp_path):
+    rules = {"td": {"alpha": [0.05, 50.0]}, "impression_gtd": {"alpha": 1e6, "batch_size": 2}}
+    swept = _small(problems=["baird"], algorithms=rules, at=[5, 300]).run(tmp_path / "x", threads=1)
+    rows = {(r["algorithm"], r["hyper"], r["step"]): r for r in swept.results.to_pylist()}
+    assert rows["td", '{"alpha": 50}', 300]["diverged"] == 4
+    assert rows["td", '{"alpha": 50}', 5]["diverged"] < 4
+    assert np.isfinite([r["mean"] for r in rows.values()]).all()
+    assert {r["algorithm"] for r in swept.winners.to_pylist()} == {"td"}
+    assert any("impression_gtd on baird has no winner" in note for note in swept.notes)
+    assert "2 of 3 settings diverged" in swept.notes[0]
+
+
+def test_runs_that_never_learn_are_said(tmp_path):
+    rules = {"impression_gtd": {"alpha": "auto", "batch_size": [4, 200]}}
+    swept = _small(algorithms=rules).run(tmp_path / "x", threads=1)
+    assert any("1 of 2 settings have runs that never learned" in note for note in swept.notes)
+    assert {r["hyper"] for r in swept.winners.to_pylist()} == {'{"alpha": "auto", "batch_size": 4}'}
+
+
+def test_more_runs_reuse_full_blocks(monkeypatch, tmp_path):
+    _small().run(tmp_path / "x", threads=1)
+    before = _parts(tmp_path / "x")
+    again = _small(runs=6)
+    assert len(again.status(tmp_path / "x").missing) == 2
+    again.run(tmp_path / "x", threads=1)
+    after = _parts(tmp_path / "x")
+    assert {name: after[name] for name in before} == before
+
+
+def test_a_rule_of_your_own_is_run_again_once_edited(tmp_path):
+    def still(state, stream, now, hyper):
+        """Stays where it is."""
+        state.theta[0] += 0.0
+
+    def moving(state, stream, now, hyper):
+        """Moves on."""
+        state.theta[0] += 1.0
+
+    before, after = (
+        _small(algorithms={"mine": {"alpha": 0.1}}, own=[gradtd.Algorithm("mine", rule)]) for rule in (still, moving)
+    )
+    before.run(tmp_path / "x", threads=1)
+    assert after.status(tmp_path / "x").done == 0
+    assert before.status(tmp_path / "x").missing == []
+
+
+def test_a_worker_with_other_code_is_refused(monkeypatch, tmp_path):
+    real = units.compute
+    monkeypatch.setattr(sweeping, "compute", lambda unit: ("another digest", real(unit)[1]))
+    with pytest.raises(gradtd.InputError, match="another version of gradtd"):
+        _small().run(tmp_path / "x", threads=1)
+    assert _parts(tmp_path / "x") == {}
+
+
+def test_status_and_missing_run_nothing(finished, tmp_path):
+    file = tmp_path / "grid.toml"
+    file.write_text(FILE)
+
+    def told(*arguments):
+        done = subprocess.run(
+            [sys.executable, "-m", "gradtd", "sweep", str(file), *arguments], capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    assert (
+        told("--status", "--out", str(finished.folder))
+        == f"{UNITS + WINNERS} units done, complete; no process is at it.\n"
+    )
+    lines = told("--missing", "--out", str(tmp_path / "none")).splitlines()
+    assert lines[0] == 'boyan_chain impression_gtd {"alpha": 5, "batch_size": 4} seed 0 runs 0 to 1'
+    assert len(lines) == UNITS
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_page_is_whole_and_needs_nothing_from_outside(finished):
+    page = (finished.folder / "index.html").read_text()
+    assert page.count("<img") == 4
+    assert "rmsve at the last step against alpha" in page
+    assert not re.findall(r"(?:src|href)=\"(?!data:)", page)
+    assert "0.0625" in page
+
+
+def test_problems_as_tables_and_grids_in_words():
+    grid = _small(problems={"random_walk_tabular": {"n": [5, 9]}, "baird": {}})
+    assert {s.problem for s in grid.settings} == {"baird", "random_walk_tabular:n=5", "random_walk_tabular:n=9"}
+    assert list(combinations({})) == [{}]
+    several = _small(algorithms={"td": [{"alpha": 0.1}, {"alpha": [0.1, 0.2]}]})
+    assert [s.given for s in several.settings] == [{"alpha": 0.1}, {"alpha": 0.2}]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"problems": []}, "problems must be a list"),
+        ({"problems": ["boyan"]}, "did you mean 'boyan_chain'"),
+        ({"problems": ["baird", "baird"]}, "given twice"),
+        ({"problems": {"baird": 3}}, "must be a table of parameters"),
+        ({"algorithms": {}}, "algorithms must be a table"),
+        ({"algorithms": {"td": 3}}, "must be a table of hyper-parameters"),
+        ({"algorithms": {"td": {"alhpa": 1}}}, "did you mean 'alpha'"),
+        ({"algorithms": {"td": {"alpha": []}}}, "empty list"),
+        ({"metrics": []}, "at least one metric"),
+        ({"metrics": ["rmse"]}, "did you mean"),
+        ({"at": [10, 5]}, "increasing order"),
+        ({"at": [301]}, "between 0 and 300"),
+        ({"fresh_seed": 0}, "must differ from seed"),
+        ({"best": "first"}, "best must be one of"),
+        ({"runs": 0}, "runs must be at least 1"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_runs(changed, message):
+    with pytest.raises(gradtd.InputError, match=message):
+        _small(**changed)
+
+
+def test_what_is_wrong_with_a_setting_is_said_before_anything_runs(tmp_path):
+    with pytest.raises(gradtd.InputError, match="alpha must be greater than 0"):
+        _small(algorithms={"td": {"alpha": [0.1, -1]}}).run(tmp_path / "x")
+    with pytest.raises(gradtd.InputError, match="td needs alpha"):
+        _small(algorithms={"td": {}}).run(tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_files_and_folders_that_are_not_ours_are_refused(tmp_path):
+    def refused(text, message):
+        (tmp_path / "f.toml").write_text(text)
+        with pytest.raises(gradtd.InputError, match=message):
+            gradtd.Sweep.from_file(tmp_path / "f.toml")
+
+    refused("problems = [", "is not TOML")
+    refused('problems = ["baird"]', "has no algorithms")
+    refused('problem = ["baird"]', "did you mean 'problems'")
+    with pytest.raises(gradtd.InputError, match="there is no file"):
+        gradtd.Sweep.from_file(tmp_path / "none.toml")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("mine")
+    with pytest.raises(gradtd.InputError, match="is not empty and was not written by gradtd sweep"):
+        _small().run(tmp_path / "full")
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / "manifest.json").write_text('{"made_by": "gradtd reproduce", "format": 1}')
+    with pytest.raises(gradtd.InputError, match="was written by gradtd reproduce"):
+        _small().run(tmp_path / "paper")
