@@ -8,7 +8,7 @@ import pytest
 from gradtd.evaluation.least_squares import start_features
 from gradtd.evaluation.resamples import resampled
 from gradtd.evaluation.trust.deciding import decide
-from gradtd.evaluation.trust.records import Wide, record_of
+from gradtd.evaluation.trust.records import Record, Wide
 from naive.evaluation import lstd, random_stream, solved
 
 
@@ -36,6 +36,7 @@ def test_the_checks_start_there_too():
     stream = elsewhere(random_stream(5, episodes=60))
     columns = {"the features given": np.arange(3)}
     wide = Wide(columns, {}, tuple(columns), True, False, table=stream.features)
-    found = decide(record_of(stream, wide, False), wide).fit
+    numbers = (stream.steps[name] for name in ("row", "next_row", "reward", "discount", "rho"))
+    found = decide(Record(*numbers, stream.begins, False, stream.starts), wide).fit
     assert found.value == pytest.approx(solved(stream).value, rel=1e-6)
     assert found.error == pytest.approx(solved(stream).error, rel=1e-6)
