@@ -45,6 +45,15 @@ def log(tmp_path):
     return write(walk(40), tmp_path / "log.parquet")
 
 
+def test_traces(typed, log):
+    told = json.loads(typed(log, *FAST, "--lam", "4/5", "--trace", "clipped", "--json"))
+    assert (told["diagnostics"]["lam"], told["diagnostics"]["trace"]) == (0.8, "clipped")
+    assert (
+        told["value"]
+        == evaluate(log, gamma=0.9, algorithm="lstd", resamples=10, lam=0.8, trace="clipped", threads=1).value
+    )
+
+
 def as_json(text):
     def refuse(word):
         raise AssertionError(f"{word} is not JSON")

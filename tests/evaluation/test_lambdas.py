@@ -7,7 +7,7 @@ import gradtd
 from gradtd import InputError
 from gradtd.evaluation import value_against_lambda
 from naive import rules as naive
-from naive.evaluation import random_stream, solved
+from naive.evaluation import random_stream, solved, walk
 
 
 def naive_fit(stream, lam, trace):
@@ -57,6 +57,15 @@ def test_flat_where_features_suffice_and_a_slope_where_not():
     assert (np.abs(found.values - wanted) < 4 * found.errors).all()
 
 
+def test_a_log_has_the_targets_probabilities_where_they_are_known():
+    log = walk(40)
+    stream = gradtd.log_stream(log, gamma=0.9, features="one-hot")
+    assert stream.target == pytest.approx(log["target"])
+    assert len(value_against_lambda(stream, [0, 0.5], trace="tree").values) == 2
+    ratios = gradtd.log_stream(gradtd.sample_log("random_walk_tabular", 5), gamma=1.0, features="one-hot")
+    assert ratios.target is None
+
+
 def test_picture_and_refusals(tmp_path):
     stream = random_stream(3, episodes=30)
     value_against_lambda(stream, [0, 1]).plot(tmp_path / "it.svg")
@@ -67,11 +76,3 @@ def test_picture_and_refusals(tmp_path):
         value_against_lambda(gradtd.sample("baird", 200))
     with pytest.raises(InputError, match="target's probability"):
         value_against_lambda(stream, [0.5], trace="tree")
-
-
-def test_evaluate_sends_lam_to_where_it_is_judged_right():
-    log = gradtd.sample_log("random_walk_dependent", 40)
-    with pytest.raises(InputError, match="value_against_lambda"):
-        gradtd.evaluate(log, gamma=1.0, algorithm="impression_gtd", lam=0.5)
-    stream = gradtd.log_stream(log, gamma=1.0, features="polynomial:order=1")
-    assert len(value_against_lambda(stream, [0, 0.5]).values) == 2

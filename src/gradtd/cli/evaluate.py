@@ -129,6 +129,23 @@ def evaluate(
             rich_help_panel=METHOD,
         ),
     ] = None,
+    lam: Annotated[
+        float,
+        typer.Option(
+            help="Decay of eligibility traces, 0 (none) to 1: --lam 0.8. The value, its interval and its checks are "
+            "then those of the equations with traces.",
+            parser=number,
+            metavar=NUMBER,
+            rich_help_panel=METHOD,
+        ),
+    ] = 0.0,
+    trace: Annotated[
+        str,
+        typer.Option(
+            help="The ratio in a trace: rho, clipped (at 1), or tree (the target's probability of the action taken).",
+            rich_help_panel=METHOD,
+        ),
+    ] = "rho",
     updates: Annotated[
         int | None,
         typer.Option(
@@ -206,6 +223,8 @@ def evaluate(
     names = target or []
     known_method(algorithm, dict(map(setting, set_ or [])))
     hyper = hyper_parameters(algorithm, set_ or [])
+    for name in hyper.keys() & {"lam", "trace"}:
+        raise InputError(f"--set {name}={hyper[name]}: an evaluation has its own option for it, --{name}.")
     chosen: Any = {name: name for name in names} if len(names) > 1 else names[0] if names else None
     found = evaluate_log(
         log,
@@ -214,6 +233,8 @@ def evaluate(
         behaviour=behaviour,
         features=features,
         algorithm=algorithm,
+        lam=lam,
+        trace=trace,
         columns=_columns(column, observation),
         level=level,
         resamples=resamples,

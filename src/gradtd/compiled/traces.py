@@ -39,7 +39,7 @@ class Tracing(NamedTuple):
     kind: str = "rho"
     emphatic: bool = False
 
-    def ratios(self, steps: NDArray[Any], target: Floats | None, name: str) -> Floats:
+    def ratios(self, steps: Any, target: Floats | None, name: str) -> Floats:
         """c of every step."""
         if self.kind == "tree":
             if target is None:
@@ -95,12 +95,32 @@ def traces_of(stream: Stream, tracing: Tracing, compile: bool | None = None) -> 
 
     The stream keeps the latest table that was asked for, so that many settings over one stream share it.
     """
-    kept = stream.__dict__.get("_traces")
+    kept = kept_traces(stream)
     if kept is not None and kept[0] == tracing:
         return kept[1]
     made = _traces_of(stream, tracing, compile)
-    stream.__dict__["_traces"] = (tracing, made)
+    keep_traces(stream, tracing, made)
     return made
+
+
+def kept_traces(stream: Stream) -> tuple[Tracing, Floats | SparseRows] | None:
+    """The latest traces that were made for a stream, if any."""
+    return stream.__dict__.get("_traces")
+
+
+def keep_traces(stream: Stream, tracing: Tracing, made: Floats | SparseRows) -> None:
+    """Let a stream have these traces, where they are not those of its own episodes alone."""
+    stream.__dict__["_traces"] = (tracing, made)
+
+
+def traces_at(made: Floats | SparseRows, rows: Any) -> Floats | SparseRows:
+    """The traces of these steps."""
+    if isinstance(made, np.ndarray):
+        return made[rows]
+    lengths = np.diff(made.begin)[rows]
+    begin = np.r_[0, np.cumsum(lengths)]
+    at = np.repeat(made.begin[rows] - begin[:-1], lengths) + np.arange(begin[-1])
+    return SparseRows(made.data[at], made.indices[at], begin, made.n_columns)
 
 
 def _traces_of(stream: Stream, tracing: Tracing, compile: bool | None) -> Floats | SparseRows:

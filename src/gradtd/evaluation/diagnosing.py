@@ -38,6 +38,8 @@ def diagnose(ready: Prepared, found: Ratios, case: Case, solved: Solved) -> Diag
     return Diagnostics(
         method=settings.method,
         gamma=settings.gamma,
+        lam=None if settings.tracing is None else settings.tracing.lam,
+        trace=None if settings.tracing is None else settings.tracing.kind,
         episodes=case.n_episodes,
         steps=len(case.stream),
         features=ready.features.n_features,
@@ -139,7 +141,7 @@ def effective_size(weights: Floats) -> float:
 
 def _marginal_sizes(case: Case) -> tuple[float, float]:
     """Effective samples of the marginal weights, in steps and in episodes; the weights themselves are let go."""
-    weights = marginal_weights(case.stream, case.square.left)
+    weights = marginal_weights(case.stream, case.square.left, case.traces)
     return effective_size(weights), effective_size(np.add.reduceat(weights, case.begins[:-1]))
 
 

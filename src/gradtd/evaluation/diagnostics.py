@@ -29,6 +29,11 @@ class Diagnostics:
     features_used: int
     """Features that are not 0 in every step."""
 
+    lam: float | None = None
+    """Lambda, where the value is one with traces."""
+    trace: str | None = None
+    """The ratio in them."""
+
     # The log.
     terminated: int
     """Episodes that ended by themselves."""

@@ -8,20 +8,25 @@ from dataclasses import replace
 from threading import Event
 from typing import Any, overload
 
-from gradtd.algorithms import ALGORITHMS
+from gradtd.algorithms import ALGORITHMS, as_algorithm
+from gradtd.compiled.traces import KINDS, Tracing
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
+from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, progress_bar, stage
 from gradtd.evaluation.diagnosing import diagnose
 from gradtd.evaluation.importance import ESTIMATORS
-from gradtd.evaluation.methods import COMPUTED, FEWEST_PERCENTILES, Settings, for_pictures, make_case, solve
+from gradtd.evaluation.lambdas import against_lambda
+from gradtd.evaluation.methods import AUTO, COMPUTED, FEWEST_PERCENTILES, Settings, for_pictures, make_case, solve
 from gradtd.evaluation.planning import Plan, make_plan
-from gradtd.evaluation.preparing import kept_columns
+from gradtd.evaluation.preparing import kept_columns, known_chances
 from gradtd.evaluation.result import Evaluation, number_or_nan
+from gradtd.evaluation.traced import trace_rows
 from gradtd.evaluation.verdict import judge
 from gradtd.logs import Ratios, ratios, read_log
 from gradtd.logs.policies import GivenPolicy
+from gradtd.running.settings import refuse_traces
 from gradtd.running.workers import n_threads
 
 MOST_RESAMPLES = 10_000
@@ -35,6 +40,8 @@ def evaluate(
     target: GivenPolicy | None = ...,
     features: Any = ...,
     algorithm: Algorithm | str = ...,
+    lam: float = ...,
+    trace: str = ...,
     behaviour: GivenPolicy | None = ...,
     clip: float | None = ...,
     level: float = ...,
@@ -62,6 +69,8 @@ def evaluate(
     target: Mapping[str, GivenPolicy],
     features: Any = ...,
     algorithm: Algorithm | str = ...,
+    lam: float = ...,
+    trace: str = ...,
     behaviour: GivenPolicy | None = ...,
     clip: float | None = ...,
     level: float = ...,
@@ -88,6 +97,8 @@ def evaluate(
     target: GivenPolicy | Mapping[str, GivenPolicy] | None = None,
     features: Any = None,
     algorithm: Algorithm | str = "auto",
+    lam: float = 0.0,
+    trace: str = "rho",
     behaviour: GivenPolicy | None = None,
     clip: float | None = None,
     level: float = 0.95,
@@ -128,6 +139,11 @@ def evaluate(
         "auto", the default, solves the log's equations directly: the solution that Impression GTD, Expected GTD and
         LSTD share. Or any rule of the library, which is fitted until its value stands still and compared with that
         solution. Or an estimator by importance sampling: is, wis, pdis, wpdis, dr, wdr, monte_carlo.
+    lam
+        Decay of eligibility traces, from 0 (none) to 1. Above 0 the value is that of the equations with traces, and so
+        are its interval and its checks; least squares without traces is shown beside it.
+    trace
+        The ratio in a trace: "rho", "clipped" (at 1), or "tree" (the target's probability of the action taken).
     behaviour
         The policy that made the log, where the log does not say or is wrong, in the forms of ``target``; "estimate"
         fits one to the log.
@@ -173,7 +189,7 @@ def evaluate(
     """
     settings = Settings(
         gamma=checks.fraction("gamma", gamma),
-        algorithm=known_method(algorithm, hyper),
+        algorithm=known_method(algorithm, hyper, checks.fraction("lam", lam)),
         hyper=hyper,
         level=_level(level),
         resamples=None if resamples is None else checks.whole_number("resamples", resamples, 0, MOST_RESAMPLES),
@@ -182,6 +198,7 @@ def evaluate(
         seed=checks.whole_number("seed", seed, 0),
         threads=n_threads(threads),
         own_refits=own_refits,
+        tracing=Tracing(float(lam), checks.one_of("trace", trace, KINDS)) if lam > 0 else None,
     )
     if own_refits is not None and not isinstance(own_refits, bool):
         raise InputError(f"own_refits must be True or False, got {own_refits!r}.")
@@ -236,9 +253,12 @@ def _evaluate_all(
 def _evaluate_one(
     plan: Plan, name: str, found: Ratios, settings: Settings, progress: StageProgress | None
 ) -> Evaluation:
-    decision = plan.decide(found.rho, settings.gamma, settings.level)
+    chances = known_chances(plan.log, found)
+    _refuse_unknown_chances(settings, chances)
+    decision = plan.decide(found.rho, settings.gamma, settings.level, settings.tracing, chances)
     ready = plan.prepared(decision)
-    stream = ready.stream(found.rho, settings.gamma)
+    stream = ready.stream(found.rho, settings.gamma, chances)
+    trace_rows(stream, settings.tracing, ready.log.episode)  # kept: traces run on across blocks
     judged = None if settings.method in ESTIMATORS else decision
     case = make_case(stream, settings, stage(progress, "least squares"), judged)
     solved = solve(case, stage(progress, "refitting"))
@@ -264,13 +284,13 @@ def _evaluate_one(
         features=ready.features,
         resampled=solved.resampled,
         checks=() if decision is None else decision.checks,
-        pictured=for_pictures(case, solved.theta),
+        pictured=for_pictures(case, solved.theta) | against_lambda(case, ready.log.episode),
         target=name,
         log=ready.log.name,
     )
 
 
-def known_method(algorithm: Algorithm | str, hyper: Mapping[str, Any]) -> Algorithm | str:
+def known_method(algorithm: Algorithm | str, hyper: Mapping[str, Any], lam: float = 0.0) -> Algorithm | str:
     """A rule or the name of one or of an estimator; refused where it is neither, or takes no hyper-parameters."""
     if not isinstance(algorithm, str | Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, got {type(algorithm).__name__}.")
@@ -280,12 +300,19 @@ def known_method(algorithm: Algorithm | str, hyper: Mapping[str, Any]) -> Algori
     name = method if isinstance(method, str) else method.name
     if hyper and name in COMPUTED:
         raise InputError(f"{name} takes no hyper-parameters here, got {', '.join(hyper)}.")
-    if hyper.get("lam"):
-        raise InputError(
-            f"evaluate judges every fit by least squares without traces, and with lam={hyper['lam']} it has another "
-            "solution; give gradtd.log_stream(...) to gradtd.value_against_lambda, which has values and intervals."
-        )
+    if lam > 0 and name in COMPUTED and name not in (AUTO, "lstd"):
+        raise InputError(f"{name} has no traces, got lam={lam:g}: leave it out, or take algorithm='auto' or 'lstd'.")
+    if lam > 0 and name not in COMPUTED:
+        refuse_traces(as_algorithm(method), lam)
     return method
+
+
+def _refuse_unknown_chances(settings: Settings, chances: Floats | None) -> None:
+    if settings.tracing is not None and settings.tracing.kind == "tree" and chances is None:
+        raise InputError(
+            "trace='tree' needs the target's probability of every action taken, and the log has ratios or densities "
+            "only: give target= as a policy or as probabilities, or choose trace='rho' or 'clipped'."
+        )
 
 
 def _refuse_few_percentiles(settings: Settings) -> None:

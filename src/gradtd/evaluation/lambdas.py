@@ -7,22 +7,26 @@ features that suffice would show, and a slope is a sign of bias at its left end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gradtd.compiled.traces import KINDS, Tracing, traces_of
+from gradtd.compiled.traces import KINDS, Tracing
 from gradtd.core import checks
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream
-from gradtd.evaluation.least_squares import DENSE, Solver, rows_of, start_features
-from gradtd.evaluation.products import chunk_rows, chunks, cross, weighted_sum
+from gradtd.evaluation.importance import ESTIMATORS
+from gradtd.evaluation.least_squares import DENSE, least_squares, start_features
+from gradtd.evaluation.methods import Case
+from gradtd.evaluation.traced import trace_rows
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
+LITTLE_WORK, A_STEP = 5e8, 400
+"""Multiplications up to which every evaluation has its value against lambda, and what a step costs beside them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +79,32 @@ class LambdaValues:
         path : str or Path
             A file that ends in .png, .svg or .pdf.
         """
-        from gradtd.output.plots import COLOURS, canvas, save
+        from gradtd.output.plots import save
 
-        target = checks.picture_file("path", Path(path))
+        save(self.figure(), checks.picture_file("path", Path(path)))
+
+    def figure(self) -> Any:
+        """The value and its interval against lambda, as a Matplotlib figure."""
+        from gradtd.output.plots import COLOURS, canvas
+
         figure, axes = canvas(f"value against lambda: {'flat' if self.flat else 'a slope, a sign of bias'}")
         axes.plot(self.lams, self.values, color=COLOURS[0], marker="o", markersize=3)
         axes.fill_between(self.lams, *self.intervals.T, color=COLOURS[0], alpha=0.18, linewidth=0)
         axes.set_xlabel("lambda")
         axes.set_ylabel(f"value of the start states, {100 * self.level:g} % interval")
-        save(figure, target)
+        return figure
+
+    def arrays(self) -> dict[str, Floats]:
+        """What it is made of, by name; `from_arrays` makes it again."""
+        return {f"lambda_{one.name}": np.atleast_1d(getattr(self, one.name)) for one in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Floats]) -> LambdaValues | None:
+        """What `arrays` told, where it is there."""
+        if "lambda_values" not in arrays:
+            return None
+        made: dict[str, Any] = {one.name: arrays[f"lambda_{one.name}"] for one in fields(cls)}
+        return cls(**made | {"level": float(made["level"][0])})
 
 
 def value_against_lambda(
@@ -120,8 +141,20 @@ def value_against_lambda(
             f"the value against lambda needs two episodes and at most {DENSE} features; {stream.name} has "
             f"{len(begins) - 1} and {stream.n_features}."
         )
-    fits = [_fit(stream, Tracing(float(lam), trace)) for lam in wanted]
-    values, psi = np.array([value for value, _ in fits]), np.array([psi for _, psi in fits])
+    return lambda_values(stream, wanted, trace, level)
+
+
+def lambda_values(
+    stream: Stream, wanted: Floats, trace: str, level: float, episode: Integers | None = None
+) -> LambdaValues:
+    """The same; ``episode`` numbers the episodes that traces run through, where those of the stream are pieces."""
+    begins = stream.begins
+    starts = start_features(stream, begins)
+    values, psi = np.empty(len(wanted)), np.empty((len(wanted), len(begins) - 1))
+    for k, lam in enumerate(wanted):
+        traces = trace_rows(stream, Tracing(float(lam), trace), episode)
+        fit = least_squares(stream, starts, begins, traces=traces)
+        values[k], psi[k] = fit.value, fit.psi
     errors, shift_errors = _errors(psi), _errors(psi - psi[0])
     from scipy.stats import t
 
@@ -130,50 +163,25 @@ def value_against_lambda(
     return LambdaValues(wanted, values, errors, intervals, values - values[0], shift_errors, level)
 
 
+def against_lambda(case: Case, episode: Integers) -> dict[str, Floats]:
+    """The values against lambda of an evaluation, as arrays; nothing where they cost much or mean nothing.
+
+    They are made where traces were asked for, or where that reads few numbers.
+    """
+    stream, settings = case.stream, case.settings
+    work = len(stream) * (stream.n_features**2 + A_STEP) * len(LAMBDAS)
+    possible = settings.method not in ESTIMATORS and stream.n_features <= DENSE and case.n_episodes > 1
+    if not possible or (settings.tracing is None and work > LITTLE_WORK):
+        return {}
+    kind = "rho" if settings.tracing is None else settings.tracing.kind
+    with np.errstate(all="ignore"):  # ratios that are wild make traces that are no numbers
+        try:
+            found = lambda_values(stream, np.array(LAMBDAS), kind, settings.level, episode)
+        except np.linalg.LinAlgError:
+            return {}
+    return found.arrays() if np.isfinite(found.intervals).all() else {}
+
+
 def _errors(psi: Floats) -> Floats:
     n = psi.shape[1]
     return np.asarray(np.sqrt((psi**2).sum(axis=1) / (n * (n - 1))))
-
-
-def _fit(stream: Stream, tracing: Tracing) -> tuple[float, Floats]:
-    """The value by LSTD(lam), and the influence of every episode on it (see `least_squares`)."""
-    left = _traces(stream, tracing)
-    A: Any = 0.0
-    b: Any = 0.0
-    C: Any = 0.0
-    rho, reward = np.asarray(stream.steps["rho"]), np.asarray(stream.steps["reward"])
-    parts = list(chunks(len(stream), chunk_rows(stream.features)))
-    for part in parts:
-        x, y, e = _rows(stream, part, left)
-        A, C = A + cross(e, rho[part][:, None] * y), C + cross(x, x)
-        b = b + weighted_sum(e, rho[part] * reward[part])
-    n, begins = len(stream), stream.begins
-    starts = start_features(stream, begins)
-    mean = np.asarray(starts.mean(axis=0)).ravel()
-    solver = Solver(A / n, C / n)
-    theta, along = solver.solve(-b / n), solver.solve(mean, transposed=True)
-    residual = np.empty(n)
-    for part in parts:
-        _, y, e = _rows(stream, part, left)
-        residual[part] = rho[part] * (reward[part] + y @ theta) * (e @ along)
-    total = np.add.reduceat(residual, begins[:-1]) * ((len(begins) - 1) / n)
-    value = float(mean @ theta)
-    return value, np.asarray(starts @ theta).ravel() - value - total
-
-
-def _rows(stream: Stream, part: slice, left: Any) -> tuple[Floats, Floats, Floats]:
-    """x, y and the trace of a chunk of steps, dense."""
-    x, y = (rows if isinstance(rows, np.ndarray) else rows.toarray() for rows in rows_of(stream, part))
-    e = x if left is None else left[part] if isinstance(left, np.ndarray) else left[part].toarray()
-    return x, y, e
-
-
-def _traces(stream: Stream, tracing: Tracing) -> Any:
-    if tracing.lam == 0:
-        return None
-    made = traces_of(stream, tracing)
-    if isinstance(made, np.ndarray):
-        return made
-    from scipy.sparse import csr_array
-
-    return csr_array((made.data, made.indices, made.begin), shape=(len(stream), stream.n_features))

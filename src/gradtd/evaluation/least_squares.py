@@ -50,16 +50,20 @@ class Sums:
     steps: int
 
 
-def sums(stream: Stream, progress: Progress | None = None) -> Sums:
-    """Read the log once. Cost O(n d^2), for sparse rows O(n k^2) with k entries per row."""
+def sums(stream: Stream, progress: Progress | None = None, traces: Any = None) -> Sums:
+    """Read the log once. Cost O(n d^2), for sparse rows O(n k^2) with k entries per row.
+
+    ``traces``, one row per step, stand for x where it is the left factor.
+    """
     A: Any = 0.0
     b: Any = 0.0
     C: Any = 0.0
     square, n = 0.0, len(stream)
     for part in chunks(n, chunk_rows(stream.features)):
         x, y = rows_of(stream, part)
-        square += float((np.asarray(stream.steps["rho"][part]) ** 2 * lengths(x) * lengths(y)).sum())
-        more_A, more_b = _moments(stream, part, x, y)
+        e = x if traces is None else traces[part]
+        square += float((np.asarray(stream.steps["rho"][part]) ** 2 * lengths(e) * lengths(y)).sum())
+        more_A, more_b = _moments(stream, part, e, y)
         A, b, C = A + more_A, b + more_b, C + cross(x, x)
         if progress:
             progress(part.stop, n)
@@ -127,6 +131,8 @@ class LeastSquares:
     singular: int
     left: Floats
     """A^-T times the mean start features: how the value depends on each residual."""
+    psi: Floats
+    """The influence of every episode on the value."""
 
 
 def start_features(stream: Stream, begins: Integers) -> Any:
@@ -134,34 +140,37 @@ def start_features(stream: Stream, begins: Integers) -> Any:
     return stream.features[stream.steps["row"][begins[:-1]] if stream.starts is None else stream.starts]
 
 
-def least_squares(stream: Stream, starts: Any, begins: Integers, progress: Progress | None = None) -> LeastSquares:
+def least_squares(
+    stream: Stream, starts: Any, begins: Integers, progress: Progress | None = None, traces: Any = None
+) -> LeastSquares:
     """LSTD, A theta + b = 0, and the value of the start states with its sandwich error.
 
     The error is that of an M-estimate clustered by episodes: with v = mean of phi_0.theta, the influence of episode e
     is psi_e = phi_0e.theta - v - E / n (sum over its steps of rho delta x).(A^-T mean phi_0), and the variance of v is
-    the sum of psi_e^2 / (E (E - 1)). It holds for the solution in the features given, right or wrong.
+    the sum of psi_e^2 / (E (E - 1)). It holds for the solution in the features given, right or wrong. With ``traces``,
+    one row per step, it is LSTD(lam), and the trace of a step is its x above.
     """
-    found = sums(stream, progress)
+    found = sums(stream, progress, traces)
     solver = Solver(found.A, found.C)
     theta = solver.solve(-found.b)
     mean = np.asarray(starts.mean(axis=0)).ravel()
     left = solver.solve(mean, transposed=True)
     value = float(mean @ theta)
-    psi = np.asarray(starts @ theta).ravel() - value - influences(stream, theta, left, begins)
+    psi = np.asarray(starts @ theta).ravel() - value - influences(stream, theta, left, begins, traces)
     n = len(psi)
     error = float(np.sqrt((psi**2).sum() / (n * (n - 1)))) if n > 1 else np.nan
-    return LeastSquares(found, theta, value, error, solver.condition, solver.singular, left)
+    return LeastSquares(found, theta, value, error, solver.condition, solver.singular, left, psi)
 
 
-def influences(stream: Stream, theta: Floats, left: Floats, begins: Integers) -> Floats:
+def influences(stream: Stream, theta: Floats, left: Floats, begins: Integers, traces: Any = None) -> Floats:
     """E / n times the sum of rho delta (x . left) over the steps of each episode."""
-    value, along = values_of(stream.features, theta), values_of(stream.features, left)
+    value, along = values_of(stream.features, theta), values_of(stream.features if traces is None else traces, left)
     residual = np.empty(len(stream))
     for part in chunks(len(stream)):
         steps = stream.steps[part]
         row = np.asarray(steps["row"])
         delta = steps["reward"] + steps["discount"] * value[steps["next_row"]] - value[row]
-        residual[part] = steps["rho"] * delta * along[row]
+        residual[part] = steps["rho"] * delta * (along[row] if traces is None else along[part])
     total = np.add.reduceat(residual, begins[:-1])
     return np.asarray(total * (len(total) / len(stream)))
 
@@ -178,6 +187,7 @@ def refit_values(
     resamples: Resamples,
     fit: LeastSquares,
     progress: Progress | None = None,
+    traces: Any = None,
 ) -> Floats:
     """The value of the start states by LSTD on every resample.
 
@@ -191,7 +201,7 @@ def refit_values(
         of_group = np.zeros((part.stop - part.start, d * d + d))
         for k, g in enumerate(range(part.start, part.stop)):
             steps = slice(int(begins[resamples.begins[g]]), int(begins[resamples.begins[g + 1]]))
-            of_group[k] = _group_sums(stream, steps)
+            of_group[k] = _group_sums(stream, steps, traces)
         both = weights[:, part] @ of_group
         A += both[:, : d * d]
         b += both[:, d * d :]
@@ -207,15 +217,16 @@ def refit_values(
     return np.asarray((mean * scale * np.array(thetas)).sum(axis=1))
 
 
-def _group_sums(stream: Stream, part: slice) -> Floats:
+def _group_sums(stream: Stream, part: slice, traces: Any = None) -> Floats:
     """The sums of rho x y' and of rho r x over a run of steps, in one row."""
     A: Any = 0.0
     b: Any = 0.0
     for piece in chunks(part.stop - part.start, chunk_rows(stream.features)):
         inside = slice(part.start + piece.start, part.start + piece.stop)
         x, y = rows_of(stream, inside)
+        e = x if traces is None else traces[inside]
         if not isinstance(x, np.ndarray):
-            x, y = x.toarray(), y.toarray()
-        more_A, more_b = _moments(stream, inside, x, y)
+            e, y = e.toarray(), y.toarray()
+        more_A, more_b = _moments(stream, inside, e, y)
         A, b = A + more_A, b + more_b
     return np.asarray(np.r_[A.ravel(), b])

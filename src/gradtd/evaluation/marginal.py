@@ -25,9 +25,9 @@ FOLDS = 5
 """Folds of the episodes, where there are as many."""
 
 
-def marginal_weights(stream: Stream, left: Floats) -> Floats:
+def marginal_weights(stream: Stream, left: Floats, traces: Any = None) -> Floats:
     """One weight per step; ``left`` is A^-T times the mean start features. The sum of w r is the value."""
-    weights = values_of(stream.features, left)[stream.steps["row"]]
+    weights = values_of(stream.features, left)[stream.steps["row"]] if traces is None else values_of(traces, left)
     weights *= stream.steps["rho"]  # in place: arrays as long as a log are what memory goes to
     weights /= -len(stream)
     return np.asarray(weights)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.compiled.traces import Tracing
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import Progress
@@ -27,17 +28,20 @@ from gradtd.evaluation.least_squares import refit_values as refit_least_squares
 from gradtd.evaluation.marginal import can_cross_fit, double_rl
 from gradtd.evaluation.marks import few, marked
 from gradtd.evaluation.resamples import Resamples, draw_resamples, interval_from, of_influences, student_interval
+from gradtd.evaluation.traced import trace_rows
 from gradtd.evaluation.trust.deciding import Decision
 
 AUTO = "auto"
 """The default: the log's equations, which the rules of the library solve step by step, solved at once."""
+UNTRACED = "lstd_without_traces"
+"""The row of LSTD with lam = 0, beside a value with traces."""
 COMPUTED = {AUTO: "least squares, solved directly", "lstd": "LSTD", **ESTIMATORS, "drl": "double RL, cross-fitted"}
 """Methods that compute a value in closed form, in the order of the table, and what people call them."""
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default; fewer where so many would read more numbers than that."""
 FEWEST_PERCENTILES = 200
 """Refits that percentiles need: 5 of them lie beyond each end of a 95 % interval."""
-OTHER_SOLUTIONS = ("vtrace", "etd", "residual_gradient")
+OTHER_SOLUTIONS = ("vtrace", "etd", "emphatic_lstd", "residual_gradient")
 """Rules that converge elsewhere by design."""
 BESIDE, LITTLE_WORK = "impression_gtd", 2e8
 """The rule that is shown beside the direct solution, where it reads at most so many numbers."""
@@ -59,6 +63,15 @@ class Settings:
     seed: int
     threads: int
     own_refits: bool | None = None
+    tracing: Tracing | None = None
+
+    @property
+    def of_traces(self) -> dict[str, Any]:
+        """Hyper-parameters of the traces asked for."""
+        if self.tracing is None:
+            return {}
+        named = {} if self.tracing.kind == "rho" else {"trace": self.tracing.kind}  # some rules have another default
+        return {"lam": self.tracing.lam} | named
 
     @property
     def method(self) -> str:
@@ -72,7 +85,11 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One target on one log, with its least-squares solution; ``on_policy`` says that every ratio is 1."""
+    """One target on one log, with its least-squares solution; ``on_policy`` says that every ratio is 1.
+
+    Where traces were asked for, ``traces`` has one row per step, ``square`` is the solution with them, and
+    ``untraced`` that without.
+    """
 
     stream: Stream
     begins: Integers
@@ -81,6 +98,8 @@ class Case:
     settings: Settings
     on_policy: bool
     decision: Decision | None = None
+    traces: Any = None
+    untraced: LeastSquares | None = None
 
     @property
     def refits(self) -> bool:
@@ -133,12 +152,16 @@ class Solved:
 def make_case(
     stream: Stream, settings: Settings, progress: Progress | None = None, decision: Decision | None = None
 ) -> Case:
-    """Read the log once for the least-squares solution."""
+    """Read the log once for the least-squares solution, and once more where it is one with traces."""
     begins = stream.begins
     starts = start_features(stream, begins)
     on_policy = bool((stream.steps["rho"] == 1).all())
-    square = least_squares(stream, starts, begins, progress)
-    return Case(stream, begins, starts, square, settings, on_policy, decision)
+    plain = least_squares(stream, starts, begins, progress)
+    traces = trace_rows(stream, settings.tracing)
+    if traces is None:
+        return Case(stream, begins, starts, plain, settings, on_policy, decision)
+    square = least_squares(stream, starts, begins, progress, traces)
+    return Case(stream, begins, starts, square, settings, on_policy, decision, traces, plain)
 
 
 def solve(case: Case, progress: Progress | None = None) -> Solved:
@@ -153,6 +176,8 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
     own = method != AUTO and (fitted is None or case.refits)
     plain = resamples if own or case.decision is None else draw_resamples(case.n_episodes, 0, settings.seed)
     rows["lstd"], values["lstd"] = least_squares_row(case, plain, progress if fitted is None else None)
+    if case.untraced is not None:
+        rows[UNTRACED] = untraced_row(case, case.untraced)
     if can_cross_fit(case.stream.n_features):
         rows["drl"], values["drl"] = double_row(case), np.zeros(0)
     if method == AUTO:
@@ -165,7 +190,7 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
     rows.setdefault(method, _refused(method))
     values.setdefault(method, np.zeros(0))
     rows = marked(rows, case.stream, theta, case.begins, case.square.error)
-    order = [method, *(name for name in (BESIDE, *COMPUTED) if name in rows and name != method)]
+    order = [method, *(name for name in (BESIDE, UNTRACED, *COMPUTED) if name in rows and name != method)]
     estimates = tuple(rows[name] for name in order)
     return Solved(estimates, values[method], theta, fitted, len(resamples), drawn, len(resamples) if own else 0)
 
@@ -174,7 +199,7 @@ def fitted_rule(case: Case, rule: Algorithm | str | None = None, most_work: floa
     """The rule asked for, or another one, fitted to the log."""
     settings = case.settings
     chosen = settings.algorithm if rule is None else rule
-    hyper = suited(chosen, settings.hyper if rule is None else {}, case.square.sums)
+    hyper = suited(chosen, {**(settings.hyper if rule is None else {}), **settings.of_traces}, case.square.sums)
     limit = {} if most_work is None else {"most_work": most_work}
     return fit(
         case.stream,
@@ -195,9 +220,9 @@ def auto_rows(case: Case, plain: Estimate) -> dict[str, Estimate]:
     if decision is None:
         return {AUTO: Estimate(AUTO, value, plain.low, plain.high, plain.error, plain.note)}
     low, high = decision.hull
-    note = f"the solution that Impression GTD, Expected GTD and LSTD share; {decision.rung}"
+    note = f"the solution that Impression GTD, Expected GTD and LSTD share; {decision.rung}{_with_traces(case)}"
     rows = {AUTO: Estimate(AUTO, value, low, high, decision.fit.error, note)}
-    hyper = suited(BESIDE, {}, case.square.sums)
+    hyper = suited(BESIDE, case.settings.of_traces, case.square.sums)
     if planned_work(case.stream, BESIDE, hyper) <= LITTLE_WORK and case.n_episodes > 1:
         beside = fitted_rule(case, BESIDE, LITTLE_WORK)
         if not beside.diverged:
@@ -248,9 +273,22 @@ def least_squares_row(case: Case, resamples: Resamples, progress: Progress | Non
     square, level = case.square, case.settings.level
     low, high = student_interval(square.value, square.error, level, case.n_episodes - 1)
     if len(resamples) > 1 and can_refit(case.stream.n_features, len(resamples)):
-        refits = refit_least_squares(case.stream, case.starts, case.begins, resamples, square, progress)
-        return _row(case, "lstd", square.value, refits, f"sandwich interval [{low:.5g}, {high:.5g}]"), refits
-    return Estimate("lstd", square.value, low, high, square.error, "sandwich interval"), np.zeros(0)
+        refits = refit_least_squares(case.stream, case.starts, case.begins, resamples, square, progress, case.traces)
+        note = f"sandwich interval [{low:.5g}, {high:.5g}]{_with_traces(case)}"
+        return _row(case, "lstd", square.value, refits, note), refits
+    note = f"sandwich interval{_with_traces(case)}"
+    return Estimate("lstd", square.value, low, high, square.error, note), np.zeros(0)
+
+
+def untraced_row(case: Case, square: LeastSquares) -> Estimate:
+    """LSTD without traces, beside a value with them."""
+    low, high = student_interval(square.value, square.error, case.settings.level, case.n_episodes - 1)
+    return Estimate(UNTRACED, square.value, low, high, square.error, "sandwich interval; lam = 0")
+
+
+def _with_traces(case: Case) -> str:
+    tracing = case.settings.tracing
+    return "" if tracing is None else f"; with traces, lam = {tracing.lam:g}"
 
 
 def double_row(case: Case) -> Estimate:

@@ -11,8 +11,10 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.files import replace_file
 from gradtd.evaluation.estimate import Estimate
+from gradtd.evaluation.lambdas import LambdaValues
 from gradtd.evaluation.result import Evaluation
 from gradtd.evaluation.shown import explained, label, remark
+from gradtd.evaluation.trust.checking import TRACES
 from gradtd.output.pages import embedded, render
 from gradtd.output.plots import COLOURS, canvas, save
 
@@ -20,6 +22,10 @@ MARK = {"usable": "yes", "unchecked": "maybe", "not usable": "no"}
 """Styles of the verdicts on the page."""
 WIDE = 6.0
 """An interval this many times as wide as the headline's is cut in the picture."""
+LAMBDA_CAPTION = (
+    "Least squares with eligibility traces, in these features: at 0 it leans on the features most, at 1 on returns "
+    "alone. Flat: the features suffice; a slope is a sign of bias."
+)
 WEAK = "#a8a8a8"
 """Rows whose interval cannot be trusted."""
 
@@ -84,6 +90,8 @@ def checks_figure(evaluation: Evaluation) -> Any:
         sound = [row for row in sound if row.low >= low - reach and row.high <= high + reach]
         rungs = {row.name: row.columns for row in evaluation.checks if row.kind == "rung"}
         x = [(row.columns or rungs.get(row.name, 1)) * (1 + 0.02 * place) for row in sound]
+        if kind == "memory" and (evaluation.diagnostics.lam or 0.0) >= TRACES[0]:
+            said = "the same without traces"
         if sound:
             y, errors = (
                 [row.value for row in sound],
@@ -140,6 +148,9 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
     if any(not row.fault for row in evaluation.checks):
         caption = "Poorer and richer features, fits with memory, and the interval that holds those that say something."
         made["checks"] = checks_figure(evaluation), caption
+    found = LambdaValues.from_arrays(evaluation.pictured)
+    if found is not None:
+        made["lambda"] = found.figure(), LAMBDA_CAPTION
     if np.isfinite(evaluation.resampled).sum() > 1:
         caption = "How the value varies when other episodes had been logged. A long tail or two humps are a warning."
         made["resamples"] = resamples_figure(evaluation), caption

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
+from gradtd.compiled.traces import Tracing
 from gradtd.core.arrays import Floats
 from gradtd.evaluation.preparing import Prepared, is_auto, pieces_of, prepare_log
+from gradtd.evaluation.traced import decays
 from gradtd.evaluation.trust.deciding import Decision, decide
 from gradtd.evaluation.trust.enriching import discrete_wide, real_wide
-from gradtd.evaluation.trust.records import Wide, record_of
+from gradtd.evaluation.trust.records import Traced, Wide, record_of
 from gradtd.features import OneHot, default_features
 from gradtd.logs import Log
 
@@ -36,12 +38,18 @@ class Plan:
     _made: dict[str, Prepared] = field(default_factory=dict)
     _lock: Any = field(default_factory=Lock)
 
-    def decide(self, rho: Floats, gamma: float, level: float) -> Decision | None:
-        """What the checks say for a target with these ratios."""
+    def decide(
+        self, rho: Floats, gamma: float, level: float, tracing: Tracing | None = None, target: Floats | None = None
+    ) -> Decision | None:
+        """What the checks say for a target with these ratios, of the fit with these traces."""
         if self.wide is None:
             return None
         pieces = pieces_of(self.log, self.block)
-        return decide(record_of(self.log, pieces, rho, gamma, self.wide, self.block is not None), self.wide, level)
+        record = record_of(self.log, pieces, rho, gamma, self.wide, self.block is not None)
+        if tracing is not None:
+            decay = decays(tracing, rho, record.discount, self.log.episode, target)
+            record = replace(record, traced=Traced(tracing.lam, decay))
+        return decide(record, self.wide, level)
 
     def prepared(self, decision: Decision | None) -> Prepared:
         """The log in the features named, or in those chosen."""

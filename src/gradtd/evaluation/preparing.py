@@ -14,7 +14,7 @@ from gradtd.core.stream import STEP, Stream, begins_episode, episode_begins
 from gradtd.evaluation.products import chunk_rows, chunks
 from gradtd.evaluation.whitening import condition, original, second_moments, whiten
 from gradtd.features import Features, Function, Transformer, default_features, fit_varying, make_features
-from gradtd.logs import Log, ratios, read_log
+from gradtd.logs import Log, Ratios, ratios, read_log
 from gradtd.logs.policies import GivenPolicy
 
 MOST_DENSE = 2000
@@ -54,13 +54,18 @@ class Prepared:
         inside = ~begins_episode(self.log.episode)[1:]
         return float((self.log.next_row[:-1] != self.log.row[1:])[inside].mean()) if inside.any() else 0.0
 
-    def stream(self, rho: Floats, gamma: float) -> Stream:
+    def stream(self, rho: Floats, gamma: float, target: Floats | None = None) -> Stream:
         """The steps with their ratios and discounts; the table of features is shared, not copied."""
-        return stream_of(self.log, self.table, self.episode, rho, gamma)
+        return stream_of(self.log, self.table, self.episode, rho, gamma, target)
 
 
-def stream_of(log: Log, table: Any, episode: Integers, rho: Floats, gamma: float) -> Stream:
-    """A log's steps over a table of features of its observations; the discount is 0 where an episode terminated."""
+def stream_of(
+    log: Log, table: Any, episode: Integers, rho: Floats, gamma: float, target: Floats | None = None
+) -> Stream:
+    """A log's steps over a table of features of its observations; the discount is 0 where an episode terminated.
+
+    ``target`` has the target's probabilities of the actions taken, which some traces need.
+    """
     refuse_extreme_steps(log, rho)
     steps = np.zeros(len(log), STEP)
     for name in ("row", "next_row", "reward"):
@@ -68,7 +73,13 @@ def stream_of(log: Log, table: Any, episode: Integers, rho: Floats, gamma: float
     steps["discount"] = np.where(log.terminated, 0.0, gamma)
     steps["rho"] = rho
     steps["episode"] = episode
-    return Stream(table, steps.view(np.recarray), log.name)
+    return Stream(table, steps.view(np.recarray), log.name, target)
+
+
+def known_chances(log: Log, found: Ratios) -> Floats | None:
+    """The target's probabilities of the actions taken; None where they are not known, or are densities."""
+    real_valued = log.action is not None and not log.discrete_actions
+    return None if real_valued else found.target
 
 
 def log_stream(
@@ -105,8 +116,9 @@ def log_stream(
     read = read_log(log, keep=kept_columns(target, behaviour), **reading)
     fitted = make_features(features)
     fitted = fitted if fitted.fitted else fitted.fit(read.observations)
-    rho = ratios(read, target, behaviour=behaviour).rho
-    return stream_of(read, fitted.transform(read.observations), read.episode, rho, discount)
+    found = ratios(read, target, behaviour=behaviour)
+    table = fitted.transform(read.observations)
+    return stream_of(read, table, read.episode, found.rho, discount, known_chances(read, found))
 
 
 def kept_columns(*given: Any) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradtd.compiled.traces import keep_traces, kept_traces, traces_at
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.stream import Stream
 
@@ -46,17 +47,22 @@ def draw_resamples(n_episodes: int, resamples: int, seed: int) -> Resamples:
 def resampled(stream: Stream, begins: Integers, counts: Integers) -> tuple[Stream, Integers]:
     """The stream with each episode ``counts`` times, and the number of the original episode of each step.
 
-    Features are shared, not copied. Copies of an episode are not independent: they have to stay in one buffer, which is
-    what the original numbers are for.
+    Features are shared, not copied; a step keeps its trace. Copies of an episode are not independent: they have to stay
+    in one buffer, which is what the original numbers are for.
     """
     taken = np.repeat(np.arange(len(counts)), counts)
     lengths = np.diff(begins)[taken]
     ends = np.cumsum(lengths)
-    steps: Any = stream.steps[np.repeat(begins[taken] - ends + lengths, lengths) + np.arange(ends[-1])]
+    rows = np.repeat(begins[taken] - ends + lengths, lengths) + np.arange(ends[-1])
+    steps: Any = stream.steps[rows]
     unit = steps["episode"].astype(np.int64)
     steps["episode"] = np.repeat(np.arange(len(taken)), lengths)
     starts = None if stream.starts is None else stream.starts[taken]
-    return Stream(stream.features, steps.view(np.recarray), stream.name, starts=starts), unit
+    again = Stream(stream.features, steps.view(np.recarray), stream.name, starts=starts)
+    kept = kept_traces(stream)
+    if kept is not None:
+        keep_traces(again, kept[0], traces_at(kept[1], rows))
+    return again, unit
 
 
 def of_influences(value: float, psi: Floats, resamples: Resamples) -> Floats:

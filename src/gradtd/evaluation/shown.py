@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gradtd.core.checks import InputError
-from gradtd.evaluation.methods import COMPUTED
+from gradtd.evaluation.methods import COMPUTED, UNTRACED
 from gradtd.output.pages import render
 
 if TYPE_CHECKING:
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 def label(method: str) -> str:
     """A method's name as people read it."""
-    return ({"impression_gtd": "Impression GTD"} | COMPUTED).get(method, method)
+    return ({"impression_gtd": "Impression GTD", UNTRACED: "LSTD without traces"} | COMPUTED).get(method, method)
 
 
 _MEANING = (
+    ("lam", "lambda of the traces", "{:g}"),
+    ("trace", "ratio in the traces", "{}"),
     ("ess", "effective sample size, in steps", "{:.0f}"),
     ("ess_marginal", "effective sample of the marginal weights, in steps", "{:.0f}"),
     ("ess_marginal_episodes", "the same in episodes", "{:.1f}"),

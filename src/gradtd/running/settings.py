@@ -147,10 +147,15 @@ def _without_traces(
     """A rule without traces takes lam=0 all the same, and says why it takes no other."""
     if "lam" in known or "lam" not in given:
         return given
-    if checks.fraction("lam", given["lam"]) > 0:
-        why = algorithm.traces if isinstance(algorithm.traces, str) else "it does not read traces"
-        raise InputError(f"{algorithm.name} takes lam=0 only, got {given['lam']}: {why}.")
+    refuse_traces(algorithm, checks.fraction("lam", given["lam"]))
     return {name: value for name, value in given.items() if name not in TRACES}
+
+
+def refuse_traces(algorithm: Algorithm, lam: float) -> None:
+    """Say why a rule takes no traces, where it is asked to."""
+    if lam > 0 and algorithm.traces is not True:
+        why = algorithm.traces if isinstance(algorithm.traces, str) else "it does not read traces"
+        raise InputError(f"{algorithm.name} takes lam=0 only, got {lam:g}: {why}.")
 
 
 def _chooses_step_size(hyper: Mapping[str, Any]) -> bool:

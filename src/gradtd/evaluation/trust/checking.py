@@ -23,7 +23,7 @@ PRODUCTS = 20.0
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """Fits by the name of their columns: plain, with traces of ``lam``, doubly robust."""
+    """Fits by the name of their columns: as asked for, with traces of another lambda ``lam``, doubly robust."""
 
     plain: dict[str, Fit]
     traced: dict[str, Fit]
@@ -43,9 +43,19 @@ def trace_of(record: Record) -> float:
     return float(np.clip(1 - 1 / max(steps, 1.0), *TRACES))
 
 
+def other_lambda(record: Record) -> float:
+    """The lambda that the value asked for is compared with: one with more memory, where that has little, else 0.
+
+    Where observations tell all that matters, and the features suffice, both have one answer.
+    """
+    if record.lam < TRACES[0]:
+        return max(trace_of(record), record.lam + TRACES[0])
+    return 0.0
+
+
 def all_fits(record: Record, wide: Wide) -> Fits:
-    """Fits of every rung and checker; of headlines also with traces and, where it can be, doubly robust."""
-    lam = trace_of(record)
+    """Fits of every rung and checker; of headlines also with other traces and, where it can be, doubly robust."""
+    lam = other_lambda(record)
     sums, traced_sums = moments(record, wide, lam)
     weights = products(record)
     robust = effective_products(record, weights) >= PRODUCTS

@@ -117,7 +117,7 @@ def solve(sums: Moments, columns: Integers) -> Solution:
 def fit_many(
     record: Record, wide: Wide, sums: Moments, traced: Moments, lam: float, products: Floats | None = None
 ) -> tuple[list[Fit], list[Fit], Floats]:
-    """One fit for every rung and checker, one with traces for every headline; influences of all in one more pass.
+    """One fit for every rung and checker, one with other traces for every headline; influences of all in one pass.
 
     With ``products`` of ratios also each piece's doubly robust value by every plain fit, (pieces, fits).
     """
@@ -159,7 +159,7 @@ def see(
     lam: float,
     products: Floats | None,
 ) -> Seen:
-    """Read the log once more, a chunk at a time; solutions behind the first ``plain`` ones are with traces."""
+    """Read the log once more, a chunk at a time; solutions behind the first ``plain`` ones have traces of ``lam``."""
     k, E = len(solved), record.n_pieces
     weights = np.zeros((wide.n_columns, 3 * k))
     for j, (_, columns, s) in enumerate(solved):
@@ -187,20 +187,16 @@ def add_steps(
         if i == begins[e + 1]:
             e += 1
         here, there, first = at[0, i], at[1, i], i == begins[e]
-        rho, discount, reward, decay, product = (
-            numbers[0, i],
-            numbers[1, i],
-            numbers[2, i],
-            numbers[3, i],
-            numbers[4, i],
-        )
+        rho, discount, reward = numbers[0, i], numbers[1, i], numbers[2, i]
+        decay, product, own = numbers[3, i], numbers[4, i], numbers[5, i]
         for j in range(k):
             value = of_row[here, j]
             delta = reward + discount * of_row[there, j] - value
             along = of_row[here, k + j] * rho
-            if j >= plain:
-                along += rho * decay * by_fit[3, j]
-                by_fit[3, j] = along
+            carried = decay if j >= plain else own
+            if carried != 0.0:
+                along += rho * carried * by_fit[3, j]
+            by_fit[3, j] = along
             if first:
                 by_piece[e, 0, j] = value
             by_piece[e, 1, j] += delta * along

@@ -44,17 +44,18 @@ def group_edges(n_pieces: int) -> Integers:
 
 
 def moments(record: Record, wide: Wide, lam: float) -> tuple[Moments, Moments]:
-    """Read the log once, for fits without traces and for fits of the headlines with them."""
+    """Read the log once, for the fits asked for and for fits of the headlines with the traces of ``lam``."""
     edges = group_edges(record.n_pieces)
     G, narrow = len(edges) - 1, wide.n_headline_columns
-    counted = wide.table is not None and FEW_ROWS * wide.n_rows < len(record)
+    counted = wide.table is not None and FEW_ROWS * wide.n_rows < len(record) and record.traced is None
     D = 0 if counted else wide.n_columns
     sums, shared, trace = _Sums(G, D + narrow, max(D, narrow)), _Shared(D), np.zeros(narrow)
+    own = np.zeros(0 if record.traced is None else D)
     reader, fill = Reader(record, wide, lam), engine.compiled(_filler)
     for g in range(G):
         for _, feats, here, there, numbers in reader.chunks(_of_group(record, edges, g)):
             z, y = np.empty((len(here), D + narrow)), np.empty((len(here), max(D, narrow)))
-            fill(feats, here, there, numbers, trace, z, y)
+            fill(feats, here, there, numbers, trace, own, z, y)
             sums.A[g] += cross(z, y)
             sums.b[g] += numbers[REWARD] @ z
             if not counted:
@@ -107,11 +108,19 @@ def _counted(record: Record, wide: Wide, edges: Integers, shared: _Shared) -> tu
 
 
 def fill_rows(
-    feats: Floats, here: Integers, there: Integers, numbers: Floats, trace: Floats, z: Floats, y: Floats
+    feats: Floats,
+    here: Integers,
+    there: Integers,
+    numbers: Floats,
+    trace: Floats,
+    own: Floats,
+    z: Floats,
+    y: Floats,
 ) -> None:
     """z = rho x of as many columns as there are before those of the traces, then traces; y = discount x_next - x.
 
-    A trace is rho_t (x_t + decay_t z_{t-1}), the last one kept in ``trace``.
+    A trace is rho_t (x_t + decay_t z_{t-1}), the last one kept in ``trace``; where ``own`` has room for them, so are
+    the columns before.
     """
     plain = z.shape[1] - trace.shape[0]
     for i in range(y.shape[0]):
@@ -121,6 +130,9 @@ def fill_rows(
             y[i, k] = discount * feats[b, k] - feats[a, k]
         for k in range(plain):
             z[i, k] = rho * feats[a, k]
+        for k in range(own.shape[0]):
+            own[k] = rho * (feats[a, k] + numbers[5, i] * own[k])
+            z[i, k] = own[k]
         for k in range(trace.shape[0]):
             trace[k] = rho * (feats[a, k] + decay * trace[k])
             z[i, plain + k] = trace[k]
@@ -128,9 +140,16 @@ def fill_rows(
 
 def _filler(fingerprint: str) -> Plain:
     def run(
-        feats: Floats, here: Integers, there: Integers, numbers: Floats, trace: Floats, z: Floats, y: Floats
+        feats: Floats,
+        here: Integers,
+        there: Integers,
+        numbers: Floats,
+        trace: Floats,
+        own: Floats,
+        z: Floats,
+        y: Floats,
     ) -> None:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        fill_rows(feats, here, there, numbers, trace, z, y)
+        fill_rows(feats, here, there, numbers, trace, own, z, y)
 
     return run

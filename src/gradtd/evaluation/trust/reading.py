@@ -12,11 +12,11 @@ from gradtd.evaluation.trust.records import Record, Wide
 
 CHUNK = 4096
 """Steps that are read at a time."""
-RHO, DISCOUNT, REWARD, DECAY, PRODUCT = range(5)
+RHO, DISCOUNT, REWARD, DECAY, PRODUCT, OWN_DECAY = range(6)
 
 
 class Chunk(NamedTuple):
-    """Steps from ``start`` on: rows of features, where those of every step are, and their numbers (5, steps)."""
+    """Steps from ``start`` on: rows of features, where those of every step are, and their numbers (6, steps)."""
 
     start: int
     feats: Any
@@ -26,7 +26,7 @@ class Chunk(NamedTuple):
 
 
 class Reader:
-    """Reads chunks of a log; ``lam`` is the lambda of traces, ``products`` those of ratios."""
+    """Reads chunks of a log; ``lam`` is the lambda of the fits with memory, ``products`` those of ratios."""
 
     def __init__(self, record: Record, wide: Wide, lam: float = 0.0, products: Floats | None = None) -> None:
         self.record, self.wide, self.lam, self.products = record, wide, lam, products
@@ -56,8 +56,11 @@ class Reader:
         return feats, where[:n], where[n:]
 
     def _numbers(self, part: slice) -> Floats:
-        """Ratio, discount, reward, decay of the trace (0 where a piece begins) and product of ratios of every step."""
-        record, numbers = self.record, np.zeros((5, part.stop - part.start))
+        """Ratio, discount, reward, decay of the trace (0 where a piece begins) and product of ratios of every step.
+
+        And the decay of the traces asked for, which run on across blocks.
+        """
+        record, numbers = self.record, np.zeros((6, part.stop - part.start))
         numbers[RHO], numbers[DISCOUNT], numbers[REWARD] = record.rho[part], record.discount[part], record.reward[part]
         numbers[DECAY, 1:] = self.lam * numbers[DISCOUNT, :-1]
         numbers[DECAY, 0] = self.lam * record.discount[part.start - 1] if part.start else 0.0
@@ -65,4 +68,6 @@ class Reader:
         numbers[DECAY, record.begins[first:last] - part.start] = 0.0
         if self.products is not None:
             numbers[PRODUCT] = self.products[part]
+        if record.traced is not None:
+            numbers[OWN_DECAY] = record.traced.decay[part]
         return numbers

@@ -17,13 +17,20 @@ from gradtd.features.turns import turner
 from gradtd.logs import Log
 
 
+class Traced(NamedTuple):
+    """Traces that a value was asked for with: z_t = rho_t (x_t + decay_t z_{t-1})."""
+
+    lam: float
+    decay: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class Record:
     """Steps of a log for one target; step i goes from ``row[i]`` to ``next_row[i]`` of the widest table.
 
     ``begins`` are the first steps of the independent pieces and, last, the number of steps. ``blocks`` says that the
     pieces are neighbouring parts of longer episodes. ``starts`` are the rows that pieces start in, where those are not
-    the rows of their first steps.
+    the rows of their first steps. ``traced`` is there where the value asked for is one with traces.
     """
 
     row: Any
@@ -34,6 +41,12 @@ class Record:
     begins: Integers
     blocks: bool
     starts: Integers | None = None
+    traced: Traced | None = None
+
+    @property
+    def lam(self) -> float:
+        """The lambda of the value asked for."""
+        return 0.0 if self.traced is None else self.traced.lam
 
     def __len__(self) -> int:
         return len(self.reward)
