@@ -179,8 +179,10 @@ def log_of(name, settings, seed=3, stream=None, **traces):
     batch = settings.get("batch_size", 0) if "batch" in draws else 0
     m1, m2 = settings.get("m1", batch), settings.get("m2", batch)
     kept = {
-        "learns": np.zeros(T, bool), "first": np.zeros((T, m1), np.uint32), "second": np.zeros((T, m2), np.uint32)
-    }  # fmt: skip
+        "learns": np.zeros(len(stream), bool),
+        "first": np.zeros((len(stream), m1), np.uint32),
+        "second": np.zeros((len(stream), m2), np.uint32),
+    }
     recorder = gradtd.Algorithm("recorder", write_down, init=lambda d, hyper: kept, draws=draws)
     engine = {key: value for key, value in settings.items() if key in ENGINE}
     if "batch" not in draws:

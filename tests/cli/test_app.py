@@ -162,7 +162,10 @@ def test_demo_draws_a_picture(tmp_path):
         (["run", "boyan_chain", "tdd"], "unknown algorithm 'tdd': did you mean 'td'?"),
         (["run", "boyan_chain", "td"], "td needs alpha"),
         (["run", "boyan_chain", "td", "--set", "alpha"], "--set takes name=value, got 'alpha'"),
-        (["run", "boyan_chain", "td", "--set", "alpha=auto"], "alpha='auto' is offered by impression_gtd alone"),
+        (
+            ["run", "random_walk_tabular", "td", "--set", "alpha=auto"],
+            "alpha='auto' of td needs a stream whose ratios are all one",
+        ),
         (["run", "boyan_chain", "impression_gtd", "--set", "alpha=fast"], "a number above 0 or 'auto', got 'fast'"),
         (["run", "boyan_chain", "td", "--set", "alpha=-1"], "alpha must be greater than 0, got -1"),
         (["run", "boyan_chain", "td", "--set", "alpha=1", "--at", "1,x"], "--at takes step numbers"),

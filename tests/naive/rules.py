@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from naive import traces
+from naive.auto import impression_gtd_auto
 from naive.extragradient import gtd2_mp, sthtd_mp
 from naive.stored import krylov_gtd, saga_gtd, svrg_gtd
 from naive.true_online import true_online_gtd, true_online_td
@@ -174,47 +175,6 @@ def impression_gtd(
             there, back = direction(b1, b2, theta, weight), direction(b2, b1, theta, weight)
             total = {"one": there, "both": there + back, "averaged": (there + back) / 2}[directions]
             theta = theta - next(alphas) * total
-        yield theta
-
-
-def impression_gtd_auto(log, theta, factors, directions, similarity, ridge):
-    """Eq. imgtd with the step-size of docs/auto-step.md; ``factors`` multiply it."""
-    d = len(theta)
-    z = np.random.default_rng(0).standard_normal(d)
-    z = z / np.linalg.norm(z)
-    seen = 0
-    zGz = GzGz = loss = gg = 0.0
-    for t, _, learns in log:
-        if learns:
-            W = np.eye(d)
-            if isinstance(similarity, np.ndarray):
-                W = np.linalg.inv(similarity)
-            elif similarity == "mspbe":
-                W = np.linalg.inv((ridge * np.eye(d) + sum(k.C for k in log.samples[: t + 1])) / (t + 1))
-            (A1, b1), (A2, b2) = ((mean_A(k), mean_b(k)) for k in (log.batch(log.first[t]), log.batch(log.second[t])))
-            there, back = A1.T @ W @ A2, A2.T @ W @ A1
-            G = {"one": there, "both": there + back, "averaged": (there + back) / 2}[directions]
-            u1, u2 = A1 @ theta + b1, A2 @ theta + b2
-            g_there, g_back = A1.T @ W @ u2, A2.T @ W @ u1
-            g = {"one": g_there, "both": g_there + g_back, "averaged": (g_there + g_back) / 2}[directions]
-            if seen >= 75:
-                alpha_th = 2 * zGz / GzGz if zGz > 0 else 0.0
-                alpha = np.clip(loss / gg, alpha_th / 6, alpha_th / 2)
-                most = gg * (seen / 2 + 100) / 4
-                if g @ g > most:
-                    alpha = alpha * np.sqrt(most / (g @ g))
-                if alpha > 0:
-                    theta = theta - next(factors) * alpha * g
-            seen += 1
-            Gz = G @ z
-            probe, polyak = min(seen, seen / 4 + 20), min(seen, seen / 2 + 100)
-            zGz += (z @ Gz - zGz) / probe
-            GzGz += (Gz @ Gz - GzGz) / probe
-            loss += ((2 if directions == "both" else 1) * (u1 @ W @ u2) - loss) / polyak
-            gg += (g @ g - gg) / polyak
-            if zGz > 0:
-                z = z - 2 * zGz / GzGz * Gz
-                z = z / np.linalg.norm(z)
         yield theta
 
 

@@ -13,7 +13,12 @@ Two things are estimated from every pair of batches, in the same passes that mak
 <.> are moving averages over the latest part of the run. The step-size of an update uses those up to the update
 before, so it is independent of the batches it multiplies:
 
-    alpha = clip(one-step-optimal, alpha_th / 6, alpha_th / 2)
+    alpha = clip(one-step-optimal less two standard errors of its numerator, lowest, alpha_th / 2)
+
+lowest is alpha_th / 6, times n / 3000 for the first 3000 pairs of batches: while they do not show clearly that a step
+is worth taking, a short one is taken. An average of the weights tolerates noise later on, so with it the standard
+errors count by (500 / n)^2 after the first 500 pairs. Where the last weights are reported they count in full, and
+lowest decays as (1 + n / 300)^(-3/4), so that the noise of the weights goes to zero.
 
 A batch with |g|^2 beyond a quarter of all that the window has seen is an event that no average knows yet: its
 step is shortened to that size. The share of such batches goes to zero as the window grows. Nothing depends on
@@ -36,6 +41,11 @@ WATCHES = 75
 """Pairs of batches to look at before the first update."""
 LOWEST, HIGHEST = 1 / 6, 1 / 2
 """Bounds of the step-size, as parts of the threshold."""
+CAREFUL, FADES, GROWN = 2.0, 500.0, 3000.0
+"""Standard errors taken off the estimate of the loss, the pairs of batches after which these fade where an average is
+reported, and the pairs until the lower bound has its full size."""
+DECAYS, POWER = 300.0, 0.75
+"""The lower bound of step-sizes without average decays as (1 + n / ``DECAYS``)^-``POWER``."""
 SURPRISE = 1 / 4
 """A |g|^2 beyond this part of the sum over the window shortens its step."""
 
@@ -58,18 +68,28 @@ def step_and_learn(state: State, now: Now, loss: float) -> None:
     _blend(state.length, weight, dot(state.q, state.q))
     weight = 1.0 / min(n, n / 2.0 + 100.0)
     _blend(state.loss, weight, loss)
+    _blend(state.loss_squared, weight, loss * loss)
     _blend(state.squared, weight, squared)
     threshold = 0.0
     if state.along[0] > 0.0 and state.length[0] > 0.0:
         threshold = 2.0 * state.along[0] / state.length[0]
-    alpha = LOWEST * threshold
-    if state.squared[0] > 0.0 and state.loss[0] / state.squared[0] > alpha:
-        alpha = min(state.loss[0] / state.squared[0], HIGHEST * threshold)
+    alpha = LOWEST * threshold * min(1.0, n / GROWN) * (1.0 + n / DECAYS) ** -state.decay[0]
+    spread = max(0.0, state.loss_squared[0] - state.loss[0] * state.loss[0])
+    sure = state.loss[0] - _standard_errors(n, state.decay[0]) * np.sqrt(weight * spread)
+    if state.squared[0] > 0.0 and sure / state.squared[0] > alpha:
+        alpha = min(sure / state.squared[0], HIGHEST * threshold)
     state.next_alpha[0] = alpha
     add_scaled(state.z, -threshold, state.q)
     size = np.sqrt(dot(state.z, state.z))
     if size > 0.0:
         scale_by(state.z, 1.0 / size)
+
+
+def _standard_errors(n: float, decay: float) -> float:
+    """How many are taken off after n pairs of batches: all of them where the last weights are reported."""
+    if decay > 0.0 or n <= FADES:
+        return CAREFUL
+    return CAREFUL * (FADES / n) * (FADES / n)
 
 
 def _blend(mean: Floats, weight: float, value: float) -> None:
@@ -85,8 +105,11 @@ def auto_fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     """What the rule keeps besides theta: the probe z, directions, moving averages, the step-size."""
     z = np.random.default_rng(0).standard_normal(n_features)
     vectors = {name: np.zeros(n_features) for name in ("u", "v", "g", "q", "h", "r")}
-    numbers = ("seen", "along", "length", "loss", "squared", "next_alpha", "alpha")
-    return vectors | {"z": z / np.linalg.norm(z)} | {name: np.zeros(1) for name in numbers}
+    names = ("seen", "along", "length", "loss", "loss_squared", "squared", "next_alpha", "alpha")
+    numbers = {name: np.zeros(1) for name in names} | {"decay": np.zeros(1)}
+    if hyper.get("average") == "none":
+        numbers["decay"][0] = POWER
+    return vectors | {"z": z / np.linalg.norm(z)} | numbers
 
 
 def number_or_auto(name: str, value: Any) -> Any:

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.algorithms.auto_step import WATCHES, chosen, number_or_auto
+from gradtd.algorithms.auto_td import auto_minibatch_fields, auto_minibatch_td, auto_td, auto_td_fields
 from gradtd.algorithms.parameters import ONLY_CLIPPED, ONLY_RHO
 from gradtd.compiled.linalg import add_scaled
-from gradtd.core.algorithm import Algorithm, Now
-from gradtd.core.arrays import Hyper, State
+from gradtd.core.algorithm import REQUIRED, Algorithm, Now, Parameter
+from gradtd.core.arrays import Hyper, Plain, State
 from gradtd.core.stream import StreamView
 from gradtd.estimates import add_features, add_gradient, add_trace, batch_td_update, td_error
 
@@ -19,7 +21,8 @@ from gradtd.estimates import add_features, add_gradient, add_trace, batch_td_upd
 def td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Off-policy TD(lam): theta += alpha rho delta e, with e = phi where lam is 0.
 
-    Mean: A theta + b. Cost O(d). Converges on-policy; off-policy it may diverge (Baird, two_state).
+    Mean: A theta + b. Cost O(d). Converges on-policy; off-policy it may diverge (Baird, two_state). On-policy
+    ``alpha="auto"`` chooses the step-size (`gradtd.algorithms.auto_td`).
     Sutton (1988); with ratios, Precup, Sutton and Singh (2000).
     """
     rho_delta = stream.steps[now.t].rho * td_error(stream, now.t, state.theta)
@@ -71,7 +74,8 @@ def residual_gradient(state: State, stream: StreamView, now: Now, hyper: Hyper) 
 def minibatch_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Mini-batch TD: theta += alpha times the mean of rho delta e over a batch of past steps; e = phi where lam is 0.
 
-    Mean: A theta + b. Cost O(m d). Less noise than TD, and diverges where TD does. Paper, Section 4.
+    Mean: A theta + b. Cost O(m d). Less noise than TD, and diverges where TD does. On-policy ``alpha="auto"`` chooses
+    the step-size. Paper, Section 4.
     """
     batch_td_update(stream, now.first, state.theta, state.u)
     add_scaled(state.theta, now.alpha, state.u)
@@ -92,12 +96,38 @@ def _nothing(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def _choose_td(hyper: Mapping[str, Any]) -> Algorithm:
+    return _with_auto(_TD, auto_td, auto_td_fields, hyper)
+
+
+def _choose_minibatch_td(hyper: Mapping[str, Any]) -> Algorithm:
+    return _with_auto(_MINIBATCH_TD, auto_minibatch_td, auto_minibatch_fields, hyper)
+
+
+def _with_auto(rule: Algorithm, update: Plain, init: Plain, hyper: Mapping[str, Any]) -> Algorithm:
+    """The rule as it is, or what it becomes with alpha="auto"."""
+    if not isinstance(hyper["alpha"], str):
+        return replace(rule, choose=None)
+    return replace(rule, update=update, init=init, chosen=chosen, watches=WATCHES, on_policy=True, choose=None)
+
+
+_ALPHA = {"alpha": Parameter(REQUIRED, "step-size: a number, or on-policy also auto", number_or_auto)}
+_TD = Algorithm("td", td, parameters=_ALPHA, traces=True, choose=_choose_td)
+_MINIBATCH_TD = Algorithm(
+    "minibatch_td",
+    minibatch_td,
+    init=lambda n_features, hyper: {"u": np.zeros(n_features)},
+    draws="one batch",
+    parameters=_ALPHA,
+    traces=True,
+    choose=_choose_minibatch_td,
+)
 _ETD = Algorithm(
     "etd", etd, init=_trace, observe=follow_on, parameters={"trace": ONLY_RHO}, traces=True, choose=_choose_etd
 )
 
 ALGORITHMS = (
-    Algorithm("td", td, traces=True),
+    _TD,
     Algorithm(
         "vtrace",
         vtrace,
@@ -110,11 +140,5 @@ ALGORITHMS = (
         residual_gradient,
         traces="the gradient of a squared lambda-error holds the TD errors of steps that are still to come",
     ),
-    Algorithm(
-        "minibatch_td",
-        minibatch_td,
-        init=lambda n_features, hyper: {"u": np.zeros(n_features)},
-        draws="one batch",
-        traces=True,
-    ),
+    _MINIBATCH_TD,
 )

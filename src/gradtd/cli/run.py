@@ -53,7 +53,8 @@ def run(
         typer.Option(
             parser=step_size,
             metavar=NUMBER,
-            help="Step-size, for example 0.1 or 1/16; impression_gtd also takes auto. The same as --set alpha=NUMBER.",
+            help="Step-size, for example 0.1 or 1/16; impression_gtd also takes auto, as does td on-policy. "
+            "The same as --set alpha=NUMBER.",
             rich_help_panel=METHOD,
         ),
     ] = None,

@@ -93,6 +93,8 @@ class Algorithm:
         `gradtd.estimates`). It then takes ``lam`` and ``trace``. A sentence says why there is no such form.
     emphatic : bool
         Whether features enter the trace with their emphasis.
+    on_policy : bool
+        Whether every ratio of the stream must be one.
     choose : callable, optional
         Where a parameter changes the code of the rule, ``choose(hyper)`` returns the algorithm that is meant.
     """
@@ -111,6 +113,7 @@ class Algorithm:
     stored: bool = False
     traces: bool | str = False
     emphatic: bool = False
+    on_policy: bool = False
     choose: Callable[[Mapping[str, Any]], Algorithm] | None = None
 
     DRAWS = ("nothing", "new batch", "one batch", "other batch", "two buffers", "two batches")

@@ -141,6 +141,7 @@ class Session:
         """
         steps = len(stream) if count is None else count
         self.refuse_sparse(stream)
+        self._refuse_off_policy(stream)
         buffers = self.buffers(stream, seed, unit=unit, filled=filled)
         if self.setup.algorithm.watches:
             waits = 0 if filled else self.setup.split.filled_after(buffers, self.setup.plan.fill)
@@ -159,6 +160,16 @@ class Session:
         if self.setup.algorithm.dense_only and not isinstance(stream.features, np.ndarray):
             name = self.setup.algorithm.name
             raise InputError(f"{name} as set here needs dense features, but those of {stream.name} are sparse.")
+
+    def _refuse_off_policy(self, stream: Stream) -> None:
+        """Some rules are sound only where all ratios are one."""
+        if self.setup.algorithm.on_policy and (stream.steps["rho"] != 1).any():
+            name = self.setup.algorithm.name
+            raise InputError(
+                f"alpha='auto' of {name} needs a stream whose ratios are all one, and {stream.name} has others: "
+                f"off-policy {name} may diverge with every step-size. Give alpha a number, or take impression_gtd or "
+                "krylov_gtd."
+            )
 
     def _refuse_too_short(self, stream: Stream, steps: int, filled_at: int) -> None:
         """A rule that watches before it learns needs a longer stream than one that does not."""

@@ -101,4 +101,10 @@ def _session(rule: Algorithm, hyper: Mapping[str, Any], capacity: int | None, co
             "give average_from as well, or average='polynomial'."
         )
     bounded = {"capacity": capacity} if "capacity" in parameters(rule) else {}
-    return Session(rule, bounded | dict(hyper), n_steps=0, compile=compile)
+    session = Session(rule, bounded | dict(hyper), n_steps=0, compile=compile)
+    if session.setup.algorithm.on_policy:
+        raise InputError(
+            f"alpha='auto' of {rule.name} needs all ratios to be one, which a learner cannot know in advance: "
+            "give alpha a number, or take impression_gtd."
+        )
+    return session

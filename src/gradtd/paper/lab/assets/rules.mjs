@@ -124,7 +124,7 @@ function inverseFields(d) {
 // ---- Impression GTD with alpha="auto" (gradtd.algorithms.auto_step says why)
 
 const WATCHES = 75; // pairs of batches to look at before the first update
-const LOWEST = 1 / 6, HIGHEST = 1 / 2, SURPRISE = 1 / 4;
+const LOWEST = 1 / 6, HIGHEST = 1 / 2, SURPRISE = 1 / 4, CAREFUL = 2, FADES = 500, GROWN = 3000;
 
 function impressionGtdAuto(s, table, k, now) {
   batchTdUpdate(table, now.second, s.theta, s.u);
@@ -152,10 +152,14 @@ function stepAndLearn(s, loss) {
   s.length += weight * (dot(s.q, s.q) - s.length);
   weight = 1 / Math.min(n, n / 2 + 100);
   s.loss += weight * (loss - s.loss);
+  s.lossSquared += weight * (loss * loss - s.lossSquared);
   s.squared += weight * (squared - s.squared);
   const threshold = s.along > 0 && s.length > 0 ? (2 * s.along) / s.length : 0;
-  let alpha = LOWEST * threshold;
-  if (s.squared > 0 && s.loss / s.squared > alpha) alpha = Math.min(s.loss / s.squared, HIGHEST * threshold);
+  let alpha = LOWEST * threshold * Math.min(1, n / GROWN);
+  const spread = Math.max(0, s.lossSquared - s.loss * s.loss);
+  const careful = n <= FADES ? CAREFUL : CAREFUL * (FADES / n) * (FADES / n);
+  const sure = s.loss - careful * Math.sqrt(weight * spread);
+  if (s.squared > 0 && sure / s.squared > alpha) alpha = Math.min(sure / s.squared, HIGHEST * threshold);
   s.nextAlpha = alpha;
   addScaled(s.z, -threshold, s.q);
   const size = Math.sqrt(dot(s.z, s.z));
@@ -163,7 +167,7 @@ function stepAndLearn(s, loss) {
 }
 
 function autoFields(d, table) {
-  const numbers = { seen: 0, along: 0, length: 0, loss: 0, squared: 0, nextAlpha: 0, alpha: 0 };
+  const numbers = { seen: 0, along: 0, length: 0, loss: 0, lossSquared: 0, squared: 0, nextAlpha: 0, alpha: 0 };
   return { ...zeros("u", "v", "g", "q")(d), ...numbers, z: table.probe.slice() };
 }
 
