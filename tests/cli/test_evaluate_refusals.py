@@ -62,7 +62,7 @@ TABLES = {
         dict.fromkeys(("obs_0", "obs_1", "next_obs_0", "next_obs_1")),
         "no observation column was found",
     ),
-    "no behaviour": ({"action_prob": None}, "give behaviour= "),
+    "no behaviour": ({"action_prob": None}, "give --behaviour with the name of a column"),
     "no target": ({"target": None}, "nothing says what the target policy would do"),
     "one episode only": (
         {"episode": np.zeros(N), "t": np.arange(N), "terminated": np.arange(N) == N - 1},
@@ -109,7 +109,7 @@ def test_tables_that_cannot_be_read(refused, tmp_path, kind, ending):
     missing = ending == "csv" and kind.startswith("NaN")  # which a CSV file has as an empty field
     assert ("row 7" if missing else message) in said
     if kind == "one episode only":
-        assert "block=" in said
+        assert "--block" in said
 
 
 def _truncated(path):

@@ -265,6 +265,7 @@ REFUSED = {
 }
 NOT_CHECKED = {
     "not checked": {"not_checked": "there are too many"},
+    "rows taken alone": {"rows_alone": True},
     "no richer features": {"richer_checks": 0, "complete": False},
     "no memory": {"memory_checks": 0},
 }

@@ -136,6 +136,6 @@ def test_columns_of_one_policy_are_no_targets():
     table |= {"pi_0": np.full(n, 0.3), "pi_1": np.full(n, 0.7), "p_1": np.full(n, 0.3), "p_2": np.full(n, 0.3)}
     log = read_log(table, keep=["pi_0", "p_1"])
     assert log.of_every_action == ("pi_0",)
-    with pytest.raises(InputError, match=r"'pi_0' is one of several that sum to one .* make one column"):
+    with pytest.raises(InputError, match=r"'pi_0' is one of several that sum to one .* give all of them"):
         ratios(log, "pi_0")
     ratios(log, "p_1")

@@ -157,7 +157,7 @@ def test_an_action_of_one_episode_only_gets_a_small_chance_and_no_zero():
         ({}, None, {}, "nothing says what the target policy would do"),
         ({"behaviour": None}, TARGET, {}, "behaviour='estimate'"),
         ({"action": None}, TARGET, {}, "no action column"),
-        ({}, "pi", {}, "'behaviour' or the name of a kept column, got 'pi'"),
+        ({}, "pi", {}, "'uniform' or the name of a kept column, got 'pi'"),
         ({}, np.ones(3), {}, rf"one probability per step \({N}\), got 3"),
         ({}, TARGET[:2], {}, "must be a row of the table target, 0 to 1"),
         ({}, TARGET[:, :2] / TARGET[:, :2].sum(axis=1, keepdims=True), {}, r"at least 3 actions\), got shape"),

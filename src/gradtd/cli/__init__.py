@@ -7,6 +7,7 @@ import sys
 
 def main() -> None:
     """Run the command line. Bad input ends with one sentence and exit code 2, Ctrl-C with one line and 130."""
+    from gradtd.cli.language import spoken
     from gradtd.core.checks import InputError
 
     try:
@@ -14,7 +15,7 @@ def main() -> None:
 
         app(prog_name="gradtd")
     except InputError as error:
-        _end(str(error), 2)
+        _end(spoken(str(error)), 2)
     except OSError as error:
         _end(f"{error.filename or 'a file'}: {error.strerror}.", 2)
     except KeyboardInterrupt:  # while the program is being loaded; later on the commands see it

@@ -6,14 +6,17 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from gradtd.cli.language import spoken
 from gradtd.cli.numbers import NUMBER, number
 from gradtd.cli.options import hyper_parameters, setting
+from gradtd.cli.targets import targets
 from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.evaluation import Evaluation
@@ -45,7 +48,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="Says which column is which, where names are not recognised, as ours=theirs: --column reward=r. "
-            "May be given several times.",
+            "With none for a column that is not to be used: --column t=none. May be given several times.",
             rich_help_panel=LOG,
         ),
     ] = None,
@@ -60,6 +63,15 @@ def evaluate(
             rich_help_panel=LOG,
         ),
     ] = None,
+    one_step: Annotated[
+        bool,
+        typer.Option(
+            "--one-step",
+            help="Every row is an episode of one step, as in the log of a bandit. Found out where nothing tells "
+            "which rows belong together.",
+            rich_help_panel=LOG,
+        ),
+    ] = False,
     log_probabilities: Annotated[
         bool,
         typer.Option(
@@ -75,8 +87,25 @@ def evaluate(
     target: Annotated[
         list[str] | None,
         typer.Option(
-            help="The policy to evaluate: a column with its probabilities of the actions taken, or the word behaviour "
-            "for the policy that made the log. By default the log's column target or rho. May be given several times.",
+            help="The policy to evaluate: a column with its probabilities of the actions taken; columns with those of "
+            "every action, pi_0,pi_1; uniform; FILE.py:FUNCTION, a function of observations that returns probabilities "
+            "(n, actions) or one action each; or behaviour for the policy that made the log. By default the log's "
+            "column target or rho. As NAME=TARGET it has a name. May be given several times.",
+            rich_help_panel=POLICIES,
+        ),
+    ] = None,
+    target_probabilities: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A target by its columns of probabilities of every action, with commas between them, in the order of "
+            "the actions: pi_0,pi_1 or NAME=pi_0,pi_1. May be given several times.",
+            rich_help_panel=POLICIES,
+        ),
+    ] = None,
+    next_target_probabilities: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The same columns for the next observation. Action values need them where that is no row of the log.",
             rich_help_panel=POLICIES,
         ),
     ] = None,
@@ -219,13 +248,13 @@ def evaluate(
     ] = None,
 ) -> None:
     """Estimate what a policy is worth from a log of another one: value, interval, diagnostics, verdict."""
-    _check_outputs(page, plot, save, several=len(target or []) > 1)
-    names = target or []
+    given = targets(target or [], target_probabilities or [], next_target_probabilities or [])
+    _check_outputs(page, plot, save, several=len(given) > 1)
     known_method(algorithm, dict(map(setting, set_ or [])))
     hyper = hyper_parameters(algorithm, set_ or [])
     for name in hyper.keys() & {"lam", "trace"}:
         raise InputError(f"--set {name}={hyper[name]}: an evaluation has its own option for it, --{name}.")
-    chosen: Any = {name: name for name in names} if len(names) > 1 else names[0] if names else None
+    chosen: Any = given if len(given) > 1 else next(iter(given.values()), None)
     found = evaluate_log(
         log,
         gamma=gamma,
@@ -246,12 +275,14 @@ def evaluate(
         clip=clip,
         log_probabilities="convert" if log_probabilities else "refuse",
         duplicates="drop" if drop_duplicates else "refuse",
+        one_step=True if one_step else None,
         seed=seed,
         threads=threads,
         **hyper,
     )
     several = isinstance(found, Mapping)
     evaluations: dict[str, Evaluation] = dict(found) if several else {"target": found}
+    evaluations = {name: _spoken(evaluation) for name, evaluation in evaluations.items()}
     if save is not None:
         evaluations["target"].save(save)
     if plot is not None:
@@ -269,6 +300,14 @@ def evaluate(
             print(f"{what}: {path}")
 
 
+def _spoken(evaluation: Evaluation) -> Evaluation:
+    """What an evaluation says, in the language of the command line."""
+    said: dict[str, Any] = {
+        name: tuple(map(spoken, getattr(evaluation, name))) for name in ("reasons", "warnings", "notes")
+    }
+    return replace(evaluation, **said)
+
+
 def print_evaluation(evaluation: Evaluation, name: str = "", verbose: bool = False) -> None:
     """The evaluation as text: value and verdict first, then the methods and the diagnostics."""
     console = Console(highlight=False)
@@ -283,7 +322,7 @@ def _columns(column: list[str] | None, observation: str | None) -> dict[str, Any
         ours, sign, theirs = text.partition("=")
         if not (ours and sign and theirs):
             raise InputError(f"--column takes ours=theirs, for example reward=r; got {text!r}.")
-        found[ours] = theirs
+        found[ours] = None if theirs.lower() == "none" else theirs
     if observation:
         found["observation"] = [name.strip() for name in observation.split(",")]
     return found or None

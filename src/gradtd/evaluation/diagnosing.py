@@ -48,6 +48,7 @@ def diagnose(ready: Prepared, found: Ratios, case: Case, solved: Solved) -> Diag
         truncated=int(ready.log.truncated.sum()),
         leading_elsewhere=ready.leading_elsewhere,
         ends_known=ready.log.ends_known,
+        rows_alone=ready.log.rows_alone or None,
         strangers=ready.log.strangers,
         reward_sample=effective_size(np.square(ready.log.reward)),
         largest_reward=float(np.abs(ready.log.reward).max()),

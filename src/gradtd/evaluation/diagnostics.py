@@ -43,6 +43,8 @@ class Diagnostics:
     """Part of the steps inside an episode that do not lead to the observation of the row after."""
     ends_known: bool
     """Whether the log says which episodes terminated and which were cut off."""
+    rows_alone: bool | None = None
+    """Whether it was found out, and not said, that every row is an episode of one step."""
     strangers: float | None = None
     """How far next observations are from those of the rows after: 1 where no nearer than rows drawn at random."""
     reward_sample: float | None = None

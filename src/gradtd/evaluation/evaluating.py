@@ -20,11 +20,12 @@ from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.lambdas import against_lambda
 from gradtd.evaluation.methods import AUTO, COMPUTED, FEWEST_PERCENTILES, Settings, for_pictures, make_case, solve
 from gradtd.evaluation.planning import Plan, make_plan
-from gradtd.evaluation.preparing import kept_columns, known_chances
+from gradtd.evaluation.preparing import known_chances
 from gradtd.evaluation.result import Evaluation, number_or_nan
 from gradtd.evaluation.traced import trace_rows
 from gradtd.evaluation.verdict import judge
-from gradtd.logs import Ratios, ratios, read_log
+from gradtd.logs import Log, Ratios, ratios, read_log
+from gradtd.logs.beside import from_table, kept_columns
 from gradtd.logs.policies import GivenPolicy
 from gradtd.running.settings import refuse_traces
 from gradtd.running.workers import n_threads
@@ -54,6 +55,7 @@ def evaluate(
     columns: Mapping[str, Any] | None = ...,
     log_probabilities: str = ...,
     duplicates: str = ...,
+    one_step: bool | None = ...,
     seed: int = ...,
     threads: int | None = ...,
     progress: StageProgress | bool | None = ...,
@@ -83,6 +85,7 @@ def evaluate(
     columns: Mapping[str, Any] | None = ...,
     log_probabilities: str = ...,
     duplicates: str = ...,
+    one_step: bool | None = ...,
     seed: int = ...,
     threads: int | None = ...,
     progress: StageProgress | bool | None = ...,
@@ -111,6 +114,7 @@ def evaluate(
     columns: Mapping[str, Any] | None = None,
     log_probabilities: str = "refuse",
     duplicates: str = "refuse",
+    one_step: bool | None = None,
     seed: int = 0,
     threads: int | None = None,
     progress: StageProgress | bool | None = None,
@@ -128,9 +132,10 @@ def evaluate(
     gamma
         The discount factor, 0 to 1.
     target
-        The policy to evaluate: a function of observations or a table [states, actions] that gives action probabilities,
-        an array of the probabilities of the actions taken, the name of a column of them, "behaviour" for the log's own
-        policy. By default the log's target or ratio column. A dictionary of such targets is evaluated in one go.
+        The policy to evaluate: a function of observations that gives probabilities (n, actions) or one action each, a
+        table [states, actions], an array as long as the log of the probabilities of the actions taken, or (n, actions)
+        of every action, the name or the names of columns of them, "uniform", "behaviour" for the log's own policy. By
+        default the log's target or ratio column. A dictionary of such targets is evaluated in one go.
     features
         "auto", the default: one feature per state where observations are discrete, else the poorest of a ladder of
         cosines of the observations that richer ones agree with. Or a name such as "fourier" or "tiles:tilings=4", a
@@ -166,7 +171,7 @@ def evaluate(
     whiten
         Whether to learn on whitened features (C = I). The values that can be represented stay the same, and step-sizes
         become comparable.
-    columns, log_probabilities, duplicates
+    columns, log_probabilities, duplicates, one_step
         Handed to `gradtd.read_log`.
     seed
         Seed of the resamples and of the batches.
@@ -217,8 +222,12 @@ def evaluate(
             keep=kept_columns(*targets.values(), behaviour),
             log_probabilities=log_probabilities,
             duplicates=duplicates,
+            one_step=one_step,
             progress=stage(report, "reading"),
         )
+        if not isinstance(log, Log):
+            targets = {name: from_table(read, policy) for name, policy in targets.items()}
+            behaviour = from_table(read, behaviour)
         weights = {
             name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
         }

@@ -15,6 +15,7 @@ from gradtd.evaluation.products import chunk_rows, chunks
 from gradtd.evaluation.whitening import condition, original, second_moments, whiten
 from gradtd.features import Features, Function, Transformer, default_features, fit_varying, make_features
 from gradtd.logs import Log, Ratios, ratios, read_log
+from gradtd.logs.beside import from_table, kept_columns
 from gradtd.logs.policies import GivenPolicy
 
 MOST_DENSE = 2000
@@ -116,14 +117,11 @@ def log_stream(
     read = read_log(log, keep=kept_columns(target, behaviour), **reading)
     fitted = make_features(features)
     fitted = fitted if fitted.fitted else fitted.fit(read.observations)
+    if not isinstance(log, Log):
+        target, behaviour = from_table(read, target), from_table(read, behaviour)
     found = ratios(read, target, behaviour=behaviour)
     table = fitted.transform(read.observations)
     return stream_of(read, table, read.episode, found.rho, discount, known_chances(read, found))
-
-
-def kept_columns(*given: Any) -> list[str]:
-    """The names of columns among what was given for policies."""
-    return [name for name in given if isinstance(name, str) and name not in ("behaviour", "estimate")]
 
 
 def is_auto(features: Any) -> bool:

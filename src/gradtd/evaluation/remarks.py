@@ -29,6 +29,14 @@ REMARKS: tuple[Rule, ...] = (
         Kind.UNCHECKED,
     ),
     Rule(
+        "rows taken alone",
+        "nothing tells which rows belong together, and gamma is above 0",
+        lambda e: e.d.rows_alone is True and e.d.gamma > 0,
+        "nothing in the log tells which rows belong together, so each was taken as an episode of one step: say so, "
+        "one_step=True, or give the column that numbers the episodes.",
+        Kind.UNCHECKED,
+    ),
+    Rule(
         "no richer features",
         f"no fit with {RICHER:g} times the columns is sound and narrow enough to check the features",
         lambda e: e.d.richer_checks == 0 and e.d.complete is False,

@@ -44,6 +44,14 @@ class Log:
         The ratio of the two, where that was given.
     extra
         Further columns by name.
+    extra_beyond
+        The same columns in rows of the table that are no steps, for the observations behind those of the steps; NaN
+        where such an observation was no row.
+    given
+        The row of the table that every observation was read from; -1 for one that stood in a column of next
+        observations. None where they are the steps in the order of the table.
+    n_given
+        How many rows the table had. None where the log was not read from one.
     observation_names
         The names of the observation's components.
     name
@@ -55,6 +63,8 @@ class Log:
     strangers
         How far next observations are from those of the rows after, where the two should be the same: 0 where they are,
         1 where they are no nearer than rows drawn at random.
+    rows_alone
+        Whether it was found out, and not said, that every row is an episode of one step.
     of_every_action
         Kept columns that are one of several, numbered ones, which sum to one in every row: a policy's probabilities of
         each action, and not of the action taken.
@@ -79,6 +89,10 @@ class Log:
     ends_known: bool = True
     strangers: float = 0.0
     of_every_action: tuple[str, ...] = ()
+    extra_beyond: Mapping[str, Floats] = field(default_factory=dict)
+    given: Integers | None = None
+    n_given: int | None = None
+    rows_alone: bool = False
 
     def __len__(self) -> int:
         return len(self.reward)

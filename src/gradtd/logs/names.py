@@ -24,7 +24,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "truncated": ("truncated", "truncateds", "timeout", "timeouts"),
     "behaviour": (
         *("behaviour", "behavior", "behaviour_probability", "behavior_probability", "behaviour_prob", "behavior_prob"),
-        *("action_prob", "action_probability", "propensity", "pscore"),
+        *("action_prob", "action_probability", "propensity", "propensity_score", "pscore"),
     ),
     "target": ("target", "target_probability", "target_prob", "evaluation_prob", "evaluation_probability"),
     "rho": ("rho", "ratio", "weight", "importance_ratio"),
@@ -163,6 +163,25 @@ def _assign(roles: Roles, role: str, group: list[tuple[str, str]]) -> None:
         roles.parts = components
     elif role == "next_observation":
         roles.next_parts = components
+
+
+TOGETHER = ("episode", "t", "terminated", "truncated")
+"""What says which rows belong together, and in which order."""
+
+
+def bandit(roles: Roles) -> bool:
+    """Whether nothing tells which rows belong together, when they were, or what followed them."""
+    return not any(role in roles.single for role in TOGETHER) and "next_observation" not in roles.several
+
+
+def take_rows_alone(roles: Roles, found_out: bool) -> None:
+    """Let every row stand for itself: what would say otherwise is not read."""
+    unread = [roles.single.pop(role) for role in TOGETHER if role in roles.single]
+    unread += roles.several.pop("next_observation", [])
+    roles.next_parts, roles.done_flag = (), False
+    why = "nothing tells where episodes end, and rows have no time: " if found_out else ""
+    left = f"; not read: {listed(unread)}" if unread else ""
+    roles.notes.append(f"{why}every row was taken as an episode of one step{left}.")
 
 
 def _kept(kinds: Mapping[str, str], keep: Any) -> tuple[str, ...]:

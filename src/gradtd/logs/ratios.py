@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.logs.beside import Asked, InOrder, Probabilities, are_names, n_actions, one_a_step, policy_over
 from gradtd.logs.columns import are_logarithms, check_chances
 from gradtd.logs.damage import refuse_other_ratios
 from gradtd.logs.log import Log
 from gradtd.logs.names import listed
-from gradtd.logs.policies import as_policy, observation_chunks
+from gradtd.logs.policies import observation_chunks, row_chunks
 from gradtd.logs.propensity import estimate_behaviour
 
 
@@ -62,10 +64,11 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
     log
         The log.
     target
-        None for the log's own (target over behaviour, else its column rho); "behaviour" for rho = 1; the name of a kept
-        column of probabilities; an array of them, one per step; a table [states, actions]; a function
-        policy(observations) that returns probabilities (n, actions), or, where actions are real-valued,
-        policy(observations, actions) that returns densities.
+        None for the log's own (target over behaviour, else its column rho); "behaviour" for rho = 1; "uniform"; the
+        name of a kept column of probabilities of the actions taken, or the names of the columns of every action's; an
+        array of either, one row per step or per row of the table that the log was read from (`Probabilities`); a table
+        [states, actions]; a function policy(observations) that returns probabilities (n, actions), or one action per
+        observation, or, where actions are real-valued, policy(observations, actions) that returns densities.
     behaviour
         The same for the policy that made the log, or "estimate", which fits one.
     clip
@@ -91,7 +94,8 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
         assert log.target is not None
         assert log.behaviour is not None
         refuse_other_ratios(log.rho, log.target, log.behaviour)
-    wanted, unseen, mass = _target(log, target)
+    found = _Chances(log.target) if target is None and log.target is not None else _target(log, target)
+    wanted, unseen, mass = found.taken, found.unseen, found.mass
     taken, said, estimated = _behaviour(log, behaviour, seed)
     with np.errstate(over="ignore"):
         rho = wanted / taken
@@ -103,19 +107,16 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
         )
     rho, cut, over = _clipped(rho, limit)
     warned = () if unseen is None else (unseen,)
-    pairs = _unseen_pairs(log, target)
-    return Ratios(rho, (*said, *warned, *cut), unseen, mass, pairs, wanted, taken, estimated, over)
+    return Ratios(rho, (*said, *warned, *cut), unseen, mass, found.pairs, wanted, taken, estimated, over)
 
 
-def _target(log: Log, target: Any) -> tuple[Floats, str | None, float | None]:
+def _target(log: Log, target: Any) -> _Chances:
     if target is None:
-        if log.target is None:
-            raise InputError(
-                "nothing says what the target policy would do: give target= as a function policy(observations), a "
-                "table [states, actions], an array of probabilities or the name of a kept column, or 'behaviour' to "
-                "evaluate the policy that made the log."
-            )
-        return log.target, None, None
+        raise InputError(
+            "nothing says what the target policy would do: give target= as a function policy(observations), a "
+            "table [states, actions], an array of probabilities or the name of a kept column, 'uniform', or "
+            "'behaviour' to evaluate the policy that made the log."
+        )
     return _chances(log, "target", target)
 
 
@@ -124,7 +125,7 @@ def _behaviour(log: Log, behaviour: Any, seed: int) -> tuple[Floats, tuple[str, 
         chance, notes = estimate_behaviour(log, seed)
         return chance, notes, True
     if behaviour is not None:
-        return _chances(log, "behaviour", behaviour)[0], (), False
+        return _chances(log, "behaviour", behaviour).taken, (), False
     if log.behaviour is None:
         raise InputError(
             "the log does not say how probable its actions were: give behaviour= (a function, a table, an array or the "
@@ -133,38 +134,48 @@ def _behaviour(log: Log, behaviour: Any, seed: int) -> tuple[Floats, tuple[str, 
     return log.behaviour, (), False
 
 
-def _chances(log: Log, name: str, given: Any) -> tuple[Floats, str | None, float | None]:
+@dataclass(frozen=True, eq=False)
+class _Chances:
+    """The probability of each action taken; what of the policy's other choices the log never took, where known."""
+
+    taken: Floats
+    unseen: str | None = None
+    mass: float | None = None
+    pairs: float | None = None
+
+
+def _chances(log: Log, name: str, given: Any) -> _Chances:
     """The probability of each action taken under a policy, in whatever form that is given."""
     real_action = log.action is not None and not log.discrete_actions
-    if isinstance(given, str):
-        if given not in log.extra:
-            also = "'behaviour'" if name == "target" else "'estimate'"
-            raise InputError(
-                f"{name} must be {also} or the name of a kept column, got {given!r}; kept are {listed(log.extra)}: "
-                "read the log with keep=."
-            )
-        if given in log.of_every_action:
-            raise InputError(
-                f"column {given!r} is one of several that sum to one in every row, a policy's probabilities of each "
-                f"action: {name} needs those of the action taken; make one column of them, "
-                "pi[range(len(pi)), action], or give a function of the observations."
-            )
-        if are_logarithms(log.extra[given]):
-            raise InputError(
-                f"column {given!r} holds logarithms (none is above 0) of probabilities: take exp of them, "
-                'or read with log_probabilities="convert".'
-            )
-        return check_chances(f"column {given!r}", log.extra[given], name, real_action), None, None
-    if not callable(given) and np.ndim(given) == 1:
-        values = checks.finite_array(name, given, 1)
-        if len(values) != len(log):
-            raise InputError(f"{name} needs one probability per step ({len(log)}), got {len(values)}.")
-        return check_chances(name, values, name, real_action), None, None
-    if log.action is None:
-        raise InputError(f"the log has no action column, so {name} cannot be asked about its actions: give an array.")
+    if isinstance(given, str) and given != "uniform":
+        return _Chances(_column(log, name, given, real_action))
+    one_a_row = not callable(given) and not isinstance(given, Probabilities | str) and not are_names(given)
+    if isinstance(given, InOrder) or (one_a_row and np.ndim(given) == 1):
+        return _Chances(check_chances(name, one_a_step(log, name, given), name, real_action))
     if real_action:
-        return _densities(log, name, given), None, None
-    return _from_policy(log, name, given)
+        return _Chances(_densities(log, name, given))
+    return _from_policy(log, name, policy_over(log, name, given))
+
+
+def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
+    if given not in log.extra:
+        also = "'behaviour', 'uniform'" if name == "target" else "'estimate', 'uniform'"
+        raise InputError(
+            f"{name} must be {also} or the name of a kept column, got {given!r}; kept are {listed(log.extra)}: "
+            "read the log with keep=."
+        )
+    if given in log.of_every_action:
+        raise InputError(
+            f"column {given!r} is one of several that sum to one in every row, a policy's probabilities of each "
+            f"action, and {name} by one name needs those of the action taken: give all of them, "
+            f"{name}=[{given!r}, ...], in the order of the actions."
+        )
+    if are_logarithms(log.extra[given]):
+        raise InputError(
+            f"column {given!r} holds logarithms (none is above 0) of probabilities: take exp of them, "
+            'or read with log_probabilities="convert".'
+        )
+    return check_chances(f"column {given!r}", log.extra[given], name, real_action)
 
 
 def _densities(log: Log, name: str, given: Any) -> Floats:
@@ -182,34 +193,34 @@ def _densities(log: Log, name: str, given: Any) -> Floats:
     return check_chances(f"{name}'s densities", density, name, True)
 
 
-def _from_policy(log: Log, name: str, given: Any) -> tuple[Floats, str | None, float | None]:
+def _from_policy(log: Log, name: str, policy: Asked) -> _Chances:
+    """Ask about every step, once: the action taken, and the mass of actions that were never taken."""
     assert log.action is not None
-    n_actions = int(log.action.max()) + 1
-    policy = as_policy(name, given, n_actions, log.discrete_observations, more=True)
-    chance = np.empty(len(log))
-    mass = np.zeros(n_actions)
-    for at, seen in observation_chunks(log.observations, log.row):
-        every = policy(seen)
-        if every.shape[1] > len(mass):
-            mass = np.r_[mass, np.zeros(every.shape[1] - len(mass))]
-        mass[: every.shape[1]] += every.sum(axis=0)
-        chance[at] = every[np.arange(len(seen)), log.action[at]]
+    states = np.unique(log.observations[log.row], return_inverse=True)[1] if log.discrete_observations else None
+    taken = _taken(log, states)
+    chance, mass, pairs = np.empty(len(log)), np.zeros(n_actions(log)), 0.0
+    for at in row_chunks(log.row):
+        every = policy(log.row[at])
+        width = every.shape[1]
+        if width > len(mass):
+            mass = np.r_[mass, np.zeros(width - len(mass))]
+        mass[:width] += every.sum(axis=0)
+        chance[at] = every[np.arange(len(every)), log.action[at]]
+        if states is not None:
+            known = taken.shape[1]
+            pairs += float(every[:, :known][~taken[states[at]]].sum() + every[:, known:].sum())
     unseen, total = _unseen(log, mass / len(log)) if name == "target" else (None, None)
-    return check_chances(f"{name}'s probability of the action taken", chance, name, False), unseen, total
+    taken_chance = check_chances(f"{name}'s probability of the action taken", chance, name, False)
+    return _Chances(taken_chance, unseen, total, None if states is None else pairs / len(log))
 
 
-def _unseen_pairs(log: Log, target: Any) -> float | None:
-    """How often the target would do, in a state that the log visited, what the log never did there."""
-    one_a_step = target is None or isinstance(target, str) or (not callable(target) and np.ndim(target) == 1)
-    if one_a_step or not (log.discrete_observations and log.discrete_actions):
-        return None
-    assert log.action is not None
-    states, code = np.unique(log.observations[log.row], return_inverse=True)
-    chances = as_policy("target", target, int(log.action.max()) + 1, True, more=True)(states)
-    taken = np.zeros(chances.shape, bool)
-    taken[code, log.action] = True
-    visits = np.bincount(code, minlength=len(states)) / len(log)
-    return float(visits @ np.where(taken, 0.0, chances).sum(axis=1))
+def _taken(log: Log, states: Integers | None) -> NDArray[np.bool_]:
+    """For every state, which actions the log took there."""
+    if states is None:
+        return np.zeros((0, 0), bool)
+    taken = np.zeros((int(states.max()) + 1, n_actions(log)), bool)
+    taken[states, log.action] = True
+    return taken
 
 
 def _unseen(log: Log, mass: Floats) -> tuple[str | None, float]:

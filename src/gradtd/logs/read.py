@@ -22,9 +22,9 @@ from gradtd.logs.damage import columns_of_one_policy, ends_marked, refuse_swappe
 from gradtd.logs.files import open_path
 from gradtd.logs.log import Log, row_numbers
 from gradtd.logs.minari_table import MinariTable, is_dataset, is_dataset_id
-from gradtd.logs.names import Roles, resolve
+from gradtd.logs.names import Roles, bandit, resolve, take_rows_alone
 from gradtd.logs.observations import read_observations
-from gradtd.logs.steps import Rows, arrange
+from gradtd.logs.steps import Rows, arrange, rows_given, single_steps
 from gradtd.logs.tables import ArrayTable, FrameTable, Table
 
 
@@ -36,6 +36,7 @@ def read_log(
     log_probabilities: str = "refuse",
     duplicates: str = "refuse",
     order: str = "sort",
+    one_step: bool | None = None,
     progress: Progress | None = None,
 ) -> Log:
     """Read the steps that a policy produced into a `Log`.
@@ -59,6 +60,9 @@ def read_log(
         "drop" drops rows that repeat another in every column read.
     order
         "refuse" refuses rows that are out of order, and leaves the episodes in the order of the table. "sort" sorts.
+    one_step
+        True takes every row as an episode of one step, as in the log of a bandit, and does not read what would say
+        otherwise. By default that is found out: where nothing tells which rows belong together or what follows a row.
     progress
         A function ``progress(done, total)`` that hears of observations read.
 
@@ -73,15 +77,21 @@ def read_log(
         return _read_before(source, keep) if log_probabilities == "convert" else source
     checks.one_of("duplicates", duplicates, ("refuse", "drop"))
     checks.one_of("order", order, ("sort", "refuse"))
+    if one_step is not None:
+        checks.yes_or_no("one_step", one_step)
     table = open_table(source)
     roles = resolve(table.kinds, columns, keep)
     notes = roles.notes
+    alone = one_step if one_step is not None else bandit(roles)
+    if alone:
+        take_rows_alone(roles, one_step is None)
     found, next_state = gather(table, roles)
     length = len(found["reward"].values)
     if length == 0:
         raise InputError(f"{table.name!r} has no rows.")
     same = (lambda a, b: narrow_columns.equal_rows(table, roles, a, b)) if duplicates == "drop" else None
-    steps = arrange(_rows(found, roles, next_state, notes), length, order, same, notes)
+    rows = single_steps(length) if alone else _rows(found, roles, next_state, notes)
+    steps = arrange(rows, length, order, same, notes)
     narrow_columns.refuse_unknown_next(next_state, steps, roles)
     reward = found["reward"].numbers()  # everything narrow is checked before the observations are read
     extra = {name: narrow_columns.kept(found[f"keep.{name}"], log_probabilities, notes) for name in roles.keep}
@@ -95,6 +105,7 @@ def read_log(
     def chosen(values: NDArray[Any] | None) -> Any:
         return None if values is None else np.ascontiguousarray(values[at])
 
+    given = rows_given(steps, next_row, len(observations), length)
     return Log(
         observations=observations,
         row=row_numbers(len(steps.source)),
@@ -112,10 +123,20 @@ def read_log(
         observation_names=_component_names(roles, observations),
         name=table.name,
         notes=tuple(notes),
-        ends_known=ends_marked(roles, steps),
+        ends_known=alone or ends_marked(roles, steps),
         strangers=strangers(observations, next_row, steps),
         of_every_action=columns_of_one_policy(table, roles.keep),
+        extra_beyond={name: _beyond(values, given, len(steps.source)) for name, values in extra.items()},
+        given=given,
+        n_given=length,
+        rows_alone=alone and one_step is None,
     )
+
+
+def _beyond(values: NDArray[Any], given: Integers | None, n_steps: int) -> NDArray[Any]:
+    """A column in the rows whose observations follow those of the steps; NaN where they were no rows."""
+    rows = np.zeros(0, np.int64) if given is None else given[n_steps:]
+    return np.where(rows >= 0, values[rows], np.nan)
 
 
 def _read_before(log: Log, keep: Any) -> Log:

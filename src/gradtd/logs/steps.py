@@ -55,6 +55,11 @@ class Steps:
     unmarked: int = 0
 
 
+def single_steps(n_rows: int) -> Rows:
+    """Rows that are one episode each."""
+    return Rows(np.arange(n_rows), None, False, np.ones(n_rows, bool), None, np.zeros(n_rows, bool))
+
+
 Equal = Callable[[Integers, Integers], Flags]
 
 
@@ -107,7 +112,8 @@ def _episodes(rows: Rows, ends: Flags, notes: list[str]) -> Integers:
     if rows.terminated is None and rows.truncated is None:
         raise InputError(
             "there is no episode column, and none that says terminated or truncated, so nothing tells where an "
-            'episode ends: say which column numbers the episodes, columns={"episode": ...}.'
+            'episode ends: say which column numbers the episodes, columns={"episode": ...}, or one_step=True where '
+            "every row stands for itself."
         )
     notes.append("there is no episode column: episodes were cut after rows that are terminated or truncated.")
     episode: Integers = np.r_[0, np.cumsum(ends[:-1])].astype(np.int64)
@@ -251,6 +257,18 @@ def _steps(
         follower=(follower & ~widowed)[keep],
         own=own[keep],
     )
+
+
+def rows_given(steps: Steps, next_row: NDArray[Any], n_observations: int, n_rows: int) -> Integers | None:
+    """The row that every observation was read from, -1 where it was none; None where rows are the steps in order."""
+    n = len(steps.source)
+    if n == n_rows == n_observations and (np.diff(steps.source) == 1).all():
+        return None
+    given = np.full(n_observations, -1, np.int64)
+    given[:n] = steps.source
+    dropped = np.flatnonzero(steps.serves >= 0)
+    given[next_row[steps.serves[dropped]]] = dropped
+    return given
 
 
 def _ends_episode(episode: Integers) -> Flags:

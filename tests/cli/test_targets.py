@@ -1,0 +1,117 @@
+"""``gradtd evaluate`` with targets as users have them, and the log of a bandit."""
+
+import numpy as np
+import pytest
+
+import gradtd
+from cli.test_evaluate import as_json, typed, write  # noqa: F401 (a fixture)
+from cli.test_evaluate_refusals import refused  # noqa: F401 (a fixture)
+from logs.test_targets import COLUMNS, EVERY, TAKEN, TARGET, bandit, table
+from naive.evaluation import walk
+
+FAST = ["--gamma", "0.9", "--algorithm", "lstd", "--resamples", "0", "--threads", "1"]
+POLICIES = f"""
+import numpy as np
+TABLE = np.array({TARGET.tolist()})
+
+def careful(states):
+    return TABLE[states]
+
+def greedy(states):
+    return TABLE[states].argmax(axis=1)
+
+def broken(states):
+    return TABLE[states] / nothing
+
+limit = 3
+"""
+
+
+@pytest.fixture
+def log(tmp_path):
+    (tmp_path / "policies.py").write_text(POLICIES)
+    (tmp_path / "bad.py").write_text("import nowhere_to_be_found\n")
+    return write(table(**COLUMNS, taken=TAKEN), tmp_path / "log.parquet")
+
+
+def value(target):
+    return gradtd.evaluate(table(**COLUMNS), gamma=0.9, target=target, algorithm="lstd", resamples=0).value
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--target", "taken"],
+        ["--target", "pi_0,pi_1,pi_2"],
+        ["--target", "new=pi_0, pi_1, pi_2"],
+        ["--target-probabilities", "pi_0,pi_1,pi_2"],
+        ["--target-probabilities", "pi_0,pi_1,pi_2", "--next-target-probabilities", "pi_0,pi_1,pi_2"],
+        ["--target-probabilities", "a=pi_0,pi_1,pi_2", "--next-target-probabilities", "a=pi_0,pi_1,pi_2"],
+        ["--target", "{folder}/policies.py:careful"],
+    ],
+)
+def test_every_way_to_type_a_target(typed, log, tmp_path, arguments):  # noqa: F811
+    found = as_json(typed(log, *FAST, "--json", *(a.format(folder=tmp_path) for a in arguments)))
+    assert found["value"] == pytest.approx(value(EVERY), rel=1e-12)
+
+
+def test_words_and_a_deterministic_function(typed, log, tmp_path):  # noqa: F811
+    assert as_json(typed(log, *FAST, "--json", "--target", "uniform"))["value"] == value("uniform")
+    greedy = as_json(typed(log, *FAST, "--json", "--target", f"{tmp_path}/policies.py:greedy"))
+    assert greedy["value"] == value(np.eye(3)[TARGET.argmax(axis=1)])
+
+
+def test_several_targets_have_names(typed, log, tmp_path):  # noqa: F811
+    given = ["--target", f"{tmp_path}/policies.py:careful", "--target", "all=uniform", "--target", "behaviour"]
+    found = as_json(typed(log, *FAST, "--json", *given))["targets"]
+    assert list(found) == ["careful", "all", "behaviour"]
+    assert found["careful"]["value"] == pytest.approx(value(EVERY), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "nowhere.py:careful"], "there is no file 'nowhere.py'"),
+        (["--target", "policies.py"], "needs the function's name, too: policies.py:FUNCTION"),
+        (["--target", "policies.py:carefull"], "has no function 'carefull'; it has careful, greedy, broken"),
+        (["--target", "policies.py:limit"], "has no function 'limit'"),
+        (["--target", "policies.py:broken"], "failed: NameError: name 'nothing' is not defined"),
+        (["--target", "bad.py:careful"], "the file cannot be run: ModuleNotFoundError: No module named"),
+        (["--target", "=uniform"], "--target takes a target or NAME=TARGET, got '=uniform'"),
+        (["--target", "a=uniform", "--target", "a=behaviour"], "two targets are called 'a'"),
+        (["--target", "pi_0,"], "--target takes one column per action with commas between them"),
+        (["--target-probabilities", "pi_0"], "--target-probabilities takes one column per action"),
+        (["--target-probabilities", "pi_0,pi_1"], "at least 3 actions"),
+        (["--target", "pi_1"], "give all of them, --target-probabilities pi_1,..., in the order of the actions"),
+        (["--target", "uniform", "--next-target-probabilities", "pi_0,pi_1,pi_2"], "belongs to no target"),
+        (["--target", "pi_0,pi_1,pi_7"], "there is no column 'pi_7'; the columns are"),
+        (["--observation", "x,v"], "there is no column 'x'"),
+        (["--column", "action=none", "--target", "uniform"], "the log has no action column"),
+        (["--column", "behaviour=none", "--target", "uniform"], "or --behaviour estimate to fit"),
+        (["--target", "uniform", "--algorithm", "is", "--lam", "0.5"], "is has no traces, got --lam 0.5"),
+        (["--percentile", "--resamples", "5", "--target", "uniform"], "--percentile needs at least 200 resamples"),
+    ],
+)
+def test_targets_that_are_refused(refused, log, arguments, message):  # noqa: F811
+    assert message in refused(log, *FAST, *arguments)
+
+
+def test_a_column_that_is_not_to_be_used(typed, log):  # noqa: F811
+    found = as_json(typed(log, *FAST, "--json", "--target", "taken", "--column", "truncated=none"))
+    assert found["value"] == value(EVERY)  # what is not terminated is taken as cut off
+
+
+def test_the_log_of_a_bandit(typed, tmp_path):  # noqa: F811
+    path = write(bandit(), tmp_path / "clicks.csv")
+    found = as_json(typed(path, "--gamma", "0", "--target", "uniform", "--json"))
+    assert found["episodes"] == found["steps"] == 400
+    said = typed(path, "--gamma", "1/2", "--target", "uniform")
+    assert said.splitlines()[1] == "unchecked"
+    assert "say so, --one-step, or give" in said
+    assert typed(path, "--gamma", "1/2", "--target", "uniform", "--one-step").splitlines()[1].startswith("usable")
+
+
+def test_reasons_speak_of_options(typed, tmp_path):  # noqa: F811
+    path = write(walk(40), tmp_path / "log.parquet")
+    said = typed(path, *FAST, "--algorithm", "td", "--set", "alpha=0.001", "--updates", "2")
+    assert "take --algorithm lstd." in said
