@@ -136,7 +136,8 @@ def real_wide(observations: Any, base: Any, n_steps: int, n_pieces: int) -> Wide
 def random_waves(observations: Any, varies: Integers, count: int) -> Waves:
     """Random Fourier features of the columns that vary, in deviations of these over a sample."""
     seen = Table(observations).sample(SAMPLE)[:, varies]
-    sd = seen.std(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by the features
+        sd = seen.std(axis=0)
     frequencies = np.zeros((observations.shape[1], count))
     rng = np.random.default_rng(0)
     frequencies[varies] = rng.standard_normal((len(varies), count)) / WAVES.get(len(varies), 1.0)
