@@ -282,6 +282,32 @@ def test_sparse_features_are_those_of_the_twin(settings, compile):
     np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("settings", [{}, {"M": 4, "every": 1, "window": 50}])
+def test_sparse_traces_are_those_of_the_twin(settings):
+    """The number of entries that matters is that of the traces, which have more than features."""
+    stream = sparse_stream()
+    steps = stream.steps.copy()
+    steps["episode"] = np.arange(len(stream)) // 4
+    stream = gradtd.Stream(stream.features, steps)
+    samples = naive.samples_of(stream, 0.6)
+    entries = np.mean([np.count_nonzero(sample.e) for sample in samples])
+    assert 2 < entries < 10
+    log = naive.Log(samples, np.ones(len(stream), bool), None, None, naive.table_of(stream))
+    expected = np.array(list(naive.krylov_gtd(log, np.zeros(40), None, entries=entries, **settings)))
+    found = gradtd.learn(stream, "krylov_gtd", snapshots=1, lam=0.6, **settings).thetas
+    assert np.abs(expected[-1]).max() > 0.1
+    np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", ["krylov_gtd", STREAMING], ids=["with sums", "streaming"])
+def test_traces_lead_to_the_weights_of_lstd_with_traces(kind):
+    stream = gradtd.sample("random_walk_dependent", 5000, seed=3)
+    for lam in (0.4, 0.9):
+        wanted, plain = (gradtd.learn(stream, "lstd", lam=x).theta for x in (lam, 0.0))
+        apart = np.abs(gradtd.learn(stream, kind, lam=lam).theta - wanted).max()
+        assert apart < 0.1 * np.abs(wanted - plain).max(), lam
+
+
 def test_an_arriving_sparse_step_touches_its_entries_only():
     """All other entries are poisoned: one that is read, or written to, shows."""
     stream = sparse_stream()

@@ -15,7 +15,7 @@ def krylov_gtd(log, theta, alphas, M=64, K=5, eps=4e-4, every=0, window=0, entri
     """
     d = len(theta)
     filled = d if entries is None else min(d, 4 * entries)
-    turn = every or d // filled
+    turn = every or int(d // filled)
     table = log.table
     usual = np.array([(c**4).sum() / (c**2).sum() if c.any() else 0.0 for c in table.T])
     kept, stage, begun, read, waiting, noise, terms = [], "idle", 0, 0, 0, 0.0, 0.0
@@ -28,10 +28,10 @@ def krylov_gtd(log, theta, alphas, M=64, K=5, eps=4e-4, every=0, window=0, entri
         squares = sum(j.x**2 for j in log.samples[:n])
         w = np.array([n / max(s, least) if s > 0 else 0.0 for s, least in zip(squares, usual, strict=True)])
         u = A @ theta + b
-        noise += k.rho**2 * (k.x @ (w * k.x)) * (k.y @ (w * k.y))
+        noise += k.rho**2 * (k.e @ (w * k.e)) * (k.y @ (w * k.y))
         if oldest > 0:
             noise *= 1 - 1 / window
-        terms += k.rho * (abs(k.reward) + abs(k.y * theta).sum()) * np.sqrt(k.x @ (w * k.x))
+        terms += k.rho * (abs(k.reward) + abs(k.y * theta).sum()) * np.sqrt(k.e @ (w * k.e))
         waiting += 1
         if solver.ready(stored, n, A, u, w, theta):
             kept, stage = [], "idle"
@@ -89,7 +89,7 @@ class _Solver:
             self.asked = self.made = n
             self.size, self.stale, self.old, self.anchor = len(stored), False, A, theta
             left, p = self.direction(u, theta)
-            noises = np.array([k.rho**2 * (k.x @ (w * k.x)) for k in stored])
+            noises = np.array([k.rho**2 * (k.e @ (w * k.e)) for k in stored])
             delta = np.array([k.reward + k.y @ theta for k in stored])
             along = np.array([k.y @ p for k in stored])
             few = noises @ along**2 < 0.04 * d * (left @ (w * left))

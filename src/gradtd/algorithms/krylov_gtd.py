@@ -1,8 +1,9 @@
 """Krylov GTD: exact line searches on the NEU of all stored steps, along directions made conjugate to each other.
 
-The stored steps give A = sum of rho x y' and b = sum of rho r x, with y = discount x_next - x. No matrix is formed: the
-rule keeps the residual u = A theta + b, and for up to K directions p their images q = A p. One arriving step changes
-each of them by a multiple of x. Along a direction whose image is known, the best step is two inner products away.
+The stored steps give A = sum of rho e y' and b = sum of rho r e, with y = discount x_next - x and the trace e, which is
+x where lam is 0. No matrix is formed: the rule keeps the residual u = A theta + b, and for up to K directions p their
+images q = A p. One arriving step changes each of them by a multiple of e. Along a direction whose image is known, the
+best step is two inner products away.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from gradtd.algorithms import krylov_sums
 from gradtd.algorithms.krylov_sums import can_solve, solve
 from gradtd.compiled.linalg import add_scaled, copy, fill, line_sums, scale_by, weighted, weighted_dot
 from gradtd.compiled.row_sums import add_squares, difference_sums, entries_a_row, row_square
-from gradtd.compiled.rows import difference_dot, four_difference_dots, four_row_dots
+from gradtd.compiled.rows import difference_dot, four_difference_dots, four_row_dots, trace_place
 from gradtd.compiled.sums import usual_squares
 from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Floats, Hyper, Index, State
 from gradtd.core.checks import at_least, whole
 from gradtd.core.stream import StreamView
-from gradtd.estimates import add_features, add_gradient, projected
+from gradtd.estimates import add_gradient, add_trace, traced
 
 IDLE, GRADIENT, IMAGE = 0, 1, 2
 STAGE, NEXT, STARTED, KEPT, WAITING = 0, 1, 2, 3, 4
@@ -52,7 +53,7 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
        for its image q = A p; when all are read, q is made orthogonal to the K kept images, p changes alike, and the
        pair is kept, the oldest leaving;
     3. searches along the kept directions, the oldest first. The denominator is in fact
-       <q, q> + eps d^2 (sum of rho^2 <x, x> <y, y>) sum of p_i^2 / w_i + 1e-6 n sum of p_i^2 usual_i. The second part
+       <q, q> + eps d^2 (sum of rho^2 <e, e> <y, y>) sum of p_i^2 / w_i + 1e-6 n sum of p_i^2 usual_i. The second part
        bounds the noise in q; it grows like n, the first part like n^2, so the first steps only are damped, for longer
        where d is large. The last one concerns rows that are tiny as a whole. For steps that waited each search is made
        as often as they would have made it.
@@ -62,7 +63,7 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
     That leads to the weights of LSTD. A turn then comes when d / 2 or 32 steps, or ``every``, or a hundredth of all
     have waited. M, K and eps play no part there.
 
-    Where a row has z entries and 4 z < d, d^2 is replaced by (4 z)^2, and ``every`` is d / (4 z) unless it is given;
+    Where a trace has z entries and 4 z < d, d^2 is replaced by (4 z)^2, and ``every`` is d / (4 z) unless it is given;
     else it is 1. No step-size. Cost O((M + K) d); with sparse features O((M + K) z), as the searches, O(K d), are
     made once in d / (4 z) steps and once a pass. With A kept O(d^2). It keeps
     (2 K + 9) d numbers besides the stream, and up to 512 features 2 d^2 more.
@@ -84,7 +85,8 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
         take_turns_solving(state, stream, hyper, oldest, now.seen)
         return
     d = float(state.u.shape[0])
-    filled = min(d, max(1.0, SPARSE * entries_a_row(stream.features)))
+    left, _ = trace_place(stream.traces, stream.features, stream.steps[now.t].row, now.t)
+    filled = min(d, max(1.0, SPARSE * entries_a_row(left)))
     every = int(hyper.every) if hyper.every > 0.0 else int(d / filled)
     waiting = take_turn(state, oldest, now.seen, every, int(hyper.M))
     if waiting == 0:
@@ -120,7 +122,7 @@ def take_turn(state: State, oldest: int, seen: int, every: int, reads: int) -> i
 
 
 def add_step(state: State, stream: StreamView, now: Now) -> None:
-    """u += rho (r + y.theta) x;  q += rho (y.p) x for every kept pair;  noise += rho^2 <x, x> <y, y>.
+    """u += rho (r + y.theta) e;  q += rho (y.p) e for every kept pair;  noise += rho^2 <e, e> <y, y>.
 
     ``terms`` adds up the lengths of what u was put together from.
     """
@@ -128,9 +130,10 @@ def add_step(state: State, stream: StreamView, now: Now) -> None:
     count_ratio(state, step.rho, 1.0)
     add_squares(stream.features, step.row, state.least, state.squares, state.s, state.inverse)
     size, length_y = add_multiples(state, stream, now.t, 1.0)
-    length_x = row_square(stream.features, step.row, state.inverse)
-    state.noise[0] += (step.rho * now.seen) ** 2 * length_x * length_y
-    state.terms[0] += step.rho * (abs(step.reward) + size) * np.sqrt(now.seen * length_x)
+    left, row = trace_place(stream.traces, stream.features, step.row, now.t)
+    length_e = row_square(left, row, state.inverse)
+    state.noise[0] += (step.rho * now.seen) ** 2 * length_e * length_y
+    state.terms[0] += step.rho * (abs(step.reward) + size) * np.sqrt(now.seen * length_e)
 
 
 def count_ratio(state: State, rho: float, sign: float) -> None:
@@ -140,15 +143,15 @@ def count_ratio(state: State, rho: float, sign: float) -> None:
 
 
 def add_multiples(state: State, stream: StreamView, t: Index, sign: float) -> tuple[float, float]:
-    """u += sign rho (r + y.theta) x and q += sign rho (y.p) x; returns the sum of |y theta| and <y, y> / n."""
+    """u += sign rho (r + y.theta) e and q += sign rho (y.p) e; returns the sum of |y theta| and <y, y> / n."""
     step = stream.steps[t]
     kept = state.counters[KEPT]
     along, size, length_y = difference_sums(
         stream.features, step, state.theta, state.inverse, state.p, kept, state.along
     )
-    add_features(stream, t, sign * step.rho * (step.reward + along), state.u)
+    add_trace(stream, t, sign * step.rho * (step.reward + along), state.u)
     for i in range(kept):
-        add_features(stream, t, sign * step.rho * state.along[i], state.q[i])
+        add_trace(stream, t, sign * step.rho * state.along[i], state.q[i])
     return size, length_y
 
 
@@ -162,9 +165,9 @@ def remove_step(state: State, stream: StreamView, t: Index, share: float) -> Non
     add_multiples(state, stream, t, -1.0)
     if state.counters[STAGE] == IMAGE:
         along = difference_dot(stream.features, step.row, step.next_row, step.discount, state.new_p)
-        add_features(stream, t, -step.rho * along, state.new_q)
+        add_trace(stream, t, -step.rho * along, state.new_q)
     elif state.counters[STAGE] == GRADIENT:
-        add_gradient(stream, t, -step.rho * projected(stream, t, state.v), state.g)
+        add_gradient(stream, t, -step.rho * traced(stream, t, state.v), state.g)
     state.noise[0] *= 1.0 - share
 
 
@@ -215,12 +218,16 @@ def read_steps(state: State, stream: StreamView, most: int, oldest: int, seen: i
 
 
 def add_to_gradient(stream: StreamView, begin: int, end: int, v: Floats, out: Floats) -> None:
-    """out += A_t'v = rho (x.v) y, for t from begin to end, four at a time"""
+    """out += A_t'v = rho (e.v) y, for t from begin to end, four at a time"""
     t = begin
     while t + 4 <= end:
         a, b, c, e = np.uint64(t), np.uint64(t + 1), np.uint64(t + 2), np.uint64(t + 3)
         steps = stream.steps
-        along = four_row_dots(stream.features, steps[a].row, steps[b].row, steps[c].row, steps[e].row, v)
+        left, row_a = trace_place(stream.traces, stream.features, steps[a].row, a)
+        _, row_b = trace_place(stream.traces, stream.features, steps[b].row, b)
+        _, row_c = trace_place(stream.traces, stream.features, steps[c].row, c)
+        _, row_e = trace_place(stream.traces, stream.features, steps[e].row, e)
+        along = four_row_dots(left, row_a, row_b, row_c, row_e, v)
         add_gradient(stream, a, steps[a].rho * along[0], out)
         add_gradient(stream, b, steps[b].rho * along[1], out)
         add_gradient(stream, c, steps[c].rho * along[2], out)
@@ -228,26 +235,26 @@ def add_to_gradient(stream: StreamView, begin: int, end: int, v: Floats, out: Fl
         t += 4
     for last in range(t, end):
         a = np.uint64(last)
-        add_gradient(stream, a, stream.steps[a].rho * projected(stream, a, v), out)
+        add_gradient(stream, a, stream.steps[a].rho * traced(stream, a, v), out)
 
 
 def add_to_image(stream: StreamView, begin: int, end: int, p: Floats, out: Floats) -> None:
-    """out += A_t p = rho (y.p) x, for t from begin to end, four at a time"""
+    """out += A_t p = rho (y.p) e, for t from begin to end, four at a time"""
     t = begin
     while t + 4 <= end:
         a, b, c, e = np.uint64(t), np.uint64(t + 1), np.uint64(t + 2), np.uint64(t + 3)
         steps = stream.steps
         along = four_difference_dots(stream.features, steps[a], steps[b], steps[c], steps[e], p)
-        add_features(stream, a, steps[a].rho * along[0], out)
-        add_features(stream, b, steps[b].rho * along[1], out)
-        add_features(stream, c, steps[c].rho * along[2], out)
-        add_features(stream, e, steps[e].rho * along[3], out)
+        add_trace(stream, a, steps[a].rho * along[0], out)
+        add_trace(stream, b, steps[b].rho * along[1], out)
+        add_trace(stream, c, steps[c].rho * along[2], out)
+        add_trace(stream, e, steps[e].rho * along[3], out)
         t += 4
     for last in range(t, end):
         a = np.uint64(last)
         step = stream.steps[a]
         along_one = difference_dot(stream.features, step.row, step.next_row, step.discount, p)
-        add_features(stream, a, step.rho * along_one, out)
+        add_trace(stream, a, step.rho * along_one, out)
 
 
 def keep_direction(state: State, n: float) -> None:
@@ -323,6 +330,7 @@ ALGORITHMS = (
         _fields,
         stored=True,
         step_size=False,
+        traces=True,
         parameters={
             "M": Parameter(64, "stored steps read each step", whole(2)),
             "K": Parameter(5, "directions kept", whole(1)),

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradtd.compiled.linalg import add_scaled, copy, matrix_transpose_apply, multiply, weighted_dot
 from gradtd.compiled.row_sums import row_square
-from gradtd.compiled.rows import two_difference_dots
+from gradtd.compiled.rows import trace_place, two_difference_dots
 from gradtd.compiled.sums import add_to_sums, factorise, pulled_back, scaled_copy, solve_transposed, square_roots
 from gradtd.core.arrays import State
 from gradtd.core.stream import StreamView
@@ -35,8 +35,8 @@ asked."""
 def can_solve(state: State, stream: StreamView, oldest: int, seen: int) -> bool:
     """Whether to search along p = A^{-1} u: the data must hold enough steps, and p must not be made of noise.
 
-    Effective steps are (sum of rho)^2 / sum of rho^2. The noise in A p is about the sum of rho^2 <x, x> (y.p)^2, spread
-    over d features; or else the step to theta - p must not raise the sum of rho^2 <x, x> delta^2, the noise in u. LSTD
+    Effective steps are (sum of rho)^2 / sum of rho^2. The noise in A p is about the sum of rho^2 <e, e> (y.p)^2, spread
+    over d features; or else the step to theta - p must not raise the sum of rho^2 <e, e> delta^2, the noise in u. LSTD
     fails both where few steps count and A is close to singular. It is not asked while u is zero.
     """
     d = state.sums.shape[0]
@@ -62,8 +62,8 @@ def can_solve(state: State, stream: StreamView, oldest: int, seen: int) -> bool:
 
 def bring_up_to_date(state: State, stream: StreamView, oldest: int, seen: int) -> None:
     """Add the steps that have arrived to the sums, and take out those that have left."""
-    add_to_sums(stream.features, stream.steps, state.counters[ADDED], seen, 1.0, state.sums)
-    add_to_sums(stream.features, stream.steps, state.counters[REMOVED], oldest, -1.0, state.sums)
+    add_to_sums(stream.features, stream.traces, stream.steps, state.counters[ADDED], seen, 1.0, state.sums)
+    add_to_sums(stream.features, stream.traces, stream.steps, state.counters[REMOVED], oldest, -1.0, state.sums)
     state.counters[CHANGED] += seen - state.counters[ADDED]
     state.counters[ADDED] = seen
     state.counters[REMOVED] = oldest
@@ -89,7 +89,7 @@ def find_direction(state: State) -> float:
 
 
 def noise(state: State, stream: StreamView, oldest: int, seen: int) -> tuple[float, float, float]:
-    """The sums of rho^2 <x, x> / n times (y.p)^2, delta^2 and (delta - y.p)^2 over the stored steps, p = move"""
+    """The sums of rho^2 <e, e> / n times (y.p)^2, delta^2 and (delta - y.p)^2 over the stored steps, p = move"""
     along, before, after = 0.0, 0.0, 0.0
     for t in range(oldest, seen):
         step = stream.steps[t]
@@ -97,7 +97,8 @@ def noise(state: State, stream: StreamView, oldest: int, seen: int) -> tuple[flo
             at_theta, at_p = two_difference_dots(
                 stream.features, step.row, step.next_row, step.discount, state.theta, state.move
             )
-            c = step.rho * step.rho * row_square(stream.features, step.row, state.inverse)
+            left, row = trace_place(stream.traces, stream.features, step.row, t)
+            c = step.rho * step.rho * row_square(left, row, state.inverse)
             delta = step.reward + at_theta
             along += c * at_p * at_p
             before += c * delta * delta

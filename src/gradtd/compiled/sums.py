@@ -1,6 +1,6 @@
 """Loops over square matrices: sums over steps, a factorisation and its solves. Plain Python, as `linalg` is.
 
-Everything here keeps the transpose: row k of ``sums`` is the sum of rho y_k x. Then products with A, and solves with
+Everything here keeps the transpose: row k of ``sums`` is the sum of rho y_k e. Then products with A, and solves with
 it, are sums of rows, which compiled code does four entries at a time.
 """
 
@@ -11,21 +11,26 @@ from typing import Any
 import numpy as np
 
 from gradtd.compiled.linalg import add_scaled, fill
-from gradtd.compiled.rows import add_row, by_storage
+from gradtd.compiled.rows import add_row, by_storage, trace_place
 from gradtd.core.arrays import Floats, Integers
 
 ROWS = 4096
 """A feature's usual size is taken from at most this many rows."""
 
 
-def _dense_add_to_sums(features: Any, steps: Any, begin: int, end: int, sign: float, out: Floats) -> None:
-    """out += sign times the sum of rho y x' over the steps from begin to end: four at a time, one pass over out"""
+def _dense_add_to_sums(features: Any, traces: Any, steps: Any, begin: int, end: int, sign: float, out: Floats) -> None:
+    """out += sign times the sum of rho y e' over the steps from begin to end: four at a time, one pass over out"""
     t = begin
     while t + 4 <= end:
         a, b, c, e = steps[t], steps[t + 1], steps[t + 2], steps[t + 3]
         row_a, row_b, row_c, row_e = features[a.row], features[b.row], features[c.row], features[e.row]
         next_a, next_b = features[a.next_row], features[b.next_row]
         next_c, next_e = features[c.next_row], features[e.next_row]
+        left, at_a = trace_place(traces, features, a.row, t)
+        _, at_b = trace_place(traces, features, b.row, t + 1)
+        _, at_c = trace_place(traces, features, c.row, t + 2)
+        _, at_e = trace_place(traces, features, e.row, t + 3)
+        left_a, left_b, left_c, left_e = left[at_a], left[at_b], left[at_c], left[at_e]
         for k in range(out.shape[0]):
             of_a = sign * a.rho * (a.discount * next_a[k] - row_a[k])
             of_b = sign * b.rho * (b.discount * next_b[k] - row_b[k])
@@ -34,24 +39,26 @@ def _dense_add_to_sums(features: Any, steps: Any, begin: int, end: int, sign: fl
             if of_a != 0.0 or of_b != 0.0 or of_c != 0.0 or of_e != 0.0:
                 line = out[k]
                 for i in range(out.shape[1]):
-                    line[i] += (of_a * row_a[i] + of_b * row_b[i]) + (of_c * row_c[i] + of_e * row_e[i])
+                    line[i] += (of_a * left_a[i] + of_b * left_b[i]) + (of_c * left_c[i] + of_e * left_e[i])
         t += 4
     for last in range(t, end):
         a = steps[last]
+        left, at_a = trace_place(traces, features, a.row, last)
         for k in range(out.shape[0]):
             of_a = sign * a.rho * (a.discount * features[a.next_row, k] - features[a.row, k])
             if of_a != 0.0:
-                add_row(features, a.row, of_a, out[k])
+                add_row(left, at_a, of_a, out[k])
 
 
-def _sparse_add_to_sums(features: Any, steps: Any, begin: int, end: int, sign: float, out: Floats) -> None:
+def _sparse_add_to_sums(features: Any, traces: Any, steps: Any, begin: int, end: int, sign: float, out: Floats) -> None:
     for t in range(begin, end):
         step = steps[t]
         c = sign * step.rho
+        left, row = trace_place(traces, features, step.row, t)
         for k in range(features.begin[step.next_row], features.begin[step.next_row + np.uint64(1)]):
-            add_row(features, step.row, c * step.discount * features.data[k], out[features.indices[k]])
+            add_row(left, row, c * step.discount * features.data[k], out[features.indices[k]])
         for k in range(features.begin[step.row], features.begin[step.row + np.uint64(1)]):
-            add_row(features, step.row, -c * features.data[k], out[features.indices[k]])
+            add_row(left, row, -c * features.data[k], out[features.indices[k]])
 
 
 def _dense_usual_squares(features: Any, out: Floats, scratch: Floats) -> None:
