@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradtd
-from gradtd.compiled import engine
+from gradtd.compiled import cache, engine
 from gradtd.compiled.draws import DRAWS
 from gradtd.compiled.loop import compile_run
 from gradtd.compiled.splits import NO_BUFFER
@@ -137,6 +137,7 @@ def test_without_a_place_for_the_cache_it_compiles_and_warns(monkeypatch):
         state.theta[0] += now.alpha
 
     monkeypatch.setattr(engine.numba, "njit", refuse)
+    monkeypatch.setattr(cache, "_said", set())
     with pytest.warns(UserWarning, match="not kept on disk"):
         result = gradtd.learn(gradtd.Stream.from_arrays(
             features=np.eye(2), row=[0, 1], next_row=[1, 0], reward=[1, 1], discount=0.5, episode=[0, 0]

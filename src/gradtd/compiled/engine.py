@@ -1,4 +1,4 @@
-"""Plain Python functions to compiled ones: the only file that imports Numba.
+"""Plain Python functions to compiled ones: with its `cache`, the only file that imports Numba.
 
 Rules and helpers stay plain functions, so the whole library also runs interpreted
 (``GRADTD_INTERPRET=1``). To compile one, every plain function it reaches is made known to Numba, and
@@ -17,7 +17,6 @@ import hashlib
 import logging
 import os
 import types as python_types
-import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +32,7 @@ from numba.core.errors import NumbaError
 from numba.extending import intrinsic, overload, register_jitable
 
 from gradtd.compiled import rows
+from gradtd.compiled.cache import keep_safely, say_once
 from gradtd.core.arrays import Plain
 from gradtd.core.checks import InputError
 
@@ -46,6 +46,11 @@ _OWN_CODE = Path(__file__).read_bytes()  # how this file compiles is part of wha
 def interpreted() -> bool:
     """Whether the environment asks for plain Python."""
     return os.environ.get("GRADTD_INTERPRET", "") not in ("", "0")
+
+
+def checks_bounds() -> bool:
+    """Whether compiled code checks every index (``NUMBA_BOUNDSCHECK=1`` in the environment): slow, for tests."""
+    return os.environ.get("NUMBA_BOUNDSCHECK", "") not in ("", "0")
 
 
 def compiled(make: Callable[..., Plain], *parts: Any, compile: bool | None = None) -> Plain:
@@ -133,9 +138,9 @@ def _counted(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 def _jit(function: Plain, **options: Any) -> Plain:
     """Compile lazily, from the disk cache where there is a place for one."""
     try:
-        return numba.njit(function, nogil=True, cache=True, **options)
-    except RuntimeError as error:
-        warnings.warn(f"compiled code is not kept on disk: {error}", stacklevel=2)
+        return keep_safely(numba.njit(function, nogil=True, cache=True, **options))
+    except (RuntimeError, OSError) as error:
+        say_once(f"compiled code is not kept on disk: {error}")
         return numba.njit(function, nogil=True, **options)
 
 
@@ -209,7 +214,7 @@ _CACHE_LINE = 64
 
 def fingerprint(*functions: Plain) -> str:
     """A digest of the code of these functions, of all they call, and of the constants they read."""
-    digest = hashlib.sha256(_OWN_CODE)
+    digest = hashlib.sha256(_OWN_CODE + (b"bounds are checked" if checks_bounds() else b""))
     for function in _reachable(functions):
         digest.update(f"{function.__module__}.{function.__qualname__}|".encode())
         digest.update(_code_text(function.__code__).encode())

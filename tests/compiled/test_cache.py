@@ -1,0 +1,115 @@
+"""Compiled code on disk: whatever is wrong there, the program runs and says so once."""
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gradtd.compiled import cache, engine
+
+PROGRAM = """
+import warnings
+import gradtd
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    stream = gradtd.sample("boyan_chain", 300)
+    theta = gradtd.learn(stream, "td", alpha=0.5).theta
+print(theta.tobytes().hex(), len(said), *(w.message for w in said))
+"""
+
+
+def run(folder):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
+    printed = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True)
+    assert printed.returncode == 0, printed.stderr
+    theta, count, *said = printed.stdout.split()
+    return theta, int(count), " ".join(said)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    return folder, run(folder)
+
+
+def test_damaged_files_are_compiled_again_with_one_warning(good):
+    folder, (theta, said, _) = good
+    assert said == 0
+    files = sorted(Path(folder).rglob("*.nbc"))
+    assert len(files) == 2
+    files[0].write_bytes(b"")
+    files[1].write_bytes(np.random.default_rng(0).bytes(5000))
+    assert run(folder)[:2] == (theta, 1)
+    assert run(folder)[:2] == (theta, 0)  # mended
+
+
+def test_every_damage_is_noticed(tmp_path, monkeypatch):
+    files = cache.KernelFiles(str(tmp_path), "f", "stamp", "1.0")
+    files.save("key", "code" * 100)
+    content = files.path("key").read_bytes()
+    half = len(content) // 2
+    flipped = content[:half] + bytes([content[half] ^ 1]) + content[half + 1 :]
+    for damaged in (b"", content[:10], content[:half], content[:-1], flipped, bytes(len(content)), content + b"more"):
+        monkeypatch.setattr(cache, "_said", set())
+        files.path("key").write_bytes(damaged)
+        with pytest.warns(UserWarning, match="a file of compiled code, is damaged"):
+            assert files.load("key") is None
+
+
+def test_a_folder_that_is_none_does_not_stop_it(good, tmp_path):
+    """Numba looks for another place, and compiles in memory where it finds none."""
+    (tmp_path / "file").write_text("no folder")
+    theta, count, _ = run(tmp_path / "file")
+    assert theta == good[1][0]
+    assert count <= 1
+
+
+def _full(path, write):
+    raise OSError(28, "No space left on device")
+
+
+def _adder(fingerprint):
+    def add(x, y):
+        fingerprint  # noqa: B018
+        return x + y
+
+    return add
+
+
+def test_a_full_disk_leaves_the_code_in_memory(monkeypatch):
+    monkeypatch.setattr(cache, "replace_file", _full)
+    monkeypatch.setattr(cache, "_said", set())
+    add = engine._jit(_adder(f"full disk {os.getpid()}"))
+    with pytest.warns(UserWarning, match=r"cannot be kept in .*No space left on device.*NUMBA_CACHE_DIR"):
+        assert add(1, 2) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert add(1.5, 2) == 3.5  # another signature is compiled, and nothing is said again
+
+
+def test_a_disk_that_cannot_be_read_is_not_needed(monkeypatch):
+    def broken(self, key):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(cache.KernelFiles, "load", broken)
+    monkeypatch.setattr(cache, "_said", set())
+    add = engine._jit(_adder("broken disk"))
+    with pytest.warns(UserWarning, match=r"cannot be read from .*Input/output error"):
+        assert add(1, 2) == 3
+
+
+def test_a_file_of_another_function_is_not_taken(tmp_path):
+    """Two keys whose names collide, or a file that was copied to another name."""
+    files = cache.KernelFiles(str(tmp_path), "f", "stamp", "1.0")
+    files.save(("a", 1), "code of a")
+    assert files.load(("a", 1)) == "code of a"
+    assert files.load(("b", 1)) is None
+    files.path(("a", 1)).rename(files.path(("b", 1)))
+    assert files.load(("b", 1)) is None
+    files.save(("a", 1), "code of a")
+    assert cache.KernelFiles(str(tmp_path), "f", "edited", "1.0").load(("a", 1)) is None
+    assert cache.KernelFiles(str(tmp_path), "f", "stamp", "1.1").load(("a", 1)) is None
