@@ -1,5 +1,6 @@
 """The same log in every format, there and back; damaged files; memory."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gradtd import sample_log
 from gradtd.core.checks import InputError
 from gradtd.logs import read_log, write_log
 from logs.test_read import assert_same_log, shuffled
@@ -270,6 +272,41 @@ def test_damaged_and_foreign_files(tmp_path):
             read_log(tmp_path / name)
         assert str(caught.value).endswith(".")
         assert "\n" not in str(caught.value)
+
+
+def test_damage_that_arrow_does_not_see_is_seen_by_the_checksums(tmp_path):
+    """Every byte of the pages of a log of ours; without checksums most such logs are read, with other numbers."""
+    path = write_log(sample_log("random_walk_tabular", 20), tmp_path / "log.parquet")
+    content = path.read_bytes()
+    wanted = read_log(path)
+    rng = np.random.default_rng(0)
+    for place in rng.integers(4, len(content) - 8, 150):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        try:
+            found = read_log(path)
+        except InputError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+            continue
+        for name in ("reward", "rho", "episode", "terminated", "observations"):  # it hit what nobody reads
+            np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+
+
+def test_names_and_text_that_are_not_utf8_are_refused(tmp_path):
+    table = {"episode": [0, 0], "obs": [1, 2], "reward": [1.0, 2.0], "policy": ["abcd", "abcd"]}
+    pq.write_table(pa.table(table), tmp_path / "name.parquet", use_dictionary=False, compression="none")
+    content = (tmp_path / "name.parquet").read_bytes()
+    (tmp_path / "name.parquet").write_bytes(content.replace(b"reward", b"rew\xffrd"))
+    with pytest.raises(InputError, match=r"'name.parquet' cannot be read as Parquet"):
+        read_log(tmp_path / "name.parquet")
+    (tmp_path / "text.parquet").write_bytes(content.replace(b"abcd", b"a\xffcd"))
+    with pytest.raises(InputError, match=r"'text.parquet' cannot be read as Parquet"):
+        read_log(tmp_path / "text.parquet", columns={"action": "policy"})
+    strange = tmp_path / os.fsdecode(b"log\xff.parquet")
+    strange.write_bytes(content)
+    with pytest.raises(InputError, match="cannot be read as Parquet"):
+        read_log(strange)
 
 
 def test_missing_values_and_uneven_lists_are_refused(tmp_path):

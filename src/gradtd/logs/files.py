@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,18 @@ from gradtd.logs.names import listed
 from gradtd.logs.tables import PIECE, Piece, Table, arrow_kind, arrow_piece
 
 PARQUET = (".parquet", ".pq")
+MARK = b"gradtd columns"
+"""Under this name a log of ours has a digest of its list of columns, which Parquet's checksums of pages leave out."""
 BLOCK = 1 << 22
 """How many bytes of a CSV file are read at a time."""
 _PICKLES = (".pkl", ".pickle", ".npz", ".npy", ".pt", ".joblib")
 _BY_THE_WAY = ("_SUCCESS", "_metadata", "_common_metadata")
+
+
+def mark_of(schema: Any, rows: int) -> bytes:
+    """A digest of the names and types of columns, and of the number of rows."""
+    told = [*((field.name, str(field.type)) for field in schema), rows]
+    return hashlib.sha256(repr(told).encode()).hexdigest().encode()
 
 
 def open_path(path: Path) -> Table:
@@ -62,10 +72,12 @@ class ParquetTable:
         self.name, self.paths = name, paths
         self.kinds: dict[str, str] = {}
         for path in paths:
-            fields = _reading(path, self._schema, path)
-            here = {field.name: arrow_kind(field.type) for field in fields}
+            fields = _reading(path, self._fields, path)
+            here = dict(fields)
             if len(here) < len(fields):
-                raise InputError(f"{path.name!r} has several columns of one name: {listed(f.name for f in fields)}.")
+                raise InputError(
+                    f"{path.name!r} has several columns of one name: {listed(name for name, _ in fields)}."
+                )
             if not self.kinds:
                 self.kinds = here
             if missing := set(self.kinds) - set(here):
@@ -78,24 +90,30 @@ class ParquetTable:
                         f"column {column!r} is {kind} in {paths[0].name!r}, {here[column]} in {path.name!r}."
                     )
 
-    def _schema(self, path: Path) -> Any:
+    def _fields(self, path: Path) -> list[tuple[str, str]]:
         with self._open(path) as file:
-            return file.schema_arrow
+            schema = file.schema_arrow
+            said = (schema.metadata or {}).get(MARK)
+            if said is not None and said != mark_of(schema, file.metadata.num_rows):
+                raise ValueError("its list of columns is not the one that was written")
+            return [(field.name, arrow_kind(field.type)) for field in schema]
 
     @staticmethod
     def _open(path: Path) -> Any:
         import pyarrow.parquet as pq
 
-        return pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False)  # otherwise it holds the whole file
+        # Without these two it holds the whole file. What write_log wrote has checksums, so that damage is noticed.
+        return pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False, page_checksum_verification=True)
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         rows = min(PIECE, max(1024, 2**18 // max(len(columns), 1)))  # some 2 MB at a time
         for path in self.paths:
             file = _reading(path, self._open, path)
             with file:
-                batches = file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
+                wanted = partial(file.iter_batches, batch_size=rows, columns=list(columns), use_threads=False)
+                batches = _reading(path, wanted)
                 while (batch := _reading(path, next, batches, None)) is not None:
-                    yield {name: arrow_piece(name, batch.column(name)) for name in columns}
+                    yield _reading(path, _pieces, batch, columns)
 
 
 class CsvTable:
@@ -140,7 +158,7 @@ class CsvTable:
         reader = _reading(self.path, lambda: csv.open_csv(self.path, read_options=blocks, convert_options=options))
         with reader:
             while (batch := _reading(self.path, next, reader, None)) is not None:
-                yield {name: arrow_piece(name, batch.column(name)) for name in columns}
+                yield _reading(self.path, _pieces, batch, columns)
 
 
 def _refuse_other_headers(path: Path) -> None:
@@ -162,13 +180,20 @@ def _fits(column: Any) -> bool:
     return not len(values) or int(np.abs(values).max()) < 2**53
 
 
-def _reading(path: Path, read: Callable[..., Any], *arguments: Any) -> Any:
-    """What ``read`` returns; Arrow's errors as one sentence about the file."""
-    import pyarrow as pa
+def _pieces(batch: Any, columns: Sequence[str]) -> dict[str, Piece]:
+    return {name: arrow_piece(name, batch.column(name)) for name in columns}
 
+
+def _reading(path: Path, read: Callable[..., Any], *arguments: Any) -> Any:
+    """What ``read`` returns; whatever Arrow raises as one sentence about the file.
+
+    Besides errors of its own a damaged file makes it raise Python's: for text that is not UTF-8, an index, a size.
+    """
     try:
         return read(*arguments)
-    except (pa.ArrowException, OSError) as error:
+    except InputError:
+        raise
+    except Exception as error:
         gist = " ".join(str(error).split()).rstrip(".")
         kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
         raise InputError(f"{path.name!r} cannot be read as {kind}, it may be damaged or cut short: {gist}.") from None

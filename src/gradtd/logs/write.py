@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core.checks import InputError
+from gradtd.core.files import replace_file
 from gradtd.core.stream import begins_episode, episode_begins
-from gradtd.logs.files import PARQUET
+from gradtd.logs.files import MARK, PARQUET, mark_of
 from gradtd.logs.log import Log
 from gradtd.logs.names import ALIASES
 from gradtd.logs.tables import PIECE
@@ -42,18 +43,15 @@ def write_log(log: Log, path: str | os.PathLike[str]) -> Path:
     for name in log.extra:
         if name.lower() in known:
             raise InputError(f"the extra column {name!r} would be read back as something else: rename it.")
-    part = target.with_name(target.name + ".part")  # a reader never sees half a file
+    csv = target.suffix.lower() == ".csv"
     try:
-        _write(part, _batches(log, csv=target.suffix.lower() == ".csv"), csv=target.suffix.lower() == ".csv")
-        os.replace(part, target)
+        replace_file(target, lambda part: _write(part, _batches(log, csv), csv, len(log)))
     except OSError as error:
         raise InputError(f"cannot write {str(target)!r}: {error.strerror or error}.") from None
-    finally:
-        part.unlink(missing_ok=True)
     return target
 
 
-def _write(path: Path, batches: Iterator[Any], csv: bool) -> None:
+def _write(path: Path, batches: Iterator[Any], csv: bool, rows: int) -> None:
     import pyarrow.csv
     import pyarrow.parquet
 
@@ -62,7 +60,8 @@ def _write(path: Path, batches: Iterator[Any], csv: bool) -> None:
         options = pyarrow.csv.WriteOptions(quoting_style="needed")
         writer = pyarrow.csv.CSVWriter(str(path), first.schema, write_options=options)
     else:
-        writer = pyarrow.parquet.ParquetWriter(str(path), first.schema)
+        marked = first.schema.with_metadata({MARK: mark_of(first.schema, rows)})
+        writer = pyarrow.parquet.ParquetWriter(str(path), marked, write_page_checksum=True)
     with writer:
         writer.write_batch(first)
         for batch in batches:
