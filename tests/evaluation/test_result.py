@@ -112,6 +112,7 @@ def _without(path, key):
     header = json.loads(arrays["header"].tobytes())
     arrays.pop(key, None)
     header.pop(key, None)
+    header.pop("sha256", None)
     header["evaluation"].pop(key, None) if "evaluation" in header else None
     if key != "header":
         arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)

@@ -324,8 +324,14 @@ def test_a_half_written_file_is_never_taken_for_a_finished_one(tmp_path):
     np.testing.assert_array_equal(store.fetch({"a": 1}, fail).arrays["v"], np.arange(3))
     assert store.fetch({"a": 1}, fail).told == {"said": [1.5, None]}
     kept = next(store.kept.glob("*.npz"))
-    kept.write_bytes(kept.read_bytes()[:100])
-    np.testing.assert_array_equal(store.fetch({"a": 1}, lambda: made).arrays["v"], np.arange(3))
+    whole = kept.read_bytes()
+    middle = whole.index(np.arange(3).tobytes()) + 8
+    flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    for damaged in (b"", whole[:100], whole[:-1], bytes(len(whole)), flipped, b"random" * 50):
+        kept.write_bytes(damaged)
+        assert store.look({"a": 1}) is None
+        np.testing.assert_array_equal(store.fetch({"a": 1}, lambda: made).arrays["v"], np.arange(3))
+        assert kept.read_bytes() == whole
 
 
 def test_keys_cover_the_simulator_the_exact_solution_and_a_rules_constants(monkeypatch):

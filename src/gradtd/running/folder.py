@@ -19,6 +19,8 @@ from gradtd.core.checks import InputError
 from gradtd.core.files import replace_file
 
 MANIFEST, LOCK = "manifest.json", ".lock"
+STORED: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
+"""How a table of ours is stored: with a checksum per page, which readers can verify."""
 
 
 class Folder:
@@ -89,7 +91,7 @@ class Folder:
         import pyarrow.parquet as pq
 
         table = pa.table({label: _column(pa, values) for label, values in columns.items()})
-        return self._replace(self.folder / name, lambda part: pq.write_table(table, part, compression="zstd"))
+        return self._replace(self.folder / name, lambda part: pq.write_table(table, part, **STORED))
 
     def path(self, name: str) -> Path:
         path = self.folder / name

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.files import append_line, replace_file
+from gradtd.running.folder import STORED
 from gradtd.running.sweeps.units import Unit, Values
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class Parts:
         self.folder.mkdir(exist_ok=True)
         path = self.file_of(unit)
         table = _table(unit, values)
-        replace_file(path, lambda part: pq.write_table(table, part, compression="zstd"))
+        replace_file(path, lambda part: pq.write_table(table, part, **STORED))
         self._list(unit, path.read_bytes())
 
     def adopt(self, units: Iterable[Unit]) -> None:
@@ -108,8 +109,8 @@ def _read(content: bytes, unit: Unit) -> Values | None:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(pa.BufferReader(content))
-    except (pa.ArrowException, OSError):
+        table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
+    except Exception:  # a damaged part raises Arrow's errors and Python's
         return None
     names, at = unit.task.metrics, unit.task.at
     shape = (unit.count, len(names), len(at))

@@ -1,0 +1,71 @@
+"""How much memory is left, and the sentence for what would not fit: said before it is taken.
+
+A system that promises more memory than it has ends a process that uses it, without a word. So whatever may grow with a
+number that a user gives is estimated first.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gradtd.core.checks import InputError
+
+_SMALL = 2**26
+"""Bytes that nobody asks about: looking up what is left takes longer than to use them."""
+
+
+def refuse_beyond_memory(needed: float, what: str, advice: str) -> None:
+    """Refuse what would take more bytes than are left."""
+    if needed <= _SMALL:
+        return
+    left = available()
+    if left is not None and needed > left:
+        raise InputError(f"{what} would take {_shown(needed)} of memory, and {_shown(left)} are left: {advice}.")
+
+
+def available() -> int | None:
+    """The bytes that this process may still take; None where the system does not say."""
+    found = [left for left in (_of_machine(), _of_group(), _of_process()) if left is not None]
+    return min(found) if found else None
+
+
+def _of_machine() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def _of_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """What a container leaves; its cached files can be given back, so they do not count as taken."""
+    for limit, used, stat, cached in (
+        ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+    ):
+        try:
+            most, taken = int((folder / limit).read_text()), int((folder / used).read_text())
+            told = dict(line.split() for line in (folder / stat).read_text().splitlines())
+        except (OSError, ValueError):  # no such group, or no limit ("max")
+            continue
+        return max(0, most - taken + int(told.get(cached, 0)))
+    return None
+
+
+def _of_process() -> int | None:
+    """What a limit on the address space of this process leaves."""
+    try:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most == resource.RLIM_INFINITY:
+            return None
+        return max(0, most - int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize())
+    except (ImportError, OSError, ValueError):
+        return None
+
+
+def _shown(count: float) -> str:
+    return f"{count / 2**30:.3g} GB"
