@@ -425,7 +425,9 @@ def test_weights_of_features_that_were_only_met_where_they_are_tiny_do_not_explo
 
 def test_a_window_follows_a_change_of_the_rewards():
     stream = gradtd.sample("boyan_chain", 8000, seed=9)
-    stream.steps["reward"][4000:] *= -1
+    steps = stream.steps.copy()
+    steps["reward"][4000:] *= -1
+    stream = stream.with_steps(steps)
     everything, window = (gradtd.learn(stream, "krylov_gtd", window=n).theta for n in (0, 2000))
     np.testing.assert_allclose(window, [24, 16, 8, 0], atol=1.0)
     assert np.abs(everything - [24, 16, 8, 0]).max() > 10

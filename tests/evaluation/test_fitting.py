@@ -9,7 +9,7 @@ from gradtd.evaluation import fitting
 from gradtd.evaluation.fitting import LARGEST, SMALLEST, first_count, fit, refit_values, suited
 from gradtd.evaluation.resamples import Resamples, draw_resamples
 from gradtd.running.session import Session
-from naive.evaluation import episodes_of, join, lstd_value, random_stream, solved
+from naive.evaluation import altered, episodes_of, join, lstd_value, random_stream, solved
 
 
 def good_stream(episodes=60, seed=4):
@@ -111,8 +111,7 @@ def test_a_very_short_log_can_be_fitted(episodes):
     made, found, _ = fitted(stream)
     assert suited("impression_gtd", {}, found.sums)["batch_size"] == max(1, len(stream) // 2) < SMALLEST
     assert np.isfinite(made.theta).all()
-    stream.steps["rho"] = 0.0
-    made, _, _ = fitted(stream, error=1.0)
+    made, _, _ = fitted(altered(stream, rho=0.0), error=1.0)
     assert made.theta.tolist() == [0.0]
 
 

@@ -6,7 +6,7 @@ import pytest
 from gradtd.evaluation.diagnosing import effective_size
 from gradtd.evaluation.importance import ESTIMATORS, episode_weights, importance_estimates
 from gradtd.evaluation.resamples import draw_resamples
-from naive.evaluation import episodes_of, importance, join, random_stream
+from naive.evaluation import altered, episodes_of, importance, join, random_stream
 
 
 def both(stream, theta, resamples=0):
@@ -36,15 +36,13 @@ def test_every_estimator_is_that_of_the_loops(seed, sparse):
 
 def test_where_all_ratios_are_one_there_is_one_estimate():
     """Without cut-off ends dr is Monte Carlo too, whatever V is, where discounts are constant in time."""
-    stream = random_stream(0, episodes=9)
-    stream.steps["rho"] = 1.0
+    stream = altered(random_stream(0, episodes=9), rho=1.0)
     found, _ = both(stream, np.zeros(3))
     assert found.values == pytest.approx(np.full(7, found.values[0]))
 
 
 def test_ratios_that_are_all_zero_have_no_weighted_estimate():
-    stream = random_stream(1)
-    stream.steps["rho"] = 0.0
+    stream = altered(random_stream(1), rho=0.0)
     found, _ = both(stream, np.ones(3))
     values = dict(zip(ESTIMATORS, found.values, strict=True))
     assert np.isnan(values["wis"])
@@ -55,7 +53,7 @@ def test_weights_of_episodes():
     stream = random_stream(2)
     products = [np.prod([step["rho"] for step in episode]) for episode in episodes_of(stream)]
     assert episode_weights(stream, stream.begins) == pytest.approx(products)
-    stream.steps["rho"] = 1e200
+    stream = altered(stream, rho=1e200)
     weights = episode_weights(stream, stream.begins)
     assert np.isinf(weights).any()
     assert effective_size(weights) == 1.0

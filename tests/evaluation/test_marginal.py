@@ -7,7 +7,7 @@ from gradtd import evaluate
 from gradtd.evaluation.least_squares import start_features
 from gradtd.evaluation.marginal import double_rl, marginal_weights
 from naive import evaluation as naive
-from naive.evaluation import random_stream, solved, walk, walk_truth
+from naive.evaluation import altered, random_stream, solved, walk, walk_truth
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -24,7 +24,7 @@ def test_weights_of_a_constant_feature_count_the_discounted_time():
     """On-policy with one constant feature and no end, the weights sum to 1 / (1 - discount), each the same."""
     stream = random_stream(0, episodes=12, n_features=1)
     stream.features[:] = 1.0
-    stream.steps["rho"], stream.steps["discount"] = 1.0, 0.8
+    stream = altered(stream, rho=1.0, discount=0.8)
     weights = marginal_weights(stream, solved(stream).left)
     assert weights == pytest.approx(np.full(len(stream), 5 / len(stream)))
 

@@ -6,6 +6,14 @@ from gradtd.core.stream import Stream
 from gradtd.evaluation.least_squares import least_squares, start_features
 
 
+def altered(stream, **columns):
+    """The same stream with other numbers in some columns of its steps."""
+    steps = stream.steps.copy()
+    for name, values in columns.items():
+        steps[name] = values
+    return stream.with_steps(steps, stream.target)
+
+
 def random_stream(seed, episodes=7, n_features=3, sparse=False, longest=6, rows=12, zeros=True):
     """Episodes of 1 to ``longest`` steps, some terminated, some cut off; everything that can vary does."""
     rng = np.random.default_rng(seed)

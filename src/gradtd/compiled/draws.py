@@ -97,15 +97,26 @@ class Draws:
         return capacity
 
 
-SIZE = {"batch_size": Parameter(32, "steps in a batch", whole(1))}
+LARGEST_BATCH = 2**26
+"""Room for a batch is made before the first step, so a slip of the finger must not take the memory."""
+
+
+def _size(name: str, value: Any) -> int:
+    size = checks.whole_number(name, value, 1)
+    if size > LARGEST_BATCH:
+        raise InputError(f"{name} must be at most {LARGEST_BATCH}, got {size}.")
+    return size
+
+
+SIZE = {"batch_size": Parameter(32, "steps in a batch", _size)}
 ONE_BATCH = SIZE | {
     "capacity": Parameter(None, "most steps a buffer holds; the oldest leaves first", optional(whole(1))),
     "replacement": Parameter(True, "draw with replacement", checks.yes_or_no),
 }
 FILL = {"fill": Parameter(None, "learning starts when buffers hold more than this", optional(whole(0)))}
 TWO_SIZES = {
-    "m1": Parameter(None, "size of batch 1, for the gradient (else batch_size)", optional(whole(1))),
-    "m2": Parameter(None, "size of batch 2, for the TD error (else batch_size)", optional(whole(1))),
+    "m1": Parameter(None, "size of batch 1, for the gradient (else batch_size)", optional(_size)),
+    "m2": Parameter(None, "size of batch 2, for the TD error (else batch_size)", optional(_size)),
 }
 TWO_BUFFERS = {
     "split": Parameter("odd-even", "how the two buffers are kept independent", choice(*SPLITS)),

@@ -231,7 +231,7 @@ class Split:
 def units(stream: Stream, block: int | None) -> Integers:
     """The number of the independent piece each step belongs to: its episode, or its block of steps."""
     if block is None:
-        return np.ascontiguousarray(stream.steps["episode"])
+        return np.ascontiguousarray(stream.view.steps["episode"])
     return np.arange(len(stream), dtype=np.int64) // block
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Index, Plain
 from gradtd.core.checks import InputError
-from gradtd.core.stream import SparseRows, Stream, compiled_features
+from gradtd.core.stream import SparseRows, Stream
 
 KINDS = ("rho", "clipped", "tree")
 DROPPED = 1e-16
@@ -125,13 +125,13 @@ def traces_at(made: Floats | SparseRows, rows: Any) -> Floats | SparseRows:
 
 def _traces_of(stream: Stream, tracing: Tracing, compile: bool | None) -> Floats | SparseRows:
     tracer = Tracer(tracing, stream.n_features, compile)
-    features = compiled_features(stream.features)
+    features, steps = stream.view.features, stream.view.steps
     if isinstance(features, np.ndarray):
         out = np.empty((len(stream), stream.n_features))
-        tracer.add(features, stream.steps, stream.target, stream.name, out)
+        tracer.add(features, steps, stream.target, stream.name, out)
         return out
-    taken, weight = tracer.weights(stream.steps, stream.target, stream.name)
-    rows = np.ascontiguousarray(stream.steps["row"])
+    taken, weight = tracer.weights(steps, stream.target, stream.name)
+    rows = np.ascontiguousarray(steps["row"])
     least = DROPPED * float(np.abs(features.data).max(initial=0.0))
     room = max(1024, 4 * len(stream))
     begin = np.zeros(len(stream) + 1, np.int64)

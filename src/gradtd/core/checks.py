@@ -45,9 +45,13 @@ def number(name: str, value: Any) -> float:
     """A finite real number."""
     if isinstance(value, (bool, str)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number, got {value!r}.")
-    if not math.isfinite(value):
+    try:
+        found = float(value)
+    except OverflowError:
+        raise InputError(f"{name} must be at most 1.8e308 in size, got a larger number.") from None
+    if not math.isfinite(found):
         raise InputError(f"{name} must be finite, got {value!r}.")
-    return float(value)
+    return found
 
 
 def number_above(name: str, value: Any, low: float) -> float:
@@ -176,6 +180,7 @@ def feature_table(features: Any) -> Any:
 
         if features.ndim != 2 or features.dtype.kind not in "biuf":
             raise InputError(f"features must be real numbers in 2 dimensions, got {features.dtype} {features.shape}.")
+        sparse_structure(features)  # SciPy's own code would follow a wrong index, too
         table = scipy.sparse.csr_array(features, dtype=np.float64, copy=True)
         table.sum_duplicates()
         refuse_where("features.data", ~np.isfinite(table.data), table.data, "must be finite")
@@ -184,6 +189,51 @@ def feature_table(features: Any) -> Any:
     if 0 in table.shape:
         raise InputError(f"features needs at least one row and one column, got shape {table.shape}.")
     return table
+
+
+def dense_table(features: Any) -> Any:
+    """A dense table of features in the form that compiled code reads, seen through a view of our own."""
+    if features.ndim != 2 or 0 in features.shape:
+        raise InputError(f"features needs at least one row and one column, got shape {features.shape}.")
+    return np.ascontiguousarray(
+        np.asarray(features), dtype=np.float64
+    ).view()  # whoever reshapes theirs does not reshape ours
+
+
+def sparse_structure(features: Any) -> None:
+    """The indices of a sparse matrix must be indices of its rows and columns."""
+    rows, columns = (int(n) for n in features.shape)
+    if features.format in ("csr", "csc", "bsr"):
+        major, minor = (columns, rows) if features.format == "csc" else (rows, columns)
+        if features.format == "bsr":
+            high, wide = features.data.shape[1:]
+            major, minor = major // high, minor // wide
+        _compressed_structure(features, major, minor)
+    elif features.format == "coo":
+        for label, values, length in (("row", features.row, rows), ("col", features.col, columns)):
+            if len(values) != len(features.data):
+                raise InputError(f"features.{label} has {len(values)} entries, features.data has {len(features.data)}.")
+            _refuse_outside(f"features.{label}", values, length)
+
+
+def _compressed_structure(features: Any, major: int, minor: int) -> None:
+    indices, begin = np.asarray(features.indices), np.asarray(features.indptr)
+    for label, values in (("features.indices", indices), ("features.indptr", begin)):
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            raise InputError(f"{label} must be a row of whole numbers, got {values.dtype} of shape {values.shape}.")
+    if len(begin) != major + 1:
+        raise InputError(f"features.indptr needs {major + 1} entries, one more than there are rows; got {len(begin)}.")
+    if begin[0] != 0 or (begin[1:] < begin[:-1]).any() or begin[-1] > min(len(indices), len(features.data)):
+        raise InputError(
+            f"features.indptr must begin with 0, must not fall, and must end at the {len(features.data)} entries that "
+            "there are: build the matrix anew, for example from a coo_array."
+        )
+    _refuse_outside("features.indices", indices, minor)
+
+
+def _refuse_outside(name: str, values: Any, length: int) -> None:
+    if len(values) and (values.min() < 0 or values.max() >= length):
+        refuse_where(name, (values < 0) | (values >= length), values, f"must lie in 0 to {length - 1}")
 
 
 def number_a_step(name: str, values: Any, length: int) -> NDArray[np.float64]:

@@ -6,8 +6,8 @@ and the TD solution solves ``A theta + b = 0``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,27 +15,20 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.core.trusted import STEP as STEP
+from gradtd.core.trusted import SparseRows as SparseRows
+from gradtd.core.trusted import StreamView as StreamView
+from gradtd.core.trusted import (
+    copied_steps,
+    read_only,
+    refuse_bad_numbers,
+    trusted_features,
+    trusted_starts,
+    trusted_steps,
+)
 
 if TYPE_CHECKING:
     import scipy.sparse
-
-
-STEP = np.dtype(
-    [
-        ("row", np.uint32),
-        ("next_row", np.uint32),
-        ("reward", np.float64),
-        ("discount", np.float64),
-        ("rho", np.float64),
-        ("episode", np.int64),
-    ],
-    align=True,
-)
-"""One step of experience; ``row`` and ``next_row`` point into the stream's features.
-
-``discount`` is per step: gamma, and 0 where the episode *terminated*. Where an episode was only
-cut off (*truncated*) it stays gamma and ``next_row`` is the observation that followed, so the
-update bootstraps as it should."""
 
 
 def begins_episode(episode: NDArray[Any]) -> NDArray[np.bool_]:
@@ -81,39 +74,19 @@ def _in_one_piece(episode: Integers) -> Integers:
     return episode_numbers(episode)
 
 
-class SparseRows(NamedTuple):
-    """A sparse feature matrix in compressed rows, the form compiled code reads; columns increase along a row."""
-
-    data: Floats
-    indices: NDArray[np.uint32]
-    begin: NDArray[np.int64]
-    n_columns: int
-
-
-class StreamView(NamedTuple):
-    """What a rule sees of a stream: ``stream.features`` and ``stream.steps[t].reward`` and so on.
-
-    ``traces`` holds the eligibility trace of step t in row t, stored as the features are; None where lam is 0, and the
-    trace of a step is its features.
-    """
-
-    features: Any
-    steps: Any
-    traces: Any = None
-
-
 @dataclass(frozen=True, eq=False)
 class Stream:
     """Experience in the order it happened: features, and steps that point into them.
 
-    Make one with `Stream.from_arrays` or `gradtd.sample`, which check what they are given.
+    Make one with `Stream.from_arrays` or `gradtd.sample`. However it is made, everything in it is checked. Its steps
+    cannot be changed afterwards: `with_steps` makes a stream of other steps over the same features.
 
     Parameters
     ----------
     features : array or SciPy sparse matrix
         One row per observation.
     steps : record array
-        One record of type `STEP` per step.
+        One record of type `STEP` per step. They are copied.
     name : str
         A name for tables and pictures.
     target : array, optional
@@ -128,6 +101,59 @@ class Stream:
     name: str = "stream"
     target: Floats | None = None
     starts: Integers | None = None
+    _view: StreamView = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        steps, target = copied_steps(self.steps, self.target)
+        _in_one_piece(steps["episode"])
+        self._keep(*trusted_features(checks.feature_table(self.features)), steps, target, self.starts)
+
+    def _keep(self, table: Any, compiled: Any, steps: NDArray[Any], target: Floats | None, starts: Any) -> None:
+        """Take a trusted table, as others see it and as compiled code reads it, and steps that nobody else holds."""
+        ours = trusted_steps(steps, table.shape[0])
+        rows = None if starts is None else trusted_starts(starts, ours["episode"], table.shape[0])
+        kept = {"features": table, "steps": read_only(ours), "target": target, "starts": rows}
+        for label, value in (kept | {"_view": StreamView(compiled, ours)}).items():
+            object.__setattr__(self, label, value)
+
+    def _like(self, steps: NDArray[Any], target: Floats | None, starts: Any) -> Stream:
+        made = object.__new__(type(self))
+        object.__setattr__(made, "name", self.name)
+        made._keep(self.features, self.view.features, steps, target, starts)
+        return made
+
+    @classmethod
+    def of_own(
+        cls, features: Any, steps: NDArray[Any], name: str, target: Floats | None = None, starts: Any = None
+    ) -> Self:
+        """A stream of arrays that were just made and that nobody else will write to: indices are checked, no copies."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "name", name)
+        made._keep(*trusted_features(features), steps, target, starts)
+        return made
+
+    def with_own_steps(self, steps: NDArray[Any], starts: Any = None) -> Stream:
+        """The same features with steps that were just made and that nobody else will write to: no copies."""
+        return self._like(steps, None, starts)
+
+    def with_steps(self, steps: Any, target: Any = None, starts: Any = None) -> Stream:
+        """The same features with other steps, for example some of these: ``stream.with_steps(stream.steps[:1000])``.
+
+        Parameters
+        ----------
+        steps : record array
+            One record of type `STEP` per step. They are checked and copied.
+        target : array, optional
+            The target's probability of each action taken, where it is known.
+        starts : array of int, optional
+            The row of features that every episode starts in, where it is not that of its first step.
+        """
+        copied, probabilities = copied_steps(steps, target)
+        _in_one_piece(copied["episode"])
+        return self._like(copied, probabilities, starts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.features, np.asarray(self.steps), self.name, self.target, self.starts)
 
     @classmethod
     def from_arrays(
@@ -193,19 +219,13 @@ class Stream:
         for label, values in (("row", rows), ("next_row", columns["next_row"])):
             outside = (values < 0) | (values >= table.shape[0])
             checks.refuse_where(label, outside, values, f"must be a row of features, 0 to {table.shape[0] - 1}")
-        discounts, ratios = columns["discount"], columns["rho"]
-        checks.refuse_where("discount", (discounts < 0) | (discounts > 1), discounts, "must lie in [0, 1]")
-        checks.refuse_where("rho", ratios < 0, ratios, "must not be negative")
-        probabilities = columns.get("target")
-        if probabilities is not None:
-            outside = (probabilities < 0) | (probabilities > 1)
-            checks.refuse_where("target", outside, probabilities, "must lie in [0, 1]")
+        refuse_bad_numbers(columns)
         steps = np.zeros(n_steps, STEP)
         steps["row"] = rows
         for label in ("next_row", "reward", "discount", "rho"):
             steps[label] = columns[label]
         steps["episode"] = _in_one_piece(episodes)
-        return cls(table, steps.view(np.recarray), name, probabilities)
+        return cls.of_own(table, steps, name, columns.get("target"))
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -229,17 +249,5 @@ class Stream:
 
     @property
     def view(self) -> StreamView:
-        """The stream in the form that rules and compiled code read."""
-        return StreamView(compiled_features(self.features), self.steps)
-
-
-def compiled_features(features: Floats | scipy.sparse.csr_array) -> Floats | SparseRows:
-    """A feature table as compiled code reads it."""
-    if isinstance(features, np.ndarray):
-        return features
-    return SparseRows(
-        np.ascontiguousarray(features.data, dtype=np.float64),
-        np.ascontiguousarray(features.indices, dtype=np.uint32),
-        np.ascontiguousarray(features.indptr, dtype=np.int64),
-        int(features.shape[1]),
-    )
+        """The stream in the form that rules and compiled code read, checked when it was made."""
+        return self._view

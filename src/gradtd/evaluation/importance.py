@@ -128,9 +128,9 @@ def importance_estimates(stream: Stream, theta: Floats, begins: Integers, resamp
     longest = int(np.diff(begins).max()) + 1
     scratch = Scratch(*(np.zeros(longest) for _ in Scratch._fields))
     out = np.zeros((len(resamples) + 1, len(ESTIMATORS)))
-    kernel(stream.steps, value, after, begins, np.ones(len(begins) - 1, np.int64), scratch, out[0])
+    kernel(stream.view.steps, value, after, begins, np.ones(len(begins) - 1, np.int64), scratch, out[0])
     for r in range(len(resamples)):
-        kernel(stream.steps, value, after, begins, resamples.of_episodes(r), scratch, out[r + 1])
+        kernel(stream.view.steps, value, after, begins, resamples.of_episodes(r), scratch, out[r + 1])
     return Estimates(out[0], out[1:])
 
 

@@ -62,7 +62,8 @@ def contributions(stream: Stream, theta: Floats, begins: Integers) -> Floats:
     """One row per episode: what it adds to Monte Carlo, is, pdis and dr."""
     of_row = values_of(stream.features, theta)
     out = np.zeros((len(begins) - 1, 4))
-    engine.compiled(_maker)(stream.steps, of_row[stream.steps["row"]], of_row[stream.steps["next_row"]], begins, out)
+    steps = stream.view.steps
+    engine.compiled(_maker)(steps, of_row[steps["row"]], of_row[steps["next_row"]], begins, out)
     return out
 
 

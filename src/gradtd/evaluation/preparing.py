@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ def stream_of(
     steps["discount"] = np.where(log.terminated, 0.0, gamma)
     steps["rho"] = rho
     steps["episode"] = episode
-    return Stream(table, steps.view(np.recarray), log.name, target)
+    return Stream.of_own(table, steps, log.name, target)
 
 
 def known_chances(log: Log, found: Ratios) -> Floats | None:
@@ -180,7 +180,7 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
             f"every {block} steps of an episode count as one independent piece, and the value is that of the states at "
             "which a piece begins."
         )
-    narrow = replace(log, observations=log.observations[:0].copy())
+    narrow = log.without_observations()
     condition_C = condition(C) if isinstance(C, np.ndarray) else None
     return Prepared(narrow, fitted, table, W, used, condition_C, episode, tuple(notes))
 

@@ -58,7 +58,7 @@ def resampled(stream: Stream, begins: Integers, counts: Integers) -> tuple[Strea
     unit = steps["episode"].astype(np.int64)
     steps["episode"] = np.repeat(np.arange(len(taken)), lengths)
     starts = None if stream.starts is None else stream.starts[taken]
-    again = Stream(stream.features, steps.view(np.recarray), stream.name, starts=starts)
+    again = stream.with_own_steps(steps, starts)
     kept = kept_traces(stream)
     if kept is not None:
         keep_traces(again, kept[0], traces_at(kept[1], rows))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.core.stream import episode_begins
+from gradtd.core.stream import begins_episode, episode_begins
+from gradtd.core.trusted import read_only
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +97,26 @@ class Log:
     n_given: int | None = None
     rows_alone: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reward", checks.finite_array("reward", self.reward, 1))
+        n = len(self.reward)
+        if n == 0:
+            raise InputError("a log needs at least one step, got reward of length 0.")
+        columns = ("row", "next_row", "terminated", "truncated", "episode", "action", "behaviour", "target", "rho")
+        given = {label: getattr(self, label) for label in columns} | dict(self.extra)
+        for label, values in given.items():
+            if values is not None and len(values) != n:
+                raise InputError(f"every column of a log needs one entry per step ({n}): {label} has {len(values)}.")
+        for label in ("row", "next_row"):
+            object.__setattr__(self, label, _rows_of(label, getattr(self, label), len(self.observations)))
+        _refuse_unordered(np.asarray(self.episode))
+
+    def without_observations(self) -> Log:
+        """The same log with the observations let go, for when they have become features."""
+        narrow = copy(self)
+        object.__setattr__(narrow, "observations", self.observations[:0].copy())
+        return narrow
+
     def __len__(self) -> int:
         return len(self.reward)
 
@@ -122,6 +145,25 @@ class Log:
         ends = f"{int(self.terminated.sum())} terminated, {int(self.truncated.sum())} truncated"
         has = f"; has {', '.join([*given, *self.extra])}" if given or self.extra else ""
         return f"Log({self.name}: {len(self)} steps, {self.n_episodes} episodes ({ends}), {seen}{has})"
+
+
+def _rows_of(label: str, values: Any, length: int) -> NDArray[np.uint32]:
+    """Numbers of observations; views that cannot be written through, as whoever reads them does not check again."""
+    rows = np.asarray(values)
+    if rows.dtype.kind not in "iu" or rows.ndim != 1:
+        raise InputError(f"{label} must hold whole numbers, one per step, got {rows.dtype} of shape {rows.shape}.")
+    if int(rows.min()) < 0 or int(rows.max()) >= length:
+        outside = (rows < 0) | (rows >= length)
+        checks.refuse_where(label, outside, rows, f"must be a row of observations, 0 to {length - 1}")
+    return read_only(rows.astype(np.uint32, copy=False))  # type: ignore[no-any-return]
+
+
+def _refuse_unordered(episode: NDArray[Any]) -> None:
+    """Episodes are numbered 0, 1, ... in the order in which they come."""
+    known = episode.dtype.kind in "iu" and episode.ndim == 1 and episode[0] == 0
+    grows = known and bool((episode[1:] >= episode[:-1]).all())
+    if not grows or np.count_nonzero(begins_episode(episode)) != int(episode[-1]) + 1:
+        raise InputError("the episodes of a log are numbered 0, 1, ... in the order of its steps: see read_log.")
 
 
 def row_numbers(count: int) -> NDArray[np.uint32]:

@@ -64,7 +64,7 @@ def sampler(problem: Problem, compile: bool | None = None) -> Callable[[int, int
         table = np.zeros(steps, STEP).view(np.recarray)
         target = np.empty(steps)
         fill(outcomes, random.seeded(seed, run, random.EXPERIENCE), table, target)
-        return Stream(problem.features, table, problem.name, target)
+        return Stream.of_own(problem.features, table, problem.name, target)
 
     return draw
 

@@ -23,8 +23,16 @@ from gradtd.compiled.traces import traces_of
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.checks import InputError, NeverLearnsError
+from gradtd.core.memory import refuse_beyond_memory
 from gradtd.core.stream import Stream, StreamView
 from gradtd.running.settings import Setup, set_up
+
+MANY_FEATURES = 1000
+"""With fewer nothing that a rule keeps is large."""
+
+
+def _bytes(arrays: Mapping[str, Any]) -> int:
+    return sum(array.nbytes for array in arrays.values())
 
 
 class Session:
@@ -95,9 +103,25 @@ class Session:
             filled=filled,
         )
 
+    def state_bytes(self, n_features: int, n_steps: int = 0) -> int:
+        """How much memory the rule takes for what it keeps: found with few features, as it grows like their square."""
+        hyper = {**self.setup.hyper, "n_steps": n_steps}
+        try:
+            one, two, three = (_bytes(self.setup.algorithm.init(k, hyper)) for k in (1, 2, 3))
+        except InputError:  # it was given a matrix, which says how many features there are
+            return 8 * n_features
+        bend = (three - 2 * two + one) / 2
+        return int(8 * n_features + one + (n_features - 1) * (two - one + bend * (n_features - 2)))
+
     def begin(self, theta0: Floats, seed: Seed, n_steps: int = 0) -> Run:
         """A run that has not begun; rules that read stored steps by their number are told how many there will be."""
         setup = self.setup
+        if len(theta0) > MANY_FEATURES:
+            refuse_beyond_memory(
+                self.state_bytes(len(theta0), n_steps),
+                f"what {self.rule.name} keeps for {len(theta0)} features",
+                "take fewer features, or a rule that keeps vectors only, as td and impression_gtd do",
+            )
         own = setup.algorithm.init(len(theta0), {**setup.hyper, "n_steps": n_steps})
         return Run(
             state=record(theta=theta0.copy(), **own),
@@ -142,6 +166,7 @@ class Session:
         steps = len(stream) if count is None else count
         self.refuse_sparse(stream)
         self._refuse_off_policy(stream)
+        self._refuse_wide_batch(stream, steps)
         buffers = self.buffers(stream, seed, unit=unit, filled=filled)
         if self.setup.algorithm.watches:
             waits = 0 if filled else self.setup.split.filled_after(buffers, self.setup.plan.fill)
@@ -170,6 +195,11 @@ class Session:
                 f"off-policy {name} may diverge with every step-size. Give alpha a number, or take impression_gtd or "
                 "krylov_gtd."
             )
+
+    def _refuse_wide_batch(self, stream: Stream, steps: int) -> None:
+        """A rule that takes the latest steps as its batch needs as many: a stream in several passes may be shorter."""
+        if not self.setup.split.stores and len(stream) < self.setup.m1 <= steps:
+            raise NeverLearnsError(f"{stream.name} has {len(stream)} steps, too few for a batch of {self.setup.m1}.")
 
     def _refuse_too_short(self, stream: Stream, steps: int, filled_at: int) -> None:
         """A rule that watches before it learns needs a longer stream than one that does not."""

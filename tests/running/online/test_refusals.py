@@ -161,6 +161,7 @@ def _rewritten(file, change):
     with np.load(file) as found:
         arrays = {name: found[name] for name in found.files}
     header = json.loads(arrays["header"].tobytes())
+    header.pop("sha256")  # whoever means harm would write the right one
     change(arrays, header)
     np.savez(file, **arrays | {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)})
 
@@ -205,6 +206,50 @@ def _negative_clock(arrays, header):
     arrays["0.clock"]["seen"] = -5
 
 
+def _steps_never_given(arrays, header):
+    arrays["0.clock"]["seen"] = 124
+
+
+def _more_updates_than_steps(arrays, header):
+    arrays["0.clock"]["updates"] = 121
+
+
+def _diverged_and_learning(arrays, header):
+    header["runs"][0]["diverged_at"] = 3
+
+
+def _huge_n_features(arrays, header):
+    header["n_features"] = 10**11
+    arrays["features"] = np.zeros((0, 10**11))
+
+
+def _huge_batch(arrays, header):
+    header["runs"][0]["hyper"]["batch_size"] = 10**12
+
+
+def _wide_state(arrays, header):
+    """A rule that keeps a square of its features, and a file without it."""
+    header["n_features"], header["runs"][0]["algorithm"] = 40_000, "newton_td"
+    header["runs"][0]["hyper"] = {"alpha": 0.1}
+    arrays["features"], arrays["0.state.theta"] = np.zeros((0, 40_000)), np.zeros(40_000)
+
+
+def _endless_number(arrays, header):
+    header["runs"][0]["hyper"]["limit"] = 10**400
+
+
+def _reward_nan(arrays, header):
+    arrays["0.steps"]["reward"][0] = np.nan
+
+
+def _features_nan(arrays, header):
+    arrays["features"][0, 0] = np.nan
+
+
+def _two_of_one_name(arrays, header):
+    header["runs"] *= 2
+
+
 def _no_episodes(arrays, header):
     header["episodes"]["number"] = "many"
 
@@ -228,7 +273,17 @@ def _no_runs(arrays, header):
         (_format, "has format 99, this version of gradtd reads 2"),
         (_stranger, "is not a file that Learner.save wrote"),
         (_unknown_rule, "unknown algorithm 'no_such_rule'"),
-        (_negative_clock, "seen must not be negative"),
+        (_negative_clock, r"seen must be 120, the number of steps: seen\[0\] is -5"),
+        (_steps_never_given, r"seen must be 120, the number of steps: seen\[0\] is 124"),
+        (_more_updates_than_steps, r"updates must lie in 0 to 120, the number of steps"),
+        (_diverged_and_learning, r"the file's run has diverged and holds 40 steps"),
+        (_huge_n_features, r"0.state.theta has type float64 and shape \(4,\), expected float64 and \(100000000000,\)"),
+        (_huge_batch, "batch_size must be at most 67108864, got 1000000000000"),
+        (_wide_state, "is not a file that Learner.save wrote, or it is damaged"),
+        (_endless_number, "limit must be at most 1.8e308 in size, got a larger number"),
+        (_reward_nan, "reward must be finite"),
+        (_features_nan, "features must be finite"),
+        (_two_of_one_name, "is not a file that Learner.save wrote, or it is damaged"),
         (_no_episodes, "the number of the latest episode must be a whole number"),
         (_no_runs, "is not a file that Learner.save wrote, or it is damaged"),
     ],
@@ -237,6 +292,20 @@ def test_a_file_that_does_not_fit_is_refused(file, change, sentence):
     Learner.load(file)
     _rewritten(file, change)
     with pytest.raises(InputError, match=sentence):
+        Learner.load(file)
+
+
+def test_counts_that_were_moved_do_not_let_a_batch_begin_before_the_first_step(tmp_path):
+    """The latest steps as a batch: with 3 of 10^6 steps held, the batch would have been read from elsewhere."""
+    file = tmp_path / "it.npz"
+    feed(Learner(D, "minibatch_tdc", alpha=0.1, eta=1.0, batch_size=8, compile=False), end=3).save(file)
+
+    def moved(arrays, header):
+        header["runs"][0]["hyper"]["batch_size"] = 10**6
+        header["seen"] = header["runs"][0]["given"] = arrays["0.clock"]["seen"][0] = 10**6 - 1
+
+    _rewritten(file, moved)
+    with pytest.raises(InputError, match="the file's run holds 3 of its latest 999999 steps"):
         Learner.load(file)
 
 

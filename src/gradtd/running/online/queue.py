@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.core.memory import refuse_beyond_memory
 from gradtd.core.stream import STEP, Stream
 from gradtd.running.online.episodes import EpisodeCounter
 from gradtd.running.online.memory import Rows
@@ -29,6 +30,9 @@ class StepQueue:
         self.n_features, self.runs, self.threads = n_features, runs, threads
         self.episodes = EpisodeCounter()
         self.most = max(1, min(LONGEST_QUEUE, _QUEUE_NUMBERS // n_features))
+        refuse_beyond_memory(
+            8.0 * n_features * (6 * self.most + len(runs)), f"a learner of {n_features} features", "take fewer features"
+        )
         self.rows = Rows(n_features, 4 * self.most)
         self.seen = self.waiting = self._rows_waiting = 0
         self._table = np.zeros((2 * self.most, n_features))

@@ -15,7 +15,8 @@ from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.running.online.memory import Window
+from gradtd.core.memory import refuse_beyond_memory
+from gradtd.running.online.memory import LEAST, Window
 from gradtd.running.runs import start_weights
 from gradtd.running.session import Session
 from gradtd.running.settings import parameters
@@ -37,8 +38,14 @@ class OnlineRun:
         theta0: Any,
         compile: bool | None,
     ) -> None:
-        self.session = _session(as_algorithm(algorithm), hyper, capacity, compile)
+        self.session = online_session(as_algorithm(algorithm), hyper, capacity, compile)
         self.seed = checks.whole_number("seed", seed, 0)
+        traced = LEAST if self.session.setup.tracing else 0
+        refuse_beyond_memory(
+            self.session.state_bytes(n_features) + 8.0 * n_features * (6 + traced),
+            f"what {self.rule.name} keeps for {n_features} features",
+            "take fewer features, or a rule that keeps vectors only, as td and impression_gtd do",
+        )
         start = start_weights(theta0, np.zeros(n_features))
         self.run = self.session.begin(start, (self.seed, 0))
         self.window = Window(self.session.setup, self.seed, n_features, compile)
@@ -84,7 +91,8 @@ class OnlineRun:
         return int(self.run.clock["updates"][0])
 
 
-def _session(rule: Algorithm, hyper: Mapping[str, Any], capacity: int | None, compile: bool | None) -> Session:
+def online_session(rule: Algorithm, hyper: Mapping[str, Any], capacity: int | None, compile: bool | None) -> Session:
+    """A rule that learns while its steps arrive, ready to run; refused where it needs all of them at once."""
     if rule.stored:
         raise InputError(
             f"{rule.name} reads all steps again by their number, and a learner keeps the latest only: "

@@ -14,17 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.algorithms import ALGORITHMS
+from gradtd.algorithms import ALGORITHMS, as_algorithm
 from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
 from gradtd.core.stream import STEP
+from gradtd.core.trusted import refuse_bad_numbers
 from gradtd.running.online.episodes import EpisodeCounter
 from gradtd.running.online.queue import StepQueue
-from gradtd.running.online.run import OnlineRun
+from gradtd.running.online.run import OnlineRun, online_session
 
 MADE_BY = "gradtd learner"
 FORMAT = 2
+FLOAT = np.dtype(np.float64)
+MOST_STEPS = 2**53
+"""No learner has seen more steps; up to here counts and numbers of episodes are exact and do not overflow."""
 
 
 def save(path: str | Path, kind: str, names: list[str], queue: StepQueue) -> None:
@@ -108,22 +112,28 @@ def _restore(
     header: Mapping[str, Any], arrays: Arrays, threads: int, compile: bool | None
 ) -> tuple[list[str], StepQueue]:
     n_features = checks.whole_number("n_features", header["n_features"], 1)
-    features = _array(arrays, "features", np.dtype(np.float64), (None, n_features))
+    _array(arrays, "0.state.theta", np.dtype(np.float64), (n_features,))  # before anything of that size is made
+    features = checks.finite_array("features", _array(arrays, "features", FLOAT, (None, n_features)), 2)
     rows = len(features)
-    entries = header["runs"]
-    if not entries:
+    entries = list(header["runs"])
+    names = [str(entry["name"]) for entry in entries]
+    if not names or len(set(names)) < len(names):
         raise KeyError("runs")
+    seen = checks.whole_number("seen", header["seen"], 0, MOST_STEPS)
     queue = StepQueue(
         n_features, [_run(e, f"{i}.", arrays, n_features, rows, compile) for i, e in enumerate(entries)], threads
     )
-    queue.seen = checks.whole_number("seen", header["seen"], 0)
+    for run in queue.runs:
+        if run.window.given > seen or (run.diverged_at < 0 and run.window.given < seen):
+            raise InputError(f"the file's run was given {run.window.given} steps of {seen}: it is damaged.")
+    queue.seen = seen
     queue.rows.keep(features)
     _restore_episodes(queue.episodes, header["episodes"])
-    return [str(entry["name"]) for entry in entries], queue
+    return names, queue
 
 
 def _restore_episodes(episodes: EpisodeCounter, found: Mapping[str, Any]) -> None:
-    episodes.number = checks.whole_number("the number of the latest episode", found["number"], -1)
+    episodes.number = checks.whole_number("the number of the latest episode", found["number"], -1, MOST_STEPS)
     label = found["label"]
     episodes.label = None if label is None else checks.whole_number("the latest episode", label, -(2**62), 2**62)
     episodes.labelled, episodes.over = bool(found["labelled"]), bool(found["over"])
@@ -136,26 +146,50 @@ def _run(
         name.removeprefix(prefix + "hyper."): a for name, a in arrays.items() if name.startswith(prefix + "hyper.")
     }
     hyper = entry["hyper"] | matrices
+    _refuse_larger_state(entry["algorithm"], hyper, n_features, arrays)
     run = OnlineRun(
         entry["algorithm"], hyper, n_features, capacity=None, seed=entry["seed"], theta0=None, compile=compile
     )
     for name, array in _fixed(run).items():
         array[...] = _array(arrays, prefix + name, array.dtype, array.shape)
     steps = _array(arrays, prefix + "steps", STEP, (None,)).astype(STEP)
+    refuse_bad_numbers({label: steps[label] for label in ("reward", "discount", "rho")})
     side = _array(arrays, prefix + "side", np.dtype(np.uint8), (len(steps) if run.window.has_buffers else 0,))
     unit = _array(arrays, prefix + "unit", np.dtype(np.int64), (len(steps) if len(run.window.unit) else 0,))
     traces = run.window.traces
     if run.window.tracer:
-        traces = _array(arrays, prefix + "traces", np.dtype(np.float64), (len(steps), n_features))
+        traces = _array(arrays, prefix + "traces", FLOAT, (len(steps), n_features))
     checks.refuse_where("side", side > 1, side, "must be 0 or 1")
     for end in ("row", "next_row"):
         checks.refuse_where(end, steps[end] >= rows, steps[end], f"must be a row of features, 0 to {rows - 1}")
-    for count in ("seen", "updates", "averaged", "taken"):
-        checks.refuse_where(count, run.run.clock[count] < 0, run.run.clock[count], "must not be negative")
-    given = checks.whole_number("given", entry["given"], len(steps))
+    given = checks.whole_number("given", entry["given"], len(steps), MOST_STEPS)
+    run.diverged_at = checks.whole_number("diverged_at", entry["diverged_at"], -1, given)
+    _check_counts(run, given, len(steps))
     run.window.restore(given, steps, side, unit, traces)
-    run.diverged_at = checks.whole_number("diverged_at", entry["diverged_at"], -1)
     return run
+
+
+def _check_counts(run: OnlineRun, given: int, held: int) -> None:
+    """The clock must have seen the steps given, and a run without buffers must hold the latest of them."""
+    clock = run.run.clock
+    for count in ("updates", "averaged", "taken"):
+        outside = (clock[count] < 0) | (clock[count] > given)
+        checks.refuse_where(count, outside, clock[count], f"must lie in 0 to {given}, the number of steps")
+    if run.diverged_at >= 0:
+        if held:
+            raise InputError(f"the file's run has diverged and holds {held} steps: it is damaged.")
+        return
+    checks.refuse_where("seen", clock["seen"] != given, clock["seen"], f"must be {given}, the number of steps")
+    latest = min(given, run.window.keeps)
+    if not run.window.has_buffers and held != latest:
+        raise InputError(f"the file's run holds {held} of its latest {latest} steps: it is damaged.")
+
+
+def _refuse_larger_state(algorithm: str, hyper: Mapping[str, Any], n_features: int, arrays: Arrays) -> None:
+    """What a rule keeps is in the file, so it is no larger than the file: seen before room is made for it."""
+    needed = online_session(as_algorithm(algorithm), hyper, None, None).state_bytes(n_features)
+    if needed > sum(array.nbytes for array in arrays.values()):
+        raise KeyError("state")
 
 
 def _array(arrays: Arrays, name: str, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> NDArray[Any]:
