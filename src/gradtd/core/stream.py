@@ -19,6 +19,7 @@ from gradtd.core.trusted import STEP as STEP
 from gradtd.core.trusted import SparseRows as SparseRows
 from gradtd.core.trusted import StreamView as StreamView
 from gradtd.core.trusted import (
+    TrustedTable,
     copied_steps,
     read_only,
     refuse_bad_numbers,
@@ -106,35 +107,43 @@ class Stream:
     def __post_init__(self) -> None:
         steps, target = copied_steps(self.steps, self.target)
         _in_one_piece(steps["episode"])
-        self._keep(*trusted_features(checks.feature_table(self.features)), steps, target, self.starts)
+        table = trusted_features(checks.feature_table(self.features))
+        self._keep(table, trusted_steps(steps, table), target, self.starts)
 
-    def _keep(self, table: Any, compiled: Any, steps: NDArray[Any], target: Floats | None, starts: Any) -> None:
-        """Take a trusted table, as others see it and as compiled code reads it, and steps that nobody else holds."""
-        ours = trusted_steps(steps, table.shape[0])
-        rows = None if starts is None else trusted_starts(starts, ours["episode"], table.shape[0])
-        kept = {"features": table, "steps": read_only(ours), "target": target, "starts": rows}
-        for label, value in (kept | {"_view": StreamView(compiled, ours)}).items():
+    def _keep(self, table: TrustedTable, steps: Any, target: Floats | None, starts: Any) -> None:
+        """Take what is trusted: a table of features, and steps over it that nobody else can write to."""
+        rows = None if starts is None else trusted_starts(starts, steps["episode"], table)
+        kept = {"features": table.seen, "steps": read_only(steps), "target": target, "starts": rows}
+        for label, value in (kept | {"_view": StreamView(table.compiled, steps)}).items():
             object.__setattr__(self, label, value)
 
-    def _like(self, steps: NDArray[Any], target: Floats | None, starts: Any) -> Stream:
+    def _like(self, steps: Any, target: Floats | None, starts: Any) -> Stream:
         made = object.__new__(type(self))
         object.__setattr__(made, "name", self.name)
-        made._keep(self.features, self.view.features, steps, target, starts)
+        made._keep(self._table, steps, target, starts)
         return made
+
+    @property
+    def _table(self) -> TrustedTable:
+        return TrustedTable(self.features, self.view.features)
 
     @classmethod
-    def of_own(
-        cls, features: Any, steps: NDArray[Any], name: str, target: Floats | None = None, starts: Any = None
-    ) -> Self:
-        """A stream of arrays that were just made and that nobody else will write to: indices are checked, no copies."""
+    def of_own(cls, features: Any, steps: NDArray[Any], name: str, highest: int, target: Floats | None = None) -> Self:
+        """A stream of arrays that were just made and that nobody else will write to: no copies.
+
+        ``highest`` is the highest row that a step points to, which whoever filled the steps knows without reading them.
+        """
         made = object.__new__(cls)
         object.__setattr__(made, "name", name)
-        made._keep(*trusted_features(features), steps, target, starts)
+        table = trusted_features(features)
+        made._keep(table, trusted_steps(steps, table, highest), target, None)
         return made
 
-    def with_own_steps(self, steps: NDArray[Any], starts: Any = None) -> Stream:
-        """The same features with steps that were just made and that nobody else will write to: no copies."""
-        return self._like(steps, None, starts)
+    def taken(self, places: Integers, episode: Integers, starts: Any = None) -> Stream:
+        """The same features with the steps at these places, numbered anew; they point to nothing that these do not."""
+        steps = np.asarray(self.view.steps[places])
+        steps["episode"] = episode
+        return self._like(steps.view(np.recarray), None, starts)
 
     def with_steps(self, steps: Any, target: Any = None, starts: Any = None) -> Stream:
         """The same features with other steps, for example some of these: ``stream.with_steps(stream.steps[:1000])``.
@@ -150,7 +159,7 @@ class Stream:
         """
         copied, probabilities = copied_steps(steps, target)
         _in_one_piece(copied["episode"])
-        return self._like(copied, probabilities, starts)
+        return self._like(trusted_steps(copied, self._table), probabilities, starts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.features, np.asarray(self.steps), self.name, self.target, self.starts)
@@ -225,7 +234,8 @@ class Stream:
         for label in ("next_row", "reward", "discount", "rho"):
             steps[label] = columns[label]
         steps["episode"] = _in_one_piece(episodes)
-        return cls.of_own(table, steps, name, columns.get("target"))
+        highest = int(max(rows.max(), columns["next_row"].max()))
+        return cls.of_own(table, steps, name, highest, columns.get("target"))
 
     def __len__(self) -> int:
         return len(self.steps)

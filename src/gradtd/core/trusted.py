@@ -59,11 +59,22 @@ class StreamView(NamedTuple):
     traces: Any = None
 
 
-def trusted_features(features: Floats | scipy.sparse.csr_array) -> tuple[Any, Floats | SparseRows]:
-    """A table of features that nobody else holds: as others see it, and as compiled code reads it."""
+class TrustedTable(NamedTuple):
+    """A table of features whose every index is one: as others see it, and as compiled code reads it."""
+
+    seen: Any
+    compiled: Any
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.seen.shape[0])
+
+
+def trusted_features(features: Floats | scipy.sparse.csr_array) -> TrustedTable:
+    """A table of features that nobody else holds, checked; it is not copied."""
     if isinstance(features, np.ndarray):
         table = checks.dense_table(features)
-        return table, table
+        return TrustedTable(table, table)
     checks.sparse_structure(features)
     indices, begin = np.ascontiguousarray(features.indices), np.ascontiguousarray(features.indptr)
     seen = copy(features)
@@ -71,25 +82,29 @@ def trusted_features(features: Floats | scipy.sparse.csr_array) -> tuple[Any, Fl
     # Numbers of 32 bits that are not negative are the same with and without a sign: nothing is copied.
     columns = indices.view(np.uint32) if indices.dtype == np.int32 else indices.astype(np.uint32)
     data = np.ascontiguousarray(features.data, dtype=np.float64)
-    return seen, SparseRows(data, columns, begin.astype(np.int64), int(features.shape[1]))
+    return TrustedTable(seen, SparseRows(data, columns, begin.astype(np.int64), int(features.shape[1])))
 
 
-def trusted_steps(steps: NDArray[Any], n_rows: int) -> Any:
-    """Steps that nobody else holds, if each points to rows of features."""
-    for label in ("row", "next_row"):
-        if int(steps[label].max()) >= n_rows:
-            rows = steps[label]
-            checks.refuse_where(label, rows >= n_rows, rows, f"must be a row of features, 0 to {n_rows - 1}")
+def trusted_steps(steps: NDArray[Any], table: TrustedTable, highest: int | None = None) -> Any:
+    """Steps that nobody else holds, if each points to rows of the table; ``highest`` is the highest of these rows."""
+    if highest is None:
+        highest = int(max(steps["row"].max(), steps["next_row"].max()))
+    if highest >= table.n_rows:
+        rule = f"must be a row of features, 0 to {table.n_rows - 1}"
+        for label in ("row", "next_row"):
+            checks.refuse_where(label, steps[label] >= table.n_rows, steps[label], rule)
+        raise InputError(f"row {rule}, got {highest}.")
     return steps.view(np.recarray)
 
 
-def trusted_starts(starts: Any, episode: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
+def trusted_starts(starts: Any, episode: NDArray[Any], table: TrustedTable) -> NDArray[np.int64]:
     """The rows that episodes start in, one per episode."""
     rows = checks.whole_numbers("starts", starts)
     count = 1 + int(np.count_nonzero(episode[1:] != episode[:-1]))
     if len(rows) != count:
         raise InputError(f"starts needs one row of features per episode ({count}), got {len(rows)}.")
-    checks.refuse_where("starts", (rows < 0) | (rows >= n_rows), rows, f"must be a row of features, 0 to {n_rows - 1}")
+    outside = (rows < 0) | (rows >= table.n_rows)
+    checks.refuse_where("starts", outside, rows, f"must be a row of features, 0 to {table.n_rows - 1}")
     return rows
 
 

@@ -74,7 +74,8 @@ def stream_of(
     steps["discount"] = np.where(log.terminated, 0.0, gamma)
     steps["rho"] = rho
     steps["episode"] = episode
-    return Stream.of_own(table, steps, log.name, target)
+    highest = int(max(log.row.max(), log.next_row.max()))
+    return Stream.of_own(table, steps, log.name, highest, target)
 
 
 def known_chances(log: Log, found: Ratios) -> Floats | None:

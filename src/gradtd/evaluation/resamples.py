@@ -8,7 +8,6 @@ could be seen (its variance is estimated from 2000 pieces instead of more) and b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,11 +53,9 @@ def resampled(stream: Stream, begins: Integers, counts: Integers) -> tuple[Strea
     lengths = np.diff(begins)[taken]
     ends = np.cumsum(lengths)
     rows = np.repeat(begins[taken] - ends + lengths, lengths) + np.arange(ends[-1])
-    steps: Any = stream.steps[rows]
-    unit = steps["episode"].astype(np.int64)
-    steps["episode"] = np.repeat(np.arange(len(taken)), lengths)
+    unit = np.asarray(stream.steps["episode"][rows], np.int64)
     starts = None if stream.starts is None else stream.starts[taken]
-    again = stream.with_own_steps(steps, starts)
+    again = stream.taken(rows, np.repeat(np.arange(len(taken)), lengths), starts)
     kept = kept_traces(stream)
     if kept is not None:
         keep_traces(again, kept[0], traces_at(kept[1], rows))

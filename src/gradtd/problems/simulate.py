@@ -59,12 +59,13 @@ def sampler(problem: Problem, compile: bool | None = None) -> Callable[[int, int
     """``sampler(problem)(steps, seed, run)`` is `sample` with the tables made once."""
     outcomes = outcome_tables(problem)
     fill = engine.compiled(_walker, compile=compile)
+    highest = int(outcomes.next_state.max())  # every row that a walk writes comes from here
 
     def draw(steps: int, seed: int, run: int) -> Stream:
         table = np.zeros(steps, STEP).view(np.recarray)
         target = np.empty(steps)
         fill(outcomes, random.seeded(seed, run, random.EXPERIENCE), table, target)
-        return Stream.of_own(problem.features, table, problem.name, target)
+        return Stream.of_own(problem.features, table, problem.name, highest, target)
 
     return draw
 
