@@ -100,7 +100,8 @@ def _encrypted(path):
 def _damaged(path):
     evaluation().save(path)
     content = bytearray(path.read_bytes())
-    content[len(content) // 2 : len(content) // 2 + 40] = bytes(40)
+    half = len(content) // 2
+    content[half : half + 40] = bytes(byte ^ 255 for byte in content[half : half + 40])
     path.write_bytes(bytes(content))
 
 
