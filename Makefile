@@ -4,13 +4,14 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: test lint types unit demo reproduce bench browser clean
+.PHONY: test lint types unit demo reproduce bench browser docs links clean
 
 test: lint types unit
 
-$(READY): requirements.txt pyproject.toml
+$(READY): requirements.txt requirements-data.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-data.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
@@ -32,6 +33,20 @@ reproduce: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
+
+# The site, in build/site: every warning is an error, and every link inside it must lead somewhere.
+docs: $(VENV)/.docs
+	rm -rf build/site build/made docs/reference/generated
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
+	$(BIN)/python docs/links.py build/site
+
+# Addresses elsewhere, for a machine with a network.
+links: $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -b linkcheck docs build/links
+
+$(VENV)/.docs: $(READY) requirements-docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	touch $@
 
 # What the tests in a real browser need; without it they are skipped.
 browser: $(READY)
