@@ -6,6 +6,7 @@ from .core.algorithm import Algorithm as Algorithm
 from .core.algorithm import Parameter as Parameter
 from .core.checks import InputError as InputError
 from .core.stream import Stream as Stream
+from .evaluation.comparing import Evaluations as Evaluations
 from .evaluation.evaluating import evaluate as evaluate
 from .evaluation.lambdas import value_against_lambda as value_against_lambda
 from .evaluation.preparing import log_stream as log_stream

@@ -237,7 +237,7 @@ def test_files_that_are_no_logs(refused, tmp_path, kind):
         (["--plot", "no/plot.png"], "--plot: there is no folder"),
         (["--save", "it.pkl"], "--save takes a file that ends in .npz"),
         (["--save", "no/it.npz"], "--save: there is no folder"),
-        (["--save", "it.npz", "--target", "target", "--target", "behaviour"], "--plot and --save take one target"),
+        (["--save", "it.npz", "--target", "target", "--target", "behaviour"], "--save takes one target"),
     ],
 )
 def test_options_that_make_no_sense(refused, tmp_path, arguments, message):

@@ -115,3 +115,17 @@ def test_reasons_speak_of_options(typed, tmp_path):  # noqa: F811
     path = write(walk(40), tmp_path / "log.parquet")
     said = typed(path, *FAST, "--algorithm", "td", "--set", "alpha=0.001", "--updates", "2")
     assert "take --algorithm lstd." in said
+
+
+def test_several_targets_end_with_paired_differences(typed, log, tmp_path):  # noqa: F811
+    picture, page = tmp_path / "it.png", tmp_path / "it.html"
+    given = ["--target", "new=pi_0,pi_1,pi_2", "--target", "uniform", "--target", "behaviour"]
+    said = typed(log, *FAST, *given, "--plot", str(picture), "--page", str(page))
+    end = said[said.index("paired differences on the same episodes") :]
+    assert all(pair in end for pair in ("new - uniform", "new - behaviour", "uniform - behaviour", "being best"))
+    assert picture.stat().st_size > 1000
+    assert "Paired differences" in page.read_text()
+    found = as_json(typed(log, *FAST, *given, "--json"))
+    targets, rows = found["targets"], found["comparison"]["differences"]
+    assert rows[1]["value"] == targets["new"]["value"] - targets["behaviour"]["value"]
+    assert sum(place["best"] for place in found["comparison"]["ranking"]) == pytest.approx(1)

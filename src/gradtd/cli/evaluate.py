@@ -19,7 +19,7 @@ from gradtd.cli.options import hyper_parameters, setting
 from gradtd.cli.targets import targets
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.evaluation import Evaluation
+from gradtd.evaluation import Evaluation, Evaluations
 from gradtd.evaluation import evaluate as evaluate_log
 from gradtd.evaluation.evaluating import known_method
 from gradtd.evaluation.page import write_page
@@ -239,7 +239,9 @@ def evaluate(
     plot: Annotated[
         Path | None,
         typer.Option(
-            help="Draw the intervals of all methods to this picture file (.png, .svg, .pdf).", rich_help_panel=OUTPUT
+            help="Draw the intervals of all methods, or the paired differences of several targets, to this picture "
+            "file (.png, .svg, .pdf).",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     save: Annotated[
@@ -281,20 +283,24 @@ def evaluate(
         **hyper,
     )
     several = isinstance(found, Mapping)
-    evaluations: dict[str, Evaluation] = dict(found) if several else {"target": found}
-    evaluations = {name: _spoken(evaluation) for name, evaluation in evaluations.items()}
+    given_names: dict[str, Evaluation] = dict(found) if several else {"target": found}
+    evaluations = Evaluations({name: _spoken(evaluation) for name, evaluation in given_names.items()})
+    comparison = evaluations.compare() if several else None
     if save is not None:
         evaluations["target"].save(save)
     if plot is not None:
-        evaluations["target"].plot(plot)
+        (comparison or evaluations["target"]).plot(plot)
     if page is not None:
         write_page(evaluations, page, "gradtd " + shlex.join(sys.argv[1:]))
     if as_json:
         told = {name: evaluation.to_dict() for name, evaluation in evaluations.items()}
-        print(json.dumps({"targets": told} if several else told["target"]))
+        every = {"targets": told, "comparison": comparison.to_dict()} if comparison else told["target"]
+        print(json.dumps(every))
         return
     for name, evaluation in evaluations.items():
         print_evaluation(evaluation, f"{name}: " if several else "", verbose)
+    if comparison:
+        _console().print(comparison)
     for what, path in (("page", page), ("picture", plot), ("saved", save)):
         if path is not None:
             print(f"{what}: {path}")
@@ -310,10 +316,14 @@ def _spoken(evaluation: Evaluation) -> Evaluation:
 
 def print_evaluation(evaluation: Evaluation, name: str = "", verbose: bool = False) -> None:
     """The evaluation as text: value and verdict first, then the methods and the diagnostics."""
+    _console().print(on_terminal(evaluation, name, verbose))
+
+
+def _console() -> Console:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = AS_LONG_AS_IT_IS  # whoever reads a file or a pipe folds lines as he likes
-    console.print(on_terminal(evaluation, name, verbose))
+    return console
 
 
 def _columns(column: list[str] | None, observation: str | None) -> dict[str, Any] | None:
@@ -330,8 +340,8 @@ def _columns(column: list[str] | None, observation: str | None) -> dict[str, Any
 
 def _check_outputs(page: Path | None, plot: Path | None, save: Path | None, several: bool) -> None:
     """Refuse what could not be written before the work begins."""
-    if several and (plot or save):
-        raise InputError("--plot and --save take one target; --page shows several.")
+    if several and save:
+        raise InputError("--save takes one target; --page shows several.")
     if plot is not None:
         checks.picture_file("--plot", plot)
     for name, path, ending in (("--page", page, ".html"), ("--save", save, ".npz")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradtd.evaluation.comparing import Comparison, Evaluations
 from gradtd.evaluation.diagnostics import Diagnostics
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.evaluating import evaluate
@@ -11,9 +12,11 @@ from gradtd.evaluation.result import Evaluation, load_evaluation
 from gradtd.evaluation.simulated import sample_log, true_value
 
 __all__ = [
+    "Comparison",
     "Diagnostics",
     "Estimate",
     "Evaluation",
+    "Evaluations",
     "LambdaValues",
     "evaluate",
     "load_evaluation",

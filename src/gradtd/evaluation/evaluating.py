@@ -15,10 +15,20 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, progress_bar, stage
+from gradtd.evaluation.comparing import Evaluations
 from gradtd.evaluation.diagnosing import diagnose
 from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.lambdas import against_lambda
-from gradtd.evaluation.methods import AUTO, COMPUTED, FEWEST_PERCENTILES, Settings, for_pictures, make_case, solve
+from gradtd.evaluation.methods import (
+    AUTO,
+    COMPUTED,
+    FEWEST_PERCENTILES,
+    Settings,
+    for_pictures,
+    influences_of,
+    make_case,
+    solve,
+)
 from gradtd.evaluation.planning import Plan, make_plan
 from gradtd.evaluation.preparing import known_chances
 from gradtd.evaluation.result import Evaluation, number_or_nan
@@ -90,7 +100,7 @@ def evaluate(
     threads: int | None = ...,
     progress: StageProgress | bool | None = ...,
     **hyper: Any,
-) -> dict[str, Evaluation]: ...
+) -> Evaluations: ...
 
 
 def evaluate(
@@ -119,11 +129,11 @@ def evaluate(
     threads: int | None = None,
     progress: StageProgress | bool | None = None,
     **hyper: Any,
-) -> Evaluation | dict[str, Evaluation]:
+) -> Evaluation | Evaluations:
     """What is a policy worth, from a log of another one?
 
     Returns an `Evaluation`: a value, an interval, and a verdict. Where ``target`` is a dictionary of policies, returns
-    a dictionary with one for each of them.
+    `Evaluations`, a dictionary with one for each of them that can also ``compare`` them.
 
     Parameters
     ----------
@@ -240,7 +250,7 @@ def evaluate(
 
 def _evaluate_all(
     plan: Plan, weights: Mapping[str, Ratios], settings: Settings, progress: StageProgress | None
-) -> dict[str, Evaluation]:
+) -> Evaluations:
     """Every target on the same features, as many at a time as there are threads; an error or Ctrl-C stops them all."""
     alone = replace(settings, threads=1)
     stop = Event()
@@ -254,7 +264,7 @@ def _evaluate_all(
     with ThreadPoolExecutor(settings.threads) as pool:
         made = [pool.submit(_evaluate_one, plan, name, found, alone, heard) for name, found in weights.items()]
         try:
-            return dict(zip(weights, [future.result() for future in made], strict=True))
+            return Evaluations(zip(weights, [future.result() for future in made], strict=True))
         finally:
             stop.set()
 
@@ -292,6 +302,7 @@ def _evaluate_one(
         theta=ready.weights(solved.theta),
         features=ready.features,
         resampled=solved.resampled,
+        influences=influences_of(case),
         checks=() if decision is None else decision.checks,
         pictured=for_pictures(case, solved.theta) | against_lambda(case, ready.log.episode),
         target=name,

@@ -248,6 +248,13 @@ def by_influences(case: Case, resamples: Resamples) -> Floats:
     return of_influences(case.square.value, case.decision.fit.psi, resamples)
 
 
+def influences_of(case: Case) -> Floats:
+    """The influence of every episode on the value, where the value is that of the equations solved directly."""
+    if case.decision is None or case.settings.method in OTHER_SOLUTIONS:
+        return np.zeros(0)
+    return case.decision.fit.psi
+
+
 def rule_row(case: Case, fitted: Fit, resamples: Resamples, progress: Progress | None) -> tuple[Estimate, Floats]:
     """A rule of the library: its value, and an interval from its refits."""
     settings, value = case.settings, float(case.mean_start @ fitted.theta)

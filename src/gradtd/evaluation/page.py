@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.files import replace_file
+from gradtd.evaluation.compared import differences_figure
+from gradtd.evaluation.comparing import Evaluations
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.lambdas import LambdaValues
 from gradtd.evaluation.result import Evaluation
@@ -179,7 +182,7 @@ def plot_evaluation(evaluation: Evaluation, path: str | Path) -> Path:
     return target
 
 
-def write_page(evaluations: dict[str, Evaluation], path: str | Path, command: str = "") -> Path:
+def write_page(evaluations: Mapping[str, Evaluation], path: str | Path, command: str = "") -> Path:
     """One page with everything: values, intervals, verdicts, pictures, diagnostics; it needs no other file."""
     target = checks.file_to_write("a page", Path(path), ".html")
     sections = []
@@ -189,7 +192,10 @@ def write_page(evaluations: dict[str, Evaluation], path: str | Path, command: st
             for key, (figure, caption) in figures(evaluation).items()
         ]
         sections.append({"name": name, "e": evaluation, "pictures": pictures, "numbers": explained(evaluation)})
-    text = render("evaluation.html", sections=sections, command=command, label=label, remark=remark, mark=MARK)
+    compared = Evaluations(evaluations).compare() if len(evaluations) > 1 else None
+    drawn = embedded(_png(differences_figure(compared))) if compared else None
+    told = {"sections": sections, "command": command, "compared": compared, "differences": drawn}
+    text = render("evaluation.html", label=label, remark=remark, mark=MARK, **told)
     return replace_file(target, lambda part: part.write_text(text, encoding="utf-8"))
 
 

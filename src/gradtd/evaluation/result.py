@@ -68,6 +68,9 @@ class Evaluation:
         The map from observations to features.
     resampled
         Values of the method on resampled episodes: refits, or to first order where there were none.
+    influences
+        How much each episode, or block, moves the value: what the interval comes from, and what paired differences are
+        made of. Empty for methods that have resamples only.
     checks
         Rungs and checkers: what richer and poorer features and fits with memory say of the value.
     pictured
@@ -94,6 +97,7 @@ class Evaluation:
     theta: Floats
     features: Features
     resampled: Floats
+    influences: Floats = field(default_factory=lambda: np.zeros(0))
     checks: tuple[Check, ...] = ()
     pictured: Mapping[str, Floats] = field(default_factory=dict)
     target: str = "target"
@@ -140,7 +144,7 @@ class Evaluation:
             "checks": [vars(check) for check in self.checks],
             "diagnostics": self.diagnostics.to_dict(),
         }
-        return dict(_plain(head | rest))
+        return dict(plain(head | rest))
 
     def save(self, path: str | Path) -> Path:
         """Write the evaluation to one ``.npz`` file: arrays and a JSON header, nothing that has to be unpickled.
@@ -155,8 +159,9 @@ class Evaluation:
         arrays = {f"features.{k}": v for k, v in described.items() if isinstance(v, np.ndarray)}
         plain = {k: v for k, v in described.items() if not isinstance(v, np.ndarray)}
         pictured = {f"pictured.{k}": v for k, v in self.pictured.items()}
+        own = {"theta": self.theta, "resampled": self.resampled, "influences": self.influences}
         header = {"format": FORMATS[-1], "evaluation": self.to_dict(), "features": plain}
-        return write_arrays(target, {"theta": self.theta, "resampled": self.resampled} | arrays | pictured, header)
+        return write_arrays(target, own | arrays | pictured, header)
 
     def plot(self, path: str | Path) -> Path:
         """Draw the value with its interval beside those of the other methods, to a file.
@@ -229,6 +234,7 @@ def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict
         theta=arrays["theta"],
         features=from_dict(described),
         resampled=arrays["resampled"],
+        influences=arrays.get("influences", np.zeros(0)),
         pictured=_part(arrays, "pictured."),
     )
 
@@ -246,12 +252,12 @@ def number_or_nan(value: Any) -> float:
     return float("nan") if value is None else float(value)
 
 
-def _plain(value: Any) -> Any:
-    """Numbers, strings, lists and dictionaries only; what is not finite becomes None."""
+def plain(value: Any) -> Any:
+    """For JSON: numbers, strings, lists and dictionaries only; what is not finite becomes None."""
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (int, np.integer)):

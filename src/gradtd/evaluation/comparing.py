@@ -1,0 +1,266 @@
+"""Policies compared on one log: paired differences, and how probable it is that each is the best.
+
+Two values from the same episodes err together. The influence of an episode on their difference is the difference of its
+influences, so an interval of the difference needs no more than what both evaluations left. Where a method leaves values
+on resamples instead, the resamples were the same, and their differences do as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+from gradtd.evaluation.resamples import interval_from
+from gradtd.evaluation.result import Evaluation, plain
+from gradtd.evaluation.trust.fits import Fit
+from gradtd.evaluation.trust.size import as_dependent, interval
+
+if TYPE_CHECKING:
+    import pandas
+    from rich.console import Group
+
+DRAWS = 20_000
+"""Draws of all values together for the probability that each is the best."""
+WORDS = ("usable", "unchecked", "not usable")
+"""Verdicts, the best one first."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One target's value minus another's, on the same episodes.
+
+    Parameters
+    ----------
+    first, second
+        The names of the targets.
+    value
+        The first one's value minus the second one's.
+    low, high
+        The interval of the difference; None where there is none.
+    error
+        Its standard error.
+    unpaired_error
+        What the error would be if the two values came from different logs.
+    verdict
+        The worse of the two verdicts.
+    reason
+        Which of the two is not usable; empty where both are.
+    """
+
+    first: str
+    second: str
+    value: float
+    low: float | None
+    high: float | None
+    error: float | None
+    unpaired_error: float | None
+    verdict: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A target's place: its value, and the probability that it is the best of those compared.
+
+    Parameters
+    ----------
+    name
+        The target.
+    value
+        Its value.
+    best
+        The probability that its value is the largest, as far as chance in the log goes.
+    verdict
+        What to think of its value.
+    """
+
+    name: str
+    value: float
+    best: float
+    verdict: str
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Targets compared on one log. Made by `Evaluations.compare`.
+
+    Parameters
+    ----------
+    differences
+        One for each pair, or for each target against the one named.
+    ranking
+        The targets, the largest value first.
+    level
+        The level of each interval by itself.
+    """
+
+    differences: tuple[Difference, ...]
+    ranking: tuple[Rank, ...]
+    level: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON takes it; what is not finite becomes None."""
+        told = {"level": self.level, "differences": [vars(row) for row in self.differences]}
+        return dict(plain(told | {"ranking": [vars(row) for row in self.ranking]}))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The differences as a pandas frame, one row per pair. Needs pandas."""
+        try:
+            import pandas
+        except ImportError:
+            raise InputError("to_frame needs pandas: pip install gradtd[frames].") from None
+        return pandas.DataFrame([vars(row) for row in self.differences])
+
+    def plot(self, path: str | Path) -> Path:
+        """Draw the paired differences with their intervals to a file.
+
+        Parameters
+        ----------
+        path
+            A picture file: .png, .svg or .pdf.
+        """
+        from gradtd.evaluation.compared import differences_figure
+        from gradtd.output.plots import save
+
+        target = checks.picture_file("a picture", Path(path))
+        save(differences_figure(self), target)
+        return target
+
+    def __rich__(self) -> Group:
+        from gradtd.evaluation.compared import on_terminal
+
+        return on_terminal(self)
+
+
+class Evaluations(dict[str, Evaluation]):
+    """Evaluations of several targets on one log, by name. Made by `gradtd.evaluate` from a dictionary of targets.
+
+    Parameters
+    ----------
+    evaluations
+        A dictionary, or pairs, of names and evaluations of one log.
+    """
+
+    def __init__(self, evaluations: Mapping[str, Evaluation] | Iterable[tuple[str, Evaluation]] = ()) -> None:
+        super().__init__(evaluations)
+
+    def compare(self, against: str | None = None) -> Comparison:
+        """Paired differences, a ranking, and how probable it is that each target is the best.
+
+        Parameters
+        ----------
+        against
+            The name of a target that all others are compared with; by default every pair is compared.
+        """
+        if len(self) < 2:
+            raise InputError(f"compare needs at least two targets, got {len(self)}.")
+        if against is not None:
+            checks.known_name("target", against, self)
+            pairs = [(name, against) for name in self if name != against]
+        else:
+            pairs = list(combinations(self, 2))
+        level = next(iter(self.values())).level
+        ranked = sorted(self, key=lambda name: -_or_least(self[name].value))
+        best = _best(self)
+        ranking = tuple(Rank(n, self[n].value, best[n], self[n].verdict) for n in ranked)
+        return Comparison(tuple(_difference(self, *pair, level) for pair in pairs), ranking, level)
+
+    def page(self, path: str | Path) -> Path:
+        """Write one page with every target and the comparison. It needs no other file.
+
+        Parameters
+        ----------
+        path
+            Where to; the name ends in ``.html``.
+        """
+        from gradtd.evaluation.page import write_page
+
+        return write_page(self, path)
+
+
+def _or_least(value: float) -> float:
+    return value if np.isfinite(value) else -np.inf
+
+
+def _difference(found: Mapping[str, Evaluation], first: str, second: str, level: float) -> Difference:
+    a, b = found[first], found[second]
+    value = a.value - b.value
+    low, high, error = paired_interval(a, b, level)
+    verdict = max(a.verdict, b.verdict, key=WORDS.index)
+    reason = ", ".join(f"{n} is {found[n].verdict}" for n in (first, second) if found[n].verdict != "usable")
+    both = [_error(one) for one in (a, b)]
+    unpaired = float(np.hypot(*both)) if None not in both else None  # type: ignore[arg-type]
+    if low is None and verdict != "not usable":
+        verdict, reason = "not usable", "the two methods leave nothing that an interval could come from"
+    return Difference(first, second, value, low, high, error, unpaired, verdict, reason)
+
+
+def _error(evaluation: Evaluation) -> float | None:
+    psi = evaluation.influences
+    if len(psi) > 1:
+        return _fit(evaluation.value, psi, _blocks(evaluation)).error
+    return evaluation.estimates[0].error
+
+
+def paired_interval(a: Evaluation, b: Evaluation, level: float) -> tuple[float | None, float | None, float | None]:
+    """The interval of the difference of two values from the same episodes, and its error; None where it has none."""
+    value = a.value - b.value
+    if len(a.influences) > 1 and len(a.influences) == len(b.influences):
+        fit = _fit(value, a.influences - b.influences, _blocks(a) or _blocks(b))
+        if not np.isfinite(fit.error):
+            return None, None, None
+        return *interval(fit, level), fit.error
+    known = _both_known(a.resampled, b.resampled)
+    if len(known) < 2 or not np.isfinite(value):
+        return None, None, None
+    return *interval_from(value, known, level, a.episodes), float(known.std(ddof=1))
+
+
+def _both_known(a: Floats, b: Floats) -> Floats:
+    """Differences of values on the same resamples, where both are known."""
+    if len(a) != len(b):
+        return np.zeros(0)
+    apart = a - b
+    return np.asarray(apart[np.isfinite(apart)])
+
+
+def _fit(value: float, psi: Floats, blocks: bool) -> Fit:
+    fit = Fit("difference", value, psi, 0.0, 0)
+    return as_dependent(fit) if blocks else fit
+
+
+def _blocks(evaluation: Evaluation) -> bool:
+    """Whether pieces are neighbouring blocks that were found to depend on each other."""
+    dependence = evaluation.diagnostics.dependence
+    return dependence is not None and dependence > 1
+
+
+def _best(found: Mapping[str, Evaluation]) -> dict[str, float]:
+    """How often each value is the largest, when all of them vary together as the episodes make them vary."""
+    names = list(found)
+    values = np.array([_or_least(found[name].value) for name in names])
+    psi = [found[name].influences for name in names]
+    drawn = [found[name].resampled for name in names]
+    if len({len(one) for one in psi}) == 1 and len(psi[0]) > 1:
+        E = len(psi[0])
+        root = np.linalg.svd(np.array(psi), full_matrices=False)
+        spread = root[0] * root[1] / np.sqrt(E * (E - 1))
+        rng = np.random.default_rng(0)
+        together = values + rng.standard_normal((DRAWS, len(root[1]))) @ spread.T
+    elif len({len(one) for one in drawn}) == 1 and len(drawn[0]) > 1:
+        together = np.array(drawn).T
+        together = together[np.isfinite(together).all(axis=1)]
+    else:
+        together = np.zeros((0, len(names)))
+    if not len(together) or not np.isfinite(values).all():
+        return dict.fromkeys(names, float("nan"))
+    won = np.bincount(together.argmax(axis=1), minlength=len(names)) / len(together)
+    return dict(zip(names, won.tolist(), strict=True))
