@@ -37,6 +37,29 @@ def test_json_has_the_promised_keys_and_numbers(problem):
     assert [row["algorithm"] for row in found["table_1"]] == ["impression_gtd", "expected_gtd", "at_td", "r1_gtd"]
 
 
+@pytest.mark.parametrize("trace", ["rho", "clipped"])
+def test_traces(trace, tmp_path):
+    typed = ("random_walk_dependent", "--batch-size", "16", "--lam", "0.4", "--trace", trace)
+    found = json.loads(_run(*typed, "--json").stdout)
+    (row,) = theory.lambdas("random_walk_dependent", 16, [0.4], trace=trace)
+    assert found["alpha_star"] == pytest.approx(row.alpha_star)
+    assert found["alpha"] == pytest.approx(row.alpha_star / 4)
+    assert found["floor"] == pytest.approx(row.floor)
+    assert found["alpha_corrected"] < found["alpha_star"]
+    assert found["alpha_paper"] is None
+    assert found["notes"][0] == "the paper prints nothing for lambda above 0: its column is empty."
+    picture = tmp_path / "it.svg"
+    shown = _run(*typed, "--plot", str(picture), "--steps", "50", "--runs", "3").stdout
+    assert f"lam 0.4 ({trace})" in shown
+    assert picture.read_text().count("<svg") == 1
+
+
+def test_traces_without_a_finite_variance_are_refused():
+    shown = CliRunner().invoke(app, ["theory", "baird", "--lam", "0.8"])
+    assert isinstance(shown.exception, InputError)
+    assert "variance" in str(shown.exception)
+
+
 def test_known_value_and_a_given_step_size():
     found = json.loads(_run("boyan_chain", "--batch-size", "10", "--alpha", "10", "--json").stdout)
     assert found["alpha"] / found["alpha_star"] == pytest.approx(0.126, abs=5e-4)

@@ -35,6 +35,18 @@ def theory(
             rich_help_panel=METHOD,
         ),
     ] = None,
+    lam: Annotated[
+        float,
+        typer.Option(
+            parser=number,
+            metavar=NUMBER,
+            help="Decay of eligibility traces, 0 (none) to 1. The paper prints nothing for it; the exact theory does.",
+            rich_help_panel=METHOD,
+        ),
+    ] = 0.0,
+    trace: Annotated[
+        str, typer.Option(help="The ratio in a trace: rho, clipped (at 1), or tree.", rich_help_panel=METHOD)
+    ] = "rho",
     as_json: Annotated[bool, JSON] = False,
     plot: Annotated[
         Path | None,
@@ -62,7 +74,7 @@ def theory(
     checks.whole_number("--batch-size", batch_size, 1)
     if alpha is not None:
         checks.number_above("--alpha", alpha, 0.0)
-    found = summary(problem, batch_size, alpha)
+    found = summary(problem, batch_size, alpha, lam=lam, trace=trace)
     if plot is not None:
         curves = theory_curves(problem, found, steps, checks.whole_number("--runs", runs, 2))
         theory_picture(found, curves, [plot])
@@ -76,9 +88,10 @@ def theory(
 
 def _print_table(found: dict[str, Any]) -> None:
     m, alpha = found["batch_size"], found["alpha"]
-    print(f"{found['problem']}: {found['features']} features, batches of {m}, alpha {alpha:.4g}\n")
+    traces = f", lam {found['lam']:g} ({found['trace']})" if found["lam"] > 0 else ""
+    print(f"{found['problem']}: {found['features']} features, batches of {m}, alpha {alpha:.4g}{traces}\n")
     constants = {"|A|": "norm_A", "mu": "mu", "S": "S", "L": "L", "lambda": "lambda", "L_max": "L_max"}
-    print("  ".join(f"{label} {found[key]:.4g}" for label, key in constants.items()) + "\n")
+    print("  ".join(f"{label} {found[key]:.4g}" for label, key in constants.items() if found[key] is not None) + "\n")
     print(f"{'':32}{'as printed':>12}{'corrected':>12}{'exact':>12}")
     for label, *keys in (
         ("largest step-size", "alpha_paper", "alpha_corrected", "alpha_star"),
@@ -86,15 +99,21 @@ def _print_table(found: dict[str, Any]) -> None:
         ("E|error|^2 in the long run", "bias_paper", "floor_bound", "floor"),
     ):
         print(f"{label:32}" + "".join(f"{_shown(found[key]):>12}" for key in keys))
-    print(f"{'batch size that is enough':32}{found['m_paper']:>12}{found['m_paper']:>12}{'any':>12}")
+    enough = _shown(found["m_paper"])
+    print(f"{'batch size that is enough':32}{enough:>12}{enough:>12}{'any':>12}")
     print(f"\nfastest: alpha {found['alpha_fastest']:.4g}, factor {found['rho_fastest']:.6g} per step")
-    print(f"\nTable 1 after 1000 steps\n{'':16}{'L1':>10}{'L2':>10}{'lambda':>10}{'bias':>10}{'alpha':>10}{'q':>11}")
-    for row in found["table_1"]:
-        cells = [f"{row[key]:>10.3g}" for key in ("L1", "L2", "lam", "bias", "alpha")]
-        print(f"{row['algorithm']:16}" + "".join(cells) + f"{row['q']:>11.6g}")
+    if found["table_1"]:
+        _print_table_1(found["table_1"])
     print()
     for note in found["notes"]:
         print(f"- {note}")
+
+
+def _print_table_1(rows: list[dict[str, Any]]) -> None:
+    print(f"\nTable 1 after 1000 steps\n{'':16}{'L1':>10}{'L2':>10}{'lambda':>10}{'bias':>10}{'alpha':>10}{'q':>11}")
+    for row in rows:
+        cells = [f"{row[key]:>10.3g}" for key in ("L1", "L2", "lam", "bias", "alpha")]
+        print(f"{row['algorithm']:16}" + "".join(cells) + f"{row['q']:>11.6g}")
 
 
 def _shown(value: float | None) -> str:

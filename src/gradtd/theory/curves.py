@@ -23,9 +23,10 @@ SHORTEST, LONGEST = 2000, 5000
 """Fewest and most steps of the curves, where nobody says how many."""
 
 
-def trajectory_settings(alpha: float, m: int) -> dict[str, Any]:
+def trajectory_settings(alpha: float, m: int, lam: float = 0.0, trace: str = "rho") -> dict[str, Any]:
     """The hyper-parameters with which the rule is run on trajectories: those of the theory, nothing averaged."""
-    return {"alpha": alpha, "batch_size": m, "average": "none"}
+    traces = {"lam": lam, "trace": trace} if lam > 0 else {}
+    return {"alpha": alpha, "batch_size": m, "average": "none"} | traces
 
 
 def theory_curves(
@@ -34,6 +35,7 @@ def theory_curves(
     """The exact curve, bounds, and the errors of runs with independent draws and on trajectories.
 
     Lines have one entry per step of ``at``. ``independent draws`` and ``trajectories`` have one row per run besides.
+    Traces of a problem have no finite list of values, so that with them there are no independent draws.
 
     Parameters
     ----------
@@ -51,12 +53,13 @@ def theory_curves(
     m, alpha = found["batch_size"], found["alpha"]
     last = _horizon(found) if steps is None else checks.whole_number("--steps", steps, 10)
     at = np.unique(np.r_[0, np.geomspace(1, last, 60).astype(np.int64)])
-    one = law(problem)
+    one = law(problem, found["lam"], found["trace"])
     exact = error_curve(one, alpha, m, steps=at).error
     made: Arrays = {"at": at, "exact": exact, **_bounds(one, found, at, float(exact[0]))}
-    made["independent draws"] = simulate(one, alpha, m, steps=at, runs=runs)
+    if one.square is None:
+        made["independent draws"] = simulate(one, alpha, m, steps=at, runs=runs)
     settings = {"runs": runs, "steps": last, "snapshots": at.tolist(), "threads": threads}
-    result = run(problem, ALGORITHM, **settings, **trajectory_settings(alpha, m))
+    result = run(problem, ALGORITHM, **settings, **trajectory_settings(alpha, m, one.lam, found["trace"]))
     made["trajectories"] = _squared_error(one, result.thetas)
     return made
 

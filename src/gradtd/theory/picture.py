@@ -41,7 +41,8 @@ def theory_picture(found: Mapping[str, Any], curves: Arrays, paths: Sequence[Pat
     axes = figure.add_subplot()
     x = np.maximum(curves["at"], 0.5)
     for name, colour in MEASURED.items():
-        _draw_measured(axes, x, curves[name], name, colour)
+        if name in curves:
+            _draw_measured(axes, x, curves[name], name, colour)
     for name, (label, style) in LINES.items():
         if name in curves:
             axes.plot(x, curves[name], label=label, **style)
@@ -52,7 +53,10 @@ def theory_picture(found: Mapping[str, Any], curves: Arrays, paths: Sequence[Pat
     axes.set_xlabel("updates (trajectories: steps seen)")
     axes.set_ylabel("E|theta - theta*|^2")
     share = found["alpha"] / found["alpha_star"]
-    title = f"{found['problem']}: batches of {found['batch_size']}, alpha {found['alpha']:.3g} = {share:.2g} alpha*"
+    traces = f", lam {found['lam']:g}" if found.get("lam") else ""
+    title = (
+        f"{found['problem']}{traces}: batches of {found['batch_size']}, alpha {found['alpha']:.3g} = {share:.2g} alpha*"
+    )
     axes.set_title(title, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(frameon=False, loc="outside right upper", fontsize=9)
@@ -70,8 +74,9 @@ def _draw_measured(axes: Any, x: Floats, values: Floats, name: str, colour: str)
 
 def _range(curves: Arrays) -> tuple[float, float]:
     """Lowest and highest error to show; what explodes leaves the picture instead of flattening the rest."""
-    shown = [curves[name].mean(axis=0) for name in MEASURED] + [curves[name] for name in LINES if name in curves]
+    shown = [curves[name].mean(axis=0) for name in MEASURED if name in curves]
+    shown += [curves[name] for name in LINES if name in curves]
     values = np.concatenate(shown)
     positive = values[(values > 0) & np.isfinite(values)]
-    top = min(float(positive.max()), 1e4 * float(curves["independent draws"][:, 0].mean()))
+    top = min(float(positive.max()), 1e4 * float(curves["exact"][0]))
     return float(positive.min()) / 2, 2 * top

@@ -7,17 +7,26 @@ from dataclasses import asdict
 from typing import Any
 
 from gradtd.core import checks
-from gradtd.theory.as_printed import printed
+from gradtd.theory.as_printed import Printed, printed
 from gradtd.theory.corrections import Corrected, corrected
 from gradtd.theory.exact import Source, best_alpha, moments
 from gradtd.theory.laws import Law, law
 
+PRINTED = (
+    *("norm_Sigma_b", "L1", "L2", "L", "lambda", "sigma2", "sigma_v2", "L_max", "smoothness_holds", "m_paper"),
+    *("alpha_paper", "alpha_paper_at_m_paper", "alpha_theorem_1", "q_paper", "bias_paper"),
+)
+"""What only the paper's constants say."""
 
-def summary(source: Source, m: int = 32, alpha: float | None = None, *, t: int = 1000) -> dict[str, Any]:
+
+def summary(
+    source: Source, m: int = 32, alpha: float | None = None, *, t: int = 1000, lam: float = 0.0, trace: str = "rho"
+) -> dict[str, Any]:
     """Constants, step-sizes, rates and floors of the three layers for two batches of m steps.
 
     ``alpha`` is by default the paper's step-size, 1 / (5 S/m + 4 |A|^2); Table 1 is that after ``t`` steps. What a
-    layer cannot say is None, and ``notes`` says why.
+    layer cannot say is None, and ``notes`` says why. With eligibility traces (``lam`` above 0) the paper prints
+    nothing, and ``alpha`` is by default a quarter of the exact threshold.
 
     >>> found = summary("boyan_chain", 10, 10.0)
     >>> round(found["alpha"] / found["alpha_star"], 3), found["m_paper"]
@@ -25,22 +34,42 @@ def summary(source: Source, m: int = 32, alpha: float | None = None, *, t: int =
     >>> summary("boyan_chain", 10, 100.0)["floor"] is None
     True
     """
-    one = law(source)
-    paper = printed(one, checks.whole_number("batch size", m, 1))
-    exact = moments(one, m)
-    alpha = paper.alpha_paper if alpha is None else checks.number_above("alpha", alpha, 0.0)
+    one = law(source, lam, trace)
+    paper = None if one.lam > 0 else printed(one, checks.whole_number("batch size", m, 1))
+    exact = moments(one, checks.whole_number("batch size", m, 1))
+    usual = exact.threshold / 4 if paper is None else paper.alpha_paper
+    alpha = usual if alpha is None else checks.number_above("alpha", alpha, 0.0)
     stable = alpha < exact.threshold
-    covered = alpha <= paper.alpha_paper * (1 + 1e-12)
     fastest = best_alpha(one, m)
     found: dict[str, Any] = {
         "problem": one.name,
         "features": one.n_features,
         "rank": one.rank,
+        "lam": one.lam,
+        "trace": trace,
         "batch_size": m,
         "alpha": alpha,
         "norm_A": one.norm_A,
         "mu": one.mu,
         "S": one.S,
+        **_printed_numbers(one, paper, alpha, t),
+        **_corrected_numbers(one, m, alpha),
+        "alpha_star": exact.threshold,
+        "rho": exact.rate(alpha),
+        "floor": float(exact.stationary(alpha).trace()) if stable else None,
+        "mean_rate": exact.mean_rate(alpha),
+        "alpha_fastest": fastest,
+        "rho_fastest": exact.rate(fastest),
+    }
+    found["notes"] = [*_remarks(found), *(one.notes if paper is None else paper.notes)]
+    return found
+
+
+def _printed_numbers(one: Law, paper: Printed | None, alpha: float, t: int) -> dict[str, Any]:
+    if paper is None:
+        return dict.fromkeys(PRINTED) | {"table_1": []}
+    covered = alpha <= paper.alpha_paper * (1 + 1e-12)
+    return {
         "norm_Sigma_b": paper.norm_Sigma_b,
         "L1": paper.L1,
         "L2": paper.L2,
@@ -57,16 +86,7 @@ def summary(source: Source, m: int = 32, alpha: float | None = None, *, t: int =
         "q_paper": _finite(paper.q(alpha)) if covered else None,
         "bias_paper": _finite(paper.bias(alpha)) if covered else None,
         "table_1": [asdict(row) for row in paper.table_1(t)],
-        **_corrected_numbers(one, m, alpha),
-        "alpha_star": exact.threshold,
-        "rho": exact.rate(alpha),
-        "floor": float(exact.stationary(alpha).trace()) if stable else None,
-        "mean_rate": exact.mean_rate(alpha),
-        "alpha_fastest": fastest,
-        "rho_fastest": exact.rate(fastest),
     }
-    found["notes"] = [*_remarks(found), *paper.notes]
-    return found
 
 
 def _corrected_numbers(one: Law, m: int, alpha: float) -> dict[str, Any]:
@@ -100,7 +120,9 @@ def _remarks(found: dict[str, Any]) -> list[str]:
             "though a typical run may not show it for long; choose alpha below "
             f"alpha* = {found['alpha_star']:.4g}, or larger batches."
         )
-    if found["q_paper"] is None:
+    if found["lam"] > 0:
+        remarks.append("the paper prints nothing for lambda above 0: its column is empty.")
+    elif found["q_paper"] is None:
         remarks.append(f"Theorem 2 says nothing for alpha = {alpha:.4g}: it needs alpha <= {found['alpha_paper']:.4g}.")
     elif found["q_paper"] >= 1:
         remarks.append(
