@@ -101,16 +101,20 @@ def test_refits_of_groups_of_episodes(monkeypatch):
 
 
 def test_many_sparse_features_give_the_same_as_few(monkeypatch):
-    """Beyond DENSE features matrices stay sparse; the solution and its error stay, too."""
+    """Beyond DENSE features matrices stay sparse; the solution, its error and its refits stay, too."""
     stream = tamed(8, 60, sparse=True)
+    begins, drawn = stream.begins, draw_resamples(60, 10, 1)
     few = solved(stream)
+    wanted = refit_values(stream, start_features(stream, begins), begins, drawn, few)
     monkeypatch.setattr(module, "DENSE", 1)
     many = solved(stream)
     assert not isinstance(many.sums.A, np.ndarray)
     assert many.condition is None
-    assert many.theta == pytest.approx(few.theta, rel=1e-6)
-    assert many.error == pytest.approx(few.error, rel=1e-6)
-    assert not can_refit(2, 10)
+    assert many.theta == pytest.approx(few.theta, rel=1e-9)
+    assert many.error == pytest.approx(few.error, rel=1e-9)
+    assert can_refit(stream, many, 10)
+    assert refit_values(stream, start_features(stream, begins), begins, drawn, many) == pytest.approx(wanted, rel=1e-9)
+    assert not can_refit(Stream(dense(stream), stream.steps), many, 10)
 
 
 def test_redundant_features_leave_the_value_and_are_counted():

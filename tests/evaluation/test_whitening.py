@@ -6,7 +6,7 @@ import scipy.sparse
 
 from gradtd.core.stream import Stream
 from gradtd.evaluation import whitening as module
-from gradtd.evaluation.whitening import original, second_moments, whiten
+from gradtd.evaluation.whitening import condition, original, second_moments, whiten
 from naive.evaluation import random_stream, solved
 
 
@@ -43,12 +43,11 @@ def test_whitened_features_have_second_moments_one(sparse, redundant, monkeypatc
     assert white is given or sparse  # a dense table is changed in place
 
 
-def test_large_sparse_tables_are_scaled_and_stay_sparse(monkeypatch):
-    monkeypatch.setattr(module, "AS_DENSE", 10)
+def test_large_sparse_tables_are_scaled_and_stay_sparse():
     table, rows = table_and_rows(3)
     table[:, 2] = 0.0
     given = scipy.sparse.csr_array(table)
-    white, W = whiten(given, second_moments(given, rows))
+    white, W = whiten(given, second_moments(given, rows), 10)
     assert not isinstance(white, np.ndarray)
     assert W.shape == (4,)
     assert second_moments(white, rows).diagonal() == pytest.approx([1, 1, 0, 1])
@@ -65,3 +64,16 @@ def test_values_by_least_squares_do_not_change():
     assert after.error == pytest.approx(before.error)
     assert original(W, after.theta) == pytest.approx(before.theta)
     assert original(None, before.theta) is before.theta
+
+
+def test_cells_are_whitened_exactly_and_stay_sparse():
+    """C of one-hot features is diagonal: scaling makes it one, whatever the size of the table."""
+    cells = np.random.default_rng(0).integers(0, 5, 50)
+    given = scipy.sparse.csr_array(np.eye(6)[cells])
+    rows = np.arange(50)
+    C = second_moments(given, rows)
+    assert condition(C) == 1.0
+    white, W = whiten(given, C)
+    assert not isinstance(white, np.ndarray)
+    assert W.shape == (6,)
+    assert second_moments(white, rows).toarray() == pytest.approx(np.diag([1.0, 1, 1, 1, 1, 0]))

@@ -80,6 +80,7 @@ def diagnose(ready: Prepared, found: Ratios, case: Case, solved: Solved) -> Diag
         estimated_behaviour=found.estimated or None,
         beyond_rewards=beyond_rewards(case, solved.headline),
         **checked(case.decision),
+        solved_by=case.square.how,
         condition_A=case.square.condition,
         undetermined_directions=case.square.singular,
         neu_start=float(sums.b @ sums.b),

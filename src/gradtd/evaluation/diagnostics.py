@@ -143,6 +143,8 @@ class Diagnostics:
     """Whether the behaviour's probabilities are a model's."""
 
     # The equations.
+    solved_by: str | None = None
+    """What the least-squares equations were solved by."""
     condition_A: float | None
     """Condition number of A in the features learned on; None where A is sparse."""
     undetermined_directions: int

@@ -34,6 +34,7 @@ from gradtd.evaluation.preparing import known_chances
 from gradtd.evaluation.result import Evaluation, number_or_nan
 from gradtd.evaluation.traced import trace_rows
 from gradtd.evaluation.verdict import judge
+from gradtd.evaluation.whitening import AS_DENSE, AS_DENSE_SOLVED
 from gradtd.logs import Log, Ratios, ratios, read_log
 from gradtd.logs.beside import from_table, kept_columns
 from gradtd.logs.policies import GivenPolicy
@@ -241,7 +242,8 @@ def evaluate(
         weights = {
             name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
         }
-        plan = make_plan(read, features, block, whiten, checked=settings.method not in ESTIMATORS)
+        as_dense = AS_DENSE_SOLVED if settings.computed else AS_DENSE
+        plan = make_plan(read, features, block, whiten, settings.method not in ESTIMATORS, as_dense)
         del read  # and with it observations that no check needs, unless they are the caller's
         if not isinstance(target, Mapping):
             return _evaluate_one(plan, "target", weights["target"], settings, report)

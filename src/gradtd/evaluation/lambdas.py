@@ -20,8 +20,9 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream
 from gradtd.evaluation.importance import ESTIMATORS
-from gradtd.evaluation.least_squares import DENSE, least_squares, start_features
+from gradtd.evaluation.least_squares import least_squares, start_features
 from gradtd.evaluation.methods import Case
+from gradtd.evaluation.solvers import DENSE
 from gradtd.evaluation.traced import trace_rows
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)

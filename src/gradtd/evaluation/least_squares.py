@@ -1,7 +1,7 @@
 """The least-squares solution on a log, its sandwich error, and its refits on resampled episodes.
 
-The log is read in chunks of steps; nothing of its size is made beside it. With few features (up to `DENSE`) matrices
-are dense; with more they stay sparse, and the solution is the one of minimum norm that LSMR finds.
+The log is read in chunks of steps; nothing of its size is made beside it. Sums of sparse features are accumulated
+sparsely. They stay sparse for cells, of which a row has one (one-hot, aggregation), and where features are many.
 """
 
 from __future__ import annotations
@@ -14,26 +14,10 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
-from gradtd.evaluation.products import chunk_rows, chunks, cross, lengths, rows_at, values_of, weighted_sum
+from gradtd.evaluation.products import chunk_rows, chunks, cross, lengths, rows_of, values_of, weighted_sum
 from gradtd.evaluation.resamples import Resamples
-
-DENSE = 1500
-"""Up to this many features matrices are dense."""
-SINGULAR = 1e-11
-"""Directions along which the scaled matrix is smaller than this, relative to its largest, are left at zero."""
-
-
-def rows_of(stream: Stream, part: slice) -> tuple[Any, Any]:
-    """x, to be read only, and y = discount x_next - x for a chunk of steps, dense or sparse as the features are."""
-    steps = stream.steps[part]
-    x = rows_at(stream.features, steps["row"])
-    discount = steps["discount"][:, None]
-    if isinstance(x, np.ndarray):
-        y = stream.features.take(steps["next_row"], axis=0)
-        y *= discount
-        y -= x
-        return x, y
-    return x, (stream.features[steps["next_row"]].multiply(discount) - x).tocsr()
+from gradtd.evaluation.solvers import DENSE, SINGULAR, Solver, SparseSolver, feature_scale, is_diagonal, solver_of
+from gradtd.evaluation.sparse_refits import can_refit_sparsely, sparse_refits
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +51,7 @@ def sums(stream: Stream, progress: Progress | None = None, traces: Any = None) -
         A, b, C = A + more_A, b + more_b, C + cross(x, x)
         if progress:
             progress(part.stop, n)
-    if not isinstance(A, np.ndarray) and stream.n_features <= DENSE:
+    if not isinstance(A, np.ndarray) and stream.n_features <= DENSE and not is_diagonal(C):
         A, C = A.toarray(), C.toarray()
     return Sums(A / n, np.asarray(b / n), C / n, square / n, n)
 
@@ -80,43 +64,6 @@ def _moments(stream: Stream, part: slice, x: Any, y: Any) -> tuple[Any, Floats]:
     else:
         y = y.multiply(rho[:, None]).tocsr()
     return cross(x, y), weighted_sum(x, rho * reward)
-
-
-def feature_scale(C: Any) -> Floats:
-    """One over the root mean square of every feature, 0 for a feature that is always 0."""
-    square = C.diagonal()
-    return np.asarray(np.divide(1.0, np.sqrt(square), out=np.zeros_like(square), where=square > 0))
-
-
-class Solver:
-    """Solves A v = c and A'v = c by minimum norm, in units in which every feature has mean square one."""
-
-    def __init__(self, A: Any, C: Any) -> None:
-        self.scale = feature_scale(C)
-        self.dense = isinstance(A, np.ndarray)
-        self.condition: float | None = None
-        self.singular = 0
-        if self.dense:
-            scaled = self.scale[:, None] * A * self.scale
-            u, s, v = np.linalg.svd(scaled)
-            kept = s > SINGULAR * s[0] if s[0] > 0 else np.zeros(len(s), bool)
-            self.inverse = (v[kept].T / s[kept]) @ u[:, kept].T
-            self.singular = int((self.scale > 0).sum() - kept.sum())
-            self.condition = float(s[0] / s[kept][-1]) if kept.any() else np.inf
-        else:
-            import scipy.sparse
-
-            by = scipy.sparse.diags_array(self.scale)
-            self.matrix = (by @ A @ by).tocsr()
-
-    def solve(self, c: Floats, transposed: bool = False) -> Floats:
-        right = self.scale * c
-        if self.dense:
-            return np.asarray(self.scale * ((self.inverse.T if transposed else self.inverse) @ right))
-        from scipy.sparse.linalg import lsmr
-
-        matrix = self.matrix.T if transposed else self.matrix
-        return np.asarray(self.scale * lsmr(matrix, right, atol=1e-12, btol=1e-12, maxiter=2000)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +80,12 @@ class LeastSquares:
     """A^-T times the mean start features: how the value depends on each residual."""
     psi: Floats
     """The influence of every episode on the value."""
+    solver: Solver | SparseSolver
+
+    @property
+    def how(self) -> str:
+        """What the equations were solved by."""
+        return self.solver.how
 
 
 def start_features(stream: Stream, begins: Integers) -> Any:
@@ -151,7 +104,7 @@ def least_squares(
     one row per step, it is LSTD(lam), and the trace of a step is its x above.
     """
     found = sums(stream, progress, traces)
-    solver = Solver(found.A, found.C)
+    solver = solver_of(found.A, found.C)
     theta = solver.solve(-found.b)
     mean = np.asarray(starts.mean(axis=0)).ravel()
     left = solver.solve(mean, transposed=True)
@@ -159,7 +112,7 @@ def least_squares(
     psi = np.asarray(starts @ theta).ravel() - value - influences(stream, theta, left, begins, traces)
     n = len(psi)
     error = float(np.sqrt((psi**2).sum() / (n * (n - 1)))) if n > 1 else np.nan
-    return LeastSquares(found, theta, value, error, solver.condition, solver.singular, left, psi)
+    return LeastSquares(found, theta, value, error, solver.condition, solver.singular, left, psi, solver)
 
 
 def influences(stream: Stream, theta: Floats, left: Floats, begins: Integers, traces: Any = None) -> Floats:
@@ -175,9 +128,11 @@ def influences(stream: Stream, theta: Floats, left: Floats, begins: Integers, tr
     return np.asarray(total * (len(total) / len(stream)))
 
 
-def can_refit(n_features: int, resamples: int) -> bool:
-    """Whether the matrices of all resamples fit into a moderate amount of memory."""
-    return n_features <= DENSE and resamples * n_features**2 <= 2e7
+def can_refit(stream: Stream, fit: LeastSquares, resamples: int, traces: Any = None) -> bool:
+    """Whether the matrices of all resamples take a moderate amount of memory and of time."""
+    if not isinstance(stream.features, np.ndarray):
+        return can_refit_sparsely(stream, fit.solver, traces)
+    return stream.n_features <= DENSE and resamples * stream.n_features**2 <= 2e7
 
 
 def refit_values(
@@ -193,6 +148,8 @@ def refit_values(
 
     One pass over the log: the sums of each group of episodes, times how often each resample takes the group.
     """
+    if not isinstance(stream.features, np.ndarray):
+        return sparse_refits(stream, starts, begins, resamples, fit, progress, traces)
     groups, d = len(resamples.begins) - 1, stream.n_features
     weights = resamples.counts.astype(np.float64)
     A, b = np.zeros((len(weights), d * d)), np.zeros((len(weights), d))
@@ -208,11 +165,11 @@ def refit_values(
         if progress:
             progress(part.stop, groups)
     edges = resamples.begins
-    dense = starts if isinstance(starts, np.ndarray) else starts.toarray()
-    first = np.add.reduceat(dense, edges[:-1], axis=0)
+    first = np.add.reduceat(starts, edges[:-1], axis=0)
     mean = weights @ first / (weights @ np.diff(edges))[:, None]
     scale = feature_scale(fit.sums.C)
     matrices = A.reshape(-1, d, d) * scale[:, None] * scale
+    matrices *= np.asarray(matrices.any(axis=2))[:, None, :]  # features that a resample lacks keep the weight 0
     thetas = [np.linalg.lstsq(matrices[r], -scale * b[r], rcond=SINGULAR)[0] for r in range(len(weights))]
     return np.asarray((mean * scale * np.array(thetas)).sum(axis=1))
 
@@ -225,8 +182,6 @@ def _group_sums(stream: Stream, part: slice, traces: Any = None) -> Floats:
         inside = slice(part.start + piece.start, part.start + piece.stop)
         x, y = rows_of(stream, inside)
         e = x if traces is None else traces[inside]
-        if not isinstance(x, np.ndarray):
-            e, y = e.toarray(), y.toarray()
         more_A, more_b = _moments(stream, inside, e, y)
         A, b = A + more_A, b + more_b
     return np.asarray(np.r_[A.ravel(), b])

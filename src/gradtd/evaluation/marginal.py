@@ -18,8 +18,9 @@ import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.stream import Stream
-from gradtd.evaluation.least_squares import DENSE, LeastSquares, Solver, rows_of
-from gradtd.evaluation.products import chunk_rows, chunks, cross, values_of, weighted_sum
+from gradtd.evaluation.least_squares import LeastSquares
+from gradtd.evaluation.products import chunk_rows, chunks, cross, rows_of, values_of, weighted_sum
+from gradtd.evaluation.solvers import DENSE, solver_of
 
 FOLDS = 5
 """Folds of the episodes, where there are as many."""
@@ -44,16 +45,16 @@ class Double(NamedTuple):
 class _Fold(NamedTuple):
     """Sums over some episodes: rho x y', rho r x, the start features; how many steps and episodes."""
 
-    A: Floats
+    A: Any
     b: Floats
     start: Floats
     steps: int
     episodes: int
 
 
-def can_cross_fit(n_features: int) -> bool:
-    """Whether the matrices of all folds fit into a moderate amount of memory."""
-    return n_features <= DENSE
+def can_cross_fit(stream: Stream, square: LeastSquares) -> bool:
+    """Whether the matrices of all folds fit into a moderate amount of memory, and can be solved."""
+    return stream.n_features <= DENSE or (not isinstance(square.sums.A, np.ndarray) and "LSMR" not in square.how)
 
 
 def double_rl(stream: Stream, starts: Any, begins: Integers, square: LeastSquares, folds: int = FOLDS) -> Double:
@@ -75,30 +76,37 @@ def double_rl(stream: Stream, starts: Any, begins: Integers, square: LeastSquare
 
 def _folds(stream: Stream, starts: Any, begins: Integers, fold: Integers, folds: int) -> list[_Fold]:
     """The sums of every fold, in one pass over the log."""
-    d = stream.n_features
-    A, b = np.zeros((folds, d, d)), np.zeros((folds, d))
+    A: list[Any] = [0.0] * folds
+    b = np.zeros((folds, stream.n_features))
     of_step = np.repeat(fold, np.diff(begins))
     for part in chunks(len(stream), chunk_rows(stream.features)):
         x, y = rows_of(stream, part)
-        if not isinstance(x, np.ndarray):
-            x, y = x.toarray(), y.toarray()
         rho, reward = np.asarray(stream.steps["rho"][part]), np.asarray(stream.steps["reward"][part])
-        y *= rho[:, None]
+        y = _weighted(y, rho)
         for k in np.unique(of_step[part]):
             mine = of_step[part] == k
-            A[k] += cross(x[mine], y[mine])
+            A[k] = A[k] + cross(x[mine], y[mine])
             b[k] += weighted_sum(x[mine], (rho * reward)[mine])
-    dense = starts if isinstance(starts, np.ndarray) else starts.toarray()
     steps = np.bincount(of_step, minlength=folds)
-    return [
-        _Fold(A[k], b[k], dense[fold == k].sum(axis=0), int(steps[k]), int((fold == k).sum())) for k in range(folds)
-    ]
+    first = [np.asarray(starts[fold == k].sum(axis=0)).ravel() for k in range(folds)]
+    return [_Fold(A[k], b[k], first[k], int(steps[k]), int((fold == k).sum())) for k in range(folds)]
+
+
+def _weighted(y: Any, rho: Floats) -> Any:
+    """The rows times rho; dense ones are written over."""
+    if not isinstance(y, np.ndarray):
+        return y.multiply(rho[:, None]).tocsr()
+    y *= rho[:, None]
+    return y
 
 
 def _solution(others: list[_Fold], square: LeastSquares) -> tuple[Floats, Floats]:
     """Weights of the values, and E / n A^-T m, of the folds given."""
     steps, episodes = sum(part.steps for part in others), sum(part.episodes for part in others)
-    solver = Solver(np.sum([part.A for part in others], axis=0) / steps, square.sums.C)
+    A, C = sum((part.A for part in others[1:]), others[0].A) / steps, square.sums.C
+    if isinstance(C, np.ndarray) and not isinstance(A, np.ndarray):
+        A = A.toarray()
+    solver = solver_of(A, C)
     mean = np.sum([part.start for part in others], axis=0) / episodes
     theta = solver.solve(-np.sum([part.b for part in others], axis=0) / steps)
     return theta, solver.solve(mean, transposed=True) * (episodes / steps)

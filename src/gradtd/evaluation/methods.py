@@ -14,7 +14,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimate import Estimate
-from gradtd.evaluation.fitting import Fit, fit, planned_work, refit_values, suited
+from gradtd.evaluation.fitting import NEAR, Fit, fit, planned_work, refit_values, suited
 from gradtd.evaluation.importance import (
     BEYOND,
     ENDED_BY_A_CUT,
@@ -23,11 +23,12 @@ from gradtd.evaluation.importance import (
     beyond_cuts,
     importance_estimates,
 )
-from gradtd.evaluation.least_squares import DENSE, LeastSquares, can_refit, least_squares, start_features
+from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
 from gradtd.evaluation.marginal import can_cross_fit, double_rl
 from gradtd.evaluation.marks import few, marked
 from gradtd.evaluation.resamples import Resamples, draw_resamples, interval_from, of_influences, student_interval
+from gradtd.evaluation.solvers import DENSE
 from gradtd.evaluation.traced import trace_rows
 from gradtd.evaluation.trust.deciding import Decision
 
@@ -43,8 +44,9 @@ FEWEST_PERCENTILES = 200
 """Refits that percentiles need: 5 of them lie beyond each end of a 95 % interval."""
 OTHER_SOLUTIONS = ("vtrace", "etd", "emphatic_lstd", "residual_gradient")
 """Rules that converge elsewhere by design."""
-BESIDE, LITTLE_WORK = "impression_gtd", 2e8
-"""The rule that is shown beside the direct solution, where it reads at most so many numbers."""
+BESIDE, LITTLE_WORK = "impression_gtd", 1e7
+"""The rule that is shown beside the direct solution, where it gets there with batches of at most so many numbers: about
+a quarter of a second."""
 ROUNDING = 1e-6
 """An error below this part of the value counts as none: all episodes say the same."""
 
@@ -121,6 +123,10 @@ class Case:
         """The mean features of the start states."""
         return np.asarray(self.starts.mean(axis=0)).ravel()
 
+    def arrived(self, fitted: Fit) -> bool:
+        """Whether a fit is near the least-squares solution."""
+        return abs(float(self.mean_start @ fitted.theta) - self.square.value) <= NEAR * self.error
+
     @property
     def error(self) -> float:
         """The sandwich error of the least-squares value, above rounding: the unit in which methods are compared."""
@@ -178,7 +184,7 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
     rows["lstd"], values["lstd"] = least_squares_row(case, plain, progress if fitted is None else None)
     if case.untraced is not None:
         rows[UNTRACED] = untraced_row(case, case.untraced)
-    if can_cross_fit(case.stream.n_features):
+    if can_cross_fit(case.stream, case.square):
         rows["drl"], values["drl"] = double_row(case), np.zeros(0)
     if method == AUTO:
         rows |= auto_rows(case, rows["lstd"])
@@ -225,7 +231,7 @@ def auto_rows(case: Case, plain: Estimate) -> dict[str, Estimate]:
     hyper = suited(BESIDE, case.settings.of_traces, case.square.sums)
     if planned_work(case.stream, BESIDE, hyper) <= LITTLE_WORK and case.n_episodes > 1:
         beside = fitted_rule(case, BESIDE, LITTLE_WORK)
-        if not beside.diverged:
+        if not beside.diverged and case.arrived(beside):
             rows[BESIDE] = solved_row(case, beside, BESIDE)
     return rows
 
@@ -279,7 +285,7 @@ def least_squares_row(case: Case, resamples: Resamples, progress: Progress | Non
     """LSTD: the interval from its refits, and the sandwich's named beside it."""
     square, level = case.square, case.settings.level
     low, high = student_interval(square.value, square.error, level, case.n_episodes - 1)
-    if len(resamples) > 1 and can_refit(case.stream.n_features, len(resamples)):
+    if len(resamples) > 1 and can_refit(case.stream, square, len(resamples), case.traces):
         refits = refit_least_squares(case.stream, case.starts, case.begins, resamples, square, progress, case.traces)
         note = f"sandwich interval [{low:.5g}, {high:.5g}]{_with_traces(case)}"
         return _row(case, "lstd", square.value, refits, note), refits
@@ -339,7 +345,7 @@ def _row(case: Case, method: str, value: float, refits: Floats, note: str = "") 
 def _refused(method: str) -> Estimate:
     why = "the log is not the target's own: take another method"
     if method == "drl":
-        why = f"its folds need dense matrices, which there are for at most {DENSE} features"
+        why = f"its folds need equations that can be solved exactly, which dense ones are for at most {DENSE} features"
     return Estimate(method, None, None, None, None, why)
 
 

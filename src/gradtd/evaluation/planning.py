@@ -11,8 +11,9 @@ from gradtd.core.arrays import Floats
 from gradtd.evaluation.preparing import Prepared, is_auto, pieces_of, prepare_log
 from gradtd.evaluation.traced import decays
 from gradtd.evaluation.trust.deciding import Decision, decide
-from gradtd.evaluation.trust.enriching import discrete_wide, real_wide
+from gradtd.evaluation.trust.enriching import are_cells, discrete_wide, real_wide
 from gradtd.evaluation.trust.records import Traced, Wide, record_of
+from gradtd.evaluation.whitening import AS_DENSE
 from gradtd.features import OneHot, default_features
 from gradtd.logs import Log
 
@@ -65,7 +66,9 @@ class Plan:
             return self._made[decision.rung]
 
 
-def make_plan(log: Log, features: Any, block: int | None, whiten: bool, checked: bool) -> Plan:
+def make_plan(
+    log: Log, features: Any, block: int | None, whiten: bool, checked: bool, as_dense: int = AS_DENSE
+) -> Plan:
     """Fit the features and compute them once for all targets, where they do not depend on the target.
 
     Parameters
@@ -80,6 +83,8 @@ def make_plan(log: Log, features: Any, block: int | None, whiten: bool, checked:
         Whether features are whitened.
     checked
         Whether the checks are to be made; features that are to be chosen need them.
+    as_dense
+        Entries of a sparse table, zeros counted, up to which it is made dense to be whitened.
     """
     pieces = pieces_of(log, block)
     n_pieces, auto = int(pieces[-1]) + 1, is_auto(features)
@@ -88,11 +93,11 @@ def make_plan(log: Log, features: Any, block: int | None, whiten: bool, checked:
     if auto and not discrete:
         wide = real_wide(log.observations, None, len(log), n_pieces)
         return Plan(log, block, whiten, False, None, wide)
-    ready = prepare_log(log, features, block, whiten)
+    ready = prepare_log(log, features, block, whiten, as_dense)
     d = ready.table.shape[1]
     if not checked:
         return Plan(ready.log, block, whiten, not auto, ready, None)
-    if d > MOST_CHECKED:
+    if d > MOST_CHECKED and not (discrete and are_cells(ready.table)):
         why = f"{d} features are too many to be checked by fits with more of them: take at most {MOST_CHECKED}"
         return Plan(ready.log, block, whiten, not auto, ready, None, why)
     if discrete:

@@ -12,7 +12,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import STEP, Stream, begins_episode, episode_begins
 from gradtd.evaluation.products import chunk_rows, chunks
-from gradtd.evaluation.whitening import condition, original, second_moments, whiten
+from gradtd.evaluation.whitening import AS_DENSE, condition, original, second_moments, whiten
 from gradtd.features import Features, Function, Transformer, default_features, fit_varying, make_features
 from gradtd.logs import Log, Ratios, ratios, read_log
 from gradtd.logs.beside import from_table, kept_columns
@@ -141,7 +141,9 @@ def pieces_of(log: Log, block: int | None) -> Integers:
     return episode
 
 
-def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = True) -> Prepared:
+def prepare_log(
+    log: Log, features: Any, block: int | None, whitened: bool = True, as_dense: int = AS_DENSE
+) -> Prepared:
     """Fit the features to the log's observations and compute them, once for all targets."""
     chosen = default_features(log.observations) if is_auto(features) else make_features(features)
     notes = list(log.notes)
@@ -174,7 +176,7 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
     if whitened:
         if isinstance(fitted, (Function, Transformer)):
             table = table.copy()  # it may be the user's own array
-        table, W = whiten(table, C)
+        table, W = whiten(table, C, as_dense)
     episode = pieces_of(log, block)
     if block is not None:
         notes.append(
@@ -182,8 +184,7 @@ def prepare_log(log: Log, features: Any, block: int | None, whitened: bool = Tru
             "which a piece begins."
         )
     narrow = log.without_observations()
-    condition_C = condition(C) if isinstance(C, np.ndarray) else None
-    return Prepared(narrow, fitted, table, W, used, condition_C, episode, tuple(notes))
+    return Prepared(narrow, fitted, table, W, used, condition(C), episode, tuple(notes))
 
 
 def cut_into_blocks(episode: Integers, block: int) -> Integers:

@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats
+from gradtd.core.stream import Stream
 
 CHUNK, FEWEST_ROWS, ENTRIES = 16_384, 2_048, 2**17
 """Rows of a chunk, at most and at least; between them a dense chunk has so many numbers, 1 MB."""
+SPARSE_CHUNK = 2**18
+"""Entries of a chunk of sparse rows: adding a sparse sum costs as much as the sum has entries, so there are few."""
 SMALL = 2**18
 """A product with at most so many multiplications is done on the calling thread (OpenBLAS)."""
 FEWEST_SMALL = 16
@@ -30,7 +33,7 @@ def chunks(n: int, most: int = CHUNK) -> Iterator[slice]:
 def chunk_rows(table: Any) -> int:
     """How many rows of a table to read at a time."""
     if not isinstance(table, np.ndarray):
-        return CHUNK
+        return max(FEWEST_ROWS, int(SPARSE_CHUNK * table.shape[0] // max(table.nnz, table.shape[0])))
     return min(CHUNK, max(FEWEST_ROWS, ENTRIES // int(table.shape[1])))
 
 
@@ -40,6 +43,19 @@ def rows_at(table: Any, rows: Any) -> Any:
     if isinstance(table, np.ndarray) and last - first == len(rows) - 1 and (rows[1:] - rows[:-1] == 1).all():
         return table[first : last + 1]
     return table[rows]
+
+
+def rows_of(stream: Stream, part: slice) -> tuple[Any, Any]:
+    """x, to be read only, and y = discount x_next - x for a chunk of steps, dense or sparse as the features are."""
+    steps = stream.steps[part]
+    x = rows_at(stream.features, steps["row"])
+    discount = steps["discount"][:, None]
+    if isinstance(x, np.ndarray):
+        y = stream.features.take(steps["next_row"], axis=0)
+        y *= discount
+        y -= x
+        return x, y
+    return x, (stream.features[steps["next_row"]].multiply(discount) - x).tocsr()
 
 
 def cross(x: Any, y: Any) -> Any:

@@ -36,6 +36,7 @@ _MEANING = (
     ("terminated", "episodes that terminated", "{}"),
     ("truncated", "episodes that were cut off", "{}"),
     ("features", "features", "{}"),
+    ("solved_by", "the log's equations were solved by", "{}"),
     ("undetermined_directions", "directions of feature space that the log does not determine", "{}"),
     ("condition_A", "condition number of A, in the features learned on", "{:.3g}"),
     ("condition_C", "condition number of C (features scaled)", "{:.3g}"),

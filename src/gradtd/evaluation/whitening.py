@@ -13,27 +13,33 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats
-from gradtd.evaluation.least_squares import DENSE, feature_scale
 from gradtd.evaluation.products import chunk_rows, chunks, cross, rows_at, times
+from gradtd.evaluation.solvers import DENSE, feature_scale, is_diagonal
 
 REDUNDANT = 1e-10
 """Directions with a part of the variance below this, features scaled to one, are left out."""
-AS_DENSE = 2**25
-"""A sparse table with at most this many entries, zeros counted, is made dense to be whitened."""
+AS_DENSE, AS_DENSE_SOLVED = 2**25, 2**22
+"""A sparse table with at most this many entries, zeros counted, is made dense to be whitened: for a rule that makes
+updates, and where equations are solved at once, which needs no whitening. Cells stay sparse: their C is diagonal."""
 
 
 def second_moments(table: Any, rows: Any) -> Any:
-    """C = mean of x x' over these rows; dense, or sparse where there are many sparse features."""
+    """C = mean of x x' over these rows; dense, or sparse for cells and where there are many sparse features."""
     C: Any = 0.0
     for part in chunks(len(rows), chunk_rows(table)):
         x = rows_at(table, rows[part])
         C = C + cross(x, x)
-    stays = isinstance(C, np.ndarray) or table.shape[1] > DENSE
+    stays = isinstance(C, np.ndarray) or table.shape[1] > DENSE or is_diagonal(C)
     return (C if stays else C.toarray()) / len(rows)
 
 
-def condition(C: Floats) -> float:
-    """The condition number of C with every feature scaled to mean square one, directions of no variance left out."""
+def condition(C: Any) -> float | None:
+    """The condition number of C with every feature scaled to mean square one, directions of no variance left out.
+
+    One for cells; None where C is sparse otherwise.
+    """
+    if not isinstance(C, np.ndarray):
+        return 1.0 if is_diagonal(C) else None
     scale = np.sqrt(np.where(np.diag(C) > 0, np.diag(C), 1.0))
     eigenvalues = np.linalg.eigvalsh(C / scale[:, None] / scale)
     kept = eigenvalues[eigenvalues > 1e-12 * eigenvalues[-1]]
@@ -49,11 +55,11 @@ def whitener(C: Floats, redundant: float = REDUNDANT) -> Floats:
     return np.asarray(scale[:, None] * vectors * np.where(kept, 1.0 / lengths, 0.0))
 
 
-def whiten(table: Any, C: Any) -> tuple[Any, Floats]:
+def whiten(table: Any, C: Any, as_dense: int = AS_DENSE) -> tuple[Any, Floats]:
     """The table in whitened features, and W (a vector where it is diagonal); a dense table is changed in place."""
     n_rows, d = table.shape
     if not isinstance(table, np.ndarray):
-        if d > DENSE or n_rows * d > AS_DENSE:
+        if d > DENSE or n_rows * d > as_dense or is_diagonal(C):
             scale = feature_scale(C)
             table.data *= scale[table.indices]
             return table, scale

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradtd.evaluation.trust.fits import Fit, fit_many
-from gradtd.evaluation.trust.moments import moments
+from gradtd.evaluation.trust.cells import cell_fits
+from gradtd.evaluation.trust.fits import Fit, dense_fits, fit_many
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.trust.robust import as_fit, effective_products, products
 from gradtd.evaluation.trust.size import as_dependent
@@ -56,10 +56,10 @@ def other_lambda(record: Record) -> float:
 def all_fits(record: Record, wide: Wide) -> Fits:
     """Fits of every rung and checker; of headlines also with other traces and, where it can be, doubly robust."""
     lam = other_lambda(record)
-    sums, traced_sums = moments(record, wide, lam)
+    solved = cell_fits(record, wide, lam) if wide.sparse else dense_fits(record, wide, lam)
     weights = products(record)
     robust = effective_products(record, weights) >= PRODUCTS
-    fits, with_traces, parts = fit_many(record, wide, sums, traced_sums, lam, weights if robust else None)
+    fits, with_traces, parts = fit_many(record, wide, solved, lam, weights if robust else None)
     plain, traced = {fit.name: fit for fit in fits}, {fit.name: fit for fit in with_traces}
     checked = {}
     if robust:

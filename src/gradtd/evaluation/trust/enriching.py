@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Integers
 from gradtd.core.stream import begins_episode
 from gradtd.evaluation.trust.records import Waves, Wide
 from gradtd.features.cosines import SAMPLE, Cosines, frequencies
@@ -44,21 +44,24 @@ def discrete_wide(log: Log, observations: Any, table: Any, episode: Integers) ->
     episode
         The number of every step's piece.
     """
+    from scipy.sparse import hstack
+
     _, first, state = np.unique(observations, return_index=True, return_inverse=True)
-    base = table[first]
-    base = base if isinstance(base, np.ndarray) else base.toarray()
+    base, cells = table[first], are_cells(table)
+    base = base if cells or isinstance(base, np.ndarray) else base.toarray()
     row, next_row = state[log.row], state[log.next_row]
-    visits = np.bincount(row, minlength=len(base))
+    S, d = base.shape
+    visits = np.bincount(row, minlength=S)
     most = max(FEWEST_STATES, (int(episode[-1]) + 1) // PIECES_PER_STATE)
-    d = base.shape[1]
-    complete = bool(np.linalg.matrix_rank(base[visits > 0]) >= (visits > 0).sum())
+    met = base[np.flatnonzero(visits)]
+    complete = bool((len(np.unique(met.indices)) if cells else np.linalg.matrix_rank(met)) >= (visits > 0).sum())
     often = np.argsort(-visits, kind="stable")[:most]
     often = often[(visits[often] >= SEEN) & (not complete)]
     k = len(often)
-    states = (np.arange(len(base))[:, None] == often).astype(np.float64)
-    pairs = _Pairs(row, next_row, begins_episode(episode), len(base), most // 2)
-    made = np.c_[base[pairs.now], states[pairs.now], pairs.columns]
-    p = pairs.columns.shape[1]
+    pairs = _Pairs(row, next_row, begins_episode(episode), S, most // 2)
+    p = len(pairs.often)
+    parts = (base[pairs.now], _columns(S, often)[pairs.now], _columns(len(pairs.now), pairs.often))
+    made = hstack(parts, format="csr") if cells else np.c_[parts[0], parts[1].toarray(), parts[2].toarray()]
     rungs = {"the features given": np.arange(d)}
     checkers = {}
     if k:
@@ -72,7 +75,7 @@ def discrete_wide(log: Log, observations: Any, table: Any, episode: Integers) ->
 
 
 class _Pairs:
-    """Rows that are pairs (state before, state), and columns for the pairs that are seen often."""
+    """Rows that are pairs (state before, state), and which of them are seen often."""
 
     def __init__(self, row: Integers, next_row: Integers, first: Any, states: int, most: int) -> None:
         before = np.where(first, states, np.r_[0, row[:-1]])
@@ -83,8 +86,20 @@ class _Pairs:
         self.now = kinds % states
         visits = np.bincount(self.row, minlength=len(kinds))
         often = np.argsort(-visits, kind="stable")[:most]
-        often = often[visits[often] >= 2 * SEEN]
-        self.columns: Floats = (np.arange(len(kinds))[:, None] == often).astype(np.float64)
+        self.often = often[visits[often] >= 2 * SEEN]
+
+
+def are_cells(table: Any) -> bool:
+    """Whether a table is sparse, and every row of it has one entry at most."""
+    return not isinstance(table, np.ndarray) and bool((np.diff(table.indptr) <= 1).all())
+
+
+def _columns(n_rows: int, rows: Integers) -> Any:
+    """A sparse table with a column for each of these rows, 1 there."""
+    from scipy.sparse import csr_array
+
+    at = (rows, np.arange(len(rows)))
+    return csr_array((np.ones(len(rows)), at), shape=(n_rows, len(rows)))
 
 
 def real_wide(observations: Any, base: Any, n_steps: int, n_pieces: int) -> Wide:

@@ -10,7 +10,7 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.evaluation.products import times
-from gradtd.evaluation.trust.moments import Moments
+from gradtd.evaluation.trust.moments import Moments, moments
 from gradtd.evaluation.trust.reading import CHUNK, Reader
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.whitening import whitener
@@ -87,6 +87,10 @@ class Solution:
     missing: Floats
 
 
+Solved = tuple[str, Integers, Solution]
+"""A name, its columns, and the solution on them."""
+
+
 def solve(sums: Moments, columns: Integers) -> Solution:
     """Solve on these columns, and without each group of pieces."""
     pick = np.ix_(columns, columns)
@@ -114,16 +118,22 @@ def solve(sums: Moments, columns: Integers) -> Solution:
     return Solution(W @ theta, W @ left, value, bias, W.shape[1], missing)
 
 
+def dense_fits(record: Record, wide: Wide, lam: float) -> list[Solved]:
+    """A fit of every rung and checker, and behind them one with other traces for every headline."""
+    sums, traced = moments(record, wide, lam)
+    sets = wide.rungs | wide.checkers
+    made = [(name, columns, solve(sums, columns)) for name, columns in sets.items()]
+    return made + [(name, wide.rungs[name], solve(traced, wide.rungs[name])) for name in wide.headlines]
+
+
 def fit_many(
-    record: Record, wide: Wide, sums: Moments, traced: Moments, lam: float, products: Floats | None = None
+    record: Record, wide: Wide, solved: list[Solved], lam: float, products: Floats | None = None
 ) -> tuple[list[Fit], list[Fit], Floats]:
-    """One fit for every rung and checker, one with other traces for every headline; influences of all in one pass.
+    """Fits of rungs and checkers, and those with other traces: their influences, in one more pass over the log.
 
     With ``products`` of ratios also each piece's doubly robust value by every plain fit, (pieces, fits).
     """
     sets = wide.rungs | wide.checkers
-    solved = [(name, columns, solve(sums, columns)) for name, columns in sets.items()]
-    solved += [(name, wide.rungs[name], solve(traced, wide.rungs[name])) for name in wide.headlines]
     seen = see(record, wide, solved, len(sets), lam, products)
     E, k = record.n_pieces, len(sets)
     fits = [
@@ -154,7 +164,7 @@ class Seen(NamedTuple):
 def see(
     record: Record,
     wide: Wide,
-    solved: list[tuple[str, Integers, Solution]],
+    solved: list[Solved],
     plain: int,
     lam: float,
     products: Floats | None,
@@ -165,7 +175,9 @@ def see(
     for j, (_, columns, s) in enumerate(solved):
         for place, which in enumerate((s.theta, s.left, s.missing)):
             weights[columns, place * k + j] = which
-    stored = None if wide.table is None else times(wide.table, weights)
+    stored = None
+    if wide.table is not None:
+        stored = wide.table @ weights if wide.sparse else times(wide.table, weights)
     by_piece, by_fit, add = np.zeros((E, 3, k)), np.zeros((4, k)), engine.compiled(_adder)
     for start, feats, here, there, numbers in Reader(record, wide, lam, products).chunks(slice(0, len(record))):
         of_row = times(feats, weights) if stored is None else stored

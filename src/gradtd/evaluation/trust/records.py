@@ -95,7 +95,7 @@ class Wide:
     headlines: tuple[str, ...]
     complete: bool
     endless: bool
-    table: Floats | None = None
+    table: Any = None
     row: Integers | None = None
     next_row: Integers | None = None
     base: Any = None
@@ -114,7 +114,12 @@ class Wide:
 
     @property
     def n_rows(self) -> int:
-        return len(self.observations if self.table is None else self.table)
+        return int((self.observations if self.table is None else self.table).shape[0])
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the table is stored sparsely, as that of cells is."""
+        return self.table is not None and not isinstance(self.table, np.ndarray)
 
     def maker(self) -> Callable[[Any, Floats], None]:
         """A function that writes rows of the widest table, given by their index or a slice, where none are stored."""
@@ -141,7 +146,8 @@ class Wide:
     def rows(self, index: Any) -> Floats:
         """These rows of the widest table."""
         if self.table is not None:
-            return np.asarray(self.table[index])
+            found = self.table[index]
+            return np.asarray(found.toarray() if self.sparse else found)
         out = np.empty((len(index), self.n_columns))
         self.maker()(index, out)
         return out

@@ -1,0 +1,229 @@
+"""Solving the log's equations, A v = c and A'v = c, the cheapest exact way: dense, by Krylov, or sparsely factored.
+
+All of them work in units in which every feature has mean square one. A feature whose equation is empty, because no step
+has it or only steps with ratio 0 do, keeps the weight 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats
+
+DENSE = 1500
+"""Up to this many features matrices are dense, unless features are cells."""
+SINGULAR = 1e-11
+"""Directions along which the scaled matrix is smaller than this, relative to its largest, are left at zero."""
+EXACT, GOOD_ENOUGH = 1e-14, 1e-11
+"""Residual, as a part of the right side, that a Krylov method goes on for, and that it must reach."""
+A_ROUND, ROUNDS, MOST_ITERATIONS = 1e-6, 5, 400
+"""It starts anew from the true residual when that has fallen so far, at most so often, with so many iterations each."""
+FILLED = 5e7
+"""Entries of a band up to which a sparse matrix may be factored."""
+Preconditioner = Callable[[Floats], Floats]
+
+
+def feature_scale(C: Any) -> Floats:
+    """One over the root mean square of every feature, 0 for a feature that is always 0."""
+    square = C.diagonal()
+    return np.asarray(np.divide(1.0, np.sqrt(square), out=np.zeros_like(square), where=square > 0))
+
+
+def is_diagonal(C: Any) -> bool:
+    """Whether a sparse C is diagonal: features are cells, of which every row has one at most."""
+    return not isinstance(C, np.ndarray) and bool(C.count_nonzero() == np.count_nonzero(C.diagonal()))
+
+
+def solver_of(A: Any, C: Any) -> Solver | SparseSolver:
+    """The solver that suits A: dense, or sparse where A is."""
+    return Solver(A, C) if isinstance(A, np.ndarray) else SparseSolver(A, C)
+
+
+class Solver:
+    """Solves A v = c and A'v = c for a dense A, by minimum norm."""
+
+    how = "a dense factorisation"
+
+    def __init__(self, A: Floats, C: Any) -> None:
+        self.scale = feature_scale(C)
+        scaled = self.scale[:, None] * A * self.scale
+        scaled[:, ~scaled.any(axis=1)] = 0.0
+        u, s, v = np.linalg.svd(scaled)
+        kept = s > SINGULAR * s[0] if s[0] > 0 else np.zeros(len(s), bool)
+        self.inverse = (v[kept].T / s[kept]) @ u[:, kept].T
+        self.singular = int((self.scale > 0).sum() - kept.sum())
+        self.condition: float | None = float(s[0] / s[kept][-1]) if kept.any() else np.inf
+
+    @property
+    def like(self) -> Preconditioner | None:
+        """What solves equations about like these, in scaled units."""
+        return lambda v: np.asarray(self.inverse @ v)
+
+    def solve(self, c: Floats, transposed: bool = False) -> Floats:
+        right = self.scale * c
+        return np.asarray(self.scale * ((self.inverse.T if transposed else self.inverse) @ right))
+
+
+class SparseSolver:
+    """Solves A v = c and A'v = c for a sparse A; where A is singular, by minimum norm.
+
+    For cells A is, but for a scale of each row, gamma times a stochastic matrix minus one, and BiCGSTAB needs some
+    dozens of iterations, each as cheap as reading A. Where it does not arrive, A is factored: densely up to `DENSE`
+    features, sparsely where a band holds it (slow chains and grids, on which Krylov methods are slow, are narrow).
+    What is left goes to LSMR.
+    """
+
+    def __init__(self, A: Any, C: Any, like: Preconditioner | None = None, exact: float = EXACT) -> None:
+        import scipy.sparse
+
+        self.scale = feature_scale(C)
+        by = scipy.sparse.diags_array(self.scale)
+        scaled = (by @ A @ by).tocsr()
+        scaled.eliminate_zeros()
+        self.live = np.flatnonzero(np.diff(scaled.indptr) > 0)
+        everything = len(self.live) == len(self.scale)
+        self.matrix = scaled if everything else scaled[self.live][:, self.live].tocsr()
+        self.condition: float | None = None
+        self.singular = int((self.scale > 0).sum()) - len(self.live)
+        self.how = "BiCGSTAB, preconditioned by the diagonal"
+        self._like, self._exact = like, exact
+        self._other: Callable[[Floats, bool], Floats] | None = None
+
+    @cached_property
+    def turned(self) -> Any:
+        """A' in the same units."""
+        return self.matrix.T.tocsr()
+
+    @property
+    def like(self) -> Preconditioner | None:
+        """What solves equations about like these, all features in scaled units; None where their own diagonal does."""
+        if self._other is None:
+            return self._like
+        other, live, n = self._other, self.live, len(self.scale)
+
+        def about(v: Floats) -> Floats:
+            out = np.zeros(n)
+            out[live] = other(v[live], False)
+            return out
+
+        return about
+
+    def solve(self, c: Floats, transposed: bool = False, guess: Floats | None = None) -> Floats:
+        """The solution; a guess of it, for c that is not transposed, saves iterations."""
+        out, right = np.zeros(len(self.scale)), (self.scale * c)[self.live]
+        begin = None if guess is None else _over(guess[self.live], self.scale[self.live])
+        out[self.live] = self._solved(right, transposed, begin)
+        return np.asarray(self.scale * out)
+
+    def _solved(self, right: Floats, transposed: bool, guess: Floats | None) -> Floats:
+        matrix = self.turned if transposed else self.matrix
+        if self._other is None:
+            found = krylov(matrix, right, self._inverse(matrix, transposed), guess, self._exact)
+            if found is not None:
+                return found
+            self._other = self._factored()
+        return self._other(right, transposed)
+
+    def _inverse(self, matrix: Any, transposed: bool) -> Preconditioner:
+        if self._like is None or transposed:
+            return by_diagonal(matrix)
+        like, live, n = self._like, self.live, len(self.scale)
+
+        def about(v: Floats) -> Floats:
+            full = np.zeros(n)
+            full[live] = v
+            return like(full)[live]
+
+        return about
+
+    def _factored(self) -> Callable[[Floats, bool], Floats]:
+        n = len(self.live)
+        if n <= DENSE:
+            dense = Solver(self.matrix.toarray(), np.eye(n))
+            self.singular += dense.singular
+            self.how, self.condition = dense.how, dense.condition
+            return dense.solve
+        if band(self.matrix) * n <= FILLED:
+            from scipy.sparse.linalg import splu
+
+            try:
+                factors = splu(self.matrix.tocsc())
+                self.how = "a sparse LU factorisation"
+                return lambda right, transposed: np.asarray(factors.solve(right, "T" if transposed else "N"))
+            except RuntimeError:  # exactly singular
+                pass
+        self.how = "LSMR, the solution of minimum norm"
+        return self._least
+
+    def _least(self, right: Floats, transposed: bool) -> Floats:
+        from scipy.sparse.linalg import lsmr
+
+        matrix = self.turned if transposed else self.matrix
+        return np.asarray(lsmr(matrix, right, atol=1e-12, btol=1e-12, maxiter=2000)[0])
+
+
+def _over(values: Floats, scale: Floats) -> Floats:
+    return np.asarray(np.divide(values, scale, out=np.zeros_like(values), where=scale > 0))
+
+
+def by_diagonal(matrix: Any) -> Preconditioner:
+    """Division by the diagonal, by the largest entry of a row where that is (nearly) nothing."""
+    diagonal, largest = matrix.diagonal(), abs(matrix).max(axis=1).toarray().ravel()
+    by = np.where(np.abs(diagonal) > 1e-3 * largest, diagonal, np.where(largest > 0, largest, 1.0))
+    return lambda v: np.asarray(v / by)
+
+
+def krylov(
+    matrix: Any, right: Floats, precondition: Preconditioner, guess: Floats | None = None, exact: float = EXACT
+) -> Floats | None:
+    """The solution by BiCGSTAB, refined from its true residual until that is rounding; None where it does not arrive.
+
+    Parameters
+    ----------
+    matrix
+        A sparse, square matrix.
+    right
+        The right side.
+    precondition
+        What is about the matrix's inverse.
+    guess
+        Where to start.
+    exact
+        Residual, as a part of the right side, to go on for.
+    """
+    from scipy.sparse.linalg import LinearOperator, bicgstab
+
+    size = float(np.linalg.norm(right))
+    x = np.zeros(len(right)) if guess is None else guess.copy()
+    if size == 0:
+        return np.zeros(len(right))
+    inverse = LinearOperator(matrix.shape, precondition, dtype=np.float64)
+    residual, left = right - matrix @ x, np.inf
+    for _ in range(ROUNDS):
+        now = float(np.linalg.norm(residual)) / size
+        if not now < left / 2 or now <= exact:
+            break
+        left = now
+        with np.errstate(all="ignore"):  # a breakdown shows in the residual
+            most = {"rtol": A_ROUND, "atol": 0.1 * exact * size, "maxiter": MOST_ITERATIONS}
+            step, _ = bicgstab(matrix, residual, M=inverse, **most)
+            after = residual - matrix @ step
+        if not np.linalg.norm(after) < np.linalg.norm(residual):
+            break
+        x, residual = x + step, after
+    return x if np.linalg.norm(residual) <= GOOD_ENOUGH * size else None
+
+
+def band(matrix: Any) -> int:
+    """How far from the diagonal entries are, once rows and columns are ordered to keep them near (Cuthill-McKee)."""
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    order = reverse_cuthill_mckee((abs(matrix) + abs(matrix.T)).tocsr(), symmetric_mode=True)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    entries = matrix.tocoo()
+    return int(np.abs(place[entries.row] - place[entries.col]).max(initial=0)) + 1
