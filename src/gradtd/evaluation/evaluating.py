@@ -29,6 +29,7 @@ from gradtd.evaluation.methods import (
     make_case,
     solve,
 )
+from gradtd.evaluation.parts.evaluating import Asked, evaluate_in_parts, large_table
 from gradtd.evaluation.planning import Plan, make_plan
 from gradtd.evaluation.preparing import known_chances
 from gradtd.evaluation.result import Evaluation, number_or_nan
@@ -38,6 +39,7 @@ from gradtd.evaluation.whitening import AS_DENSE, AS_DENSE_SOLVED
 from gradtd.logs import Log, Ratios, ratios, read_log
 from gradtd.logs.beside import from_table, kept_columns
 from gradtd.logs.policies import GivenPolicy
+from gradtd.running.crew import crew_of
 from gradtd.running.settings import refuse_traces
 from gradtd.running.workers import n_threads
 
@@ -69,6 +71,7 @@ def evaluate(
     one_step: bool | None = ...,
     seed: int = ...,
     threads: int | None = ...,
+    in_parts: bool | None = ...,
     progress: StageProgress | bool | None = ...,
     **hyper: Any,
 ) -> Evaluation: ...
@@ -99,6 +102,7 @@ def evaluate(
     one_step: bool | None = ...,
     seed: int = ...,
     threads: int | None = ...,
+    in_parts: bool | None = ...,
     progress: StageProgress | bool | None = ...,
     **hyper: Any,
 ) -> Evaluations: ...
@@ -128,6 +132,7 @@ def evaluate(
     one_step: bool | None = None,
     seed: int = 0,
     threads: int | None = None,
+    in_parts: bool | None = None,
     progress: StageProgress | bool | None = None,
     **hyper: Any,
 ) -> Evaluation | Evaluations:
@@ -188,6 +193,9 @@ def evaluate(
         Seed of the resamples and of the batches.
     threads
         Threads to refit on; by default one for each core.
+    in_parts
+        Whether a Parquet log is read part by part, in a memory that does not depend on its length. By default where it
+        holds more than 2e8 numbers. The interval then comes from groups of episodes.
     progress
         By default a bar shows where somebody watches, once it has taken a second; False turns it off. Or a function
         ``progress(what, done, total)`` that hears how far it is.
@@ -226,7 +234,17 @@ def evaluate(
     targets = dict(target) if isinstance(target, Mapping) else {"target": target}
     if not targets:
         raise InputError("target must name at least one policy to evaluate, got an empty dictionary.")
+    table = large_table(log, in_parts)
     with progress_bar("evaluating", what=True, progress=progress) as report:
+        if table is not None:
+            asked = Asked(features, behaviour, clip, columns, log_probabilities, duplicates)
+            if block is not None or not whiten or lam > 0 or one_step:
+                raise InputError(
+                    "block, lam, one_step and whiten=False are for logs in memory: leave them out, or in_parts=False."
+                )
+            with crew_of(settings.threads) as crew:
+                made = evaluate_in_parts(table, targets, settings, asked, crew, report)
+            return Evaluations(made) if isinstance(target, Mapping) else made["target"]
         read = read_log(
             log,
             columns=columns,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ def mark_of(schema: Any, rows: int) -> bytes:
 
 def open_path(path: Path) -> Table:
     """The table in a file or folder."""
+    if not path.exists() and any(mark in str(path) for mark in "*?["):
+        return ParquetTable(path.name, _matching(path))
     if not path.exists():
         raise InputError(f"there is no file or folder {str(path)!r}.")
     if path.is_dir():
@@ -46,6 +49,17 @@ def open_path(path: Path) -> Table:
             "load it yourself and give a dictionary of arrays, or save it as Parquet."
         )
     raise InputError(f"a log is a .parquet or .csv file or a folder of Parquet files, got {path.name!r}.")
+
+
+def _matching(pattern: Path) -> list[Path]:
+    """Parquet files that match a pattern, in the order of their names."""
+    found = sorted(Path(name) for name in glob(str(pattern), recursive=True))
+    if not found:
+        raise InputError(f"no file matches {str(pattern)!r}.")
+    for path in found:
+        if path.suffix.lower() not in PARQUET or not path.is_file():
+            raise InputError(f"the pattern {pattern.name!r} may match Parquet files only, and matches {path.name!r}.")
+    return found
 
 
 def _parquet_files(folder: Path) -> list[Path]:
@@ -104,6 +118,31 @@ class ParquetTable:
 
         # Without these two it holds the whole file. What write_log wrote has checksums, so that damage is noticed.
         return pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False, page_checksum_verification=True)
+
+    def size(self) -> int:
+        """How many numbers it holds, about: rows times columns."""
+        rows = 0
+        for path in self.paths:
+            with _reading(path, self._open, path) as file:
+                rows += file.metadata.num_rows
+        return rows * len(self.kinds)
+
+    def ranges(self, columns: Sequence[str]) -> Any:
+        """The least and the largest value of these columns, two rows, as the files say; None where they do not."""
+        low, high = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
+        for path in self.paths:
+            with _reading(path, self._open, path) as file:
+                names = file.schema_arrow.names
+                for group in range(file.metadata.num_row_groups if set(columns) <= set(names) else 0):
+                    told = file.metadata.row_group(group)
+                    if told.num_columns != len(names):
+                        return None
+                    for k, name in enumerate(columns):
+                        stats = told.column(names.index(name)).statistics
+                        if stats is None or not stats.has_min_max:
+                            return None
+                        low[k], high[k] = min(low[k], float(stats.min)), max(high[k], float(stats.max))
+        return np.array([low, high]) if np.isfinite([low, high]).all() else None
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         rows = min(PIECE, max(1024, 2**18 // max(len(columns), 1)))  # some 2 MB at a time

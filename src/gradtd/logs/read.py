@@ -46,8 +46,9 @@ def read_log(
     Parameters
     ----------
     source
-        A Parquet file, a folder of them, a CSV file, a pandas or polars frame, a dictionary of arrays (such as d4rl's),
-        a Minari dataset or the id of a local one. A `Log` is taken as it is.
+        A Parquet file, a folder of them or a pattern such as ``logs/*.parquet``, a CSV file, a pandas or polars frame,
+        an Arrow table, a dictionary of arrays (such as d4rl's), a Minari dataset or the id of a local one. A `Log` is
+        taken as it is.
     columns
         Maps our names to the table's: episode, t, observation, next_observation, action, reward, terminated, truncated,
         behaviour, target, rho. None for a column that is not to be used. Usual names are recognised without it.
@@ -156,11 +157,14 @@ def open_table(source: Any) -> Table:
     if is_dataset(source):
         return MinariTable(source)
     kind = type(source)
-    if kind.__module__.split(".")[0] in ("pandas", "polars") and kind.__name__ in ("DataFrame", "LazyFrame"):
+    library = kind.__module__.split(".")[0]
+    if (library in ("pandas", "polars") and kind.__name__ in ("DataFrame", "LazyFrame")) or (
+        library == "pyarrow" and kind.__name__ == "Table"
+    ):
         return FrameTable(source)
     raise InputError(
-        "a log is read from a path, a pandas or polars frame, a dictionary of arrays or a Minari dataset, "
-        f"got {type(source).__name__}."
+        "a log is read from a path, a pandas or polars frame, an Arrow table, a dictionary of arrays or a Minari "
+        f"dataset, got {type(source).__name__}."
     )
 
 

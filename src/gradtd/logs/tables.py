@@ -110,7 +110,7 @@ def _masked_piece(name: str, values: np.ma.MaskedArray[Any, Any]) -> Piece:
 
 
 class FrameTable:
-    """A pandas or polars frame, column by column through Arrow."""
+    """A pandas or polars frame, or an Arrow table, column by column through Arrow."""
 
     sure = True
 
@@ -118,7 +118,9 @@ class FrameTable:
         import pyarrow as pa
 
         self.name, self.columns = name, {}
-        if type(frame).__module__.startswith("polars"):
+        if isinstance(frame, pa.Table):
+            self.columns = dict(zip(frame.column_names, frame.columns, strict=True))
+        elif type(frame).__module__.startswith("polars"):
             table = (frame.collect() if hasattr(frame, "collect") else frame).to_arrow()
             self.columns = dict(zip(table.column_names, table.columns, strict=True))
         else:

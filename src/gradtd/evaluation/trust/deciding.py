@@ -105,10 +105,11 @@ class Decision:
 def decide(record: Record, wide: Wide, level: float = 0.95) -> Decision:
     """The first rung that may be the headline and that nothing speaks against; else what speaks against one."""
     with np.errstate(all="ignore"):  # what is no number is a fault of the fit
-        return _decided(all_fits(record, wide), wide, level)
+        return decide_from(all_fits(record, wide), wide, level)
 
 
-def _decided(fits: Fits, wide: Wide, level: float) -> Decision:
+def decide_from(fits: Fits, wide: Wide, level: float) -> Decision:
+    """The same, from fits that were made already."""
     best: Decision | None = None
     for name in wide.headlines:
         found = _judged(name, fits, wide, level)

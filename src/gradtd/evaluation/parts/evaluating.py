@@ -1,0 +1,304 @@
+"""`evaluate` for logs that do not fit into memory: survey, fit features to a sample, add sums of parts, judge."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+from gradtd.core.progress import StageProgress, stage
+from gradtd.evaluation.estimate import Estimate
+from gradtd.evaluation.methods import AUTO, RESAMPLES, Settings, histogram
+from gradtd.evaluation.parts.job import Job, Reading
+from gradtd.evaluation.parts.judging import Solved, decided, diagnosed, ratio_picture
+from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
+from gradtd.evaluation.preparing import is_auto
+from gradtd.evaluation.resamples import interval_from, student_interval
+from gradtd.evaluation.result import Evaluation
+from gradtd.evaluation.trust.checking import trace_of
+from gradtd.evaluation.trust.deciding import Decision
+from gradtd.evaluation.trust.enriching import real_wide
+from gradtd.evaluation.trust.records import Record, Wide
+from gradtd.evaluation.verdict import judge
+from gradtd.features import Features, make_features
+from gradtd.logs import Log, Ratios
+from gradtd.logs.beside import are_names, kept_columns
+from gradtd.logs.files import ParquetTable
+from gradtd.logs.names import Roles, resolve
+from gradtd.logs.parts import Survey, survey
+from gradtd.logs.read import open_table
+from gradtd.logs.shuffle import bring_together
+from gradtd.running.crew import Crew
+
+LARGE = 2e8
+"""Numbers in a Parquet log from which on it is read in parts (1.6 GB), unless the caller says otherwise."""
+SAMPLE_ROWS, FEWEST_SAMPLED, MOST_SAMPLED = 4096, 32, 4096
+"""Rows, and bounds of episodes, that features are fitted to and missing choices are looked for in."""
+MOST_FEATURES = 1000
+METHODS = (AUTO, "lstd")
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What was asked for: the arguments of `gradtd.evaluate` that are not in `Settings`."""
+
+    features: Any
+    behaviour: Any
+    clip: float | None
+    columns: Mapping[str, Any] | None
+    log_probabilities: str
+    duplicates: str
+
+
+def large_table(log: Any, in_parts: bool | None) -> ParquetTable | None:
+    """The Parquet table behind a log that is to be read in parts; None where it is to be read into memory."""
+    if in_parts is False or not isinstance(log, (str, Path)):
+        if in_parts:
+            raise InputError(f"in_parts=True needs a Parquet file, a folder or a pattern, got {type(log).__name__}.")
+        return None
+    table = open_table(log)
+    if not isinstance(table, ParquetTable):
+        if in_parts:
+            raise InputError(f"in_parts=True needs Parquet files, and {table.name!r} is none: write it as Parquet.")
+        return None
+    return table if in_parts or table.size() >= LARGE else None
+
+
+def evaluate_in_parts(
+    table: ParquetTable,
+    targets: Mapping[str, Any],
+    settings: Settings,
+    asked: Asked,
+    crew: Crew,
+    progress: StageProgress | None,
+) -> dict[str, Evaluation]:
+    """Every target on a log that is read once for each of them, part by part."""
+    keep = tuple(kept_columns(*targets.values(), asked.behaviour))
+    _refuse(settings, targets, asked)
+    roles = resolve(table.kinds, asked.columns, keep)
+    if "episode" not in roles.single:
+        raise InputError(f"{table.name!r} has no column of episodes, which a log that is read in parts needs: add one.")
+    with ExitStack() as stack:
+        seen, notes = _grouped(table, roles, stack, progress)
+        found = {}
+        for name, target in targets.items():
+            reading = _reading(target, asked, keep, roles)
+            job, sample = _prepared(table, seen, reading, settings, asked)
+            total = add_parts(job, seen, crew, progress)
+            found[name] = _evaluated(job, total, sample, settings, notes)
+            found[name] = replace(found[name], target=name)
+        return found
+
+
+def _refuse(settings: Settings, targets: Mapping[str, Any], asked: Asked) -> None:
+    if settings.method not in METHODS:
+        raise InputError(
+            f"a log that is read in parts is solved directly, got algorithm={settings.method!r}: take 'auto' or "
+            "'lstd', or in_parts=False where it fits into memory."
+        )
+    for what, given in (
+        *((f"the target {name!r}", given) for name, given in targets.items()),
+        ("behaviour", asked.behaviour),
+    ):
+        if not (given is None or isinstance(given, str) or callable(given) or are_names(given)):
+            raise InputError(f"{what} of a log that is read in parts must be the name of a column or a function.")
+    if asked.behaviour == "estimate":
+        raise InputError(
+            "a behaviour is not estimated from a log that is read in parts: give a column of probabilities."
+        )
+
+
+def _grouped(
+    table: ParquetTable, roles: Roles, stack: ExitStack, progress: StageProgress | None
+) -> tuple[Survey, list[str]]:
+    """Where episodes begin; their rows brought together in a temporary folder where they are not."""
+    column = roles.single["episode"]
+    seen = survey(table, column, stage(progress, "looking for episodes"))
+    notes = []
+    if not seen.grouped:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradtd-")))
+        by = [column, *([roles.single["t"]] if "t" in roles.single else [])]
+        files = bring_together(seen, by, folder, stage(progress, "bringing episodes together"))
+        seen = survey(ParquetTable(table.name, files), column)
+        notes.append("rows of an episode did not stand together: the log was sorted once, in a temporary folder.")
+    elif seen.spanning:
+        notes.append(f"{seen.spanning} episode{'s' * (seen.spanning > 1)} went on in the next file.")
+    return seen, notes
+
+
+def _reading(target: Any, asked: Asked, keep: tuple[str, ...], roles: Roles) -> Reading:
+    needed = [*roles.single.values(), *(name for names in roles.several.values() for name in names), *roles.keep]
+    return Reading(
+        asked.columns,
+        keep,
+        asked.log_probabilities,
+        asked.duplicates,
+        target,
+        asked.behaviour,
+        asked.clip,
+        roles.single["episode"],
+        list(dict.fromkeys(needed)),
+    )
+
+
+def _prepared(
+    table: ParquetTable, seen: Survey, reading: Reading, settings: Settings, asked: Asked
+) -> tuple[Job, tuple[Record, Wide]]:
+    """Features and checks fitted to the episodes of a sample, and those episodes."""
+    log, found = _sampled(table, seen, reading)
+    observations = log.observations
+    if log.discrete_observations:
+        raise InputError(
+            "a log of discrete observations is small, a few numbers per step: read it into memory, in_parts=False."
+        )
+    ranges = table.ranges(log.observation_names) if len(log.observation_names) == observations.shape[1] else None
+    fitted_to = observations if ranges is None else np.r_[observations, ranges]
+    features: Features | None = None
+    if not is_auto(asked.features):
+        features = make_features(asked.features)
+        features = features if features.fitted else features.fit(fitted_to)
+        if features.n_features > MOST_FEATURES:
+            raise InputError(
+                f"a log is read in parts with at most {MOST_FEATURES} features, got {features.n_features}."
+            )
+    base = None if features is None else features.transform(fitted_to)
+    wide = real_wide(fitted_to, base, seen.rows, seen.episodes)
+    empty = replace(wide, base=None, observations=observations[:0])
+    job = Job(reading, settings.gamma, features, empty, 0.0, table.name)
+    own = job.table(log)
+    record = job.record(log, found, own)
+    # The lambda of the fits with memory depends on how many episodes the whole log has.
+    lam = trace_of(replace(record, begins=np.zeros(seen.episodes + 1, np.int64)))
+    return replace(job, lam=lam), (record, own)
+
+
+def _sampled(table: ParquetTable, seen: Survey, reading: Reading) -> tuple[Log, Ratios]:
+    mean = seen.rows / seen.episodes
+    count = int(np.clip(SAMPLE_ROWS / mean, FEWEST_SAMPLED, MOST_SAMPLED))
+    return reading.log(*seen.sample(min(count, seen.episodes), reading.needed), table.name)
+
+
+def add_parts(job: Job, seen: Survey, crew: Crew, progress: StageProgress | None) -> Sums:
+    """The sums of the whole log, part by part, in one order."""
+    parts = seen.parts()
+    reduction, done = Reduction(), 0
+    work: Callable[[Any], Sums] = _PartWork(job)
+    for number, sums in crew.each(work, parts):
+        reduction.put(number, sums)
+        done += len(parts[number])
+        if progress:
+            progress("reading", done, seen.rows)
+    return reduction.total()
+
+
+@dataclass(frozen=True, eq=False)
+class _PartWork:
+    """What a worker is sent."""
+
+    job: Job
+
+    def __call__(self, part: Any) -> Sums:
+        return part_sums(self.job, part)
+
+
+def _evaluated(job: Job, sums: Sums, sample: tuple[Record, Wide], settings: Settings, notes: list[str]) -> Evaluation:
+    decision = decided(job, sums, settings.level, sample)
+    columns = job.wide.rungs[decision.rung]
+    solved = Solved(sums, columns)
+    assert job.wide.cosines is not None
+    features = job.features or job.wide.cosines.longer(len(columns))
+    rows, resampled = _rows(sums, solved, decision, columns, settings)
+    diagnostics = diagnosed(
+        job,
+        sums,
+        solved,
+        decision,
+        columns,
+        method=settings.method,
+        features=features.n_features,
+        features_named=job.features is not None,
+        resamples=len(resampled),
+        refits=len(resampled) if settings.method == "lstd" else 0,
+    )
+    verdict = judge(diagnostics, rows)
+    record, wide = sample
+    counts, edges = histogram(wide.rows(record.start_rows)[:, columns] @ solved.theta)
+    pictured = ratio_picture(sums["ratios"]) | {"starts": counts, "starts_edges": edges}
+    headline = rows[0]
+    assert headline.low is not None
+    assert headline.high is not None
+    return Evaluation(
+        value=solved.value,
+        interval=(headline.low, headline.high),
+        level=settings.level,
+        method=settings.method,
+        gamma=settings.gamma,
+        episodes=diagnostics.episodes,
+        steps=diagnostics.steps,
+        verdict=verdict.word,
+        reasons=verdict.reasons,
+        warnings=verdict.warnings,
+        notes=(*_told(sums.notes), *notes, *_about(job, sums, sample)),
+        estimates=rows,
+        diagnostics=diagnostics,
+        theta=solved.theta,
+        features=features,
+        resampled=resampled,
+        influences=decision.fit.psi,
+        checks=decision.checks,
+        pictured={name: np.asarray(array, np.float64) for name, array in pictured.items()},
+        log=job.name,
+    )
+
+
+def _rows(
+    sums: Sums, solved: Solved, decision: Decision, columns: Any, settings: Settings
+) -> tuple[tuple[Estimate, ...], Floats]:
+    """The direct solution with the interval that the checks decided, and LSTD with one from its refits."""
+    low, high = decision.hull
+    note = f"the solution that Impression GTD, Expected GTD and LSTD share; {decision.rung}"
+    auto = Estimate(AUTO, solved.value, low, high, decision.fit.error, note)
+    groups = len(decision.fit.psi)
+    low, high = student_interval(solved.value, decision.fit.error, settings.level, groups - 1)
+    sandwich = f"sandwich interval [{low:.5g}, {high:.5g}] of {groups} groups of episodes"
+    plain = Estimate("lstd", solved.value, low, high, decision.fit.error, sandwich)
+    count = RESAMPLES if settings.resamples is None else settings.resamples
+    resampled = solved.refits(sums, columns, count, settings.seed) if count > 1 else np.zeros(0)
+    if settings.method == "lstd" and count > 1:
+        low, high = interval_from(solved.value, resampled, settings.level, groups, settings.interval)
+        error = float(resampled.std(ddof=1))
+        plain = Estimate("lstd", solved.value, low, high, error, f"{count} refits; {sandwich}")
+    rows = {AUTO: auto, "lstd": plain}
+    return (rows.pop(settings.method), *rows.values()), resampled
+
+
+def _told(notes: Counter[str]) -> list[str]:
+    """Notes of all chunks; those that differ in a count alone are said once, with the sum."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for note, times in notes.items():
+        number, _, rest = note.partition(" ")
+        counted[("", note) if not number.isdigit() else ("#", _plural(rest))] += (
+            int(number) if number.isdigit() else 1
+        ) * times
+    return [f"{count} {rest}" if kind else rest for (kind, rest), count in sorted(counted.items())]
+
+
+def _plural(words: str) -> str:
+    """A note about one step, worded as about several."""
+    return words.replace("last step of", "last steps of").replace("step before", "steps before", 1) if words else words
+
+
+def _about(job: Job, sums: Sums, sample: tuple[Record, Wide]) -> list[str]:
+    groups = int((sums["pieces"] > 0).sum())
+    return [
+        f"the log was read in parts: the interval comes from {groups} groups of episodes, by the hash of their ids.",
+        f"features were fitted, and missing choices looked for, in {sample[0].n_pieces} episodes drawn by their hash.",
+    ]

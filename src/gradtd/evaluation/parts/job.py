@@ -1,0 +1,107 @@
+"""What has to be done to every part of a log, and how a chunk of rows becomes a log of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Integers
+from gradtd.evaluation.preparing import refuse_extreme
+from gradtd.evaluation.trust.records import Record, Wide, record_of
+from gradtd.features import Features
+from gradtd.logs import Log, Ratios, ratios, read_log
+from gradtd.logs.parts import Words
+
+MOST_GROUPS, FEWEST_GROUPS = 1000, 40
+"""Groups of episodes whose sums are kept apart; their influences give the interval."""
+NUMBERS = 16_000_000
+"""Numbers that the sums of all groups may have, about (128 MB): with many features there are fewer groups."""
+
+
+PIECE = "gradtd piece"
+"""A column of ours with the number of every row's episode in a chunk: reading may drop episodes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """How rows become steps with ratios: what `gradtd.read_log` and `gradtd.logs.ratios` are told."""
+
+    columns: Mapping[str, Any] | None
+    keep: tuple[str, ...]
+    log_probabilities: str
+    duplicates: str
+    target: Any
+    behaviour: Any
+    clip: float | None
+    episode: str
+    """The name of the column of episodes."""
+    needed: Sequence[str]
+    """The columns to read."""
+
+    def log(self, rows: Any, begins: Integers, name: str) -> tuple[Log, Ratios]:
+        """Some whole episodes as a log, numbered in their order here."""
+        import pyarrow as pa
+
+        number = pa.array(np.repeat(np.arange(len(begins) - 1), np.diff(begins)))
+        rows = rows.set_column(rows.column_names.index(self.episode), self.episode, number)
+        rows = rows.append_column(PIECE, number)
+        read = read_log(
+            rows,
+            columns=self.columns,
+            keep=(*self.keep, PIECE),
+            log_probabilities=self.log_probabilities,
+            duplicates=self.duplicates,
+        )
+        found = ratios(read, self.target, behaviour=self.behaviour, clip=self.clip)
+        return replace(read, name=name), found
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is computed of every part.
+
+    Parameters
+    ----------
+    reading
+        How rows become steps.
+    gamma
+        The discount factor.
+    features
+        The features named, fitted; None where they are chosen among the rungs.
+    wide
+        The widest table of the checks, without its rows.
+    lam
+        The lambda of the fits with memory.
+    name
+        What the log is called.
+    """
+
+    reading: Reading
+    gamma: float
+    features: Features | None
+    wide: Wide
+    lam: float
+    name: str
+
+    @property
+    def groups(self) -> int:
+        """Groups of episodes: fewer where sums are large."""
+        each = (self.wide.n_columns + self.wide.n_headline_columns) * self.wide.n_columns
+        return int(np.clip(NUMBERS // each, FEWEST_GROUPS, MOST_GROUPS))
+
+    def group_of(self, hashes: Words) -> Integers:
+        """The group of every episode."""
+        return (hashes % np.uint64(self.groups)).astype(np.int64)
+
+    def table(self, log: Log) -> Wide:
+        """The widest table over the observations of some episodes."""
+        base = None if self.features is None else self.features.transform(log.observations)
+        if base is not None:
+            refuse_extreme("feature", base if isinstance(base, np.ndarray) else base.data, "rescale the features")
+        return replace(self.wide, base=base, observations=log.observations)
+
+    def record(self, log: Log, found: Ratios, wide: Wide) -> Record:
+        return record_of(log, log.episode, found.rho, self.gamma, wide, blocks=False)

@@ -1,0 +1,203 @@
+"""From the sums of a log to fits, checks and diagnostics, as if every group of episodes were an episode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.diagnosing import checked
+from gradtd.evaluation.diagnostics import Diagnostics
+from gradtd.evaluation.least_squares import Solver
+from gradtd.evaluation.parts.job import Job
+from gradtd.evaluation.parts.sums import BINS, LOWEST, PER_OCTAVE, Sums
+from gradtd.evaluation.trust.checking import PRODUCTS, Fits
+from gradtd.evaluation.trust.deciding import Decision, decide_from
+from gradtd.evaluation.trust.fits import Fit, Solution, see, solve
+from gradtd.evaluation.trust.moments import GROUPS, Moments
+from gradtd.evaluation.trust.records import Record, Wide
+from gradtd.evaluation.trust.robust import MATTERS, as_fit
+from gradtd.evaluation.whitening import condition
+
+
+def decided(job: Job, sums: Sums, level: float, sample: tuple[Record, Wide]) -> Decision:
+    """The decision of the checks, from sums; ``sample`` are the episodes on which missing choices are looked for."""
+    with np.errstate(all="ignore"):
+        return decide_from(_fits(job, sums, sample), job.wide, level)
+
+
+def _fits(job: Job, sums: Sums, sample: tuple[Record, Wide]) -> Fits:
+    wide, D, narrow = job.wide, job.wide.n_columns, job.wide.n_headline_columns
+    sets = wide.rungs | wide.checkers
+    plain_A, plain_b = sums["A"][:, :D], sums["b"][:, :D]
+    traced_A, traced_b = sums["A"][:, D:, :narrow], sums["b"][:, D:]
+    plain, traced = _moments(sums, plain_A, plain_b, D), _moments(sums, traced_A, traced_b, narrow)
+    solved = [(name, columns, solve(plain, columns)) for name, columns in sets.items()]
+    with_traces = [(name, wide.rungs[name], solve(traced, wide.rungs[name])) for name in wide.headlines]
+    seen = see(*sample, [*solved, *with_traces], len(sets), job.lam, None)
+    fits = {
+        name: _fit(name, columns, found, sums, (plain_A, plain_b), float(seen.lack[j]))
+        for j, (name, columns, found) in enumerate(solved)
+    }
+    memory = {
+        name: _fit(name, columns, found, sums, (traced_A, traced_b), float(seen.lack[len(sets) + j]))
+        for j, (name, columns, found) in enumerate(with_traces)
+    }
+    robust = {}
+    if _effective_products(sums.by_time) >= PRODUCTS:
+        robust = {name: _robust(name, columns, found, sums) for name, columns, found in solved if name in memory}
+    return Fits(fits, memory, robust, job.lam)
+
+
+def _moments(sums: Sums, A: Floats, b: Floats, columns: int) -> Moments:
+    """Ten groups of groups, which the jackknife leaves out one at a time."""
+    edges = np.linspace(0, len(A), min(GROUPS, len(A)) + 1).round().astype(np.int64)[:-1]
+    starts, pieces = sums["starts"][:, :columns], sums["pieces"]
+    return Moments(
+        np.add.reduceat(A, edges),
+        np.add.reduceat(b, edges),
+        sums["C"][:columns, :columns],
+        np.add.reduceat(starts, edges),
+        np.add.reduceat(pieces, edges).astype(np.int64),
+        sums["missing"][:columns],
+    )
+
+
+def _fit(name: str, columns: Integers, found: Solution, sums: Sums, Ab: tuple[Floats, Floats], lack: float) -> Fit:
+    """A fit whose pieces are groups: the influence of a group is the sum of those of its episodes.
+
+    They are scaled so that their mean is that of the episodes' influences.
+    """
+    A, b = Ab
+    pieces, filled = sums["pieces"], sums["pieces"] > 0
+    E, G = float(pieces.sum()), int(filled.sum())
+    residual = A[:, columns][:, :, columns] @ found.theta + b[:, columns]
+    own = sums["starts"][:, columns] @ found.theta - pieces * found.value - E * (residual @ found.left)
+    mean = float(sums["x"][columns] @ found.theta / sums["steps"])
+    square = float(found.theta @ sums["C"][np.ix_(columns, columns)] @ found.theta / sums["steps"])
+    spread = float(np.sqrt(max(square - mean**2, 0.0)))
+    return Fit(name, found.value, own[filled] * (G / E), found.bias, found.rank, lack, spread=spread)
+
+
+def _robust(name: str, columns: Integers, found: Solution, sums: Sums) -> Fit:
+    """Doubly robust by a plain fit: every group's sum of its episodes' values."""
+    filled = sums["pieces"] > 0
+    E, G = float(sums["pieces"].sum()), int(filled.sum())
+    parts = sums["starts"][:, columns] @ found.theta + sums["robust_y"][:, columns] @ found.theta + sums["robust_r"]
+    value = float(parts.sum() / E)
+    fit = as_fit(name, parts[filled])
+    return Fit(name, value, (parts - sums["pieces"] * value)[filled] * (G / E), fit.bias, fit.columns)
+
+
+def _effective_products(by_time: Floats) -> float:
+    """The least effective number of episodes, over time, among the products of ratios that still matter."""
+    total, square = by_time
+    matters = total > MATTERS * total[0]
+    found = total[matters] ** 2 / np.maximum(square[matters], 1e-300)
+    return float(found.min()) if len(found) and np.isfinite(found).all() else 0.0
+
+
+class Solved:
+    """The direct solution in some columns: weights, value, and what the diagnostics need of it."""
+
+    def __init__(self, sums: Sums, columns: Integers) -> None:
+        n, pick = sums["steps"], np.ix_(columns, columns)
+        self.A, self.b = sums["A"].sum(axis=0)[pick] / n, sums["b"].sum(axis=0)[columns] / n
+        self.C = sums["C"][pick] / n
+        self.solver = Solver(self.A, self.C)
+        self.theta = self.solver.solve(-self.b)
+        self.start = sums["starts"].sum(axis=0)[columns] / sums["pieces"].sum()
+        self.left = self.solver.solve(self.start, transposed=True)
+        self.value = float(self.start @ self.theta)
+
+    def refits(self, sums: Sums, columns: Integers, resamples: int, seed: int) -> Floats:
+        """The value with every group weighted by a Poisson(1) number, so many times."""
+        own = sums["A"][:, columns][:, :, columns]
+        rng = np.random.default_rng([seed, 20231])
+        weights = rng.poisson(1.0, (resamples, len(sums["pieces"]))).astype(np.float64)
+        values = np.full(resamples, np.nan)
+        scale = self.solver.scale
+        matrices = (weights @ own.reshape(len(own), -1)).reshape(-1, *own.shape[1:]) * scale[:, None] * scale
+        for r, (weight, A) in enumerate(zip(weights, matrices, strict=True)):
+            b, start = (weight @ sums[name] for name in ("b", "starts"))
+            theta = scale * np.linalg.lstsq(A, -scale * b[columns], rcond=1e-11)[0]
+            values[r] = start[columns] @ theta / (weight @ sums["pieces"])
+        return values
+
+
+def diagnosed(job: Job, sums: Sums, solved: Solved, decision: Decision, columns: Integers, **told: Any) -> Diagnostics:
+    """Everything that is measured, from sums; ``told`` has what the sums do not know."""
+    steps, episodes = int(sums["steps"]), int(sums["pieces"].sum())
+    error = max(decision.fit.error, 1e-6 * abs(solved.value), 1e-300)
+    residual = solved.A @ solved.theta + solved.b
+    off, left = float(sums["off2"]) ** 0.5, solved.left
+    of_all = float(left @ sums["marginal_sum"][columns]) ** 2
+    pick = np.ix_(columns, columns)
+    low, high = -sums.largest["smallest_reward"], sums.largest["largest_reward"]
+    return Diagnostics(
+        gamma=job.gamma,
+        episodes=episodes,
+        steps=steps,
+        features_used=int((np.diag(solved.C) > 0).sum()),
+        terminated=int(sums["terminated"]),
+        truncated=int(sums["truncated"]),
+        leading_elsewhere=float(sums["elsewhere"] / max(sums["inside"], 1)),
+        ends_known=bool(sums["ends_unknown"] == 0),
+        strangers=float(sums["strangers"] / steps),
+        reward_sample=float(sums["r2"] ** 2 / sums["r4"]) if sums["r4"] > 0 else 0.0,
+        largest_reward=max(abs(low), abs(high)),
+        unseen_mass=sums.unseen,
+        unseen_pairs=None,
+        clipped=int(sums["clipped"]),
+        condition_C=condition(solved.C),
+        on_policy=bool(sums["not_one"] == 0),
+        ess=_effective(sums["rho"], sums["rho2"]),
+        ess_episodes=_effective(sums["weights"], sums["weights2"]),
+        ess_marginal=of_all / max(float(left @ sums["marginal"][pick] @ left), 1e-300),
+        ess_marginal_episodes=of_all / max(float(left @ sums["marginal_episodes"][pick] @ left), 1e-300),
+        largest_ratio=sums.largest["largest_ratio"],
+        mean_ratio=float(sums["rho"] / steps),
+        mean_ratio_off=float(sums["off"]) / off if off > 0 else 0.0,
+        top_hundredth_carries=_top_hundredth(sums["ratios"]),
+        beyond_cuts=float(sums["beyond"] / episodes),
+        sandwich_error=decision.fit.error,
+        condition_A=solved.solver.condition,
+        undetermined_directions=solved.solver.singular,
+        neu_start=float(solved.b @ solved.b),
+        neu_end=float(residual @ residual),
+        beyond_rewards=_beyond_rewards(job.gamma, solved.value, (low, high), sums["early_rewards"] == 0, error),
+        **checked(decision),
+        **told,
+    )
+
+
+def _effective(total: float, squares: float) -> float:
+    return float(total**2 / squares) if 0 < squares < np.inf else 1.0
+
+
+def _top_hundredth(histogram: Floats) -> float:
+    """Part of the weight that the largest hundredth of the ratios carries, to the width of a bin."""
+    count, weight = histogram[0][::-1], histogram[1][::-1]
+    if weight.sum() <= 0:
+        return 1.0
+    before = np.r_[0.0, np.cumsum(count)[:-1]]
+    taken = np.clip(max(1.0, count.sum() / 100) - before, 0.0, count)
+    return float((weight * taken / np.maximum(count, 1)).sum() / weight.sum())
+
+
+def _beyond_rewards(gamma: float, value: float, rewards: tuple[float, float], at_the_end: bool, error: float) -> Any:
+    """How far a value is outside of what the rewards allow, as `gradtd.evaluation.diagnosing` has it."""
+    if gamma == 1 and not at_the_end:
+        return None
+    times = 1.0 if at_the_end else 1 / (1 - gamma)
+    return max(times * min(rewards[0], 0.0) - value, value - times * max(rewards[1], 0.0), 0.0) / error
+
+
+def ratio_picture(histogram: Floats) -> dict[str, Floats]:
+    """The histogram of the ratios for the picture: bins of equal width, from those of equal ratio."""
+    edges = 2.0 ** (np.arange(BINS + 1) / PER_OCTAVE + LOWEST)
+    used = np.flatnonzero(histogram[0])
+    low, high = edges[used[0]], edges[used[-1] + 1]
+    counts, even = np.histogram(np.sqrt(edges[1:] * edges[:-1]), 40, (low, high), weights=histogram[0])
+    return {"rho": counts, "rho_edges": even}

@@ -1,0 +1,234 @@
+"""The sums of a part of a log: all that the value, its interval, the checks and the diagnostics need of it.
+
+Sums of parts are added. What is kept by group of episodes stands in for the episodes themselves: a group is the hash of
+an episode's id, so it does not depend on the order of parts nor on how they are cut.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradtd.compiled import engine
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.stream import begins_episode
+from gradtd.evaluation.parts.job import PIECE, Job
+from gradtd.evaluation.products import cross, rows_at
+from gradtd.evaluation.trust.moments import _filler
+from gradtd.evaluation.trust.reading import PRODUCT, REWARD, RHO, Reader
+from gradtd.evaluation.trust.records import Record, Wide
+from gradtd.evaluation.trust.robust import products
+from gradtd.logs import Log, Ratios
+from gradtd.logs.parts import Part
+
+BINS, PER_OCTAVE, LOWEST = 1024, 16, -32
+"""Bins of the histogram of ratios: 16 for every doubling, from 2^-32 to 2^32."""
+SUMMED = (
+    *("steps", "terminated", "truncated", "elsewhere", "inside", "strangers", "ends_unknown"),
+    *("r2", "r4", "early_rewards", "rho", "rho2", "not_one", "clipped"),
+    *("weights", "weights2", "off", "off2", "beyond"),
+)
+"""Numbers that are added."""
+LARGEST = ("largest_ratio", "largest_reward", "smallest_reward")
+"""Numbers of which the largest counts; the smallest reward with its sign changed."""
+
+
+@dataclass
+class Sums:
+    """Sums over some episodes of a log.
+
+    Parameters
+    ----------
+    arrays
+        Arrays that are added, by name; ``A``, ``b``, ``starts``, ``pieces``, ``robust_y`` and ``robust_r`` by group.
+    by_time
+        Sums of the products of ratios, and of their squares, by the time since the episode began.
+    largest
+        Numbers of which the largest counts.
+    unseen
+        The least probability, over chunks, of actions of the target that a chunk never took; None where nobody knows.
+    notes
+        What reading and the ratios said, and how often.
+    """
+
+    arrays: dict[str, Floats]
+    by_time: Floats
+    largest: dict[str, float]
+    unseen: float | None = None
+    notes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Sums) -> Sums:
+        """Add the sums of other episodes to these."""
+        for name, array in other.arrays.items():
+            self.arrays[name] += array
+        long, short = sorted((self.by_time, other.by_time), key=lambda a: -a.shape[1])
+        long = long.copy()
+        long[:, : short.shape[1]] += short
+        self.by_time = long
+        self.largest = {name: max(value, other.largest[name]) for name, value in self.largest.items()}
+        known = [value for value in (self.unseen, other.unseen) if value is not None]
+        self.unseen = min(known) if known else None
+        self.notes.update(other.notes)
+        return self
+
+    def __getitem__(self, name: str) -> Any:
+        """A sum by its name."""
+        return self.arrays["numbers"][SUMMED.index(name)] if name in SUMMED else self.arrays[name]
+
+
+def nothing(job: Job) -> Sums:
+    """The sums of no episodes."""
+    G, D, narrow = job.groups, job.wide.n_columns, job.wide.n_headline_columns
+    shapes: dict[str, tuple[int, ...]] = {
+        "A": (G, D + narrow, D),
+        "b": (G, D + narrow),
+        "starts": (G, D),
+        "pieces": (G,),
+        "robust_y": (G, narrow),
+        "robust_r": (G,),
+        "C": (D, D),
+        "x": (D,),
+        "missing": (D,),
+        "marginal": (narrow, narrow),
+        "marginal_episodes": (narrow, narrow),
+        "marginal_sum": (narrow,),
+        "ratios": (2, BINS),
+        "numbers": (len(SUMMED),),
+    }
+    arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
+    return Sums(arrays, np.zeros((2, 0)), dict.fromkeys(LARGEST, -np.inf))
+
+
+def part_sums(job: Job, part: Part) -> Sums:
+    """Read a part of a log, some ten thousand rows at a time."""
+    total = nothing(job)
+    for rows, begins, hashes in part.chunks(job.reading.needed):
+        group = job.group_of(hashes)
+        order = np.argsort(group, kind="stable")
+        lengths = np.diff(begins)[order]
+        if (np.diff(order) != 1).any():
+            starts = np.repeat(begins[:-1][order] - np.r_[0, np.cumsum(lengths)[:-1]], lengths)
+            rows = rows.take(starts + np.arange(len(starts)))
+        log, found = job.reading.log(rows, np.r_[0, np.cumsum(lengths)], job.name)
+        _add_log(job, total, log, found, group[order])
+    return total
+
+
+def _add_log(job: Job, total: Sums, log: Log, found: Ratios, group: Integers) -> None:
+    """Add some episodes, sorted by group. Reading may have dropped some that had no step left."""
+    group = group[log.extra[PIECE][log.starts].astype(np.int64)]
+    wide = job.table(log)
+    record = job.record(log, found, wide)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        weights = products(record)
+        _add_features(job, total, record, wide, group, weights)
+        _add_numbers(total, log, found, record)
+        since = np.arange(len(record)) - np.repeat(record.begins[:-1], np.diff(record.begins))
+        by_time = np.array([np.bincount(since, weights), np.bincount(since, weights**2)])
+    short = Sums({}, by_time, {}, found.unseen_mass, Counter((*log.notes, *found.notes)))
+    short.largest = dict.fromkeys(LARGEST, -np.inf)
+    total.add(short)
+
+
+def _add_features(job: Job, total: Sums, record: Record, wide: Wide, group: Integers, weights: Floats) -> None:
+    arrays, D, narrow = total.arrays, wide.n_columns, wide.n_headline_columns
+    reader, fill, trace = Reader(record, wide, job.lam, weights), engine.compiled(_filler), np.zeros(narrow)
+    of_step = np.repeat(group, np.diff(record.begins))
+    piece_sums = np.zeros((record.n_pieces, narrow))
+    for start, feats, here, there, numbers in reader.chunks(slice(0, len(record))):
+        n = len(here)
+        z, y = np.empty((n, D + narrow)), np.empty((n, D))
+        fill(feats, here, there, numbers, trace, z, y)
+        x, groups = rows_at(feats, here), of_step[start : start + n]
+        arrays["C"] += cross(x, x)
+        arrays["x"] += x.sum(axis=0)
+        arrays["missing"] += (1.0 - numbers[RHO]) @ x
+        arrays["marginal"] += cross(z[:, :narrow], z[:, :narrow])
+        cuts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
+        for a, b in zip(cuts, np.r_[cuts[1:], n], strict=True):
+            arrays["A"][groups[a]] += z[a:b].T @ y[a:b]
+        own = groups[cuts]
+        arrays["b"][own] += np.add.reduceat(z * numbers[REWARD][:, None], cuts)
+        arrays["robust_y"][own] += np.add.reduceat(y[:, :narrow] * numbers[PRODUCT][:, None], cuts)
+        arrays["robust_r"][own] += np.add.reduceat(numbers[REWARD] * numbers[PRODUCT], cuts)
+        _add_to_pieces(piece_sums, record.begins, start, z[:, :narrow])
+    first = wide.rows(record.start_rows)
+    np.add.at(arrays["starts"], group, first)
+    arrays["pieces"] += np.bincount(group, minlength=len(arrays["pieces"]))
+    arrays["marginal_episodes"] += piece_sums.T @ piece_sums
+    arrays["marginal_sum"] += piece_sums.sum(axis=0)
+
+
+def _add_to_pieces(out: Floats, begins: Integers, start: int, rows: Floats) -> None:
+    """Sums of rows by piece; a piece may go on in the next rows."""
+    first = int(np.searchsorted(begins, start, "right")) - 1
+    last = int(np.searchsorted(begins, start + len(rows), "left"))
+    cuts = np.maximum(begins[first:last] - start, 0)
+    out[first:last] += np.add.reduceat(rows, cuts)
+
+
+def _add_numbers(total: Sums, log: Log, found: Ratios, record: Record) -> None:
+    """What the diagnostics need besides the features."""
+    rho, reward, begins = found.rho, log.reward, record.begins
+    inside = ~begins_episode(log.episode)[1:]
+    products_of = np.exp(np.add.reduceat(np.log(rho), begins[:-1]))
+    off = np.add.reduceat(rho, begins[:-1]) - np.diff(begins)
+    told = {
+        "steps": len(log),
+        "terminated": log.terminated.sum(),
+        "truncated": log.truncated.sum(),
+        "elsewhere": (log.next_row[:-1] != log.row[1:])[inside].sum(),
+        "inside": inside.sum(),
+        "strangers": log.strangers * len(log),
+        "ends_unknown": not log.ends_known,
+        "r2": (reward**2).sum(),
+        "r4": (reward**4).sum(),
+        "early_rewards": (reward[record.discount != 0] != 0).sum(),
+        "rho": rho.sum(),
+        "rho2": (rho**2).sum(),
+        "not_one": (rho != 1).sum(),
+        "clipped": found.clipped,
+        "weights": products_of.sum(),
+        "weights2": (products_of**2).sum(),
+        "off": off.sum(),
+        "off2": (off**2).sum(),
+        "beyond": np.exp(np.add.reduceat(np.log(record.discount), begins[:-1])).sum(),
+    }
+    total.arrays["numbers"] += [float(told[name]) for name in SUMMED]
+    largest = {"largest_ratio": rho.max(), "largest_reward": reward.max(), "smallest_reward": -reward.min()}
+    total.largest = {name: max(total.largest[name], float(value)) for name, value in largest.items()}
+    place = ((np.log2(rho) - LOWEST) * PER_OCTAVE).clip(0, BINS - 1).astype(np.int64)
+    total.arrays["ratios"] += [np.bincount(place, minlength=BINS), np.bincount(place, rho, minlength=BINS)]
+
+
+class Reduction:
+    """Adds sums of parts in pairs of neighbours: in one order, whoever is done first, and few are kept at a time."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Sums] = {}
+        self._next = 0
+        self._kept: list[tuple[int, Sums]] = []
+
+    def put(self, number: int, sums: Sums) -> None:
+        """The sums of the part with this number, counted from 0."""
+        self._waiting[number] = sums
+        while self._next in self._waiting:
+            self._take(0, self._waiting.pop(self._next))
+            self._next += 1
+
+    def _take(self, level: int, sums: Sums) -> None:
+        while self._kept and self._kept[-1][0] == level:
+            sums = self._kept.pop()[1].add(sums)
+            level += 1
+        self._kept.append((level, sums))
+
+    def total(self) -> Sums:
+        """All of them, the later ones added to the earlier ones."""
+        assert not self._waiting
+        sums = self._kept.pop()[1]
+        while self._kept:
+            sums = self._kept.pop()[1].add(sums)
+        return sums

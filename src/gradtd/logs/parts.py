@@ -1,0 +1,213 @@
+"""A Parquet log of any size, looked over without reading it: where episodes begin, and how it can be cut into parts.
+
+Only the column of episodes is read, 16 bytes are kept per episode. Parts are runs of whole episodes, cut by the number
+of rows alone, so they do not depend on how many files there are or who works on them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.core.arrays import Integers
+from gradtd.core.checks import InputError
+from gradtd.core.progress import Progress
+from gradtd.logs.files import ParquetTable
+from gradtd.logs.tables import Piece
+
+ROWS_OF_A_PART = 1_000_000
+"""Rows that a part has, about: a second of work or so, and sums of some megabytes."""
+BATCH = 32_768
+"""Rows that are read at a time."""
+Words = NDArray[np.uint64]
+
+
+class Stretch(NamedTuple):
+    """A row group of a file, and the number of its first row in the whole log."""
+
+    path: Path
+    group: int
+    first: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Whole episodes in a row: where their rows are, where each begins (the last is the end), and their hashes."""
+
+    stretches: tuple[Stretch, ...]
+    begins: Integers
+    hashes: Words
+
+    def __len__(self) -> int:
+        return int(self.begins[-1] - self.begins[0])
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """The rows of these columns, in Arrow tables of some ten thousand rows."""
+        import pyarrow as pa
+
+        first, last = int(self.begins[0]), int(self.begins[-1])
+        for stretch in self.stretches:
+            at = stretch.first
+            with ParquetTable._open(stretch.path) as file:
+                for batch in file.iter_batches(
+                    BATCH, row_groups=[stretch.group], columns=list(columns), use_threads=False
+                ):
+                    low, high = max(first - at, 0), min(last - at, len(batch))
+                    at += len(batch)
+                    if high > low:
+                        yield pa.Table.from_batches([batch.slice(low, high - low)])
+
+    def chunks(self, columns: Sequence[str]) -> Iterator[tuple[Any, Integers, Words]]:
+        """The same, cut between episodes: rows, where each episode begins among them, and the episodes' hashes."""
+        import pyarrow as pa
+
+        waiting: list[Any] = []
+        begin, at, done = int(self.begins[0]), int(self.begins[0]), 0
+        for table in self.batches(columns):
+            waiting.append(table)
+            at += len(table)
+            ready = int(np.searchsorted(self.begins, at, "right")) - 1
+            if ready > done and (at - begin >= BATCH or ready == len(self.hashes)):
+                rows = pa.concat_tables(waiting)
+                cut = int(self.begins[ready]) - begin
+                yield rows.slice(0, cut), self.begins[done : ready + 1] - begin, self.hashes[done:ready]
+                waiting, begin, done = [rows.slice(cut)], int(self.begins[ready]), ready
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What the column of episodes says of a log: its size, where episodes begin, whether their rows are together."""
+
+    stretches: tuple[Stretch, ...]
+    begins: Integers
+    hashes: Words
+    grouped: bool
+    spanning: int
+
+    @property
+    def rows(self) -> int:
+        return int(self.begins[-1])
+
+    @property
+    def episodes(self) -> int:
+        return len(self.hashes)
+
+    def parts(self, rows: int = ROWS_OF_A_PART) -> list[Part]:
+        """The log cut into parts of about so many rows."""
+        wanted = np.arange(0, self.rows + rows // 2, rows)
+        cuts = np.unique(np.searchsorted(self.begins, wanted).clip(0, self.episodes))
+        cuts = np.unique(np.r_[0, cuts[:-1], self.episodes])
+        return [self.part(int(a), int(b)) for a, b in itertools.pairwise(cuts)]
+
+    def part(self, first: int, last: int) -> Part:
+        """Episodes ``first`` to ``last``, in the order of the log."""
+        begins = self.begins[first : last + 1]
+        inside = [s for s in self.stretches if s.first < begins[-1] and s.first + s.rows > begins[0]]
+        return Part(tuple(inside), begins, self.hashes[first:last])
+
+    def sample(self, episodes: int, columns: Sequence[str]) -> tuple[Any, Integers]:
+        """Rows of the episodes with the smallest hashes, and where each begins among them.
+
+        They are always the same ones in the same order, however the log is cut or ordered.
+        """
+        import pyarrow as pa
+
+        chosen = np.argsort(mixed(self.hashes), kind="stable")[:episodes]
+        found: dict[int, list[Any]] = {int(k): [] for k in chosen}
+        placed = sorted(found)
+        for stretch in self.stretches:
+            end = stretch.first + stretch.rows
+            here = [k for k in placed if self.begins[k] < end and self.begins[k + 1] > stretch.first]
+            if not here:
+                continue
+            at = stretch.first
+            for table in Part((stretch,), np.array([stretch.first, end]), self.hashes[:1]).batches(columns):
+                for k in here:
+                    low, high = max(int(self.begins[k]) - at, 0), min(int(self.begins[k + 1]) - at, len(table))
+                    if high > low:
+                        found[k].append(table.slice(low, high - low))
+                at += len(table)
+        rows = pa.concat_tables([table for k in chosen for table in found[int(k)]])
+        return rows, np.r_[0, np.cumsum(np.diff(self.begins)[chosen])]
+
+
+def survey(table: ParquetTable, column: str, progress: Progress | None = None) -> Survey:
+    """Read the column of episodes of a log."""
+    stretches = tuple(_stretches(table.paths))
+    total = sum(stretch.rows for stretch in stretches)
+    begins: list[Integers] = []
+    hashes: list[Words] = []
+    last: Any = None
+    at = spanning = 0
+    path: Path | None = None
+    for stretch in stretches:
+        for ids in _ids(stretch, column):
+            new = np.r_[True, ids[1:] != ids[:-1]]
+            if last is not None and ids[0] == last:
+                new[0] = False
+                spanning += stretch.path != path and at == stretch.first
+            here = np.flatnonzero(new)
+            begins.append(here + at)
+            hashes.append(hash_of(ids[here]))
+            last, at, path = ids[-1], at + len(ids), stretch.path
+            if progress:
+                progress(at, total)
+    if not at:
+        raise InputError(f"{table.name!r} has no rows.")
+    found = np.concatenate(hashes)
+    edges = np.append(np.concatenate(begins), at).astype(np.int64)
+    return Survey(stretches, edges, found, len(np.unique(found)) == len(found), int(spanning))
+
+
+def _stretches(paths: Sequence[Path]) -> Iterator[Stretch]:
+    first = 0
+    for path in paths:
+        with ParquetTable._open(path) as file:
+            for group in range(file.metadata.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if rows:
+                    yield Stretch(path, group, first, rows)
+                first += rows
+
+
+def _ids(stretch: Stretch, column: str) -> Iterator[NDArray[Any]]:
+    """Episode ids, a batch at a time; text as it is, because codes differ from batch to batch."""
+    from gradtd.logs.tables import arrow_piece
+
+    with ParquetTable._open(stretch.path) as file:
+        for batch in file.iter_batches(8 * BATCH, row_groups=[stretch.group], columns=[column], use_threads=False):
+            piece: Piece = arrow_piece(column, batch.column(column))
+            if piece.missing is not None:
+                raise InputError(f"column {column!r} has missing episode ids: leave such rows out or mend them first.")
+            if piece.values.ndim != 1:
+                raise InputError(f"column {column!r} must hold one episode id per row.")
+            yield piece.values if piece.labels is None else np.asarray(piece.labels)[piece.values]
+
+
+def hash_of(ids: NDArray[Any]) -> Words:
+    """64 bits for every id, the same wherever and whenever it is met."""
+    if ids.dtype.kind in "iub":
+        return mixed(ids.astype(np.int64).view(np.uint64))
+    if ids.dtype.kind == "f":
+        whole = ids.astype(np.int64)
+        if (whole == ids).all():  # 3.0 is the episode 3
+            return mixed(whole.view(np.uint64))
+        return mixed(ids.astype(np.float64).view(np.uint64))
+    digests = (hashlib.blake2b(str(one).encode(), digest_size=8).digest() for one in ids)
+    return np.frombuffer(b"".join(digests), np.uint64)
+
+
+def mixed(words: Words) -> Words:
+    """Splitmix64: neighbouring numbers become far apart ones."""
+    z = words + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))

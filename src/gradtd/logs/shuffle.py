@@ -1,0 +1,75 @@
+"""Rows of a log whose episodes are scattered, brought together on disk: one pass into buckets, then each is sorted.
+
+Memory: a bucket, some hundred thousand rows. Arrow reads, sorts and writes.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.progress import Progress
+from gradtd.logs.files import ParquetTable
+from gradtd.logs.parts import BATCH, Survey, hash_of
+from gradtd.logs.tables import arrow_piece
+
+ROWS_OF_A_BUCKET = 500_000
+
+
+def bring_together(survey: Survey, by: list[str], folder: Path, progress: Progress | None = None) -> list[Path]:
+    """Write the log to files of this folder in which the rows of an episode are together, sorted by these columns.
+
+    The first of the columns is that of the episode. Rows that are equal in all of them keep their order.
+    """
+    count = max(1, -(-survey.rows // ROWS_OF_A_BUCKET))
+    raw = [folder / f"raw-{k:06d}.parquet" for k in range(count)]
+    _into_buckets(survey, by[0], raw, progress)
+    made = []
+    for k, path in enumerate(raw):
+        if path.exists():
+            made.append(_sorted(path, by, folder / f"episodes-{k:06d}.parquet"))
+            path.unlink()
+        if progress:
+            progress(survey.rows + (k + 1) * survey.rows // count, 2 * survey.rows)
+    return made
+
+
+def _into_buckets(survey: Survey, column: str, paths: list[Path], progress: Progress | None) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writers: dict[int, Any] = {}
+    done = 0
+    with ExitStack() as stack:
+        for stretch in survey.stretches:
+            with ParquetTable._open(stretch.path) as file:
+                for batch in file.iter_batches(8 * BATCH, row_groups=[stretch.group], use_threads=False):
+                    piece = arrow_piece(column, batch.column(column))
+                    ids = piece.values if piece.labels is None else np.asarray(piece.labels)[piece.values]
+                    bucket = (hash_of(ids) % np.uint64(len(paths))).astype(np.int64)
+                    order = np.argsort(bucket, kind="stable")
+                    edges = np.searchsorted(bucket[order], np.arange(len(paths) + 1))
+                    table = pa.Table.from_batches([batch]).take(order)
+                    for k in np.flatnonzero(np.diff(edges)).tolist():
+                        if k not in writers:
+                            writers[k] = stack.enter_context(pq.ParquetWriter(paths[k], table.schema))
+                        writers[k].write_table(table.slice(edges[k], edges[k + 1] - edges[k]))
+                    done += len(batch)
+                    if progress:
+                        progress(done, 2 * survey.rows)
+
+
+def _sorted(path: Path, by: list[str], out: Path) -> Path:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    place = pa.array(np.arange(len(table)))  # Arrow's sort is not stable
+    keys = table.select(by).append_column("place", place)
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
+    pq.write_table(table.take(order), out, row_group_size=4 * BATCH)
+    return out

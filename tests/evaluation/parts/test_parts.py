@@ -1,0 +1,219 @@
+"""A log read in parts: what it would be in memory, whatever the order, the cuts, or who reads it."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gradtd
+from gradtd.evaluation.parts import job as jobs
+from gradtd.evaluation.parts import sums as summing
+from gradtd.logs import parts as cutting
+from gradtd.logs.files import ParquetTable
+
+GAMMA = 0.9
+EPISODES = 400
+
+
+def _table(ids=None, seed=0):
+    """Episodes of 1 to 30 steps of AR(1) observations; some are cut off."""
+    rng = np.random.default_rng(seed)
+    ids = np.arange(EPISODES) * 7 if ids is None else ids
+    columns = {name: [] for name in ("episode", "t", "reward", "terminated", "truncated", "rho", "obs_0", "obs_1")}
+    for one in ids:
+        n = int(rng.integers(1, 31))
+        seen = np.cumsum(rng.standard_normal((n, 2)), axis=0) * 0.3
+        last = np.arange(n) == n - 1
+        cut = rng.random() < 0.2
+        told = (np.full(n, one), np.arange(n), 1 + seen[:, 0] + rng.standard_normal(n), last & (not cut), last & cut)
+        for name, values in zip(columns, (*told, rng.choice([0.5, 1.5], n), seen[:, 0], seen[:, 1]), strict=True):
+            columns[name].append(values)
+    return pa.table({name: np.concatenate(values) for name, values in columns.items()})
+
+
+@pytest.fixture(scope="module")
+def table():
+    return _table()
+
+
+@pytest.fixture(scope="module")
+def path(table, tmp_path_factory):
+    file = tmp_path_factory.mktemp("log") / "log.parquet"
+    pq.write_table(table, file, row_group_size=1000)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch):
+    """Several parts and chunks, though the log is small."""
+    monkeypatch.setattr(cutting, "BATCH", 700)
+    monkeypatch.setattr(cutting.Survey.parts, "__defaults__", (2000,))
+
+
+def _evaluate(log, **more):
+    return gradtd.evaluate(log, gamma=GAMMA, threads=1, **({"in_parts": True, "progress": False} | more))
+
+
+def _same(a, b, rel=1e-9):
+    assert a.value == pytest.approx(b.value, rel=rel)
+    assert a.interval == pytest.approx(b.interval, rel=rel)
+    assert (a.verdict, a.reasons, a.episodes, a.steps) == (b.verdict, b.reasons, b.episodes, b.steps)
+
+
+def test_with_a_group_for_each_episode_it_is_what_it_is_in_memory(path, monkeypatch):
+    """Value, error and diagnostics agree to rounding where nothing is grouped and the features are the same."""
+    monkeypatch.setattr(jobs.Job, "groups", EPISODES)
+    monkeypatch.setattr(jobs.Job, "group_of", lambda self, hashes: np.argsort(np.argsort(hashes)))
+    monkeypatch.setattr(cutting.Survey.parts, "__defaults__", (10**6,))
+    monkeypatch.setattr(cutting, "BATCH", 10**6)
+    known = gradtd.make_features("polynomial:order=2").fit(gradtd.read_log(str(path)).observations)
+    ours, memory = _evaluate(str(path), features=known), _evaluate(str(path), features=known, in_parts=False)
+    assert ours.value == pytest.approx(memory.value, rel=1e-9)
+    assert ours.diagnostics.sandwich_error == pytest.approx(memory.diagnostics.sandwich_error, rel=1e-6)
+    assert (ours.episodes, ours.steps) == (memory.episodes, memory.steps)
+    np.testing.assert_allclose(ours(np.array([[0.3, -0.1]])), memory(np.array([[0.3, -0.1]])), rtol=1e-9)
+    own, others = ours.numbers, memory.numbers
+    exact = ("terminated", "truncated", "ess", "ess_episodes", "mean_ratio", "mean_ratio_off", "beyond_cuts")
+    for name in (*exact, "reward_sample", "largest_reward", "ess_marginal", "ess_marginal_episodes", "largest_ratio"):
+        assert own[name] == pytest.approx(others[name], rel=1e-6), name
+    assert own["top_hundredth_carries"] == pytest.approx(others["top_hundredth_carries"], rel=0.05)
+
+
+def test_the_interval_is_about_as_wide_as_in_memory(path):
+    """Widths by 400 episodes and by 250 or so groups of them: each is known to 4 %, so 20 % is far beyond chance."""
+    ours, memory = (_evaluate(str(path), features="identity", in_parts=parts) for parts in (True, False))
+    assert ours.estimates[0].error == pytest.approx(memory.estimates[0].error, rel=0.2)
+    assert ours.verdict == memory.verdict
+    chosen, before = _evaluate(str(path)), _evaluate(str(path), in_parts=False)
+    assert chosen.value == pytest.approx(before.value, abs=before.estimates[0].error / 2)
+    assert {check.kind for check in chosen.checks} >= {"rung", "checker", "memory"}
+    assert "groups of episodes" in " ".join(chosen.notes)
+
+
+def test_neither_order_nor_cuts_matter(table, path, tmp_path):
+    """Episodes in another order, in files that are cut anywhere: the same but for rounding."""
+    whole = _evaluate(str(path))
+    ids = table["episode"].to_numpy()
+    order = np.random.default_rng(1).permutation(np.unique(ids))
+    other = pa.concat_tables([table.filter(pa.array(ids == one)) for one in order])
+    for k, (low, high) in enumerate([(0, 1234), (1234, 1235), (1235, 4000), (4000, len(table))]):
+        pq.write_table(other.slice(low, high - low), tmp_path / f"part-{k}.parquet", row_group_size=333)
+    cut = _evaluate(str(tmp_path))
+    _same(cut, whole)
+    assert any("went on in the next file" in note for note in cut.notes)
+    _same(_evaluate(str(tmp_path / "part-*.parquet")), whole)
+
+
+def test_the_bytes_do_not_depend_on_threads(path):
+    one, two = _evaluate(str(path)), gradtd.evaluate(str(path), gamma=GAMMA, in_parts=True, threads=2, progress=False)
+    assert one.theta.tobytes() == two.theta.tobytes()
+    assert one.resampled.tobytes() == two.resampled.tobytes()
+    assert one.to_dict() == two.to_dict()
+
+
+def test_scattered_rows_are_brought_together(table, path, tmp_path):
+    mixed = table.take(np.random.default_rng(2).permutation(len(table)))
+    pq.write_table(mixed, tmp_path / "mixed.parquet", row_group_size=500)
+    heard = []
+    found = _evaluate(str(tmp_path / "mixed.parquet"), progress=lambda *told: heard.append(told[0]))
+    _same(found, _evaluate(str(path)))
+    assert any("did not stand together" in note for note in found.notes)
+    assert {"looking for episodes", "bringing episodes together", "reading"} <= set(heard)
+
+
+def test_names_of_episodes_may_be_words(tmp_path):
+    ids = [f"patient {k}" for k in range(EPISODES)]
+    pq.write_table(_table(ids), tmp_path / "words.parquet", row_group_size=900)
+    found = _evaluate(str(tmp_path / "words.parquet"), features="identity")
+    assert found.value == pytest.approx(
+        _evaluate(str(tmp_path / "words.parquet"), features="identity", in_parts=False).value, rel=1e-9
+    )
+
+
+def test_parts_hold_every_episode_once(path, table):
+    seen = cutting.survey(ParquetTable("log", [path]), "episode")
+    assert (seen.episodes, seen.rows, seen.grouped) == (EPISODES, len(table), True)
+    parts = seen.parts(1500)
+    assert len(parts) > 3
+    assert np.concatenate([part.hashes for part in parts]).tolist() == seen.hashes.tolist()
+    rows = []
+    for part in parts:
+        for chunk, begins, hashes in part.chunks(["episode", "t"]):
+            assert len(begins) == len(hashes) + 1
+            assert begins[-1] == len(chunk)
+            assert (chunk["t"].to_numpy()[begins[:-1]] == 0).all()
+            rows.append(chunk)
+    assert pa.concat_tables(rows).equals(table.select(["episode", "t"]))
+
+
+def test_a_reduction_has_one_order():
+    class Name:
+        def __init__(self, text):
+            self.text = text
+
+        def add(self, other):
+            return Name(f"({self.text}{other.text})")
+
+    totals = set()
+    for seed in range(5):
+        reduction = summing.Reduction()
+        for k in np.random.default_rng(seed).permutation(7):
+            reduction.put(int(k), Name(str(k)))
+        totals.add(reduction.total().text)
+    assert totals == {"(((01)(23))((45)6))"}
+
+
+def test_a_target_may_be_a_column_and_several_are_evaluated(table, tmp_path):
+    half = np.full(len(table), 0.5)
+    more = table.drop_columns("rho").append_column("behaviour", pa.array(half))
+    more = more.append_column("pi_new", pa.array(half * table["rho"].to_numpy()))
+    pq.write_table(more, tmp_path / "two.parquet", row_group_size=800)
+    targets = {"new": "pi_new", "old": "behaviour"}
+    found = _evaluate(str(tmp_path / "two.parquet"), target=targets, features="identity")
+    memory = _evaluate(str(tmp_path / "two.parquet"), target=targets, features="identity", in_parts=False)
+    for name in targets:
+        assert found[name].value == pytest.approx(memory[name].value, rel=1e-9)
+    assert found["old"].diagnostics.on_policy is True
+
+
+def test_lstd_takes_its_interval_from_refits(path):
+    found = _evaluate(str(path), features="identity", algorithm="lstd", resamples=60)
+    assert found.method == "lstd"
+    assert len(found.resampled) == 60
+    assert found.estimates[0].error == pytest.approx(found.diagnostics.sandwich_error, rel=0.35)
+
+
+def test_it_is_saved_shown_and_drawn(path, tmp_path):
+    found = _evaluate(str(path), features="identity")
+    again = gradtd.load_evaluation(found.save(tmp_path / "x.npz"))
+    assert again.to_dict() == found.to_dict()
+    assert found.page(tmp_path / "x.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"algorithm": "td", "alpha": 0.1}, "is solved directly, got algorithm='td'"),
+        ({"block": 5}, "block, lam, one_step and whiten=False are for logs"),
+        ({"behaviour": "estimate"}, "a behaviour is not estimated"),
+        ({"target": np.ones(5)}, "must be the name of a column or a function"),
+        ({"features": "tiles:tilings=8,tiles=40"}, "at most 1000 features"),
+    ],
+)
+def test_what_needs_the_log_in_memory_is_refused(path, more, message):
+    with pytest.raises(gradtd.InputError, match=message):
+        _evaluate(str(path), **more)
+
+
+def test_logs_that_cannot_be_read_in_parts_are_refused(table, tmp_path):
+    with pytest.raises(gradtd.InputError, match="needs a Parquet file"):
+        _evaluate({"obs": [1.0]})
+    pq.write_table(table.drop_columns("episode"), tmp_path / "none.parquet")
+    with pytest.raises(gradtd.InputError, match="has no column of episodes"):
+        _evaluate(str(tmp_path / "none.parquet"))
+    with pytest.raises(gradtd.InputError, match="no file matches"):
+        _evaluate(str(tmp_path / "*.pq"))
+    few = table.drop_columns(["obs_0", "obs_1"]).append_column("obs", pa.array(np.arange(len(table)) % 5))
+    pq.write_table(few, tmp_path / "discrete.parquet")
+    with pytest.raises(gradtd.InputError, match="discrete observations is small"):
+        _evaluate(str(tmp_path / "discrete.parquet"))
