@@ -34,7 +34,9 @@ LOG, POLICIES, FEATURES, METHOD, INTERVAL, OUTPUT = "Log", "Policies", "Features
 def evaluate(
     log: Annotated[
         str,
-        typer.Argument(help="A log: a Parquet or CSV file, a folder of Parquet files, or the id of a Minari dataset."),
+        typer.Argument(
+            help="A log: a Parquet or CSV file, a folder or pattern of Parquet files, or the id of a Minari dataset."
+        ),
     ],
     gamma: Annotated[
         float,
@@ -190,6 +192,16 @@ def evaluate(
         int | None,
         typer.Option(help="Threads to compute on. By default one for each core.", rich_help_panel=METHOD),
     ] = None,
+    in_parts: Annotated[
+        bool | None,
+        typer.Option(
+            "--in-parts/--in-memory",
+            show_default=False,
+            help="Read a Parquet log part by part, in little memory, or all of it at once. In parts by default where "
+            "it holds more than 2e8 numbers.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
     level: Annotated[
         float,
         typer.Option(
@@ -280,6 +292,7 @@ def evaluate(
         one_step=True if one_step else None,
         seed=seed,
         threads=threads,
+        in_parts=in_parts,
         **hyper,
     )
     several = isinstance(found, Mapping)

@@ -23,7 +23,7 @@ from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
 from gradtd.evaluation.preparing import is_auto
 from gradtd.evaluation.resamples import interval_from, student_interval
 from gradtd.evaluation.result import Evaluation
-from gradtd.evaluation.trust.checking import trace_of
+from gradtd.evaluation.trust.checking import other_lambda
 from gradtd.evaluation.trust.deciding import Decision
 from gradtd.evaluation.trust.enriching import real_wide
 from gradtd.evaluation.trust.records import Record, Wide
@@ -176,7 +176,7 @@ def _prepared(
     own = job.table(log)
     record = job.record(log, found, own)
     # The lambda of the fits with memory depends on how many episodes the whole log has.
-    lam = trace_of(replace(record, begins=np.zeros(seen.episodes + 1, np.int64)))
+    lam = other_lambda(replace(record, begins=np.zeros(seen.episodes + 1, np.int64)))
     return replace(job, lam=lam), (record, own)
 
 

@@ -141,7 +141,7 @@ def _add_features(job: Job, total: Sums, record: Record, wide: Wide, group: Inte
     for start, feats, here, there, numbers in reader.chunks(slice(0, len(record))):
         n = len(here)
         z, y = np.empty((n, D + narrow)), np.empty((n, D))
-        fill(feats, here, there, numbers, trace, z, y)
+        fill(feats, here, there, numbers, trace, np.zeros(0), z, y)
         x, groups = rows_at(feats, here), of_step[start : start + n]
         arrays["C"] += cross(x, x)
         arrays["x"] += x.sum(axis=0)
