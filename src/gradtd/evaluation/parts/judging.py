@@ -9,9 +9,9 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.diagnosing import checked
 from gradtd.evaluation.diagnostics import Diagnostics
-from gradtd.evaluation.least_squares import Solver
 from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.sums import BINS, LOWEST, PER_OCTAVE, Sums
+from gradtd.evaluation.solvers import Solver
 from gradtd.evaluation.trust.checking import PRODUCTS, Fits
 from gradtd.evaluation.trust.deciding import Decision, decide_from
 from gradtd.evaluation.trust.fits import Fit, Solution, see, solve
