@@ -1,4 +1,4 @@
-"""Open Bandit: the uniform policy from logs of Thompson sampling, against the log of the uniform policy."""
+"""Open Bandit: the uniform policy from logs of Thompson sampling, against the log of the uniform policy, and back."""
 
 from __future__ import annotations
 
@@ -37,14 +37,25 @@ def table(policy: str, campaign: str) -> tuple[np.ndarray, np.ndarray, np.ndarra
 def bandit_cases(seed: int, count: int) -> Iterator[Case]:
     """Random parts of the logs, 10 000 rows and less."""
     for campaign, items in (("all", 80), ("men", 34), ("women", 46)):
-        clicks, _, _, _ = table("random", campaign)
-        truth, error = float(clicks.mean()), float(clicks.std() / np.sqrt(len(clicks)))
-        click, chance, context, _ = table("bts", campaign)
-        for k in range(count):
-            rng = np.random.default_rng([seed, k, items])
-            n = len(click) if k == 0 else int(rng.integers(2000, len(click)))
-            keep = np.sort(rng.choice(len(click), n, replace=False))
-            rho = 1 / items / chance[keep]
-            at = np.arange(n)
-            log = as_log(context[keep][:, 0].astype(int), at, at, click[keep], np.zeros(n), rho, np.arange(n + 1))
-            yield Case("bandit", campaign, n, None, truth, log, 0.9, error=error)
+        for target, log_of in (("random", "bts"), ("bts", "random")):
+            clicks, _, _, _ = table(target, campaign)
+            truth, error = float(clicks.mean()), float(clicks.std() / np.sqrt(len(clicks)))
+            click, chance, context, item = table(log_of, campaign)
+            wanted = 1 / items if target == "random" else frequencies(campaign)[context[:, 0].astype(int), item]
+            for k in range(count):
+                rng = np.random.default_rng([seed, k, items, target == "bts"])
+                n = len(click) if k == 0 else int(rng.integers(2000, len(click)))
+                keep = np.sort(rng.choice(len(click), n, replace=False))
+                at, rho = np.arange(n), (wanted / chance)[keep]
+                log = as_log(context[keep][:, 0].astype(int), at, at, click[keep], np.zeros(n), rho, np.arange(n + 1))
+                yield Case("bandit", f"{target} from {log_of}, {campaign}", n, None, truth, log, 0.9, error=error)
+
+
+@cache
+def frequencies(campaign: str) -> np.ndarray:
+    """How often Thompson sampling showed every item at every position: its policy, over the time of the log."""
+    _, _, context, item = table("bts", campaign)
+    place = context[:, 0].astype(int)
+    counts = np.zeros((place.max() + 1, item.max() + 1))
+    np.add.at(counts, (place, item), 1.0)
+    return counts / np.maximum(counts.sum(1, keepdims=True), 1.0)

@@ -18,7 +18,8 @@ class Case:
     """What `gradtd.evaluate` is given, the truth, and labels.
 
     ``adequate`` says whether the features can represent the value, where that is known; ``features`` None takes the
-    default. ``error`` is the standard error of the truth, where that comes from roll-outs.
+    default. ``target`` and ``behaviour`` are given where the log has no ratios. ``error`` is the standard error of the
+    truth, where that comes from roll-outs.
     """
 
     family: str
@@ -31,10 +32,12 @@ class Case:
     features: Features = None
     block: int | None = None
     error: float = 0.0
+    target: Any = None
+    behaviour: Any = None
 
 
 def as_log(
-    observations: Any, row: Any, next_row: Any, reward: Any, discount: Any, rho: Any, begins: Any, name: str = "log"
+    observations: Any, row: Any, next_row: Any, reward: Any, discount: Any, rho: Any, begins: Any, action: Any = None
 ) -> Log:
     """Steps with ends: an episode that did not terminate was cut off."""
     n = len(reward)
@@ -49,8 +52,8 @@ def as_log(
         terminated=terminated,
         truncated=last & ~terminated,
         episode=np.repeat(np.arange(len(begins) - 1), np.diff(begins)),
-        rho=np.asarray(rho, np.float64),
-        name=name,
+        action=action,
+        rho=None if rho is None else np.asarray(rho, np.float64),
     )
 
 

@@ -53,8 +53,9 @@ def simulate(
     rng: np.random.Generator,
     limit: int = 1000,
     show: np.ndarray | None = None,
+    ratios: bool = True,
 ) -> Log:
-    """A log of whole episodes; ``show`` maps states to what is observed of them."""
+    """A log of whole episodes; ``show`` maps states to what is observed of them. Without ratios it has the actions."""
     S = problem.n_states
     cum_b, cum_P = behaviour.cumsum(1), problem.P.cumsum(2)
     state = pick(rng, np.tile(problem.start.cumsum(), (episodes, 1)))
@@ -82,7 +83,7 @@ def simulate(
     rho = target[s, a] / behaviour[s, a]
     begins = np.r_[np.flatnonzero(np.r_[True, e[1:] != e[:-1]]), len(e)]
     discount = np.where(ended, 0.0, problem.gamma)
-    return as_log(seen, s, nxt, r, discount, rho, begins)
+    return as_log(seen, s, nxt, r, discount, rho if ratios else None, begins, None if ratios else a)
 
 
 def random_policy(rng: np.random.Generator, S: int, A: int, width: float = 1.0) -> np.ndarray:
@@ -163,6 +164,20 @@ def finite_cases(seed: int, count: int) -> Iterator[Case]:
         given = None if kind == "one-hot" else looked_up(table)
         good = kind in ("one-hot", "adequate")
         yield Case("finite", kind, episodes, good, problem.truth(target), log, problem.gamma, given)
+
+
+def estimated_cases(seed: int, count: int) -> Iterator[Case]:
+    """The behaviour is not known and estimated from the log; features represent the value."""
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, 55])
+        problem = random_problem(rng)
+        episodes = round(np.exp(rng.uniform(np.log(30), np.log(1000))))
+        behaviour, target = policies(problem, rng)
+        log = simulate(problem, behaviour, target, episodes, rng, ratios=False)
+        truth = problem.truth(target)
+        yield Case(
+            "estimated", "one-hot", episodes, True, truth, log, problem.gamma, None, None, 0.0, target, "estimate"
+        )
 
 
 def hidden_cases(seed: int, count: int) -> Iterator[Case]:

@@ -119,7 +119,7 @@ def log_of(name: str, episodes: int, seed: int) -> Log:
             begins=begins,
         )
     z = np.load(path)
-    return as_log(*(z[k] for k in ("observations", "row", "next_row", "reward", "discount", "rho", "begins")), name)
+    return as_log(*(z[k] for k in ("observations", "row", "next_row", "reward", "discount", "rho", "begins")))
 
 
 def finite_world(name: str) -> tuple[Finite, np.ndarray, np.ndarray]:

@@ -84,7 +84,5 @@ def test_the_columns_of_one_policy_as_targets():
     log = {k: v for k, v in walk(60).items() if k != "target"}
     log |= {"pi_0": np.full(len(log["t"]), 0.3), "pi_1": np.full(len(log["t"]), 0.7)}
     for target in ("pi_1", {"pi_0": "pi_0", "pi_1": "pi_1"}):
-        with pytest.raises(
-            InputError, match=r"a policy's probabilities of each action: target needs those of the action"
-        ):
+        with pytest.raises(InputError, match=r"a policy's probabilities of each action, and target by one name needs"):
             judged(log, target=target)

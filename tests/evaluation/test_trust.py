@@ -1,10 +1,13 @@
 """The checks behind the word usable: their sums against plain loops, their words, and what they keep."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gradtd import evaluate, load_evaluation, sample_log
 from gradtd.evaluation.planning import make_plan
+from gradtd.evaluation.trust import deciding
 from gradtd.evaluation.trust.checking import all_fits
 from gradtd.evaluation.trust.deciding import beyond
 from gradtd.evaluation.trust.records import record_of
@@ -98,6 +101,66 @@ def test_poor_features_that_are_named_are_refused_and_auto_is_recommended():
     assert poor.verdict == "not usable"
     assert any("features='auto'" in reason for reason in poor.reasons)
     assert judged(walk(1000, 2), features="auto").verdict == "usable"
+
+
+def test_rare_states_share_a_feature_where_states_are_too_many():
+    """20 states that most steps are in, 280 that hardly any are; a state's reward is 1 where its number is odd."""
+    rng = np.random.default_rng(1)
+    episodes, states = 60, 300
+    rows = []
+    for e in range(episodes):
+        s, over = int(rng.integers(20)), False
+        while not over:
+            over = rng.random() < 0.2
+            after = int(rng.integers(20)) if rng.random() < 0.8 else int(rng.integers(states))
+            rows.append((e, s, float(rng.normal(s % 2, 0.1)), over, rng.choice([0.5, 1.5])))
+            s = after
+    names = ("episode", "obs", "reward", "terminated", "rho")
+    log = {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
+    found = judged(log)
+    assert found.features.name == "grouped"
+    assert any("states are too many for this log" in note for note in found.notes)
+    assert found.theta.shape == (found.features.n_features,)
+    chosen = next(check for check in found.checks if check.chosen)
+    assert chosen.value == pytest.approx(found.value, rel=1e-6)
+
+
+def test_large_weights_that_met_no_reward_yet():
+    """A click in every hundredth step, and 20 ratios of 200: the influences show none of what these could do."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    rho = np.full(n, 0.5)
+    rho[::100] = 200.0 * rng.random(20)
+    rho /= rho.mean()
+    click = rng.random(n) < 0.02
+    click[::100] = False
+    log = {
+        "episode": np.arange(n),
+        "obs": np.zeros(n, int),
+        "reward": 1.0 * click,
+        "rho": rho,
+        "terminated": np.ones(n),
+    }
+    found = judged(log)
+    assert found.verdict == "not usable"
+    assert found.numbers["effective_pieces"] > 5
+    assert any("nothing surprising has happened" in reason for reason in found.reasons)
+    assert judged(log | {"rho": np.ones(n)}).verdict == "usable"
+
+
+def test_a_second_try_with_less_memory(monkeypatch):
+    """Where fits with long traces have no power, shorter ones are asked before the word is unchecked."""
+    tried = []
+    kept = deciding.all_fits
+
+    def fits(record, wide, lam=None):
+        found = kept(record, wide, lam)
+        tried.append(found.lam)
+        return replace(found, traced={}, robust={}) if lam is None else found
+
+    monkeypatch.setattr(deciding, "all_fits", fits)
+    assert judged(walk(300)).verdict == "usable"
+    assert tried[1] == tried[0] / 2
 
 
 def test_without_power_nothing_counts_as_passed():

@@ -41,6 +41,8 @@ KINDS = [
     ("one-hot", LABELS, 89),
     ("one-hot", GRID, 25),
     ("one-hot:most=30", GRID / 4, 25),
+    ("grouped:n=7", LABELS, 8),
+    ("grouped", GRID, 26),
 ]
 
 

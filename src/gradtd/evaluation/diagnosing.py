@@ -98,6 +98,8 @@ def checked(decision: Decision | None) -> dict[str, Any]:
         "effective_pieces": fit.effective,
         "refit_bias": abs(fit.bias) / error if fit.error > WIDTH * abs(fit.value) else 0.0,
         "lacking": fit.lack,
+        "lacking_moves": fit.missed / max(decision.own.width / 2, 1e-300),
+        "surprises_met": min(fit.met, float(len(fit.psi))),
         "dependence": decision.dependent,
         "complete": not decision.needs_richer,
         "richer_checks": decision.richer if sound else None,

@@ -120,6 +120,10 @@ class Diagnostics:
     """Bias by leaving out a tenth of the pieces at a time, in standard errors."""
     lacking: float | None = None
     """Part of the target's choices that the log lacks, as the features see it."""
+    lacking_moves: float | None = None
+    """How far these could move the value, if each were off by a usual surprise, over half the width of its interval."""
+    surprises_met: float | None = None
+    """Effective number of steps that the error rests on, if surprises fell on any of them alike."""
     dependence: float | None = None
     """How many times larger the variance is than that of independent pieces."""
     richer_checks: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradtd.evaluation.importance import BEYOND, ENDED_BY_A_CUT, ESTIMATORS
 from gradtd.evaluation.methods import OTHER_SOLUTIONS
 from gradtd.evaluation.rule import Evidence
+from gradtd.evaluation.trust.enriching import LEAST_STEPS
 from gradtd.evaluation.trust.size import WIDTH, least_effective
 
 FEWEST_EPISODES = 20
@@ -24,7 +25,7 @@ LOST = 0.1
 """Part of the resamples on which a refit may fail."""
 NARROW = 2 / 3
 """A refitted interval narrower than this part of the sandwich's did not follow its resamples."""
-FEWEST_STEPS, FEW_STEPS = 5, 20
+FEWEST_STEPS, FEW_STEPS = LEAST_STEPS, 20
 """Steps that there must be for every feature in use, at least, and below which there is a warning."""
 ROBUST_WARNS, ROBUST_REFUSES = 2.0, 4.0
 """Standard errors that doubly robust may be away: the second where at least `FEWEST_EPISODES` carry its weights."""

@@ -6,19 +6,22 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from gradtd.compiled.traces import Tracing
 from gradtd.core.arrays import Floats
 from gradtd.evaluation.preparing import Prepared, is_auto, pieces_of, prepare_log
 from gradtd.evaluation.traced import decays
 from gradtd.evaluation.trust.deciding import Decision, decide
 from gradtd.evaluation.trust.enriching import are_cells, discrete_wide, real_wide
-from gradtd.evaluation.trust.records import Traced, Wide, record_of
+from gradtd.evaluation.trust.records import GIVEN, Traced, Wide, record_of
 from gradtd.evaluation.whitening import AS_DENSE
-from gradtd.features import OneHot, default_features
+from gradtd.features import Grouped, OneHot, default_features
 from gradtd.logs import Log
 
 MOST_CHECKED = 1000
 """Features up to which fits with more of them can be made to check them."""
+TOO_MANY = "{} states are too many for this log: the {} seen most have a feature each, and the others share one."
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,17 +55,26 @@ class Plan:
             record = replace(record, traced=Traced(tracing.lam, decay))
         return decide(record, self.wide, level)
 
+    @property
+    def n_states(self) -> int:
+        return len(np.unique(np.asarray(self.log.observations)[self.log.row]))
+
     def prepared(self, decision: Decision | None) -> Prepared:
         """The log in the features named, or in those chosen."""
-        if self.ready is not None:
+        if self.ready is not None and (decision is None or decision.rung == GIVEN):
             return self.ready
         assert decision is not None
         assert self.wide is not None
         with self._lock:
             if decision.rung not in self._made:
-                assert self.wide.cosines is not None
-                chosen = self.wide.cosines.longer(len(self.wide.rungs[decision.rung]))
-                self._made[decision.rung] = prepare_log(self.log, chosen, self.block, self.whiten)
+                n = len(self.wide.rungs[decision.rung])
+                if self.wide.cosines is not None:
+                    made = prepare_log(self.log, self.wide.cosines.longer(n), self.block, self.whiten)
+                else:
+                    seen = np.asarray(self.log.observations)[self.log.row]
+                    made = prepare_log(self.log, Grouped(n=n - 1).fit(seen), self.block, self.whiten)
+                    made = replace(made, notes=(*made.notes, TOO_MANY.format(self.n_states, n - 1)))
+                self._made[decision.rung] = made
             return self._made[decision.rung]
 
 
@@ -101,7 +113,9 @@ def make_plan(
         why = f"{d} features are too many to be checked by fits with more of them: take at most {MOST_CHECKED}"
         return Plan(ready.log, block, whiten, not auto, ready, None, why)
     if discrete:
-        wide = discrete_wide(log, log.observations.reshape(len(log.observations)), ready.table, pieces)
+        one_hot = isinstance(default, OneHot)
+        wide = discrete_wide(log, log.observations.reshape(len(log.observations)), ready.table, pieces, one_hot)
+        return Plan(log if wide.headlines != (GIVEN,) else ready.log, block, whiten, not auto, ready, wide)
     else:
         wide = real_wide(log.observations, ready.table, len(log), n_pieces)
     return Plan(ready.log, block, whiten, not auto, ready, wide)

@@ -34,7 +34,7 @@ from gradtd.evaluation.limits import (
 )
 from gradtd.evaluation.methods import OTHER_SOLUTIONS
 from gradtd.evaluation.rule import Rule
-from gradtd.evaluation.trust.deciding import FAR, LACK, SMALL, WIDER, WIDER_REAL
+from gradtd.evaluation.trust.deciding import FAR, LACK, MET, SMALL, WIDER, WIDER_REAL
 from gradtd.evaluation.trust.size import BIAS, DEPENDENT, EFFECTIVE
 
 REASONS: tuple[Rule, ...] = (
@@ -237,10 +237,18 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "choices missing",
-        f"the log lacks more than {LACK:.0%} of the target's choices, as the features see it",
-        lambda e: above(e.d.lacking, LACK),
+        f"the log lacks more than {LACK:.0%} of the target's choices, as the features see it, and these could move the "
+        "value by more than half its interval",
+        lambda e: above(e.d.lacking, LACK) and above(e.d.lacking_moves, 1.0),
         "the log lacks {d.lacking:.0%} of what the target would do in the states visited: collect episodes that do it, "
         "or evaluate a target nearer to the behaviour.",
+    ),
+    Rule(
+        "surprises not met",
+        f"if surprises fell on any step alike, the error would rest on fewer than {MET:g} of them",
+        lambda e: e.d.surprises_met is not None and e.d.surprises_met < MET and not no_width(e),
+        "a few steps have by far the largest weights, and nothing surprising has happened in them yet: the error is "
+        "larger than the log shows; collect more, or evaluate a target nearer to the behaviour.",
     ),
     Rule(
         "dependent blocks",

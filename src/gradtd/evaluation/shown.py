@@ -53,6 +53,8 @@ _MEANING = (
     ("effective_pieces", "episodes that the value rests on, by their influence", "{:.1f}"),
     ("refit_bias", "bias with a tenth of the episodes left out, in standard errors", "{:.2f}"),
     ("lacking", "part of the target's choices that the log lacks", "{:.1%}"),
+    ("lacking_moves", "how far these could move it, over half its interval", "{:.2f}"),
+    ("surprises_met", "steps that carry the error, if surprises fell on any alike", "{:.1f}"),
     ("dependence", "variance over that of independent pieces", "{:.2f}"),
     ("richer_checks", "fits with richer features that say something", "{}"),
     ("memory_checks", "fits with memory that say something", "{}"),

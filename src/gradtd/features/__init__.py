@@ -15,7 +15,7 @@ A new map is a short class and its name in ``FEATURES``.
 from __future__ import annotations
 
 from gradtd.features.base import Features
-from gradtd.features.cells import Aggregation, OneHot
+from gradtd.features.cells import Aggregation, Grouped, OneHot
 from gradtd.features.choose import FEATURES, default_features, from_dict, make_features
 from gradtd.features.cosines import Cosines
 from gradtd.features.polynomial import Identity, Polynomial
@@ -31,6 +31,7 @@ __all__ = [
     "Features",
     "Fourier",
     "Function",
+    "Grouped",
     "Identity",
     "OneHot",
     "Polynomial",

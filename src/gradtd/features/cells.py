@@ -83,6 +83,11 @@ class OneHot(Features):
             raise InputError("stored one-hot features: values must hold distinct rows in increasing order.")
 
     def _transform(self, table: Table) -> Floats | scipy.sparse.csr_array:
+        count = len(self.learned["values"])
+        return _one_a_row(self._cells(table), count, dense=count <= _DENSE_LIMIT)
+
+    def _cells(self, table: Table) -> NDArray[np.int32]:
+        """The number of every row's value, -1 where it was not seen."""
         values = self.learned["values"]
         columns = [np.unique(values[:, j]) for j in range(table.n_columns)]
         known = _codes(columns, values)
@@ -92,11 +97,56 @@ class OneHot(Features):
             codes = _codes(columns, chunk)
             at = np.searchsorted(known[:-1], codes)
             cells[start : start + len(chunk)] = np.where(known[at] == codes, at, -1)
-        return _one_a_row(cells, len(values), dense=len(values) <= _DENSE_LIMIT)
+        return cells
 
     def label(self, index: int) -> str:
         values = self._what_was_learned()["values"][index].tolist()
         return f"observation {values[0]}" if len(values) == 1 else f"observation ({', '.join(map(str, values))})"
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped(OneHot):
+    """One feature for each of the n observations that are met most, and one that all others share.
+
+    Parameters
+    ----------
+    n : int
+        How many observations have a feature of their own.
+    most : int
+        More distinct observations than this are refused.
+
+    >>> Grouped(n=1).fit([3, 7, 3, 9]).transform([3, 7, 8])
+    array([[1., 0.],
+           [0., 1.],
+           [0., 1.]])
+    """
+
+    name: ClassVar[str] = "grouped"
+    n: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._checked(n=checks.whole_number("n", self.n, 1, FEATURE_LIMIT))
+
+    def _title(self) -> str:
+        return f"One-hot features of the {self.n} observations met most, and one for the others"
+
+    def _size(self, n_columns: int) -> int:
+        return super()._size(n_columns) + 1
+
+    def _learn(self, table: Table) -> dict[str, Any]:
+        values = super()._learn(table)["values"]
+        seen = OneHot(most=self.most)._with({"values": values, "n_columns": table.n_columns})
+        counts = np.asarray(seen._transform(table).sum(axis=0)).ravel()
+        return {"values": values[np.sort(np.argsort(-counts, kind="stable")[: self.n])]}
+
+    def _transform(self, table: Table) -> Floats | scipy.sparse.csr_array:
+        cells = self._cells(table)
+        count = len(self.learned["values"])
+        return _one_a_row(np.where(cells < 0, count, cells), count + 1, dense=count < _DENSE_LIMIT)
+
+    def label(self, index: int) -> str:
+        return "any other" if index == self.n_features - 1 else super().label(index)
 
 
 def distinct_values(table: Table, most: int) -> list[NDArray[Any]] | None:

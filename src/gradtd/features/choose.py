@@ -11,7 +11,7 @@ from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.core.spelled import name_and_settings
 from gradtd.features.base import Features
-from gradtd.features.cells import Aggregation, OneHot, distinct_values
+from gradtd.features.cells import Aggregation, Grouped, OneHot, distinct_values
 from gradtd.features.cosines import Cosines
 from gradtd.features.polynomial import Identity, Polynomial
 from gradtd.features.selected import Selected, restore_selected
@@ -21,7 +21,7 @@ from gradtd.features.waves import Fourier, Rbf
 from gradtd.features.wrapped import Function, Transformer
 
 FEATURES: dict[str, type[Features]] = {
-    kind.name: kind for kind in (Identity, Polynomial, Fourier, Rbf, Cosines, Tiles, Aggregation, OneHot)
+    kind.name: kind for kind in (Identity, Polynomial, Fourier, Rbf, Cosines, Tiles, Aggregation, OneHot, Grouped)
 }
 """The feature maps that have a name on the command line; a transformer or a function is given as itself."""
 
@@ -32,9 +32,9 @@ def make_features(name_or_spec: Any, **parameters: Any) -> Features:
     Parameters
     ----------
     name_or_spec : str or object
-        A name (``identity``, ``polynomial``, ``fourier``, ``rbf``, ``tiles``, ``aggregation``, ``one-hot``), with
-        parameters where wanted: ``"fourier:order=5"``. Or an object: a `Features` (returned as it is), a scikit-learn
-        transformer, or a function from observations to features.
+        A name (``identity``, ``polynomial``, ``fourier``, ``rbf``, ``tiles``, ``aggregation``, ``one-hot``,
+        ``grouped``), with parameters where wanted: ``"fourier:order=5"``. Or an object: a `Features` (returned as it
+        is), a scikit-learn transformer, or a function from observations to features.
     **parameters
         The parameters of the map that was named.
 

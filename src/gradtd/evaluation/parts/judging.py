@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ def _fits(job: Job, sums: Sums, sample: tuple[Record, Wide]) -> Fits:
         name: _fit(name, columns, found, sums, (plain_A, plain_b), float(seen.lack[j]))
         for j, (name, columns, found) in enumerate(solved)
     }
+    steps, more = float(sums["steps"]), float(sums["steps"]) / len(sample[0])
+    for fit, missed, met in zip(fits.values(), seen.missed, seen.met, strict=False):
+        fits[fit.name] = replace(fit, missed=float(missed) * steps, met=float(met) * more)
     memory = {
         name: _fit(name, columns, found, sums, (traced_A, traced_b), float(seen.lack[len(sets) + j]))
         for j, (name, columns, found) in enumerate(with_traces)

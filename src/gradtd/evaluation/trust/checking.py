@@ -14,6 +14,8 @@ from gradtd.evaluation.trust.size import as_dependent
 
 TRACES = (0.4, 0.9)
 """Least and largest lambda of the fits with memory."""
+LEAST_TRACE = 0.2
+"""Least lambda of a second try, where the first had too much variance."""
 GROWTH = (1.5, 4.0)
 """The second moment that products of ratios may reach over a trace: pieces / 50, between these."""
 PIECES = 50
@@ -53,9 +55,9 @@ def other_lambda(record: Record) -> float:
     return 0.0
 
 
-def all_fits(record: Record, wide: Wide) -> Fits:
+def all_fits(record: Record, wide: Wide, lam: float | None = None) -> Fits:
     """Fits of every rung and checker; of headlines also with other traces and, where it can be, doubly robust."""
-    lam = other_lambda(record)
+    lam = other_lambda(record) if lam is None else lam
     solved = cell_fits(record, wide, lam) if wide.sparse else dense_fits(record, wide, lam)
     weights = products(record)
     robust = effective_products(record, weights) >= PRODUCTS

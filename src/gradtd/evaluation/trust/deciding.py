@@ -7,21 +7,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradtd.evaluation.trust.checking import Fits, all_fits
+from gradtd.evaluation.trust.checking import LEAST_TRACE, Fits, all_fits
 from gradtd.evaluation.trust.fits import Fit
-from gradtd.evaluation.trust.records import Record, Wide
+from gradtd.evaluation.trust.records import GIVEN, Record, Wide
 from gradtd.evaluation.trust.size import DEPENDENT, EFFECTIVE, faults, interval
 
 WIDER, WIDER_REAL = 2.5, 3.0
 """Times that the hull may be wider than the interval of the features chosen: discrete and real observations."""
 CREEPS = 3.5
 """Most times the step to richer features that the interval reaches, where no rung is the last."""
-SMALL = 0.3
+SMALL = 0.4
 """A hull of this width, in deviations of the value over the states visited, is not too wide."""
 RICHER = 1.15
 """Times the columns that a checker must have to count as richer."""
 LACK = 0.2
-"""Part of the target's choices that the log may lack."""
+"""Part of the target's choices that the log may lack, unless that can move the value by half an interval at most."""
+MET = 0.5
+"""Least effective number of steps that the error rests on, if surprises fell on any of them alike."""
 FAR = 3.0
 """Paired errors from which on a checker that is too wide to say much speaks against a value even so."""
 
@@ -105,7 +107,12 @@ class Decision:
 def decide(record: Record, wide: Wide, level: float = 0.95) -> Decision:
     """The first rung that may be the headline and that nothing speaks against; else what speaks against one."""
     with np.errstate(all="ignore"):  # what is no number is a fault of the fit
-        return decide_from(all_fits(record, wide), wide, level)
+        fits = all_fits(record, wide)
+        found = decide_from(fits, wide, level)
+        if found.word == "unchecked" and not found.memory and fits.lam >= 2 * LEAST_TRACE:
+            again = decide_from(all_fits(record, wide, fits.lam / 2), wide, level)  # less memory, and less variance
+            found = again if again.word == "usable" else found
+        return found
 
 
 def decide_from(fits: Fits, wide: Wide, level: float) -> Decision:
@@ -125,12 +132,15 @@ def _judged(name: str, fits: Fits, wide: Wide, level: float) -> Decision:
     fit = fits.plain[name]
     own = Interval(*interval(fit, level))
     why = faults(fit)
-    if fit.lack > LACK:
+    if fit.lack > LACK and fit.missed > own.width / 2:
         why.append("the target's choices are missing")
+    if fit.met < MET:
+        why.append("the largest weights have met no surprise")
     if fits.times > DEPENDENT:
         why.append("blocks depend on each other")
     limit = max((WIDER_REAL if wide.endless else WIDER) * own.width, SMALL * fit.spread)
-    needs_richer = not (wide.complete or _saturated(fit, fits, wide))
+    complete = wide.complete and name == GIVEN
+    needs_richer = not (complete or _saturated(fit, fits, wide))
     found = Decision(name, fit, own, own, limit, "", 0, 0, needs_richer, tuple(why), fits.times)
     return found if why else _against(found, fits, wide, level)
 

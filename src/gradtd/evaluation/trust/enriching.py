@@ -8,7 +8,7 @@ import numpy as np
 
 from gradtd.core.arrays import Integers
 from gradtd.core.stream import begins_episode
-from gradtd.evaluation.trust.records import Waves, Wide
+from gradtd.evaluation.trust.records import GIVEN, Waves, Wide
 from gradtd.features.cosines import SAMPLE, Cosines, frequencies
 from gradtd.features.table import Table
 from gradtd.logs import Log
@@ -20,9 +20,13 @@ SEEN = 10
 """Visits that a state needs to get a feature of its own; a pair of states needs twice as many."""
 FEWEST_STATES, PIECES_PER_STATE = 30, 8
 """At most so many states, or one for so many pieces, get a feature of their own."""
-FEWEST_COLUMNS, MOST_COLUMNS, STEPS_PER_COLUMN = 30, 200, 20
+FEWEST_GROUPED, MOST_GROUPS, GROUPED = 8, 4, "the {} states seen most, and one for the others"
+"""Fewest states of a rung on which the rare ones share a feature, the most such rungs, and their name."""
+FEWEST_COLUMNS, MOST_COLUMNS, STEPS_PER_COLUMN = 30, 220, 20
 """Bounds of the widest rung: the number of pieces too, and one column for so many steps."""
-WORK = 5e9
+LEAST_STEPS = 5
+"""Steps that there must be for every feature that is chosen."""
+WORK = 2e10
 """Multiplications that reading the log for all fits may take, about: it bounds how wide their table is."""
 SLACK = 0.66
 """Part of the width for which there is time that rungs take; the rest is for random waves."""
@@ -30,8 +34,11 @@ STEEP = 1.5
 """A rung has at least so many times the columns of the one before."""
 
 
-def discrete_wide(log: Log, observations: Any, table: Any, episode: Integers) -> Wide:
+def discrete_wide(log: Log, observations: Any, table: Any, episode: Integers, chosen: bool = False) -> Wide:
     """Features given, then those with one for each state that is seen often, then with pairs of states in a row.
+
+    Where features are to be chosen, one per state, and states are many, there are also rungs on which only those seen
+    most have one of their own.
 
     Parameters
     ----------
@@ -43,11 +50,15 @@ def discrete_wide(log: Log, observations: Any, table: Any, episode: Integers) ->
         The features of those rows.
     episode
         The number of every step's piece.
+    chosen
+        Whether the features are one per state because none were asked for.
     """
-    from scipy.sparse import hstack
+    from scipy.sparse import csr_array, hstack
 
     _, first, state = np.unique(observations, return_index=True, return_inverse=True)
     base, cells = table[first], are_cells(table)
+    if chosen:
+        base = _columns(len(first), np.arange(len(first))) if cells else np.eye(len(first))
     base = base if cells or isinstance(base, np.ndarray) else base.toarray()
     row, next_row = state[log.row], state[log.next_row]
     S, d = base.shape
@@ -57,12 +68,21 @@ def discrete_wide(log: Log, observations: Any, table: Any, episode: Integers) ->
     complete = bool((len(np.unique(met.indices)) if cells else np.linalg.matrix_rank(met)) >= (visits > 0).sum())
     often = np.argsort(-visits, kind="stable")[:most]
     often = often[(visits[often] >= SEEN) & (not complete)]
-    k = len(often)
+    groups = _groups(visits, most) if chosen else {}
+    k, e = len(often), d + bool(groups)  # what all states share comes first
     pairs = _Pairs(row, next_row, begins_episode(episode), S, most // 2)
     p = len(pairs.often)
-    parts = (base[pairs.now], _columns(S, often)[pairs.now], _columns(len(pairs.now), pairs.often))
-    made = hstack(parts, format="csr") if cells else np.c_[parts[0], parts[1].toarray(), parts[2].toarray()]
-    rungs = {"the features given": np.arange(d)}
+    shared = csr_array(np.ones((len(pairs.now), e - d)))
+    states, rows = _columns(S, often)[pairs.now], _columns(len(pairs.now), pairs.often)
+    made: Any
+    if cells:
+        made = hstack((shared, base[pairs.now], states, rows), format="csr")
+    else:
+        made = np.c_[shared.toarray(), base[pairs.now], states.toarray(), rows.toarray()]
+    fewer = tuple(groups)[:0:-1]
+    headlines = fewer if fewer and len(row) < LEAST_STEPS * (visits > 0).sum() else (GIVEN, *fewer)
+    given = e - d + np.arange(d)
+    rungs = groups | {GIVEN: given}
     checkers = {}
     if k:
         rungs["with a feature per state"] = np.arange(d + k)
@@ -70,8 +90,21 @@ def discrete_wide(log: Log, observations: Any, table: Any, episode: Integers) ->
             rungs["with states and pairs"] = np.arange(d + k + p)
         checkers = {"with half of the states": np.arange(d + k // 2), "with a quarter": np.arange(d + k // 4)}
     if p:
-        checkers["with pairs of states"] = np.r_[np.arange(d), d + k + np.arange(p)]
-    return Wide(rungs, checkers, tuple(rungs)[:1], complete, False, table=made, row=pairs.row, next_row=pairs.next_row)
+        checkers["with pairs of states"] = np.r_[given, e + k + np.arange(p)]
+    return Wide(rungs, checkers, headlines, complete, False, table=made, row=pairs.row, next_row=pairs.next_row)
+
+
+def _groups(visits: Integers, most: int) -> dict[str, Integers]:
+    """The first column, which all states share, and those of the states seen most; none where states are few."""
+    S = len(visits)
+    found: dict[str, Integers] = {}
+    often = np.argsort(-visits, kind="stable")
+    size = S // 2
+    while most < S and size >= FEWEST_GROUPED and len(found) < MOST_GROUPS:
+        if visits[often[size - 1]] >= SEEN:
+            found[GROUPED.format(size)] = np.r_[0, 1 + often[:size]]
+        size //= 2
+    return dict(reversed(found.items()))
 
 
 class _Pairs:
@@ -124,17 +157,17 @@ def real_wide(observations: Any, base: Any, n_steps: int, n_pieces: int) -> Wide
     for size in sizes[-2:0:-1]:
         if STEEP * size <= cuts[0] and size > k + 1:
             cuts.insert(0, size)
-    count = min(MOST_WAVES, max(FEWEST_WAVES, D // (2 if k > 2 else 4)))
-    waves = random_waves(observations, varies, count)
     m = cuts[-1]
+    count = min(MOST_WAVES, max(FEWEST_WAVES, min(D // (2 if k > 2 else 4), m)))
+    waves = random_waves(observations, varies, count)
     rungs = {f"{size} cosines": d + np.arange(size) for size in cuts}
     checkers = {
         f"{size} cosines and {count} waves": d + np.r_[np.arange(size), m + np.arange(count)] for size in cuts[-2:]
     }
     headlines = tuple(rungs)
     if base is not None:
-        rungs = {"the features given": np.arange(d)} | rungs
-        headlines = ("the features given",)
+        rungs = {GIVEN: np.arange(d)} | rungs
+        headlines = (GIVEN,)
     return Wide(
         rungs,
         checkers,

@@ -17,6 +17,8 @@ from gradtd.evaluation.whitening import whitener
 
 REDUNDANT = 1e-8
 """Directions with a part of the variance below this, features scaled to one, are left out."""
+SUMS = 9
+"""Sums over steps that are kept for every fit."""
 TINY = 1e-9
 """Added to the diagonal of whitened equations: a direction that a group of pieces never met stays at zero."""
 
@@ -37,6 +39,11 @@ class Fit:
         How many times larger the error is than that of independent pieces.
     spread
         Deviation of the value function over the states visited.
+    missed
+        How far the choices that the log lacks could move the value, if each were off by a usual surprise.
+    met
+        Effective number of steps that the error rests on, if surprises fell on any of them alike: with heavy weights
+        and rare rewards the largest weights have met no reward yet, and the influences do not show it.
     """
 
     name: str
@@ -47,6 +54,8 @@ class Fit:
     lack: float = 0.0
     error_factor: float = 1.0
     spread: float = 0.0
+    missed: float = 0.0
+    met: float = np.inf
 
     @property
     def error(self) -> float:
@@ -145,6 +154,8 @@ def fit_many(
             s.rank,
             float(seen.lack[j]),
             spread=float(seen.spread[j]),
+            missed=float(seen.missed[j]) * len(record),
+            met=float(seen.met[j]),
         )
         for j, (name, _, s) in enumerate(solved)
     ]
@@ -159,6 +170,8 @@ class Seen(NamedTuple):
     robust: Floats
     lack: Floats
     spread: Floats
+    missed: Floats
+    met: Floats
 
 
 def see(
@@ -178,7 +191,7 @@ def see(
     stored = None
     if wide.table is not None:
         stored = wide.table @ weights if wide.sparse else times(wide.table, weights)
-    by_piece, by_fit, add = np.zeros((E, 3, k)), np.zeros((4, k)), engine.compiled(_adder)
+    by_piece, by_fit, add = np.zeros((E, 3, k)), np.zeros((SUMS, k)), engine.compiled(_adder)
     for start, feats, here, there, numbers in Reader(record, wide, lam, products).chunks(slice(0, len(record))):
         of_row = times(feats, weights) if stored is None else stored
         piece = np.searchsorted(record.begins, start, "right") - 1
@@ -186,8 +199,17 @@ def see(
     for begin in range(0, E if record.starts is not None else 0, CHUNK):
         by_piece[begin : begin + CHUNK, 0] = wide.rows(record.start_rows[begin : begin + CHUNK]) @ weights[:, :k]
     n = len(record)
-    mean, square, lack = by_fit[0] / n, by_fit[1] / n, by_fit[2] / n
-    return Seen(by_piece[:, 0], by_piece[:, 1], by_piece[:, 2], lack, np.sqrt(np.maximum(square - mean**2, 0.0)))
+    mean, square = by_fit[0] / n, by_fit[1] / n
+    weight, surprise = np.maximum(by_fit[5], 1e-300), np.maximum(by_fit[7], 1e-300)
+    return Seen(
+        by_piece[:, 0],
+        by_piece[:, 1],
+        by_piece[:, 2],
+        lack=by_fit[2] / n,
+        spread=np.sqrt(np.maximum(square - mean**2, 0.0)),
+        missed=by_fit[4] / n * np.sqrt(surprise / n),
+        met=weight**2 / np.maximum(by_fit[6], 1e-300) * surprise**2 / np.maximum(by_fit[8], 1e-300) / n,
+    )
 
 
 def add_steps(
@@ -215,7 +237,14 @@ def add_steps(
             by_piece[e, 2, j] += delta * product
             by_fit[0, j] += value
             by_fit[1, j] += value * value
-            by_fit[2, j] += max(0.0, of_row[here, 2 * k + j])
+            lack = max(0.0, of_row[here, 2 * k + j])
+            by_fit[2, j] += lack
+            by_fit[4, j] += abs(of_row[here, k + j]) * lack
+            weight, surprise = along * along, delta * delta
+            by_fit[5, j] += weight
+            by_fit[6, j] += weight * weight
+            by_fit[7, j] += surprise
+            by_fit[8, j] += surprise * surprise
 
 
 def _adder(fingerprint: str) -> Plain:

@@ -16,6 +16,9 @@ from gradtd.features.cosines import Cosines
 from gradtd.features.turns import turner
 from gradtd.logs import Log
 
+GIVEN = "the features given"
+"""The rung of features that were named, or of one per state."""
+
 
 class Traced(NamedTuple):
     """Traces that a value was asked for with: z_t = rho_t (x_t + decay_t z_{t-1})."""
