@@ -29,6 +29,8 @@ OWN_COLOUR = {
     "MiniBatchTD": "#7B3294",
     "Expected GTD": "#A50026",
     "Krylov GTD": "#117733",
+    "GTD2-MP": "#B8860B",
+    "STHTD-MP": "#5F4B8B",
     "LSTD": "#000000",
 }
 """The same colour for an algorithm in every figure of the reproduction."""
@@ -39,6 +41,8 @@ STYLE: dict[str, Any] = {
     "Vtrace": (0, (4, 2)),
     "MiniBatchTD": (0, (4, 2)),
     "Expected GTD": (0, (4, 2)),
+    "GTD2-MP": (0, (2, 1)),
+    "STHTD-MP": (0, (2, 1)),
 }
 
 

@@ -88,6 +88,8 @@ LABELS = {
     "expected_gtd": "Expected GTD",
     "at_td": "A'TD",
     "r1_gtd": "R1-GTD",
+    "gtd2_mp": "GTD2-MP",
+    "sthtd_mp": "STHTD-MP",
 }
 FLOOR = Line("LSTD", "lstd")
 """What the same data allow: shown as a thin line in every figure."""
@@ -333,6 +335,10 @@ SWEPT: dict[str, dict[str, Any]] = {
     "minibatch_td": {"batch_size": 32},
     "impression_gtd": {"batch_size": 32},
     "expected_gtd": {"fill": 100},
+    "gtd2_mp": {},
+    "sthtd_mp": {},
 }
 """What the step-size sweeps cover, on every problem, over `GRID`."""
+RIVALS = ("gtd2_mp", "sthtd_mp")
+"""Rules of later papers with one step-size: shown with their best one, and no claim is about them."""
 PAPER_PROBLEMS = (_BOYAN, _TAB, _INV, _DEP, "baird")

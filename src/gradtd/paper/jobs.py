@@ -220,6 +220,12 @@ class TheoryJob(Job):
         return Kept(theory_curves(self.problem, told, None, self.runs, threads=threads), told)
 
 
+def best_alpha(swept: Arrays) -> float:
+    """The step-size with the least mean error over all steps, among those that never diverged."""
+    area = np.where(swept["diverged"] == 0, swept["area"], np.inf)
+    return float(swept["alpha"][int(area.argmin())])
+
+
 def _label(algorithm: str, problem: str) -> str:
     return f"{LABELS.get(algorithm, algorithm)} on {problem}"
 

@@ -18,6 +18,7 @@ from gradtd.paper.figures import (
     Line,
 )
 from gradtd.paper.jobs import Job, LineJob, SweepJob, TheoryJob
+from gradtd.paper.lambdas import lambda_jobs
 
 Tuned = Mapping[str, Mapping[str, float]]
 """For each problem the best step-size of each algorithm."""
@@ -36,14 +37,15 @@ class Plan:
     Parameters
     ----------
     figures
-        The figures that were asked for. All of them bring the runs that only claims use.
+        The figures that were asked for. All of them bring the runs that only claims use, and those over lambda.
     runs
         Runs of every line. A sweep takes a quarter of them.
     """
 
     def __init__(self, figures: tuple[Figure, ...], runs: int) -> None:
         self.runs, self.tuning_runs = runs, max(3, runs // 4)
-        self.figures = (*figures, *EXTRA) if len(figures) == len(FIGURES) else figures
+        self.whole = len(figures) == len(FIGURES)
+        self.figures = (*figures, *EXTRA) if self.whole else figures
         self.problems = [p for p in PAPER_PROBLEMS if any(f.problem == p for f in figures)]
 
     def sweeps(self, problem: str) -> dict[str, SweepJob]:
@@ -84,6 +86,7 @@ class Plan:
             yield from self.sweeps(problem).values()
             yield from self.tuned_lines(problem, tuned).values()
             yield self.theory(problem)
+            yield from lambda_jobs(problem, self.runs).values() if self.whole else ()
         for figure in self.figures:
             for reading in figure.readings:
                 yield from self.lines(figure, reading, tuned).values()

@@ -8,7 +8,7 @@ from typing import Any
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.files import Arrays
 from gradtd.paper.criteria import Curves
-from gradtd.paper.figures import Figure
+from gradtd.paper.figures import RIVALS, Figure
 from gradtd.paper.store import Kept
 
 
@@ -27,6 +27,8 @@ class Reproduction:
         every algorithm with it.
     theory
         For each problem: the summary of `gradtd.theory` (``told``) and the curves of its picture (``arrays``).
+    lambdas
+        For each problem, where all figures were asked for: every family at every lambda.
     claims
         The verdicts, as `gradtd.paper.verdicts.verdict` words them.
     seconds, run_steps, threads
@@ -41,7 +43,16 @@ class Reproduction:
     tuned: dict[str, dict[str, float]] = field(default_factory=dict)
     tuned_curves: dict[str, dict[str, Floats]] = field(default_factory=dict)
     theory: dict[str, Kept] = field(default_factory=dict)
+    lambdas: dict[str, dict[tuple[str, float], Kept]] = field(default_factory=dict)
     claims: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
     run_steps: int = 0
     threads: tuple[int, ...] = ()
+
+    @property
+    def papers_sweeps(self) -> dict[str, dict[str, Arrays]]:
+        """The sweeps of the algorithms that the paper speaks of."""
+        return {
+            problem: {name: swept for name, swept in sweeps.items() if name not in RIVALS}
+            for problem, sweeps in self.sweeps.items()
+        }

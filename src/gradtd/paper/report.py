@@ -16,6 +16,9 @@ from gradtd.output.plots import paper_figure, sensitivity_figure, styled
 from gradtd.paper.criteria import minus_bias
 from gradtd.paper.figures import BESIDE, COMPARISONS, LABELS, READINGS, Figure
 from gradtd.paper.jobs import SEED, TUNING_SEED
+from gradtd.paper.lambda_section import lambda_sections
+from gradtd.paper.lambdas import LAMBDAS
+from gradtd.paper.lambdas import STEPS as LAMBDA_STEPS
 from gradtd.paper.record import Reproduction
 from gradtd.paper.store import Store
 from gradtd.theory.picture import theory_picture
@@ -41,6 +44,9 @@ def write_report(found: Reproduction, store: Store, command: str) -> Path:
         claims=found.claims,
         sections=sections,
         across=across,
+        lambdas=lambda_sections(found, PROBLEM_TITLES, store),
+        lambda_values=LAMBDAS,
+        lambda_steps=int(LAMBDA_STEPS),
         labels=LABELS,
         ratios_at=RATIOS_AT,
         readings=READINGS,

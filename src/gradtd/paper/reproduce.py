@@ -6,13 +6,11 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import numpy as np
-
 from gradtd.core import checks
-from gradtd.core.files import Arrays
 from gradtd.paper.criteria import Curves
 from gradtd.paper.figures import Figure
-from gradtd.paper.jobs import RECORDED, Job
+from gradtd.paper.jobs import RECORDED, Job, best_alpha
+from gradtd.paper.lambdas import lambda_jobs
 from gradtd.paper.plan import Plan, Tuned, chosen_figures
 from gradtd.paper.record import Reproduction
 from gradtd.paper.store import Kept, Store
@@ -53,7 +51,7 @@ def reproduce(
     store = Store(out)
     with store.locked():
         found = run_all(figures, runs, Worker(store, workers, progress))
-        found.claims = verdicts(found.curves, found.sweeps)
+        found.claims = verdicts(found.curves, found.papers_sweeps)
         write_tables(store, found)
     return found, store
 
@@ -74,6 +72,8 @@ def run_all(figures: tuple[Figure, ...], runs: int, worker: Worker) -> Reproduct
         lines = plan.tuned_lines(problem, found.tuned)
         found.tuned_curves[problem] = {label: worker.do(job).arrays["rmsve"] for label, job in lines.items()}
         found.theory[problem] = worker.do(plan.theory(problem))
+        if plan.whole:
+            found.lambdas[problem] = {key: worker.do(job) for key, job in lambda_jobs(problem, runs).items()}
     found.seconds, found.run_steps = sum(worker.seconds.values()), sum(job.run_steps for job in worker.seconds)
     found.threads = tuple(sorted(worker.used))
     return found
@@ -115,9 +115,3 @@ class Worker:
         began = time.perf_counter()
         arrays, told = job.compute(self.threads)
         return Kept(arrays, {**told, "seconds": time.perf_counter() - began, "threads": self.threads})
-
-
-def best_alpha(swept: Arrays) -> float:
-    """The step-size with the least mean error over all steps, among those that never diverged."""
-    area = np.where(swept["diverged"] == 0, swept["area"], np.inf)
-    return float(swept["alpha"][int(area.argmin())])

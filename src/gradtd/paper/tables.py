@@ -11,6 +11,7 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.files import Arrays
 from gradtd.paper.figures import BESIDE, GRID, Figure
+from gradtd.paper.lambda_section import lambda_table
 from gradtd.paper.record import Reproduction
 from gradtd.paper.store import Store
 
@@ -23,6 +24,8 @@ def write_tables(store: Store, found: Reproduction) -> None:
         store.write_table(f"curves/sensitivity_{problem}.parquet", _sweep_table(sweeps))
         tuned = {("A1", label): values for label, values in found.tuned_curves[problem].items()}
         store.write_table(f"curves/tuned_{problem}.parquet", tidy(tuned, found.steps))
+    if found.lambdas:
+        store.write_table("curves/lambda.parquet", lambda_table(found))
     store.write_text("claims.json", json.dumps(found.claims, indent=1))
 
 
