@@ -2,14 +2,17 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import gradtd
+from gradtd import cli
 from gradtd.cli.app import app
 
 MAIN = ["run", "boyan_chain", "impression_gtd", "--set", "alpha=5", "--set", "batch_size=16", "--runs", "5"]
@@ -121,8 +124,38 @@ def test_ctrl_c_ends_with_one_line(monkeypatch):
     monkeypatch.setattr("gradtd.cli.run.run_algorithm", interrupted)
     done = _run("run", "boyan_chain", "td", "--alpha", "1")
     assert done.exit_code == 130
-    assert done.stderr == "\ngradtd: stopped by Ctrl-C.\n"
+    assert done.stderr == "\ngradtd: stopped by Ctrl-C; nothing was kept, and the same command begins anew.\n"
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(("name", "who", "code"), [("SIGINT", "Ctrl-C", 130), ("SIGTERM", "SIGTERM", 143)])
+def test_a_signal_says_what_was_kept_and_how_to_go_on(tmp_path, name, who, code):
+    out = tmp_path / "results"
+    words = ["reproduce", "rwtab", "--runs", "200", "--threads", "1", "--out", str(out)]
+    running = subprocess.Popen([sys.executable, "-m", "gradtd", *words], stderr=subprocess.PIPE, text=True)
+    while running.poll() is None and not list(out.glob(".kept/*.npz")):
+        time.sleep(0.05)
+    running.send_signal(getattr(signal, name))
+    said = running.communicate(timeout=120)[1]
+    kept = len(list(out.glob(".kept/*.npz")))
+    assert running.returncode == code
+    jobs = f"{kept} finished job{'s' * (kept != 1)} are kept in {str(out)!r}."
+    assert said.endswith(f"\ngradtd: stopped by {who}; {jobs} The same command goes on from there.\n")
+    assert "Traceback" not in said
+    assert not list(out.rglob("*.part"))
+
+
+def test_too_little_memory_is_one_sentence(monkeypatch, capsys):
+    def greedy(*arguments, **settings):
+        raise MemoryError
+
+    monkeypatch.setattr("gradtd.cli.run.run_algorithm", greedy)
+    monkeypatch.setattr("gradtd.cli.stopping.listen", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["gradtd", "run", "boyan_chain", "td", "--alpha", "1"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("gradtd: this takes more memory than there is")
 
 
 def test_one_run_has_no_standard_error():

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-
 
 def main() -> None:
-    """Run the command line. Bad input ends with one sentence and exit code 2, Ctrl-C with one line and 130."""
+    """Run the command line.
+
+    Bad input ends with one sentence and exit code 2. Ctrl-C ends with one line and 130, SIGTERM with one line and 143.
+    """
     from gradtd.cli.language import spoken
+    from gradtd.cli.stopping import ANEW, Stopped, end, listen
     from gradtd.core.checks import InputError
 
     try:
+        listen()
         from gradtd.cli.app import app
 
         app(prog_name="gradtd")
     except InputError as error:
-        _end(spoken(str(error)), 2)
+        end(spoken(str(error)), 2)
     except OSError as error:
-        _end(f"{error.filename or 'a file'}: {error.strerror}.", 2)
-    except KeyboardInterrupt:  # while the program is being loaded; later on the commands see it
-        _end(STOPPED, 130)
-
-
-def _end(sentence: str, code: int) -> None:
-    print(f"gradtd: {sentence}", file=sys.stderr)
-    raise SystemExit(code) from None
-
-
-STOPPED = "stopped by Ctrl-C."
+        end(f"{error.filename or 'a file'}: {error.strerror}.", 2)
+    except MemoryError:
+        end("this takes more memory than there is: give it less data, fewer features or fewer threads.", 2)
+    except KeyboardInterrupt as cause:  # while the program is being loaded; later on the commands see it
+        stopped = Stopped(cause, ANEW)
+        end(str(stopped), stopped.code)

@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperGroup
 
 import gradtd
-from gradtd.cli import STOPPED
 from gradtd.cli import main as main
 from gradtd.cli.demo import demo
 from gradtd.cli.evaluate import evaluate
@@ -21,19 +20,26 @@ from gradtd.cli.options import FLAG
 from gradtd.cli.reproduce import reproduce
 from gradtd.cli.run import run
 from gradtd.cli.sample_log import sample_log
+from gradtd.cli.stopping import ANEW, Stopped
 from gradtd.cli.sweep import sweep
 from gradtd.cli.theory import theory
 
 
 class Commands(TyperGroup):
-    """The commands; Ctrl-C ends any of them with one line."""
+    """The commands; Ctrl-C or SIGTERM ends any of them with one line."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            print(f"\ngradtd: {STOPPED}", file=sys.stderr)
-            raise typer.Exit(130) from None
+        except Stopped as stopped:
+            raise _said(stopped) from None
+        except KeyboardInterrupt as cause:
+            raise _said(Stopped(cause, ANEW)) from None
+
+
+def _said(stopped: Stopped) -> typer.Exit:
+    print(f"\ngradtd: {stopped}", file=sys.stderr)  # on a line of its own, behind the ^C of the terminal
+    return typer.Exit(stopped.code)
 
 
 app = typer.Typer(

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from gradtd.cli.options import JSON, MACHINE, OUTPUT, SIZE
+from gradtd.cli.stopping import keeping
 from gradtd.core.progress import progress_bar
 from gradtd.running.workers import n_threads
 
@@ -39,10 +40,11 @@ def reproduce(
     from gradtd.paper.reproduce import reproduce as run_all
 
     workers = n_threads(threads, "--threads")
-    with progress_bar("the paper's figures", what=True) as report:
-        found, store = run_all(figures or [], out, runs=runs, threads=workers, progress=report)
     words = ["gradtd reproduce", *(figures or []), f"--runs {runs}"]
-    page = write_report(found, store, " ".join(words))
+    with keeping(lambda: _kept(out)):
+        with progress_bar("the paper's figures", what=True) as report:
+            found, store = run_all(figures or [], out, runs=runs, threads=workers, progress=report)
+        page = write_report(found, store, " ".join(words))
     if as_json:
         print(json.dumps({"runs": runs, "page": str(page), "claims": found.claims}))
         return
@@ -51,3 +53,8 @@ def reproduce(
     counted = Counter(kind(claim["verdict"]) for claim in found.claims)
     print("\n" + ", ".join(f"{number} {word}" for word, number in counted.items()))
     print(f"page: {page}")
+
+
+def _kept(out: Path) -> str:
+    finished = len(list(out.glob(".kept/*.npz")))
+    return f"{finished} finished job{'s' * (finished != 1)} are kept in {str(out)!r}."

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gradtd.cli.options import FLAG, JSON, MACHINE, OUTPUT
+from gradtd.cli.stopping import keeping
 from gradtd.running.sweeps.sweep import Status, Sweep
 from gradtd.running.workers import n_threads
 
@@ -51,14 +51,8 @@ def sweep(
     if status or missing:
         _tell(grid.status(out), missing, as_json)
         return
-    try:
+    with keeping(lambda: _kept(grid.status(out))):
         found = grid.run(out, threads=workers)
-    except KeyboardInterrupt:
-        print(
-            f"\ngradtd: stopped by Ctrl-C; {_kept(grid.status(out))} The same command goes on from here.",
-            file=sys.stderr,
-        )
-        raise typer.Exit(130) from None
     if as_json:
         told = {"folder": str(out), "page": str(found.page), "winners": found.winners.to_pylist()}
         print(json.dumps(told | {"notes": list(found.notes)}))

@@ -101,8 +101,8 @@ class Features:
         if missing:
             raise InputError(f"stored {cls.name} features lack {', '.join(missing)}: store all that to_dict gives.")
         columns = checks.whole_number("n_columns", values["n_columns"], 1)
-        made._check_size(columns)
         arrays = {key: made._restored_array(key, values[key], columns) for key in cls.LEARNED}
+        made._check_size(columns)  # after the arrays, which show that there are so many columns
         made._check_learned(arrays)
         return made._with(arrays | {"n_columns": columns})
 

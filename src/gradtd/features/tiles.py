@@ -13,6 +13,7 @@ from gradtd.compiled.random import mixed
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Index, Plain, Words
 from gradtd.core.checks import InputError
+from gradtd.core.memory import refuse_beyond_memory
 from gradtd.features.base import Features
 from gradtd.features.table import Table, statistics
 
@@ -20,8 +21,14 @@ if TYPE_CHECKING:
     import scipy.sparse
 
 _S32, _ONE = np.uint64(32), np.uint64(1)
+MOST_TILINGS = 1024
+"""Every row has as many ones, and whoever sums products of rows pays for their square."""
 COLUMN_LIMIT = 2**31
 """Most columns of sparse features: a column's number fits 32 bits."""
+
+
+WEIGHTS_KEPT = 4
+"""Vectors as long as the features are many that learning from them takes at least."""
 
 
 class Grids(NamedTuple):
@@ -88,7 +95,7 @@ class Tiles(Features):
 
     def __post_init__(self) -> None:
         self._checked(
-            tilings=checks.whole_number("tilings", self.tilings, 1, 2**16),
+            tilings=checks.whole_number("tilings", self.tilings, 1, MOST_TILINGS),
             tiles=checks.whole_number("tiles", self.tiles, 1, 2**20),
             bias=checks.yes_or_no("bias", self.bias),
         )
@@ -109,6 +116,11 @@ class Tiles(Features):
                 f"{self.tilings} tilings of {self.tiles} tiles for each of {n_columns} columns are more than 2**31 "
                 "features: give hashing a number of columns to share, for example hashing=4096."
             )
+        refuse_beyond_memory(
+            8.0 * WEIGHTS_KEPT * self._size(n_columns),
+            f"the weights of {self._size(n_columns)} features",
+            "take fewer tiles, or give hashing a number of columns to share, for example hashing=4096",
+        )
 
     def _learn(self, table: Table) -> dict[str, Any]:
         found = statistics(table)
@@ -120,6 +132,7 @@ class Tiles(Features):
         from gradtd.compiled import engine
 
         entries = table.n_rows * (self.tilings + self.bias)
+        refuse_beyond_memory(16.0 * entries, f"{self.tilings} tilings of {table.n_rows} observations", "take fewer")
         kind = scipy.sparse.get_index_dtype(maxval=max(entries, self.n_features))
         indices, data, begin = np.empty(entries, kind), np.empty(entries), np.zeros(table.n_rows + 1, kind)
         scratch = Scratch(np.empty(table.n_columns), np.empty(self.tilings, np.int32), np.empty(self.tilings, np.int32))

@@ -152,7 +152,7 @@ def actions(found: dict[str, Column], roles: Roles) -> tuple[NDArray[Any] | None
         return checks.finite_array(column.name, values, 2), None
     values = values.reshape(-1)
     real = checks.finite_array(column.name, values, 1)
-    if values.dtype.kind == "f" and (real != np.floor(real)).any():
+    if values.dtype.kind == "f" and ((real != np.floor(real)) | (np.abs(real) >= 2**53)).any():
         return real, None
     whole = values.astype(np.int64)
     if whole.min() >= 0:

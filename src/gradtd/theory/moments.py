@@ -22,6 +22,9 @@ from gradtd.theory.laws import LARGEST_TABLE, Law
 from gradtd.theory.meansquare import MeanSquare
 from gradtd.theory.support import Support
 
+LARGEST_WORK = 3e9
+"""Most multiplications of one application: about a second."""
+
 
 class _Side:
     """A law in given coordinates of theta, about a given solution."""
@@ -85,6 +88,7 @@ class OneDirection(Batches):
         self.basis = np.ascontiguousarray(directions.T)
         self.eigenvalues = values**2
         self.n, self.drift = len(values), np.diag(values**2)
+        _refuse_long(law, self.n)
         self.self_adjoint = c1 == c2
         self.theta_star = law.theta_star
         self.first = self.second = _Side(law, self.basis, law.theta_star)
@@ -174,6 +178,7 @@ class TwoBuffers(Batches):
         stacked = np.vstack([first.singular_values[1], second.singular_values[1]])
         _, values, directions = np.linalg.svd(stacked)
         self.n = int((values > 1e-8).sum())
+        _refuse_long(first, self.n)
         if not self.n == first.rank == second.rank:
             raise InputError(
                 f"the two buffers see different directions of theta (ranks {first.rank} and {second.rank}, together "
@@ -186,6 +191,16 @@ class TwoBuffers(Batches):
         self.first = _Side(first, self.basis, self.theta_star)
         self.second = _Side(second, self.basis, self.theta_star)
         self.c1, self.c2 = c1, c2
+
+
+def _refuse_long(law: Law, n: int) -> None:
+    """An answer takes hundreds of applications: beyond this it would not come within the hour."""
+    rows = law.features.shape[0]
+    if rows * n**2 > LARGEST_WORK:
+        raise InputError(
+            f"the exact theory of {n} features over {rows} rows takes {rows * n**2:.0e} multiplications for each of "
+            f"hundreds of steps, more than {LARGEST_WORK:.0e}: take fewer features, or measure with gradtd.run."
+        )
 
 
 def _refuse_blind(law: Law) -> None:
