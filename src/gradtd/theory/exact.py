@@ -26,7 +26,7 @@ from gradtd.core.stream import Stream
 from gradtd.problems.base import Problem
 from gradtd.theory.laws import Law, law
 from gradtd.theory.meansquare import Readout
-from gradtd.theory.moments import Batches, OneDirection, Symmetric, TwoBuffers
+from gradtd.theory.moments import Batches, OneDirection, Symmetric, TwoBuffers, refuse_long_problem
 
 Source = Law | Problem | Stream | str
 
@@ -156,6 +156,7 @@ def moments(
     second: Source | None = None,
 ) -> Batches:
     """The moment recursion behind the functions of this file, to ask it several questions at one cost."""
+    refuse_long_problem(source)
     one = law(source)
     other = one if second is None else law(second)
     c1 = _share("m1", m1, one, replacement)

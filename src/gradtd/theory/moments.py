@@ -13,11 +13,14 @@ special case. Cost of one application: O(R d^2 + P d) for R feature rows and P p
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.problems import as_problem
+from gradtd.problems.base import Problem
 from gradtd.theory.laws import LARGEST_TABLE, Law
 from gradtd.theory.meansquare import MeanSquare
 from gradtd.theory.support import Support
@@ -88,7 +91,7 @@ class OneDirection(Batches):
         self.basis = np.ascontiguousarray(directions.T)
         self.eigenvalues = values**2
         self.n, self.drift = len(values), np.diag(values**2)
-        _refuse_long(law, self.n)
+        refuse_long(self.n, law.features.shape[0])
         self.self_adjoint = c1 == c2
         self.theta_star = law.theta_star
         self.first = self.second = _Side(law, self.basis, law.theta_star)
@@ -178,7 +181,7 @@ class TwoBuffers(Batches):
         stacked = np.vstack([first.singular_values[1], second.singular_values[1]])
         _, values, directions = np.linalg.svd(stacked)
         self.n = int((values > 1e-8).sum())
-        _refuse_long(first, self.n)
+        refuse_long(self.n, first.features.shape[0])
         if not self.n == first.rank == second.rank:
             raise InputError(
                 f"the two buffers see different directions of theta (ranks {first.rank} and {second.rank}, together "
@@ -193,9 +196,15 @@ class TwoBuffers(Batches):
         self.c1, self.c2 = c1, c2
 
 
-def _refuse_long(law: Law, n: int) -> None:
+def refuse_long_problem(source: Any) -> None:
+    """The same of a problem whose law is still to be made, which takes a while itself."""
+    if isinstance(source, (str, Problem)):
+        problem = as_problem(source)
+        refuse_long(min(problem.features.shape), problem.features.shape[0])
+
+
+def refuse_long(n: int, rows: int) -> None:
     """An answer takes hundreds of applications: beyond this it would not come within the hour."""
-    rows = law.features.shape[0]
     if rows * n**2 > LARGEST_WORK:
         raise InputError(
             f"the exact theory of {n} features over {rows} rows takes {rows * n**2:.0e} multiplications for each of "

@@ -11,6 +11,7 @@ from gradtd.theory.as_printed import Printed, printed
 from gradtd.theory.corrections import Corrected, corrected
 from gradtd.theory.exact import Source, best_alpha, moments
 from gradtd.theory.laws import Law, law
+from gradtd.theory.moments import refuse_long_problem
 
 PRINTED = (
     *("norm_Sigma_b", "L1", "L2", "L", "lambda", "sigma2", "sigma_v2", "L_max", "smoothness_holds", "m_paper"),
@@ -34,6 +35,7 @@ def summary(
     >>> summary("boyan_chain", 10, 100.0)["floor"] is None
     True
     """
+    refuse_long_problem(source)
     one = law(source, lam, trace)
     paper = None if one.lam > 0 else printed(one, checks.whole_number("batch size", m, 1))
     exact = moments(one, checks.whole_number("batch size", m, 1))
