@@ -207,7 +207,7 @@ def test_a_cut_part_is_run_again_and_an_unlisted_one_is_taken(finished, grid, mo
 
 
 def test_a_full_disk_is_one_sentence_and_costs_nothing_that_was_kept(monkeypatch, tmp_path):
-    grid, real, left = _small(), os.fsync, [7]
+    grid, real, left = _small(), os.fsync, [11]  # two per file and its folder, one per line of the manifest
 
     def full(descriptor):
         left[0] -= 1
