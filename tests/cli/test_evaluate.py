@@ -126,8 +126,8 @@ def test_the_files_that_can_be_asked_for(typed, log, tmp_path):
     assert f"page: {page}" in text
     assert f"picture: {plot}" in text
     assert f"saved: {save}" in text
-    outside = re.sub(r'src="data:image/png;base64,[^"]*"', "", page.read_text())
-    assert not re.search(r"https?:|file:|src=|href=", outside)
+    outside = re.sub(r'src="data:image/svg\+xml,[^"]*"', "", page.read_text())
+    assert not re.search(r"https?:|file:|src=|href=\"[^#]", outside)
     assert "gradtd evaluate" in page.read_text()
     assert "<svg" in plot.read_text()
     kept = load_evaluation(save)
@@ -147,7 +147,7 @@ def test_several_targets(typed, tmp_path):
         alone = as_json(typed(path, *FAST, "--target", name, "--json"))
         assert alone["value"] == found[name]["value"]
         assert alone["interval"] == found[name]["interval"]
-        assert f"<h2>{name}</h2>" in page.read_text()
+        assert f">{name}</h2>" in page.read_text()
     assert "careful: value" in typed(*arguments)
 
 

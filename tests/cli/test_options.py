@@ -1,6 +1,5 @@
 """What the commands share: settings and numbers as they are typed, completion; and pages that need no other file."""
 
-import base64
 import types
 
 import pytest
@@ -17,7 +16,7 @@ from gradtd.cli.options import (
     hyper_parameters,
 )
 from gradtd.core import spelled
-from gradtd.output.pages import embedded, render
+from gradtd.output.pages import render
 
 
 def test_settings_of_an_algorithm():
@@ -86,12 +85,6 @@ def test_the_shell_completes_names():
     assert "beta=" in dict(complete_setting(context, "b"))
     assert "alpha=" not in dict(complete_setting(context, "b"))
     assert list(complete_setting(types.SimpleNamespace(params={"algorithm": "no such"}), "")) == []
-
-
-def test_pictures_become_text(tmp_path):
-    (tmp_path / "p.png").write_bytes(b"\x89PNG and more")
-    assert base64.b64decode(embedded(tmp_path / "p.png")) == b"\x89PNG and more"
-    assert embedded(b"\x89PNG and more") == embedded(tmp_path / "p.png")
 
 
 def test_a_value_that_a_template_lacks_is_an_error():

@@ -1,8 +1,9 @@
 """The page and the pictures of an evaluation."""
 
-import base64
 import re
 from html.parser import HTMLParser
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -45,13 +46,13 @@ def test_a_page_needs_no_other_file(tmp_path):
     assert page.addresses
     for address in page.addresses:
         kind, content = address.split(",", 1)
-        assert kind == "data:image/png;base64"
-        assert base64.b64decode(content).startswith(b"\x89PNG")
+        assert kind == "data:image/svg+xml"
+        assert ElementTree.fromstring(unquote(content)).tag.endswith("svg")
     outside = re.sub(r'src="data:[^"]*"', "", text)
     assert not re.search(r"https?:|file:|url\(|@import|<script|<link", outside)
     assert "gradtd evaluate &lt;log&gt; &amp; more" in text
-    assert 'Verdict: <span class="yes">usable</span>' in text
-    assert text.count("<figure>") == 5 - 1  # all values of the start states are one: no picture of them
+    assert '<span class="badge yes">usable</span>' in text
+    assert text.count("<figure") == 6 - 1  # all values of the start states are one: no picture of them
     assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
 
 
@@ -73,9 +74,9 @@ def test_a_page_says_what_the_evaluation_says(tmp_path):
 def test_several_targets_share_a_page(tmp_path):
     both = evaluation(target={"old <b>": "behaviour", "new": "target"})
     text = write_page(both, tmp_path / "page.html").read_text()
-    assert "<h2>old &lt;b&gt;</h2>" in text
-    assert "<h2>new</h2>" in text
-    assert "<b>" not in text
+    assert ">old &lt;b&gt;</h2>" in text
+    assert ">new</h2>" in text
+    assert "old <b>" not in text
     for made in both.values():
         assert text.count(f"{made.value:.5g}") >= 2
 
@@ -101,8 +102,8 @@ def test_pages_and_pictures_of_whatever_was_found(how, tmp_path):
 
 def test_pictures():
     made = evaluation()
-    assert list(figures(made)) == ["estimates", "checks", "resamples", "ratios"]
-    assert list(figures(evaluation(target="behaviour"))) == ["estimates", "checks", "resamples"]
+    assert list(figures(made)) == ["estimates", "checks", "lambda", "resamples", "ratios"]
+    assert list(figures(evaluation(target="behaviour"))) == ["estimates", "checks", "lambda", "resamples"]
     spread = evaluation(log=walk(40) | {"obs": np.minimum(walk(40)["t"] + walk(40)["episode"] % 3, 4)})
     assert "starts" in figures(spread)
     axes = estimates_figure(made).axes[0]

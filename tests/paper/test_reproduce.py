@@ -235,7 +235,7 @@ def test_the_page_is_whole_and_needs_nothing_from_outside(finished):
     for claim in found.claims:
         assert claim["id"] in page
         assert claim["verdict"] in page
-    assert not re.findall(r"(?:src|href)=\"(?!data:)", page)
+    assert not re.findall(r"(?:src|href)=\"(?!data:|#)", page)
     for ending in ("png", "svg"):
         assert (store.folder / "figures" / f"{FIGURE}.{ending}").stat().st_size > 5000
     claims = json.loads((store.folder / "claims.json").read_text())

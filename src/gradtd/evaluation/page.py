@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,17 @@ from gradtd.evaluation.lambdas import LambdaValues
 from gradtd.evaluation.result import Evaluation
 from gradtd.evaluation.shown import explained, label, remark
 from gradtd.evaluation.trust.checking import TRACES
-from gradtd.output.pages import embedded, render
+from gradtd.output.pages import render
 from gradtd.output.plots import COLOURS, canvas, save
+from gradtd.output.svg import picture
 
 MARK = {"usable": "yes", "unchecked": "maybe", "not usable": "no"}
 """Styles of the verdicts on the page."""
+MEANING = {
+    "usable": "Every check that matters was made, and none speaks against the interval.",
+    "unchecked": "A check that matters could not be made: the interval may be right, and nobody knows.",
+    "not usable": "A check speaks against the value. Do not act on it.",
+}
 WIDE = 6.0
 """An interval this many times as wide as the headline's is cut in the picture."""
 LAMBDA_CAPTION = (
@@ -158,7 +163,7 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
         caption = "How the value varies when other episodes had been logged. A long tail or two humps are a warning."
         made["resamples"] = resamples_figure(evaluation), caption
     if not evaluation.diagnostics.on_policy:
-        picture = histogram_figure(
+        drawn = histogram_figure(
             evaluation,
             "rho",
             "Importance ratios of the steps",
@@ -166,11 +171,11 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
             "steps",
             True,
         )
-        made["ratios"] = picture, "Few large ratios carry the estimate where the two policies differ much."
+        made["ratios"] = drawn, "Few large ratios carry the estimate where the two policies differ much."
     edges = evaluation.pictured["starts_edges"]
     if (evaluation.pictured["starts"] > 0).sum() > 1:
-        picture = histogram_figure(evaluation, "starts", "Values of the start states", "value", "episodes", False)
-        made["starts"] = picture, f"From {edges[0]:.4g} to {edges[-1]:.4g}; their mean is the value of the policy."
+        drawn = histogram_figure(evaluation, "starts", "Values of the start states", "value", "episodes", False)
+        made["starts"] = drawn, f"From {edges[0]:.4g} to {edges[-1]:.4g}; their mean is the value of the policy."
     return made
 
 
@@ -188,18 +193,12 @@ def write_page(evaluations: Mapping[str, Evaluation], path: str | Path, command:
     sections = []
     for name, evaluation in evaluations.items():
         pictures = [
-            {"name": key, "caption": caption, "image": embedded(_png(figure))}
+            {"alt": f"{key}: {caption}", "caption": caption, "image": picture(figure)}
             for key, (figure, caption) in figures(evaluation).items()
         ]
         sections.append({"name": name, "e": evaluation, "pictures": pictures, "numbers": explained(evaluation)})
     compared = Evaluations(evaluations).compare() if len(evaluations) > 1 else None
-    drawn = embedded(_png(differences_figure(compared))) if compared else None
+    drawn = picture(differences_figure(compared)) if compared else None
     told = {"sections": sections, "command": command, "compared": compared, "differences": drawn}
-    text = render("evaluation.html", label=label, remark=remark, mark=MARK, **told)
+    text = render("evaluation.html", label=label, remark=remark, mark=MARK, meaning=MEANING, **told)
     return replace_file(target, lambda part: part.write_text(text, encoding="utf-8"))
-
-
-def _png(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
-    return buffer.getvalue()

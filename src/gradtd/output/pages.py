@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,6 @@ def render(template: str, **values: Any) -> str:
         loader=jinja2.FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template(template).render(**values)
-
-
-def embedded(picture: Path | bytes) -> str:
-    """A picture as text for a page."""
-    content = picture if isinstance(picture, bytes) else picture.read_bytes()
-    return base64.b64encode(content).decode()
 
 
 def write_text(path: Path, text: str) -> Path:

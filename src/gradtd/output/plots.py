@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,13 +188,6 @@ def _finish(axes: Any, legend: str, metric: str, log: bool, beside: bool = False
 def _legend(axes: Any, title: str, beside: bool) -> None:
     place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}
     axes.legend(frameon=False, title=title, fontsize=8.5, title_fontsize=8.5, alignment="left", **place)
-
-
-def png(figure: Any) -> bytes:
-    """A figure as the content of a PNG file."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
-    return buffer.getvalue()
 
 
 def save(figure: Any, path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats
-from gradtd.output.pages import embedded
 from gradtd.output.plots import OWN_COLOUR, STYLE, canvas, save
+from gradtd.output.svg import picture
 from gradtd.paper.lambdas import FAMILIES, LAMBDAS, OWN, RECORDED
 from gradtd.paper.record import Reproduction
 from gradtd.paper.store import Kept, Store
@@ -81,10 +81,9 @@ def _draw(problem: str, title: str, by_lambda: Found, store: Store) -> str:
     axes.set_xlabel("lambda")
     axes.set_ylabel("RMSVE over the last tenth of the steps")
     figure.legend(frameon=False, fontsize=8, loc="outside right upper")
-    paths = [store.path(f"figures/lambda_{problem}.{ending}") for ending in ("png", "svg")]
-    for path in paths:
-        save(figure, path)
-    return embedded(paths[0])
+    for ending in ("png", "svg"):
+        save(figure, store.path(f"figures/lambda_{problem}.{ending}"))
+    return picture(figure)
 
 
 def lambda_table(found: Reproduction) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats
-from gradtd.output.pages import embedded, render
+from gradtd.output.pages import render
 from gradtd.output.plots import paper_figure, sensitivity_figure, styled
+from gradtd.output.svg import picture
 from gradtd.paper.criteria import minus_bias
 from gradtd.paper.figures import BESIDE, COMPARISONS, LABELS, READINGS, Figure
 from gradtd.paper.jobs import SEED, TUNING_SEED
@@ -43,6 +44,7 @@ def write_report(found: Reproduction, store: Store, command: str) -> Path:
         summary=_summary(found),
         claims=found.claims,
         sections=sections,
+        places={f.label: "figure-" + f.name for f in found.figures},
         across=across,
         lambdas=lambda_sections(found, PROBLEM_TITLES, store),
         lambda_values=LAMBDAS,
@@ -96,7 +98,7 @@ def _section(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
 
 
 def draw(figure: Figure, found: Reproduction, store: Store) -> str:
-    """Draw one of the paper's figures under the first reading; the PNG as text for the page."""
+    """Draw one of the paper's figures under the first reading; the picture for the page."""
     curves = found.curves[figure.label, "A1"]
     shown = {line.label: curves.values[line.label] for line in (*figure.lines, *BESIDE) if line.shown}
     shift = None
@@ -104,11 +106,10 @@ def draw(figure: Figure, found: Reproduction, store: Store) -> str:
         shift = {
             label: float((v.mean(axis=0) - minus_bias(found.steps, v.mean(axis=0)))[0]) for label, v in shown.items()
         }
-    paths = _paths(store, figure.name)
-    paper_figure(
+    axes = paper_figure(
         found.steps,
         styled(shown),
-        paths,
+        _paths(store, figure.name),
         title=figure.title,
         metric=figure.metric,
         log=figure.log,
@@ -116,7 +117,7 @@ def draw(figure: Figure, found: Reproduction, store: Store) -> str:
         ceiling=_ceiling(shown),
         cut=_cut(shown),
     )
-    return embedded(paths[0])
+    return picture(axes.figure)
 
 
 def _cut(curves: Mapping[str, Floats]) -> float:
@@ -132,26 +133,25 @@ def _ceiling(curves: Mapping[str, Floats]) -> float:
 
 def _draw_tuned(problem: str, found: Reproduction, store: Store) -> str:
     tuned = found.tuned_curves[problem]
-    paths = _paths(store, f"tuned_{problem}")
     title = f"{PROBLEM_TITLES[problem]}: every algorithm with its best step-size"
-    paper_figure(
+    axes = paper_figure(
         found.steps,
         styled(tuned),
-        paths,
+        _paths(store, f"tuned_{problem}"),
         title=title,
         metric="rmsve",
         log=True,
         ceiling=_ceiling(tuned),
         cut=_cut(tuned),
     )
-    return embedded(paths[0])
+    return picture(axes.figure)
 
 
 def _draw_sensitivity(problem: str, found: Reproduction, store: Store) -> str:
     paths = _paths(store, f"sensitivity_{problem}")
     sweeps = {LABELS[a]: sweep for a, sweep in found.sweeps[problem].items()}
-    sensitivity_figure(sweeps, paths, title=f"{PROBLEM_TITLES[problem]}: step-size sensitivity", metric="rmsve")
-    return embedded(paths[0])
+    title = f"{PROBLEM_TITLES[problem]}: step-size sensitivity"
+    return picture(sensitivity_figure(sweeps, paths, title=title, metric="rmsve").figure)
 
 
 def _tuned_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
@@ -203,6 +203,5 @@ def _paths(store: Store, name: str) -> list[Path]:
 def _theory(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
     """What theory says of the published setting of Impression GTD: constants, Table 1, and exact against measured."""
     curves, told = found.theory[problem]
-    paths = _paths(store, f"theory_{problem}")
-    theory_picture(told, curves, paths)
-    return {**told, "image": embedded(paths[0])}
+    drawn = theory_picture(told, curves, _paths(store, f"theory_{problem}"))
+    return {**told, "image": picture(drawn)}

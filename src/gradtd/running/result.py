@@ -13,8 +13,9 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream
-from gradtd.output.pages import embedded, render, write_text
-from gradtd.output.plots import learning_curves, mean_and_error, png, save
+from gradtd.output.pages import render, write_text
+from gradtd.output.plots import learning_curves, mean_and_error, save
+from gradtd.output.svg import picture
 from gradtd.output.tables import Table
 from gradtd.problems.base import Problem
 from gradtd.problems.metrics import METRICS, cached_exact
@@ -190,7 +191,7 @@ class Result:
             "run.html",
             title=f"{self.algorithm} on {self.problem}",
             about=numbers.title,
-            picture=embedded(png(self.plot(metric=name))) if name else "",
+            picture=picture(self.plot(metric=name)) if name else "",
             numbers=Table("", numbers.columns, numbers.rows, notes=numbers.notes).html(),
             settings=Table("", ["hyper-parameter", "value", ""], settings, words=3).html(),
             versions=", ".join(f"{package} {number}" for package, number in self.versions.items()),

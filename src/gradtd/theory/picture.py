@@ -21,8 +21,8 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
 MEASURED = {"independent draws": COLOURS[0], "trajectories": COLOURS[4]}
 
 
-def theory_picture(found: Mapping[str, Any], curves: Arrays, paths: Sequence[Path]) -> None:
-    """Draw what `theory_curves` computed for a summary, once per path.
+def theory_picture(found: Mapping[str, Any], curves: Arrays, paths: Sequence[Path]) -> Any:
+    """Draw what `theory_curves` computed for a summary, once per path. Returns the figure.
 
     Parameters
     ----------
@@ -62,6 +62,7 @@ def theory_picture(found: Mapping[str, Any], curves: Arrays, paths: Sequence[Pat
     figure.legend(frameon=False, loc="outside right upper", fontsize=9)
     for path in paths:
         save(figure, path)
+    return figure
 
 
 def _draw_measured(axes: Any, x: Floats, values: Floats, name: str, colour: str) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.output.pages import embedded, render, write_text
-from gradtd.output.plots import png
+from gradtd.output.pages import render, write_text
 from gradtd.output.sensitivity import Line, sensitivity_curves, winner_curves
+from gradtd.output.svg import picture
 from gradtd.output.tables import Table
 from gradtd.running.sweeps.outcome import Swept
 
@@ -40,7 +40,7 @@ def _section(problem: str, rows: list[Row], winners: list[Row], metric: str, bes
     scores = _scores(own, best)
     when = "at the last step" if best == "last" else "over all steps measured"
     pictures = [
-        (f"{metric} {when} against {name}", embedded(png(sensitivity_curves(lines, name, metric, title=problem))))
+        (f"{metric} {when} against {name}", picture(sensitivity_curves(lines, name, metric, title=problem)))
         for name in _varied(scores)
         if (lines := _lines(scores, name))
     ]
@@ -49,9 +49,7 @@ def _section(problem: str, rows: list[Row], winners: list[Row], metric: str, bes
         for algorithm, hyper in dict.fromkeys((r["algorithm"], r["hyper"]) for r in winners if r["problem"] == problem)
     }
     if curves and len(next(iter(curves.values()))) > 1:
-        pictures.append(
-            (f"{metric} of the winners on fresh seeds", embedded(png(_winner_picture(curves, problem, metric))))
-        )
+        pictures.append((f"{metric} of the winners on fresh seeds", picture(_winner_picture(curves, problem, metric))))
     table = Table(
         "",
         ("algorithm", "hyper", metric, "diverged"),
