@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from large_log import large_log
 from timing import least_times
+from traces import COST_GOAL, step_times
 
 import gradtd
 from gradtd.compiled import random
@@ -318,6 +319,11 @@ def main() -> None:
     results["krylov"] = krylov_cost()
     ratios = {d: row["krylov_gtd"] / row["impression_gtd"] for d, row in results["krylov"].items()}
     print("krylov_gtd / impression_gtd (goal at most 1.2):", ", ".join(f"d {d}: {r:.2f}" for d, r in ratios.items()))
+    results["traces"] = {
+        f"d {d}, features {kind}, step-size {label}": float(ns[1] / ns[0]) for (d, kind, label), ns in step_times(15)
+    }
+    print(f"impression_gtd with lam .8 over lam 0 (goal at most {COST_GOAL}):")
+    print("\n".join(f"  {name}: {ratio:.2f}" for name, ratio in results["traces"].items()))
     results["start_up"] = start_up()
     print("start-up:", ", ".join(f"{n} {v:.2f}" for n, v in results["start_up"].items()), "(goal: warm call under 1 s)")
     results["peak_memory_mib"] = peak_memory()

@@ -17,7 +17,7 @@ from gradtd.compiled.rows import (
     add_row_to_two,
     add_trace_and_row,
     difference_dot,
-    fetch_batch,
+    fetch_steps,
     four_two_difference_dots,
     four_two_row_dots,
     row_dot,
@@ -56,6 +56,10 @@ __all__ = [
     "traced",
     "traced_and_projected",
 ]
+
+
+AHEAD = 8
+"""Steps of a batch whose rows are asked for before they are needed."""
 
 
 def td_error(stream: StreamView, t: Index, theta: Floats) -> float:
@@ -124,8 +128,10 @@ def batch_td_update(stream: StreamView, batch: Batch, theta: Floats, out: Floats
     """out = A theta + b, averaged over a batch of step indices"""
     fill(out, 0.0)
     scale = 1.0 / batch.shape[0]
-    fetch_batch(stream.features, stream.traces, stream.steps, batch)
+    fetch_steps(stream.features, stream.traces, stream.steps, batch, 0, AHEAD)
     for j in range(batch.shape[0]):
+        if j % 4 == 0:
+            fetch_steps(stream.features, stream.traces, stream.steps, batch, j + AHEAD, j + AHEAD + 4)
         t = batch[j]
         add_trace(stream, t, scale * stream.steps[t].rho * td_error(stream, t, theta), out)
 
@@ -134,8 +140,10 @@ def batch_transpose_apply(stream: StreamView, batch: Batch, u: Floats, out: Floa
     """out = A' u, averaged over a batch of step indices"""
     fill(out, 0.0)
     scale = 1.0 / batch.shape[0]
-    fetch_batch(stream.features, stream.traces, stream.steps, batch)
+    fetch_steps(stream.features, stream.traces, stream.steps, batch, 0, AHEAD)
     for i in range(batch.shape[0]):
+        if i % 4 == 0:
+            fetch_steps(stream.features, stream.traces, stream.steps, batch, i + AHEAD, i + AHEAD + 4)
         t = batch[i]
         add_gradient(stream, t, scale * stream.steps[t].rho * traced(stream, t, u), out)
 
@@ -149,9 +157,10 @@ def batch_td_update_and_apply(
     m = batch.shape[0]
     scale = 1.0 / m
     steps = stream.steps
-    fetch_batch(stream.features, stream.traces, stream.steps, batch)
+    fetch_steps(stream.features, stream.traces, stream.steps, batch, 0, AHEAD)
     j = 0
     while j + 4 <= m:
+        fetch_steps(stream.features, stream.traces, stream.steps, batch, j + AHEAD, j + AHEAD + 4)
         four = steps[batch[j]], steps[batch[j + 1]], steps[batch[j + 2]], steps[batch[j + 3]]
         on_theta, on_z = four_two_difference_dots(stream.features, four[0], four[1], four[2], four[3], theta, z)
         for k in range(4):
@@ -177,9 +186,10 @@ def batch_transpose_apply_to_two(
     m = batch.shape[0]
     scale = 1.0 / m
     steps = stream.steps
-    fetch_batch(stream.features, stream.traces, stream.steps, batch)
+    fetch_steps(stream.features, stream.traces, stream.steps, batch, 0, AHEAD)
     i = 0
     while i + 4 <= m:
+        fetch_steps(stream.features, stream.traces, stream.steps, batch, i + AHEAD, i + AHEAD + 4)
         four = steps[batch[i]], steps[batch[i + 1]], steps[batch[i + 2]], steps[batch[i + 3]]
         table, p = trace_place(stream.traces, stream.features, four[0].row, batch[i])
         _, q = trace_place(stream.traces, stream.features, four[1].row, batch[i + 1])

@@ -196,15 +196,18 @@ def add_trace_and_row(
         add_row(features, row, -scale * b, out)
 
 
-def fetch_batch(features: Any, traces: Any, steps: Any, batch: Any) -> None:
-    """Have the memory bring near what is known to be read soon: drawn steps lie far apart in a large table"""
+def fetch_steps(features: Any, traces: Any, steps: Any, batch: Any, begin: int, end: int) -> None:
+    """Have the memory bring near what drawn steps will read soon: they lie far apart in a large table.
+
+    A few steps at a time, while others are computed with: a processor waits for a dozen places at once, not for all.
+    """
     if is_large(features):
-        for i in range(batch.shape[0]):
+        for i in range(begin, min(end, batch.shape[0])):
             step = steps[batch[i]]
             touch_row(features, np.uint64(step.row))
             touch_row(features, np.uint64(step.next_row))
     if traces is not None and is_large(traces):
-        for i in range(batch.shape[0]):
+        for i in range(begin, min(end, batch.shape[0])):
             touch_row(traces, np.uint64(batch[i]))
 
 
