@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from default_speed import default_speed
 from large_log import large_log
 from timing import least_times
 from traces import COST_GOAL, step_times
@@ -328,7 +329,8 @@ def main() -> None:
     print("start-up:", ", ".join(f"{n} {v:.2f}" for n, v in results["start_up"].items()), "(goal: warm call under 1 s)")
     results["peak_memory_mib"] = peak_memory()
     print("peak memory, MiB:", ", ".join(f"{n} {v:.0f}" for n, v in results["peak_memory_mib"].items()))
-    results["large_log"] = large_log(skip_default=True)
+    results["large_log"] = large_log()
+    results["default_speed"] = default_speed()
     (HERE / "results.json").write_text(json.dumps(results, indent=1))
     print(f"\nwritten: {HERE / 'results.json'}")
 

@@ -8,6 +8,8 @@ from rich.console import Console
 from gradtd import InputError, evaluate
 from naive.evaluation import walk
 
+INFLUENCES = "interval from the influences of episodes"
+
 
 def evaluation(episodes=40, **how):
     return evaluate(walk(episodes), **{"gamma": 0.9, "algorithm": "lstd", "resamples": 10, "threads": 1} | how)
@@ -67,3 +69,22 @@ def test_plot_and_page_write_the_files_they_are_asked_for(tmp_path):
         made.page(tmp_path / "it.txt")
     with pytest.raises(InputError, match=r"a picture takes a file that ends in \.png, \.svg or \.pdf"):
         made.plot(tmp_path / "it.doc")
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({}, "interval from 10 refits on resampled episodes"),
+        ({"resamples": 0}, f"{INFLUENCES}: no refits, no resamples"),
+        (
+            {"algorithm": "auto"},
+            "interval from the influences of episodes: no refits, 10 resamples for the rows beside",
+        ),
+        ({"algorithm": "wis"}, "interval from 10 refits on resampled episodes"),
+    ],
+)
+def test_how_many_resamples_were_made_is_always_said(how, said, tmp_path):
+    made = evaluation(40, **how)
+    assert made.resampling == made.to_dict()["resampling"] == said
+    assert said in printed(made)
+    assert said in made.page(tmp_path / "page.html").read_text(encoding="utf-8")

@@ -198,7 +198,7 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
     rows = marked(rows, case.stream, theta, case.begins, case.square.error)
     order = [method, *(name for name in (BESIDE, UNTRACED, *COMPUTED) if name in rows and name != method)]
     estimates = tuple(rows[name] for name in order)
-    return Solved(estimates, values[method], theta, fitted, len(resamples), drawn, len(resamples) if own else 0)
+    return Solved(estimates, values[method], theta, fitted, len(resamples), drawn, len(values[method]) if own else 0)
 
 
 def fitted_rule(case: Case, rule: Algorithm | str | None = None, most_work: float | None = None) -> Fit:

@@ -119,6 +119,15 @@ class Evaluation:
         return MappingProxyType(self.diagnostics.to_dict())
 
     @property
+    def resampling(self) -> str:
+        """How many resamples and refits were made, in a sentence without its full stop."""
+        refits, resamples = self.diagnostics.refits or 0, self.diagnostics.resamples
+        if refits:
+            return f"interval from {refits} refits on resampled episodes"
+        drawn = f"{resamples} resamples for the rows beside" if resamples else "no resamples"
+        return f"interval from the influences of episodes: no refits, {drawn}"
+
+    @property
     def ess(self) -> float:
         """Of how many steps with ratio one the log is worth as much."""
         return float(self.diagnostics.ess)
@@ -136,6 +145,7 @@ class Evaluation:
         head = {name: getattr(self, name) for name in names}
         rest = {
             "ess": self.ess,
+            "resampling": self.resampling,
             "target": self.target,
             "log": self.log,
             "features": self.features.describe(),

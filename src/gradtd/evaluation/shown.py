@@ -93,7 +93,7 @@ def on_terminal(evaluation: Evaluation, name: str = "", verbose: bool = False) -
     parts: list[Table | str] = [_methods(evaluation), "", _diagnostics(evaluation), ""]
     if verbose and evaluation.checks:
         parts += [_checks(evaluation), ""]
-    return Group(*lines, "", Text(size), "", *parts)
+    return Group(*lines, "", Text(size), Text(evaluation.resampling), "", *parts)
 
 
 def _checks(evaluation: Evaluation) -> Table:
