@@ -126,6 +126,11 @@ def test_a_rule_is_compared_with_the_solution_of_its_lambda():
     assert 0.3 < refitted.diagnostics.error_ratio < 3  # eight refits: chi with 7 degrees of freedom, far in its tails
 
 
+def test_a_rule_that_keeps_its_own_traces_can_be_named():
+    result = evaluate(walk(300, 2), algorithm="true_online_td", alpha=0.01, lam=0.8, **HOW)
+    assert result.diagnostics.hyper["lam"] == 0.8
+
+
 def test_features_that_cannot_hold_the_value_are_found_at_every_lambda():
     """Two features for five states: with lam = 0.8 the fit without traces is the one that differs."""
     poor = lambda s: np.c_[s < 2, s >= 2].astype(float)  # noqa: E731

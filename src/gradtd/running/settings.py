@@ -154,7 +154,7 @@ def _without_traces(
 
 def refuse_traces(algorithm: Algorithm, lam: float) -> None:
     """Say why a rule takes no traces, where it is asked to."""
-    if lam > 0 and algorithm.traces is not True:
+    if lam > 0 and algorithm.traces is not True and "lam" not in algorithm.parameters:
         why = algorithm.traces if isinstance(algorithm.traces, str) else "it does not read traces"
         raise InputError(f"{algorithm.name} takes lam=0 only, got {lam:g}: {why}.")
 

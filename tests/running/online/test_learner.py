@@ -82,11 +82,10 @@ def _cases():
     yield "expected_gtd", {"alpha": 0.03, "fill": 30, "buffers": "both"}
     yield "minibatch_td", {"alpha": 0.03, "capacity": 20, "batch_size": 7, "replacement": False, "fill": 12}
     yield "lstd", {"solver": "batch"}
-    yield "impression_gtd", {"capacity": 13, "batch_size": 3, "lam": 0.7}
-    yield "minibatch_td", {"alpha": 0.03, "capacity": 13, "batch_size": 3, "lam": 0.7}
-    yield "minibatch_tdc", {"alpha": 0.03, "batch_size": 3, "lam": 0.7}
-    for name in ("htd", "etd", "emphatic_lstd", "expected_gtd"):
-        yield name, step_size(name) | {"lam": 0.7}
+    for name, rule in ALGORITHMS.items():
+        if rule.traces is True and not rule.stored:
+            sizes = {key: value for key, value in {"capacity": 13, "batch_size": 3}.items() if key in parameters(rule)}
+            yield name, step_size(name) | sizes | {"lam": 0.7}
     yield "impression_gtd", fixed | {"block": 5, "lam": 1.0, "trace": "clipped"}
     yield "true_online_gtd", {"alpha": 0.03, "lam": 0.8}
     yield "td", {"alpha": 0.03, "p": 0.5, "t0": 10, "average": "polynomial"}
