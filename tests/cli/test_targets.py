@@ -129,3 +129,26 @@ def test_several_targets_end_with_paired_differences(typed, log, tmp_path):  # n
     targets, rows = found["targets"], found["comparison"]["differences"]
     assert rows[1]["value"] == targets["new"]["value"] - targets["behaviour"]["value"]
     assert sum(place["best"] for place in found["comparison"]["ranking"]) == pytest.approx(1)
+
+
+def test_values_of_actions_need_no_probabilities_of_the_behaviour(typed, log, tmp_path):  # noqa: F811
+    asked = [*FAST, "--values", "action", "--column", "behaviour=none", "--json"]
+    by_function = as_json(typed(log, *asked, "--target", f"{tmp_path}/policies.py:careful"))
+    by_columns = as_json(typed(log, *asked, "--target-probabilities", "pi_0,pi_1,pi_2"))
+    assert by_columns["value"] == pytest.approx(by_function["value"], rel=1e-8)
+    both = as_json(typed(log, *asked, "--target", "pi_0,pi_1,pi_2", "--target", "behaviour"))
+    assert both["comparison"]["differences"][0]["low"] is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--values", "action", "--target", "taken"], "needs the target's probabilities of every action"),
+        (["--values", "actions", "--target", "uniform"], "values must be one of state, action"),
+        (["--values", "action", "--target", "uniform", "--clip", "3"], "--values action has ratio 1 everywhere"),
+        (["--target", "uniform", "--action-features", "identity"], "give --values action with it"),
+        (["--values", "action", "--target", "uniform", "--samples", "0"], "samples must be at least 1"),
+    ],
+)
+def test_values_of_actions_that_are_refused(refused, log, arguments, message):  # noqa: F811
+    assert message in refused(log, *FAST, *arguments)

@@ -21,8 +21,9 @@ from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.evaluation import Evaluation, Evaluations
 from gradtd.evaluation import evaluate as evaluate_log
-from gradtd.evaluation.evaluating import known_method
+from gradtd.evaluation.evaluating import SAMPLES
 from gradtd.evaluation.page import write_page
+from gradtd.evaluation.refusing import known_method
 from gradtd.evaluation.shown import on_terminal
 
 AS_LONG_AS_IT_IS = 10_000
@@ -128,6 +129,29 @@ def evaluate(
             rich_help_panel=POLICIES,
         ),
     ] = None,
+    values: Annotated[
+        str,
+        typer.Option(
+            help="state: values of observations, with ratios. action: values of observations and actions, which need "
+            "no probabilities of the behaviour.",
+            rich_help_panel=FEATURES,
+        ),
+    ] = "state",
+    action_features: Annotated[
+        str | None,
+        typer.Option(
+            help="With values of actions: the map of actions whose features are multiplied with those of the "
+            "observations, as in polynomial:order=2. By default one feature for each discrete action.",
+            rich_help_panel=FEATURES,
+        ),
+    ] = None,
+    samples: Annotated[
+        int,
+        typer.Option(
+            help="With values of real actions: samples of a random target's action for its expectation.",
+            rich_help_panel=FEATURES,
+        ),
+    ] = SAMPLES,
     features: Annotated[
         str | None,
         typer.Option(
@@ -290,6 +314,9 @@ def evaluate(
         log_probabilities="convert" if log_probabilities else "refuse",
         duplicates="drop" if drop_duplicates else "refuse",
         one_step=True if one_step else None,
+        values=values,
+        action_features=action_features,
+        samples=samples,
         seed=seed,
         threads=threads,
         in_parts=in_parts,

@@ -44,6 +44,7 @@ SPOKEN: tuple[tuple[str, Said], ...] = (
         "--target: the name of a column of probabilities of the actions taken, uniform, FILE.py:FUNCTION, or the word "
         "behaviour to evaluate the policy",
     ),
+    (r"target= as a function of observations", "--target FILE.py:FUNCTION, a function of observations"),
     (r"target= as a policy", "--target as a policy"),
     (r"target=\[['\"](?P<value>\w+)['\"], \.\.\.\]", lambda found: f"--target-probabilities {found['value']},..."),
     (r"target=gradtd\.logs\.Probabilities\(now, after\)", "--next-target-probabilities next_0,next_1"),

@@ -11,7 +11,7 @@ from gradtd.evaluation.diagnostics import Diagnostics
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.importance import DR, ESTIMATORS, beyond_cuts, episode_weights
 from gradtd.evaluation.marginal import marginal_weights
-from gradtd.evaluation.methods import ROUNDING, Case, Solved
+from gradtd.evaluation.methods import ROUNDING, STATE, Case, Solved
 from gradtd.evaluation.preparing import Prepared
 from gradtd.evaluation.trust.deciding import Decision
 from gradtd.evaluation.trust.size import WIDTH
@@ -75,12 +75,13 @@ def diagnose(ready: Prepared, found: Ratios, case: Case, solved: Solved) -> Diag
         sandwich_error=case.square.error,
         from_lstd=from_least_squares(case, solved),
         error_ratio=error_ratio(case, solved),
-        from_dr=from_doubly_robust(solved),
+        from_dr=from_doubly_robust(solved) if settings.values == STATE else None,
         refits=solved.refits,
         estimated_behaviour=found.estimated or None,
         beyond_rewards=beyond_rewards(case, solved.headline),
         **checked(case.decision),
         solved_by=case.square.how,
+        **ready.measured(case),
         condition_A=case.square.condition,
         undetermined_directions=case.square.singular,
         neu_start=float(sums.b @ sums.b),

@@ -57,6 +57,14 @@ class Diagnostics:
     """The target's probability of actions that the log never took."""
     unseen_pairs: float | None
     """The same for actions in the very state, where observations are discrete."""
+    values: str | None = None
+    """"action" where values are of actions: ratios are all one then, and these say what the log lacks."""
+    never_taken: float | None = None
+    """Part of the target's choices, at next observations and starts, that the log never took in that state."""
+    never_taken_effect: float | None = None
+    """How far the value moves if the target never made those choices, in standard errors."""
+    outside_range: float | None = None
+    """Part of the target's real actions that lie beyond the range of the log's."""
     clipped: int
     """Ratios that were cut."""
     condition_C: float | None

@@ -8,30 +8,27 @@ from dataclasses import replace
 from threading import Event
 from typing import Any, overload
 
-from gradtd.algorithms import ALGORITHMS, as_algorithm
 from gradtd.compiled.traces import KINDS, Tracing
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
-from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, progress_bar, stage
+from gradtd.evaluation.actions.planning import Asking, PairPlan, plan_pairs
 from gradtd.evaluation.comparing import Evaluations
 from gradtd.evaluation.diagnosing import diagnose
 from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.lambdas import against_lambda
-from gradtd.evaluation.methods import (
-    AUTO,
-    COMPUTED,
-    FEWEST_PERCENTILES,
-    Settings,
-    for_pictures,
-    influences_of,
-    make_case,
-    solve,
-)
+from gradtd.evaluation.methods import ACTION, STATE, Settings, for_pictures, influences_of, make_case, solve
 from gradtd.evaluation.parts.evaluating import Asked, evaluate_in_parts, large_table
 from gradtd.evaluation.planning import Plan, make_plan
 from gradtd.evaluation.preparing import known_chances
+from gradtd.evaluation.refusing import (
+    known_method,
+    level_of,
+    refuse_few_percentiles,
+    refuse_unknown_chances,
+    refuse_without_ratios,
+)
 from gradtd.evaluation.result import Evaluation, number_or_nan
 from gradtd.evaluation.traced import trace_rows
 from gradtd.evaluation.verdict import judge
@@ -40,10 +37,11 @@ from gradtd.logs import Log, Ratios, ratios, read_log
 from gradtd.logs.beside import from_table, kept_columns
 from gradtd.logs.policies import GivenPolicy
 from gradtd.running.crew import crew_of
-from gradtd.running.settings import refuse_traces
 from gradtd.running.workers import n_threads
 
 MOST_RESAMPLES = 10_000
+SAMPLES = 20
+"""Samples of a target's real action for its expectation."""
 
 
 @overload
@@ -69,6 +67,9 @@ def evaluate(
     log_probabilities: str = ...,
     duplicates: str = ...,
     one_step: bool | None = ...,
+    values: str = ...,
+    action_features: Any = ...,
+    samples: int = ...,
     seed: int = ...,
     threads: int | None = ...,
     in_parts: bool | None = ...,
@@ -100,6 +101,9 @@ def evaluate(
     log_probabilities: str = ...,
     duplicates: str = ...,
     one_step: bool | None = ...,
+    values: str = ...,
+    action_features: Any = ...,
+    samples: int = ...,
     seed: int = ...,
     threads: int | None = ...,
     in_parts: bool | None = ...,
@@ -130,6 +134,9 @@ def evaluate(
     log_probabilities: str = "refuse",
     duplicates: str = "refuse",
     one_step: bool | None = None,
+    values: str = "state",
+    action_features: Any = None,
+    samples: int = SAMPLES,
     seed: int = 0,
     threads: int | None = None,
     in_parts: bool | None = None,
@@ -189,8 +196,17 @@ def evaluate(
         become comparable.
     columns, log_probabilities, duplicates, one_step
         Handed to `gradtd.read_log`.
+    values
+        "state", the default: values of observations, with ratios. "action": values of observations and actions, which
+        need no probabilities of the behaviour. See ``docs/action-values.md`` for which to take.
+    action_features
+        With values of actions: the map of actions whose features are multiplied with those of the observations. By
+        default one feature for each discrete action, polynomials of order 2 of real ones. Or a function of observations
+        and actions that returns all features.
+    samples
+        Samples of the target's action that its expectation is the mean of, where actions are real and it is random.
     seed
-        Seed of the resamples and of the batches.
+        Seed of the resamples, of the batches and of those samples.
     threads
         Threads to refit on; by default one for each core.
     in_parts
@@ -215,18 +231,20 @@ def evaluate(
         gamma=checks.fraction("gamma", gamma),
         algorithm=known_method(algorithm, hyper, checks.fraction("lam", lam)),
         hyper=hyper,
-        level=_level(level),
+        level=level_of(level),
         resamples=None if resamples is None else checks.whole_number("resamples", resamples, 0, MOST_RESAMPLES),
         interval=checks.one_of("interval", interval, ("student", "percentile")),
         updates=None if updates is None else checks.whole_number("updates", updates, 1),
         seed=checks.whole_number("seed", seed, 0),
         threads=n_threads(threads),
         own_refits=own_refits,
+        values=checks.one_of("values", values, (STATE, ACTION)),
         tracing=Tracing(float(lam), checks.one_of("trace", trace, KINDS)) if lam > 0 else None,
     )
     if own_refits is not None and not isinstance(own_refits, bool):
         raise InputError(f"own_refits must be True or False, got {own_refits!r}.")
-    _refuse_few_percentiles(settings)
+    refuse_few_percentiles(settings)
+    refuse_without_ratios(settings, clip, action_features, samples)
     if updates is not None and settings.computed:
         raise InputError(f"{settings.method} makes no updates, got updates={updates}: leave it out.")
     if block is not None:
@@ -238,9 +256,10 @@ def evaluate(
     with progress_bar("evaluating", what=True, progress=progress) as report:
         if table is not None:
             asked = Asked(features, behaviour, clip, columns, log_probabilities, duplicates)
-            if block is not None or not whiten or lam > 0 or one_step:
+            if block is not None or not whiten or lam > 0 or one_step or settings.values == ACTION:
                 raise InputError(
-                    "block, lam, one_step and whiten=False are for logs in memory: leave them out, or in_parts=False."
+                    "block, lam, one_step, values='action' and whiten=False are for logs in memory: leave them out, or "
+                    "in_parts=False."
                 )
             with crew_of(settings.threads) as crew:
                 made = evaluate_in_parts(table, targets, settings, asked, crew, report)
@@ -257,20 +276,34 @@ def evaluate(
         if not isinstance(log, Log):
             targets = {name: from_table(read, policy) for name, policy in targets.items()}
             behaviour = from_table(read, behaviour)
-        weights = {
-            name: ratios(read, policy, behaviour=behaviour, clip=clip, seed=seed) for name, policy in targets.items()
-        }
-        as_dense = AS_DENSE_SOLVED if settings.computed else AS_DENSE
-        plan = make_plan(read, features, block, whiten, settings.method not in ESTIMATORS, as_dense)
+        asking = Asking(features, action_features, samples, seed, block, whiten)
+        checked = settings.method not in ESTIMATORS
+        plans: dict[str, Planned] = {}
+        for name, policy in targets.items():
+            if settings.values == ACTION and not is_own(policy):
+                plans[name] = plan_pairs(read, policy, asking, checked)
+        rest = {name: policy for name, policy in targets.items() if name not in plans}
+        found = {name: ratios(read, one, behaviour=behaviour, clip=clip, seed=seed) for name, one in rest.items()}
+        if rest:
+            as_dense = AS_DENSE_SOLVED if settings.computed else AS_DENSE
+            plan = make_plan(read, features, block, whiten, checked, as_dense)
+            plans |= {name: (plan, one) for name, one in found.items()}
         del read  # and with it observations that no check needs, unless they are the caller's
         if not isinstance(target, Mapping):
-            return _evaluate_one(plan, "target", weights["target"], settings, report)
-        return _evaluate_all(plan, weights, settings, report)
+            return _evaluate_one(*plans["target"], "target", settings, report)
+        return _evaluate_all({name: plans[name] for name in targets}, settings, report)
 
 
-def _evaluate_all(
-    plan: Plan, weights: Mapping[str, Ratios], settings: Settings, progress: StageProgress | None
-) -> Evaluations:
+Planned = tuple[Plan, Ratios]
+"""What one target is evaluated from."""
+
+
+def is_own(policy: Any) -> bool:
+    """Whether the target is the policy that made the log: its values of observations need no probabilities either."""
+    return isinstance(policy, str) and policy == "behaviour"
+
+
+def _evaluate_all(plans: Mapping[str, Planned], settings: Settings, progress: StageProgress | None) -> Evaluations:
     """Every target on the same features, as many at a time as there are threads; an error or Ctrl-C stops them all."""
     alone = replace(settings, threads=1)
     stop = Event()
@@ -282,18 +315,20 @@ def _evaluate_all(
             progress(what, done, total)
 
     with ThreadPoolExecutor(settings.threads) as pool:
-        made = [pool.submit(_evaluate_one, plan, name, found, alone, heard) for name, found in weights.items()]
+        made = [pool.submit(_evaluate_one, *one, name, alone, heard) for name, one in plans.items()]
         try:
-            return Evaluations(zip(weights, [future.result() for future in made], strict=True))
+            return Evaluations(zip(plans, [future.result() for future in made], strict=True))
         finally:
             stop.set()
 
 
 def _evaluate_one(
-    plan: Plan, name: str, found: Ratios, settings: Settings, progress: StageProgress | None
+    plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None
 ) -> Evaluation:
+    if not isinstance(plan, PairPlan):
+        settings = replace(settings, values=STATE)
     chances = known_chances(plan.log, found)
-    _refuse_unknown_chances(settings, chances)
+    refuse_unknown_chances(settings, chances)
     decision = plan.decide(found.rho, settings.gamma, settings.level, settings.tracing, chances)
     ready = plan.prepared(decision)
     stream = ready.stream(found.rho, settings.gamma, chances)
@@ -328,43 +363,3 @@ def _evaluate_one(
         target=name,
         log=ready.log.name,
     )
-
-
-def known_method(algorithm: Algorithm | str, hyper: Mapping[str, Any], lam: float = 0.0) -> Algorithm | str:
-    """A rule or the name of one or of an estimator; refused where it is neither, or takes no hyper-parameters."""
-    if not isinstance(algorithm, str | Algorithm):
-        raise InputError(f"algorithm must be a name or an Algorithm, got {type(algorithm).__name__}.")
-    method = algorithm
-    if isinstance(algorithm, str):
-        method = checks.known_name("algorithm", algorithm, [*ALGORITHMS, *COMPUTED])
-    name = method if isinstance(method, str) else method.name
-    if hyper and name in COMPUTED:
-        raise InputError(f"{name} takes no hyper-parameters here, got {', '.join(hyper)}.")
-    if lam > 0 and name in COMPUTED and name not in (AUTO, "lstd"):
-        raise InputError(f"{name} has no traces, got lam={lam:g}: leave it out, or take algorithm='auto' or 'lstd'.")
-    if lam > 0 and name not in COMPUTED:
-        refuse_traces(as_algorithm(method), lam)
-    return method
-
-
-def _refuse_unknown_chances(settings: Settings, chances: Floats | None) -> None:
-    if settings.tracing is not None and settings.tracing.kind == "tree" and chances is None:
-        raise InputError(
-            "trace='tree' needs the target's probability of every action taken, and the log has ratios or densities "
-            "only: give target= as a policy or as probabilities, or choose trace='rho' or 'clipped'."
-        )
-
-
-def _refuse_few_percentiles(settings: Settings) -> None:
-    """Percentiles of a handful of refits are far too close together."""
-    if settings.interval == "percentile" and settings.resamples is not None and settings.resamples < FEWEST_PERCENTILES:
-        raise InputError(
-            f"interval='percentile' needs at least {FEWEST_PERCENTILES} resamples, got {settings.resamples}: its ends "
-            "are the refits furthest out, and few refits do not get there; give more, or interval='student'."
-        )
-
-
-def _level(level: Any) -> float:
-    if not 0 < checks.number("level", level) < 1:
-        raise InputError(f"level must lie between 0 and 1, for example 0.95, got {level!r}.")
-    return float(level)

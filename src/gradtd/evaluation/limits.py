@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradtd.evaluation.importance import BEYOND, ENDED_BY_A_CUT, ESTIMATORS
-from gradtd.evaluation.methods import OTHER_SOLUTIONS
+from gradtd.evaluation.methods import OTHER_SOLUTIONS, ROUNDING
 from gradtd.evaluation.rule import Evidence
 from gradtd.evaluation.trust.enriching import LEAST_STEPS
 from gradtd.evaluation.trust.size import WIDTH, least_effective
@@ -19,6 +19,11 @@ UNSEEN = 0.01
 """Part of the target's choices that the log may never have taken."""
 UNSEEN_PAIRS = 0.05
 """The same for actions in the very state, where observations are discrete; rare ones are missing by chance."""
+NEVER_TAKEN, NEVER_TAKEN_EFFECT = 0.2, 0.5
+"""With values of actions: part of the target's choices that the log may never have taken in that state, and standard
+errors that the value may move if the target never made them."""
+OUTSIDE_RANGE = 0.05
+"""Part of the target's real actions that may lie beyond the range of the log's."""
 APART = 1.0
 """Standard errors that a rule may be away from the least-squares solution it should converge to."""
 LOST = 0.1
@@ -76,7 +81,12 @@ def small_marginal(e: Evidence) -> bool:
 
 def no_width(e: Evidence) -> bool:
     value, low, high = e.row.value, e.row.low, e.row.high
-    return value is not None and low is not None and high is not None and high - low <= WIDTH * abs(value)
+    return (
+        value is not None
+        and low is not None
+        and high is not None
+        and high - low <= (WIDTH if e.d.values is None else ROUNDING) * abs(value)
+    )
 
 
 def few_pieces(e: Evidence) -> bool:

@@ -32,6 +32,8 @@ from gradtd.evaluation.solvers import DENSE
 from gradtd.evaluation.traced import trace_rows
 from gradtd.evaluation.trust.deciding import Decision
 
+STATE, ACTION = "state", "action"
+"""What values are of. Those of actions need no ratios."""
 AUTO = "auto"
 """The default: the log's equations, which the rules of the library solve step by step, solved at once."""
 UNTRACED = "lstd_without_traces"
@@ -66,6 +68,7 @@ class Settings:
     threads: int
     own_refits: bool | None = None
     tracing: Tracing | None = None
+    values: str = STATE
 
     @property
     def of_traces(self) -> dict[str, Any]:
@@ -177,7 +180,7 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
     theta = case.square.theta if fitted is None else fitted.theta
     resamples = draw_resamples(case.n_episodes, _how_many(case, fitted), settings.seed)
     drawn = importance_estimates(case.stream, theta, case.begins, resamples)
-    rows = importance_rows(case, drawn, method)
+    rows = importance_rows(case, drawn, method) if settings.values == STATE else {}
     values = {name: drawn.resampled[:, k] for k, name in enumerate(ESTIMATORS)}
     own = method != AUTO and (fitted is None or case.refits)
     plain = resamples if own or case.decision is None else draw_resamples(case.n_episodes, 0, settings.seed)

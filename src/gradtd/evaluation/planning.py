@@ -67,15 +67,18 @@ class Plan:
         assert self.wide is not None
         with self._lock:
             if decision.rung not in self._made:
-                n = len(self.wide.rungs[decision.rung])
-                if self.wide.cosines is not None:
-                    made = prepare_log(self.log, self.wide.cosines.longer(n), self.block, self.whiten)
-                else:
-                    seen = np.asarray(self.log.observations)[self.log.row]
-                    made = prepare_log(self.log, Grouped(n=n - 1).fit(seen), self.block, self.whiten)
-                    made = replace(made, notes=(*made.notes, TOO_MANY.format(self.n_states, n - 1)))
-                self._made[decision.rung] = made
+                self._made[decision.rung] = self.prepare(decision.rung)
             return self._made[decision.rung]
+
+    def prepare(self, rung: str) -> Prepared:
+        """The log in the features of a rung that was chosen."""
+        assert self.wide is not None
+        n = len(self.wide.rungs[rung])
+        if self.wide.cosines is not None:
+            return prepare_log(self.log, self.wide.cosines.longer(n), self.block, self.whiten)
+        seen = np.asarray(self.log.observations)[self.log.row]
+        made = prepare_log(self.log, Grouped(n=n - 1).fit(seen), self.block, self.whiten)
+        return replace(made, notes=(*made.notes, TOO_MANY.format(self.n_states, n - 1)))
 
 
 def make_plan(

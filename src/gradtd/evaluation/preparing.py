@@ -55,6 +55,10 @@ class Prepared:
         inside = ~begins_episode(self.log.episode)[1:]
         return float((self.log.next_row[:-1] != self.log.row[1:])[inside].mean()) if inside.any() else 0.0
 
+    def measured(self, case: Any) -> dict[str, Any]:
+        """What the diagnostics have to know beside what they measure themselves."""
+        return {}
+
     def stream(self, rho: Floats, gamma: float, target: Floats | None = None) -> Stream:
         """The steps with their ratios and discounts; the table of features is shared, not copied."""
         return stream_of(self.log, self.table, self.episode, rho, gamma, target)

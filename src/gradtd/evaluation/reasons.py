@@ -17,7 +17,10 @@ from gradtd.evaluation.limits import (
     LOST,
     MOVING,
     NARROW,
+    NEVER_TAKEN,
+    NEVER_TAKEN_EFFECT,
     OUTSIDE,
+    OUTSIDE_RANGE,
     ROBUST_REFUSES,
     STRANGERS,
     UNLIKELY,
@@ -114,6 +117,27 @@ REASONS: tuple[Rule, ...] = (
         lambda e: above(e.d.unseen_pairs, UNSEEN_PAIRS) and e.d.lacking is None,
         "in the states it visited the log never took what the target would do {d.unseen_pairs:.1%} of the time: "
         "nothing in it says what that leads to.",
+    ),
+    Rule(
+        "pairs never taken",
+        f"values of actions: the log never took more than {NEVER_TAKEN:.0%} of the target's choices in that state",
+        lambda e: above(e.d.never_taken, NEVER_TAKEN),
+        "{d.never_taken:.1%} of what the target would do next was never done in that state: nothing in the log says "
+        "what it is worth; take values='state' with ratios, coarser features, or collect episodes that do it.",
+    ),
+    Rule(
+        "pairs never taken matter",
+        f"values of actions: without those choices the value is more than {NEVER_TAKEN_EFFECT:g} standard errors away",
+        lambda e: above(e.d.never_taken_effect, NEVER_TAKEN_EFFECT),
+        "the value depends on what the log never took: if the target did not do it either, it would be "
+        "{d.never_taken_effect:.1f} standard errors away; take values='state', coarser features, or more episodes.",
+    ),
+    Rule(
+        "actions out of range",
+        f"more than {OUTSIDE_RANGE:.0%} of the target's real actions lie beyond those of the log",
+        lambda e: above(e.d.outside_range, OUTSIDE_RANGE),
+        "{d.outside_range:.0%} of the target's actions lie beyond the range of the log's: what they are worth would be "
+        "guessed by the features; collect episodes with such actions.",
     ),
     Rule(
         "ends not known",

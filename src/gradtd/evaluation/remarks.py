@@ -71,7 +71,7 @@ REMARKS: tuple[Rule, ...] = (
     Rule(
         "rarely seen in the state",
         f"the target takes actions that the log never took in that state, with a probability above {UNSEEN_PAIRS:.0%}",
-        lambda e: above(e.d.unseen_pairs, UNSEEN_PAIRS) and e.d.lacking is not None,
+        lambda e: above(e.d.unseen_pairs, UNSEEN_PAIRS) and e.d.lacking is not None and e.d.values is None,
         "in the states it visited the log never took what the target would do {d.unseen_pairs:.1%} of the time: the "
         "features fill that in from other states.",
         Kind.WARNING,

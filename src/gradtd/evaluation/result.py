@@ -12,11 +12,13 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 from gradtd.core.files import read_arrays, reading, write_arrays
 from gradtd.evaluation.diagnostics import Diagnostics
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.trust.deciding import Check
 from gradtd.features import Features, from_dict
+from gradtd.features.actions import ActionFeatures, PairFunction
 
 if TYPE_CHECKING:
     import pandas
@@ -103,14 +105,20 @@ class Evaluation:
     target: str = "target"
     log: str = "log"
 
-    def __call__(self, observations: Any) -> Floats:
-        """The values of observations, one per row.
+    def __call__(self, observations: Any, actions: Any = None) -> Floats:
+        """The values of observations, or of actions in them, one per row.
 
         Parameters
         ----------
         observations
             An array (rows, k), or (rows,) for discrete observations, as in the log.
+        actions
+            The actions, where values are of actions: codes as in the log, or real numbers.
         """
+        if isinstance(self.features, ActionFeatures | PairFunction):
+            return np.asarray(self.features.transform(observations, actions) @ self.theta)
+        if actions is not None:
+            raise InputError("these are values of observations, not of actions: leave the actions out.")
         return np.asarray(self.features.transform(observations) @ self.theta)
 
     @property

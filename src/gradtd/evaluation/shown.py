@@ -33,6 +33,9 @@ _MEANING = (
     ("mean_ratio", "mean ratio (1 for right probabilities)", "{:.4g}"),
     ("mean_ratio_off", "its distance from 1, in standard errors", "{:+.1f}"),
     ("unseen_mass", "target's probability of actions the log never took", "{:.2g}"),
+    ("never_taken", "target's choices next that the log never took in that state", "{:.2%}"),
+    ("never_taken_effect", "what leaving them out would move, in standard errors", "{:.2f}"),
+    ("outside_range", "target's actions beyond the range of the log's", "{:.2%}"),
     ("terminated", "episodes that terminated", "{}"),
     ("truncated", "episodes that were cut off", "{}"),
     ("features", "features", "{}"),
@@ -62,9 +65,17 @@ _MEANING = (
 )
 
 
+_OF_RATIOS = (
+    *("ess", "ess_episodes", "largest_ratio", "top_hundredth_carries", "mean_ratio", "mean_ratio_off", "lacking"),
+)
+"""Diagnostics that say something of ratios only."""
+
+
 def explained(evaluation: Evaluation) -> list[tuple[str, str]]:
     """The diagnostics in words and numbers, those that are known."""
-    numbers = evaluation.numbers
+    numbers = dict(evaluation.numbers)
+    if numbers.get("values") == "action":  # ratios are all one, and say nothing
+        numbers = {name: number for name, number in numbers.items() if name not in _OF_RATIOS}
     return [(text, shown.format(numbers[key])) for key, text, shown in _MEANING if numbers.get(key) is not None]
 
 

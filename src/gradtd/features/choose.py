@@ -10,6 +10,7 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.core.spelled import name_and_settings
+from gradtd.features.actions import ActionFeatures, restore_actions
 from gradtd.features.base import Features
 from gradtd.features.cells import Aggregation, Grouped, OneHot, distinct_values
 from gradtd.features.cosines import Cosines
@@ -86,6 +87,8 @@ def from_dict(stored: Mapping[str, Any]) -> Features:
     if not isinstance(stored, Mapping) or "name" not in stored:
         raise InputError("stored features must be a dictionary with a name, as to_dict makes it.")
     name = stored["name"].item() if isinstance(stored["name"], np.ndarray) else stored["name"]
+    if name == ActionFeatures.name:
+        return restore_actions(stored, from_dict)
     if name == Selected.name:
         return restore_selected(stored, from_dict)
     return FEATURES[checks.known_name("features", name, FEATURES)]._restored(stored)

@@ -122,9 +122,9 @@ def policy_over(log: Log, name: str, given: Any) -> Asked:
     if are_names(given):
         given = Probabilities(given)
     if isinstance(given, Probabilities):
-        return _Beside(log, name, given)
+        return Beside(log, name, given)
     if not callable(given) and not isinstance(given, str) and np.ndim(given) == 2 and _by_row(log, given):
-        return _Beside(log, name, Probabilities(given))
+        return Beside(log, name, Probabilities(given))
     policy = as_policy(name, given, n_actions(log), log.discrete_observations, more=True, labels=log.action_labels)
     return lambda rows: policy(log.observations[rows])
 
@@ -172,7 +172,7 @@ def _in_order(log: Log, values: Any, order: str | None) -> Any:
     return values[steps_in_table(log)] if as_table else values[: len(log)]
 
 
-class _Beside:
+class Beside:
     """Probabilities of every action at rows of a log's observations, where they stand beside the rows of the log.
 
     The observation of a step has the probabilities of its row. One that only follows a step was either a row of the

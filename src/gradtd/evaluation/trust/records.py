@@ -71,6 +71,7 @@ def record_of(
     refuse_extreme_steps(log, rho)
     row, next_row = (log.row, log.next_row) if wide.row is None else (wide.row, wide.next_row)
     discount = np.where(log.terminated, 0.0, gamma)
+    starts = wide.starts if starts is None else starts
     return Record(row, next_row, log.reward, discount, rho, episode_begins(pieces), blocks, starts)
 
 
@@ -105,6 +106,7 @@ class Wide:
     observations: Any = None
     cosines: Cosines | None = None
     waves: Waves | None = None
+    starts: Integers | None = None
 
     @property
     def n_columns(self) -> int:

@@ -1,0 +1,66 @@
+"""What may be asked of an evaluation: refusals, before a log is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gradtd.algorithms import ALGORITHMS, as_algorithm
+from gradtd.core import checks
+from gradtd.core.algorithm import Algorithm
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+from gradtd.evaluation.importance import ESTIMATORS
+from gradtd.evaluation.methods import AUTO, COMPUTED, FEWEST_PERCENTILES, STATE, Settings
+from gradtd.running.settings import refuse_traces
+
+
+def known_method(algorithm: Algorithm | str, hyper: Mapping[str, Any], lam: float = 0.0) -> Algorithm | str:
+    """A rule or the name of one or of an estimator; refused where it is neither, or takes no hyper-parameters."""
+    if not isinstance(algorithm, str | Algorithm):
+        raise InputError(f"algorithm must be a name or an Algorithm, got {type(algorithm).__name__}.")
+    method = algorithm
+    if isinstance(algorithm, str):
+        method = checks.known_name("algorithm", algorithm, [*ALGORITHMS, *COMPUTED])
+    name = method if isinstance(method, str) else method.name
+    if hyper and name in COMPUTED:
+        raise InputError(f"{name} takes no hyper-parameters here, got {', '.join(hyper)}.")
+    if lam > 0 and name in COMPUTED and name not in (AUTO, "lstd"):
+        raise InputError(f"{name} has no traces, got lam={lam:g}: leave it out, or take algorithm='auto' or 'lstd'.")
+    if lam > 0 and name not in COMPUTED:
+        refuse_traces(as_algorithm(method), lam)
+    return method
+
+
+def refuse_unknown_chances(settings: Settings, chances: Floats | None) -> None:
+    if settings.tracing is not None and settings.tracing.kind == "tree" and chances is None:
+        raise InputError(
+            "trace='tree' needs the target's probability of every action taken, and the log has ratios or densities "
+            "only: give target= as a policy or as probabilities, or choose trace='rho' or 'clipped'."
+        )
+
+
+def refuse_without_ratios(settings: Settings, clip: Any, action_features: Any, samples: Any) -> None:
+    """Values of actions have no ratios to multiply, to clip or to put into traces."""
+    checks.whole_number("samples", samples, 1)
+    if settings.values == STATE:
+        if action_features is not None:
+            raise InputError("a map of actions is for values of actions: give values='action' with it.")
+    elif settings.method in ESTIMATORS or clip is not None or settings.tracing is not None:
+        what = "clip" if clip is not None else "lam" if settings.tracing else settings.method
+        raise InputError(f"values='action' has ratio 1 everywhere, and no use for {what}: leave one of them out.")
+
+
+def refuse_few_percentiles(settings: Settings) -> None:
+    """Percentiles of a handful of refits are far too close together."""
+    if settings.interval == "percentile" and settings.resamples is not None and settings.resamples < FEWEST_PERCENTILES:
+        raise InputError(
+            f"interval='percentile' needs at least {FEWEST_PERCENTILES} resamples, got {settings.resamples}: its ends "
+            "are the refits furthest out, and few refits do not get there; give more, or interval='student'."
+        )
+
+
+def level_of(level: Any) -> float:
+    if not 0 < checks.number("level", level) < 1:
+        raise InputError(f"level must lie between 0 and 1, for example 0.95, got {level!r}.")
+    return float(level)
