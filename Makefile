@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: test lint types unit demo reproduce bench browser docs links clean
+.PHONY: test lint types unit demo reproduce bench browser docs links fuzz test-lowest test-wheel clean
 
 test: lint types unit
 
@@ -47,6 +47,19 @@ links: $(VENV)/.docs
 $(VENV)/.docs: $(READY) requirements-docs.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	touch $@
+
+# Mutated streams, saved files, logs and command lines; some minutes, and COUNT=100000 takes longer.
+COUNT ?= 1000
+SEED ?= 0
+fuzz: $(READY)
+	$(BIN)/python fuzz/run.py --count $(COUNT) --seed $(SEED)
+
+# The lowest versions that pyproject allows, and the wheel made from the sdist, each in an empty environment.
+test-lowest: $(READY)
+	$(BIN)/python tests/packages/installed.py lowest --python $(PYTHON)
+
+test-wheel: $(READY)
+	$(BIN)/python tests/packages/installed.py wheel --python $(PYTHON)
 
 # What the tests in a real browser need; without it they are skipped.
 browser: $(READY)
