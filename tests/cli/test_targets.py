@@ -1,5 +1,7 @@
 """``gradtd evaluate`` with targets as users have them, and the log of a bandit."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -152,3 +154,24 @@ def test_values_of_actions_need_no_probabilities_of_the_behaviour(typed, log, tm
 )
 def test_values_of_actions_that_are_refused(refused, log, arguments, message):  # noqa: F811
     assert message in refused(log, *FAST, *arguments)
+
+
+def test_the_command_lines_of_the_docs_on_a_table_like_open_bandit(typed, tmp_path, monkeypatch):  # noqa: F811
+    """Six commands on a small table with the columns of those logs, an index and text among them."""
+    page = (Path(__file__).parents[2] / "docs" / "bandits.md").read_text()
+    commands = [line.split()[2:] for line in page.splitlines() if line.startswith("    gradtd evaluate obp/")]
+    assert len(commands) == 4
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(6)
+    n, items = 600, 3
+    made = {"": np.arange(n), "timestamp": np.full(n, "2019-11-24 00:01:03.979311+00:00")}
+    made |= {"item_id": rng.integers(0, items, n), "position": rng.integers(1, 4, n)}
+    made |= {"click": (rng.random(n) < 0.2) * 1, "propensity_score": np.full(n, 1 / items)}
+    made |= {f"user_feature_{k}": np.full(n, "cef3390ed299c09874189c387777674a") for k in range(4)}
+    for command in commands:
+        path = tmp_path / command[0]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(made, path)
+        found = as_json(typed(*command, "--json"))
+        assert found["episodes"] == n
+        assert found["interval"][0] < 0.2 < found["interval"][1]
