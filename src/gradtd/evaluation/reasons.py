@@ -37,7 +37,7 @@ from gradtd.evaluation.limits import (
 )
 from gradtd.evaluation.methods import OTHER_SOLUTIONS
 from gradtd.evaluation.rule import Rule
-from gradtd.evaluation.trust.deciding import FAR, LACK, MET, SMALL, WIDER, WIDER_REAL
+from gradtd.evaluation.trust.deciding import FAR, LACK, MET, SMALL, WIDER, WIDER_REAL, WIDEST
 from gradtd.evaluation.trust.size import BIAS, DEPENDENT, EFFECTIVE
 
 REASONS: tuple[Rule, ...] = (
@@ -285,7 +285,7 @@ REASONS: tuple[Rule, ...] = (
         "features named are too poor",
         f"features were named, and the hull of the intervals of richer fits is more than {WIDER:g} times "
         f"({WIDER_REAL:g} for real observations) as wide as their own, and than {SMALL:g} deviations of the value "
-        "over states",
+        f"over states or {WIDEST:g} times",
         lambda e: above(e.d.hull_of_limit, 1.0) and e.d.features_named is True,
         "fits with richer features or with memory differ, their intervals together are {d.hull_times:.1f} times as "
         "wide: these features cannot represent the value; take features='auto', or richer ones.",

@@ -18,8 +18,12 @@ CREEPS = 3.5
 """Most times the step to richer features that the interval reaches, where no rung is the last."""
 SMALL = 0.4
 """A hull of this width, in deviations of the value over the states visited, is not too wide."""
+WIDEST = 4.5
+"""Times that such a hull may be wider than the interval of the features chosen even so: beyond, they are too poor."""
 RICHER = 1.15
 """Times the columns that a checker must have to count as richer."""
+STEP = 1.5
+"""Times the columns of a poorer rung that one must have for the step between them to say how fast the value moves."""
 LACK = 0.2
 """Part of the target's choices that the log may lack, unless that can move the value by half an interval at most."""
 MET = 0.5
@@ -138,7 +142,7 @@ def _judged(name: str, fits: Fits, wide: Wide, level: float) -> Decision:
         why.append("the largest weights have met no surprise")
     if fits.times > DEPENDENT:
         why.append("blocks depend on each other")
-    limit = max((WIDER_REAL if wide.endless else WIDER) * own.width, SMALL * fit.spread)
+    limit = max((WIDER_REAL if wide.endless else WIDER) * own.width, min(SMALL * fit.spread, WIDEST * own.width))
     complete = wide.complete and name == GIVEN
     needs_richer = not (complete or _saturated(fit, fits, wide))
     found = Decision(name, fit, own, own, limit, "", 0, 0, needs_richer, tuple(why), fits.times)
@@ -166,13 +170,23 @@ def _against(found: Decision, fits: Fits, wide: Wide, level: float) -> Decision:
                 if abs(apart) > max(FAR * paired_error(fit, other), fit.error):
                     differs = differs or other.name
                 continue
-            counted[kind] += 1
+            near = kind == "richer" and wide.endless and fit.columns < other.columns < STEP * fit.columns
+            counted[kind] += not near  # it widens the hull, and is too near to be the only check
             low, high = min(low, its.low), max(high, its.high)
             if wide.endless and kind == "richer":  # what richer features would add, if they add as much again
                 more = apart * beyond(fit.columns, other.columns)
                 low, high = min(low, found.own.low + more), max(high, found.own.high + more)
+    for other in _just_below(fit, fits, wide) if wide.endless and counted["richer"] else ():
+        more = (other.value - fit.value) * beyond(fit.columns, other.columns)
+        low, high = min(low, found.own.low + more), max(high, found.own.high + more)
     hull = found.own if differs else Interval(low, high)
     return replace(found, hull=hull, differs=differs, richer=counted["richer"], memory=counted["memory"])
+
+
+def _just_below(fit: Fit, fits: Fits, wide: Wide) -> list[Fit]:
+    """The richest rung with at most so many columns that the step from it still says how fast the value moves."""
+    below = [fits.plain[name] for name in wide.rungs if STEP * fits.plain[name].columns <= fit.columns]
+    return [f for f in below[-1:] if not faults(f) and 2 * RICHER * f.columns >= fit.columns]
 
 
 def _ahead(found: Decision, fits: Fits, wide: Wide) -> list[Fit]:
