@@ -37,7 +37,6 @@ myst_heading_anchors = 4
 default_role = "py:obj"
 autosummary_generate = True
 autodoc_typehints = "none"
-maximum_signature_line_length = 88
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
 napoleon_google_docstring = False
@@ -50,6 +49,7 @@ html_title = "gradtd"
 html_static_path = ["static"]
 html_extra_path = [str(MADE)]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_copyright = False
 html_show_sourcelink = False
@@ -99,7 +99,15 @@ def _escaped(line: str) -> str:
     return "".join(parts)
 
 
+def heard(app: Any, name: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Captions of the contents are headings to a screen reader, which asks for their level."""
+    if "furo_navigation_tree" in context:
+        text = context["furo_navigation_tree"]
+        context["furo_navigation_tree"] = text.replace('role="heading"', 'role="heading" aria-level="2"')
+
+
 def setup(app: Any) -> None:
+    app.connect("html-page-context", heard, priority=900)  # after the theme
     # Before Sphinx looks whether the folder of extras is there.
     app.connect("config-inited", make_extras, priority=100)
     app.connect("source-read", put_in)

@@ -7,7 +7,6 @@ from pathlib import Path
 from gradtd.paper.lab.figures import OFFERED
 
 HERE = Path(__file__).parent
-INSTALL = "make browser installs it"
 SPLITS = ("odd-even", "coin", "episode-index", "none")
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 
 import pytest
 
+from browsing import INSTALL, browser  # noqa: F401
 from gradtd.paper.lab.figures import PROBLEMS
 from gradtd.paper.lab.page import ASSETS, write_lab
 from gradtd.paper.lab.tables import problem_tables
-from paper.lab.both import HERE, INSTALL
+from paper.lab.both import HERE
 
 
 @pytest.fixture(scope="session")
@@ -35,24 +35,6 @@ def node(tables):
         return json.loads(done.stdout)
 
     return ask
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Chromium, driven by Selenium."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason=f"no Selenium here: {INSTALL}")
-    chromium = os.environ.get("GRADTD_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip(f"no Chromium with its driver here: {INSTALL}")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield opened
-    opened.quit()
 
 
 @pytest.fixture(scope="session")

@@ -6,16 +6,15 @@ import json
 import re
 import shlex
 import time
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import gradtd
+from browsing import complaints, serious, set_window, sideways
 from gradtd.cli.app import app
-from paper.lab.both import HERE, INSTALL, settings
+from paper.lab.both import settings
 
-AXE = HERE.parents[2] / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
 LINK = (
     "#problem=random_walk_inverted&metric=rmspbe&steps=2000&runs=7&seed=3&active=1"
     "&curve=td~alpha:0.1&curve=impression_gtd~alpha:0.8~batch_size:12~split:coin"
@@ -24,10 +23,7 @@ LINK = (
 
 def _open(browser, address, width=1400, scheme="light"):
     """Open an address afresh, in a window of this width, and wait until everything is drawn."""
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    set_window(browser, width, scheme)
     browser.get("about:blank")
     browser.get(address)
     _until(browser, "return window.gradtdLab && window.gradtdLab.settled")
@@ -45,16 +41,12 @@ def _curve(browser):
     return browser.execute_script("return document.querySelector('#chart .line.own').getAttribute('d')")
 
 
-def _complaints(browser):
-    return [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
-
-
 def test_it_opens_from_a_file_and_draws_without_a_complaint(browser, page):
     _open(browser, page)
     assert page.startswith("file:")
     assert browser.execute_script("return document.querySelectorAll('#chart .line').length") == 4
     assert "Impression GTD ends with" in browser.find_element("id", "story").text
-    assert _complaints(browser) == []
+    assert complaints(browser) == []
 
 
 @pytest.mark.parametrize("slider", ["alpha", "batch_size", "runs"])
@@ -66,7 +58,7 @@ def test_a_slider_changes_the_curve(browser, page, slider):
     after, moved = _curve(browser), browser.current_url
     assert after != before
     assert moved != link
-    assert _complaints(browser) == []
+    assert complaints(browser) == []
     _open(browser, moved)
     assert _curve(browser) == after
 
@@ -91,7 +83,7 @@ def test_a_broken_link_falls_back(browser, page):
     _open(browser, page + "#problem=constructor&runs=-1&steps=x&curve=nothing~alpha:-2&metric=%E0%A4%A&active=9")
     state = browser.execute_script("return window.gradtdLab.state()")
     assert (state["problem"], state["runs"], state["steps"], state["active"]) == ("boyan_chain", 20, 5000, 0)
-    assert _complaints(browser) == []
+    assert complaints(browser) == []
 
 
 def test_weights_in_the_browser_equal_pythons(browser, page):
@@ -163,26 +155,17 @@ def test_nothing_scrolls_sideways(browser, page, width):
     _open(browser, page + "#sweep=1", width)
     browser.execute_script("document.querySelector('details').open = true")
     _copied(browser, "copy-command")
-    assert browser.execute_script("return window.innerWidth") == width
-    inside, room = browser.execute_script("const e = document.documentElement; return [e.scrollWidth, e.clientWidth]")
-    assert inside <= room
-    assert _complaints(browser) == []
+    assert sideways(browser, width) == 0
+    assert complaints(browser) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1400])
 def test_axe_finds_no_serious_problem(browser, page, width, scheme):
-    if not AXE.exists():
-        pytest.skip(f"no axe-core here: {INSTALL}")
     _open(browser, page + "#sweep=1&curve=impression_gtd&curve=td&curve=tdrc", width, scheme)
     browser.execute_script("document.querySelector('details').open = true")
     _copied(browser, "copy-python")
-    browser.execute_script(Path(AXE).read_text())
-    found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
-    serious = [
-        f"{v['id']}: {v['nodes'][0]['html']}" for v in found["violations"] if v["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
+    assert serious(browser) == []
 
 
 def test_links_hold_only_plain_characters(browser, page):

@@ -1,0 +1,60 @@
+"""A real browser for tests. Where there is none they are skipped and say so; `make browser` installs one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+INSTALL = "make browser installs it"
+AXE = Path(__file__).resolve().parents[1] / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, driven by Selenium."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason=f"no Selenium here: {INSTALL}")
+    chromium = os.environ.get("GRADTD_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip(f"no Chromium with its driver here: {INSTALL}")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield opened
+    opened.quit()
+
+
+def set_window(browser, width, scheme="light"):
+    """The size of the window, and what the reader prefers."""
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def complaints(browser):
+    """What the console says, but for remarks."""
+    return [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+
+
+def sideways(browser, width):
+    """How far the page can be scrolled sideways, in pixels."""
+    assert browser.execute_script("return window.innerWidth") == width
+    inside, room = browser.execute_script("const e = document.documentElement; return [e.scrollWidth, e.clientWidth]")
+    return max(inside - room, 0)
+
+
+def serious(browser):
+    """What axe-core calls serious or critical."""
+    if not AXE.exists():
+        pytest.skip(f"no axe-core here: {INSTALL}")
+    browser.execute_script(AXE.read_text())
+    found = browser.execute_async_script("axe.run(document, {preload: false}).then(arguments[arguments.length - 1])")
+    grave = [v for v in found["violations"] if v["impact"] in ("serious", "critical")]
+    return [f"{v['id']}: {v['nodes'][0]['html'][:300]}" for v in grave]
