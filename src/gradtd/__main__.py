@@ -2,4 +2,5 @@
 
 from gradtd.cli.app import main
 
-main()
+if __name__ == "__main__":  # workers that it starts import this file, too
+    main()

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from gradtd.cli.language import spoken
 from gradtd.cli.numbers import NUMBER, number
-from gradtd.cli.options import hyper_parameters, setting
+from gradtd.cli.options import SCHEDULER, hyper_parameters, setting
 from gradtd.cli.targets import targets
 from gradtd.core import checks
 from gradtd.core.checks import InputError
@@ -226,6 +226,7 @@ def evaluate(
             rich_help_panel=METHOD,
         ),
     ] = None,
+    scheduler: Annotated[str | None, SCHEDULER] = None,
     level: Annotated[
         float,
         typer.Option(
@@ -320,6 +321,7 @@ def evaluate(
         seed=seed,
         threads=threads,
         in_parts=in_parts,
+        scheduler=scheduler,
         **hyper,
     )
     several = isinstance(found, Mapping)

@@ -18,6 +18,12 @@ METHOD, SIZE, OUTPUT, MACHINE = "Method", "Amount of data", "Output", "Machine"
 """Panels in which the help shows options."""
 FLAG = " "
 """How help shows an option that takes no value; Typer would write <bool> behind it."""
+SCHEDULER: Any = typer.Option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Address of a Dask scheduler whose workers do the work, or local:2 for two processes. Needs gradtd[cluster].",
+    rich_help_panel=MACHINE,
+)
 JSON: Any = typer.Option("--json", metavar=FLAG, help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
 
 

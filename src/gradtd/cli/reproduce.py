@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gradtd.cli.options import JSON, MACHINE, OUTPUT, SIZE
+from gradtd.cli.options import JSON, MACHINE, OUTPUT, SCHEDULER, SIZE
 from gradtd.cli.stopping import keeping
 from gradtd.core.progress import progress_bar
 from gradtd.running.workers import n_threads
@@ -34,6 +34,7 @@ def reproduce(
         int | None,
         typer.Option(help="Number of threads, by default one for each core.", rich_help_panel=MACHINE),
     ] = None,
+    scheduler: Annotated[str | None, SCHEDULER] = None,
 ) -> None:
     """Reproduce the paper's figures and judge its claims; goes on where it was interrupted."""
     from gradtd.paper.report import kind, write_report
@@ -43,7 +44,7 @@ def reproduce(
     words = ["gradtd reproduce", *(figures or []), f"--runs {runs}"]
     with keeping(lambda: _kept(out)):
         with progress_bar("the paper's figures", what=True) as report:
-            found, store = run_all(figures or [], out, runs=runs, threads=workers, progress=report)
+            found, store = run_all(figures or [], out, runs=runs, threads=workers, scheduler=scheduler, progress=report)
         page = write_report(found, store, " ".join(words))
     if as_json:
         print(json.dumps({"runs": runs, "page": str(page), "claims": found.claims}))

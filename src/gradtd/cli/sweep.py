@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gradtd.cli.options import FLAG, JSON, MACHINE, OUTPUT
+from gradtd.cli.options import FLAG, JSON, MACHINE, OUTPUT, SCHEDULER
 from gradtd.cli.stopping import keeping
 from gradtd.running.sweeps.sweep import Status, Sweep
 from gradtd.running.workers import n_threads
@@ -44,6 +44,7 @@ def sweep(
             rich_help_panel=MACHINE,
         ),
     ] = None,
+    scheduler: Annotated[str | None, SCHEDULER] = None,
 ) -> None:
     """Run a grid of settings into a folder; goes on where it was interrupted."""
     workers = n_threads(threads, "--threads")
@@ -52,7 +53,7 @@ def sweep(
         _tell(grid.status(out), missing, as_json)
         return
     with keeping(lambda: _kept(grid.status(out))):
-        found = grid.run(out, threads=workers)
+        found = grid.run(out, threads=workers, scheduler=scheduler)
     if as_json:
         told = {"folder": str(out), "page": str(found.page), "winners": found.winners.to_pylist()}
         print(json.dumps(told | {"notes": list(found.notes)}))

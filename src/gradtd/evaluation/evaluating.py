@@ -73,6 +73,7 @@ def evaluate(
     seed: int = ...,
     threads: int | None = ...,
     in_parts: bool | None = ...,
+    scheduler: str | None = ...,
     progress: StageProgress | bool | None = ...,
     **hyper: Any,
 ) -> Evaluation: ...
@@ -107,6 +108,7 @@ def evaluate(
     seed: int = ...,
     threads: int | None = ...,
     in_parts: bool | None = ...,
+    scheduler: str | None = ...,
     progress: StageProgress | bool | None = ...,
     **hyper: Any,
 ) -> Evaluations: ...
@@ -140,6 +142,7 @@ def evaluate(
     seed: int = 0,
     threads: int | None = None,
     in_parts: bool | None = None,
+    scheduler: str | None = None,
     progress: StageProgress | bool | None = None,
     **hyper: Any,
 ) -> Evaluation | Evaluations:
@@ -212,6 +215,8 @@ def evaluate(
     in_parts
         Whether a Parquet log is read part by part, in a memory that does not depend on its length. By default where it
         holds more than 2e8 numbers. The interval then comes from groups of episodes.
+    scheduler
+        The address of a Dask scheduler whose workers read the parts, or ``"local:2"`` for two processes.
     progress
         By default a bar shows where somebody watches, once it has taken a second; False turns it off. Or a function
         ``progress(what, done, total)`` that hears how far it is.
@@ -252,7 +257,7 @@ def evaluate(
     targets = dict(target) if isinstance(target, Mapping) else {"target": target}
     if not targets:
         raise InputError("target must name at least one policy to evaluate, got an empty dictionary.")
-    table = large_table(log, in_parts)
+    table = large_table(log, True if scheduler is not None and in_parts is None else in_parts)
     with progress_bar("evaluating", what=True, progress=progress) as report:
         if table is not None:
             asked = Asked(features, behaviour, clip, columns, log_probabilities, duplicates)
@@ -261,7 +266,7 @@ def evaluate(
                     "block, lam, one_step, values='action' and whiten=False are for logs in memory: leave them out, or "
                     "in_parts=False."
                 )
-            with crew_of(settings.threads) as crew:
+            with crew_of(settings.threads, scheduler) as crew:
                 made = evaluate_in_parts(table, targets, settings, asked, crew, report)
             return Evaluations(made) if isinstance(target, Mapping) else made["target"]
         read = read_log(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 from gradtd.core import checks
@@ -16,6 +17,7 @@ from gradtd.paper.record import Reproduction
 from gradtd.paper.store import Kept, Store
 from gradtd.paper.tables import write_tables
 from gradtd.paper.verdicts import verdicts
+from gradtd.running.crew import Crew, crew_of
 from gradtd.running.workers import n_threads
 
 Progress = Callable[[str, float, float], None]
@@ -28,6 +30,7 @@ def reproduce(
     *,
     runs: int = 100,
     threads: int | None = None,
+    scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Reproduction, Store]:
     """Run the reproduction of some figures, or of all, into a folder, or resume it there.
@@ -42,6 +45,8 @@ def reproduce(
         Independent runs of every line.
     threads
         Threads, by default one per core.
+    scheduler
+        A Dask scheduler whose workers run the jobs, or ``local:2``; by default threads do.
     progress
         Called after every job.
     """
@@ -49,8 +54,9 @@ def reproduce(
     runs = checks.whole_number("--runs", runs, 2)
     workers = n_threads(threads, "--threads")
     store = Store(out)
-    with store.locked():
-        found = run_all(figures, runs, Worker(store, workers, progress))
+    with store.locked(), ExitStack() as stack:
+        crew = None if scheduler is None else stack.enter_context(crew_of(scheduler=scheduler))
+        found = run_all(figures, runs, Worker(store, workers, progress, crew))
         found.claims = verdicts(found.curves, found.papers_sweeps)
         write_tables(store, found)
     return found, store
@@ -61,10 +67,12 @@ def run_all(figures: tuple[Figure, ...], runs: int, worker: Worker) -> Reproduct
     plan = Plan(figures, runs)
     worker.expect(plan.jobs({}))
     found = Reproduction(runs, RECORDED, figures)
+    worker.ahead([job for problem in plan.problems for job in plan.sweeps(problem).values()])
     for problem in plan.problems:
         found.sweeps[problem] = {a: worker.do(job).arrays for a, job in plan.sweeps(problem).items()}
         found.tuned[problem] = {a: best_alpha(swept) for a, swept in found.sweeps[problem].items()}
     worker.expect(plan.jobs(found.tuned))
+    worker.ahead(plan.jobs(found.tuned))
     for figure in plan.figures:
         for reading in figure.readings:
             found.curves[figure.label, reading] = _curves(plan, figure, reading, found.tuned, worker)
@@ -88,10 +96,13 @@ def _curves(plan: Plan, figure: Figure, reading: str, tuned: Tuned, worker: Work
 
 
 class Worker:
-    """Runs jobs, or fetches what is finished, and keeps count of time and progress."""
+    """Runs jobs, or fetches what is finished, and keeps count of time and progress.
 
-    def __init__(self, store: Store, threads: int, progress: Progress | None = None) -> None:
-        self.store, self.threads, self.progress = store, threads, progress
+    By default a job has all threads. A crew takes many jobs at a time, each with one.
+    """
+
+    def __init__(self, store: Store, threads: int, progress: Progress | None = None, crew: Crew | None = None) -> None:
+        self.store, self.threads, self.progress, self.crew = store, threads, progress, crew
         self.total = self.done = 0.0
         self.seconds: dict[Job, float] = {}
         self.used: set[int] = set()
@@ -100,9 +111,18 @@ class Worker:
         """Count the work to come, for the progress bar."""
         self.total = sum(job.work for job in set(jobs))
 
+    def ahead(self, jobs: Iterable[Job]) -> None:
+        """Let the crew, where there is one, run what is not finished."""
+        if self.crew is None:
+            return
+        missing = [job for job in dict.fromkeys(jobs) if self.store.look(job.key()) is None]
+        for number, kept in self.crew.each(timed, missing):
+            self.store.keep(missing[number].key(), kept)
+            self.do(missing[number])
+
     def do(self, job: Job) -> Kept:
         """The results of a job, as they were kept or as they are now."""
-        kept = self.store.fetch(job.key(), lambda: self._timed(job))
+        kept = self.store.fetch(job.key(), lambda: timed(job, self.threads))
         if job not in self.seconds:
             self.seconds[job] = float(kept.told["seconds"])
             self.used.add(int(kept.told["threads"]))
@@ -111,7 +131,9 @@ class Worker:
             self.progress(job.label, self.done, self.total)
         return kept
 
-    def _timed(self, job: Job) -> Kept:
-        began = time.perf_counter()
-        arrays, told = job.compute(self.threads)
-        return Kept(arrays, {**told, "seconds": time.perf_counter() - began, "threads": self.threads})
+
+def timed(job: Job, threads: int = 1) -> Kept:
+    """The results of a job, and how long it took."""
+    began = time.perf_counter()
+    arrays, told = job.compute(threads)
+    return Kept(arrays, {**told, "seconds": time.perf_counter() - began, "threads": threads})

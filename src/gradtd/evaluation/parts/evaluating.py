@@ -17,7 +17,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.methods import AUTO, RESAMPLES, Settings, histogram
-from gradtd.evaluation.parts.job import Job, Reading
+from gradtd.evaluation.parts.job import Job, Reading, groups_for
 from gradtd.evaluation.parts.judging import Solved, decided, diagnosed, ratio_picture
 from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
 from gradtd.evaluation.preparing import is_auto
@@ -172,7 +172,7 @@ def _prepared(
     base = None if features is None else features.transform(fitted_to)
     wide = real_wide(fitted_to, base, seen.rows, seen.episodes)
     empty = replace(wide, base=None, observations=observations[:0])
-    job = Job(reading, settings.gamma, features, empty, 0.0, table.name)
+    job = Job(reading, settings.gamma, features, empty, 0.0, groups_for(wide), table.name)
     own = job.table(log)
     record = job.record(log, found, own)
     # The lambda of the fits with memory depends on how many episodes the whole log has.

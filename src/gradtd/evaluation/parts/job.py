@@ -59,6 +59,12 @@ class Reading:
         return replace(read, name=name), found
 
 
+def groups_for(wide: Wide) -> int:
+    """How many groups there are: fewer where sums are large."""
+    each = (wide.n_columns + wide.n_headline_columns) * wide.n_columns
+    return int(np.clip(NUMBERS // each, FEWEST_GROUPS, MOST_GROUPS))
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     """What is computed of every part.
@@ -75,6 +81,8 @@ class Job:
         The widest table of the checks, without its rows.
     lam
         The lambda of the fits with memory.
+    groups
+        Groups of episodes whose sums are kept apart.
     name
         What the log is called.
     """
@@ -84,13 +92,8 @@ class Job:
     features: Features | None
     wide: Wide
     lam: float
+    groups: int
     name: str
-
-    @property
-    def groups(self) -> int:
-        """Groups of episodes: fewer where sums are large."""
-        each = (self.wide.n_columns + self.wide.n_headline_columns) * self.wide.n_columns
-        return int(np.clip(NUMBERS // each, FEWEST_GROUPS, MOST_GROUPS))
 
     def group_of(self, hashes: Words) -> Integers:
         """The group of every episode."""

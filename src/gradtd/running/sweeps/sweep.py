@@ -133,7 +133,14 @@ class Sweep:
                 raise InputError(f"{str(path)!r} has no {name}: a sweep needs problems and algorithms.")
         return cls(**told)
 
-    def run(self, out: str | Path, *, threads: int | None = None, progress: bool | Progress | None = None) -> Swept:
+    def run(
+        self,
+        out: str | Path,
+        *,
+        threads: int | None = None,
+        scheduler: str | None = None,
+        progress: bool | Progress | None = None,
+    ) -> Swept:
         """Run it into a folder, or what of it is not finished there; returns the tables.
 
         Parameters
@@ -142,12 +149,18 @@ class Sweep:
             The folder: ``results.parquet``, ``winners.parquet``, ``index.html`` and the finished units.
         threads : int, optional
             By default one for each core. The result does not depend on it.
+        scheduler : str, optional
+            The address of a Dask scheduler whose workers run the units, or ``"local:2"`` for two processes.
         progress : bool or callable, optional
             As in `gradtd.run`; called after every unit.
         """
         tasks = self._tasks()
         folder = Folder(Path(out), MADE_BY, FORMAT)
-        with folder.locked(), crew_of(threads) as crew, progress_bar("sweep", what=True, progress=progress) as report:
+        with (
+            folder.locked(),
+            crew_of(threads, scheduler) as crew,
+            progress_bar("sweep", what=True, progress=progress) as report,
+        ):
             work = _Work(Parts(folder.path(".parts")), crew, report)
             found = work.all(self._units(tasks.values()), "sweep")
             winners = winners_of(found, self.metrics[0], self.best)

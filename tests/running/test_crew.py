@@ -1,0 +1,142 @@
+"""Threads or the workers of a cluster: the same bytes, also where a worker is lost."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gradtd
+from gradtd.paper.jobs import LineJob
+from gradtd.paper.reproduce import Worker
+from gradtd.paper.store import Store
+from gradtd.running.crew import Threads, crew_of
+
+GRID = {
+    "problems": ["boyan_chain"],
+    "algorithms": {"td": {"alpha": [0.03125, 0.0625]}, "lstd": {}},
+    "runs": 3,
+    "steps": 300,
+    "block": 1,
+}
+
+
+def _bytes(folder):
+    return {name: (folder / name).read_bytes() for name in ("results.parquet", "winners.parquet", "index.html")}
+
+
+def test_threads_hand_back_every_piece():
+    for threads in (1, 3):
+        done = dict(Threads(threads).each(lambda piece: piece**2, list(range(20))))
+        assert done == {k: k**2 for k in range(20)}
+
+
+def test_an_error_in_a_thread_is_raised():
+    def work(piece):
+        if piece == 3:
+            raise ValueError("three")
+        return piece
+
+    with pytest.raises(ValueError, match="three"):
+        dict(Threads(2).each(work, list(range(8))))
+
+
+def test_without_dask_a_scheduler_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(gradtd.InputError, match=r"pip install 'gradtd\[cluster\]'"), crew_of(scheduler="local:2"):
+        pass
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two processes that listen on this machine alone."""
+    distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'gradtd[cluster]'")
+    settings = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
+    with distributed.LocalCluster(**settings) as made:
+        yield made
+
+
+def _kill_a_worker(cluster, after):
+    """A progress function that kills one worker, with SIGKILL, after so many pieces."""
+    heard = []
+
+    def report(*told):
+        heard.append(told)
+        if len(heard) == after:
+            os.kill(next(iter(cluster.workers.values())).process.pid, signal.SIGKILL)
+
+    return report, heard
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_sweep_on_a_cluster_has_the_same_bytes_though_a_worker_dies(cluster, tmp_path):
+    grid = gradtd.Sweep(**GRID)
+    local = grid.run(tmp_path / "local", threads=1)
+    report, heard = _kill_a_worker(cluster, 4)
+    far = grid.run(tmp_path / "far", scheduler=cluster.scheduler_address, progress=report)
+    assert len(heard) == 3 * 3 + 3 * 2
+    assert _bytes(far.folder) == _bytes(local.folder)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_evaluation_on_a_cluster_has_the_same_bytes_though_a_worker_dies(cluster, tmp_path, monkeypatch):
+    from gradtd.evaluation.parts import job
+    from gradtd.logs import parts
+
+    monkeypatch.setattr(job, "NUMBERS", 10**6)
+    monkeypatch.setattr(parts.Survey.parts, "__defaults__", (150,))
+    rng = np.random.default_rng(0)
+    n = 1500
+    ends = rng.random(n) < 0.05
+    log = {
+        "episode": np.cumsum(np.r_[0, ends[:-1]]),
+        "obs_0": rng.normal(size=n),
+        "obs_1": rng.normal(size=n),
+        "reward": rng.normal(1, 1, n),
+        "terminated": ends,
+        "rho": rng.choice([0.5, 1.5], n),
+    }
+    file = str(gradtd.write_log(gradtd.read_log(log), tmp_path / "log.parquet"))
+    settings = {"gamma": 0.9, "features": "identity"}
+    local = gradtd.evaluate(file, **settings, in_parts=True, threads=1)
+    report, heard = _kill_a_worker(cluster, 4)
+    far = gradtd.evaluate(file, **settings, scheduler=cluster.scheduler_address, progress=report)
+    assert sum(what == "reading" for what, *_ in heard) > 8
+    assert far.theta.tobytes() == local.theta.tobytes()
+    assert far.to_dict() == local.to_dict()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_jobs_of_a_reproduction_on_a_cluster_have_the_same_bytes(cluster, tmp_path):
+    jobs = [LineJob("boyan_chain", 2, rule, {"alpha": 0.05}) for rule in ("td", "vtrace")]
+    with crew_of(scheduler=cluster.scheduler_address) as crew:
+        Worker(Store(tmp_path / "far"), 1, crew=crew).ahead(jobs)
+    for job in jobs:
+        far, near = Store(tmp_path / "far").look(job.key()), job.compute(1)
+        assert {name: a.tobytes() for name, a in far.arrays.items()} == {n: a.tobytes() for n, a in near.arrays.items()}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_worker_with_an_error_ends_the_sweep_with_it(cluster, tmp_path):
+    def broken(state, stream, now, hyper):
+        """Reads what is not there."""
+        state.theta[0] += hyper.nothing
+
+    grid = gradtd.Sweep(**(GRID | {"algorithms": {"mine": {"alpha": 0.1}}, "own": [gradtd.Algorithm("mine", broken)]}))
+    with pytest.raises(gradtd.InputError, match="does not compile"):
+        grid.run(tmp_path / "x", scheduler=cluster.scheduler_address)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_command_starts_a_cluster_of_its_own(cluster, tmp_path):
+    file = tmp_path / "grid.toml"
+    file.write_text('problems = ["boyan_chain"]\nruns = 2\nsteps = 100\n[algorithms.td]\nalpha = 0.1\n')
+    command = [sys.executable, "-m", "gradtd", "sweep", str(file), "--out", str(tmp_path / "out"), "--scheduler"]
+    done = subprocess.run([*command, "local:1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "results.parquet").exists()
+    refused = subprocess.run([*command, "local:none"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "local: must be a whole number" in refused.stderr
