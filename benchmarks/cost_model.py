@@ -2,7 +2,7 @@
 
     python benchmarks/cost_model.py
 
-Reading and sums are measured on a log of 300 000 steps; the reduce is done for real with 10 000 parts' sums of the size
+Reading and sums are measured on a log of 100 000 steps; the reduce is done for real with 10 000 parts' sums of the size
 that such a log has (the same sums again and again, so that they fit into memory).
 """
 
@@ -24,7 +24,7 @@ from gradtd.logs.files import ParquetTable
 from gradtd.logs.names import resolve
 from gradtd.logs.parts import ROWS_OF_A_PART, survey
 
-STEPS, COLUMNS, PARTS = 300_000, 20, 10_000
+STEPS, COLUMNS, PARTS = 100_000, 20, 10_000
 NETWORK = 1.0e9
 """Bytes per second into one machine: ten gigabit Ethernet."""
 
