@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from gradtd.paper import criteria
-from gradtd.paper.claims import CLAIMS, Claim
+from gradtd.paper.changes import CHANGES
+from gradtd.paper.claim import Claim
+from gradtd.paper.claims import CLAIMS
+from gradtd.paper.explanations import floors_ordered, widths_of_its_own_best, widths_of_the_common_best
 from gradtd.paper.figures import BESIDE, EXTRA, FIGURES
 
 STEPS = np.arange(0, 10_001, 25)
@@ -104,6 +107,58 @@ def test_crossing_steps_come_with_an_interval():
     assert "[" in found.measured
 
 
+def test_what_is_shown_beside_decides_nothing():
+    main, other = criteria.lower("a", "b"), criteria.lower("b", "a")
+    found = criteria.beside(main, ("the other way", other))(curves(spread=0.001, a=1.0, b=1.1))
+    assert found.holds is True
+    assert "(the other way: b / a = 1.1" in found.measured
+
+
+def test_since_when_a_line_leads():
+    line = criteria.leads_since("a", "b")
+    assert "since step 50" in line(curves(spread=0.0, a=1 - STEPS / 10_000, b=0.5)).measured
+    assert "throughout" in line(curves(spread=0.0, a=0.1, b=0.5)).measured
+    assert "not ahead" in line(curves(spread=0.0, a=0.6, b=0.5)).measured
+    assert line(curves(a=0.1, b=0.5)).holds is None
+
+
+def test_floors_are_those_of_theory():
+    """The independent look had .003, .030, .157 and .327 for the squared distance; these are RMSVE."""
+    found = floors_ordered("boyan_chain", 16, (0.1, 1, 5, 10))(curves(a=1.0))
+    assert found.holds is True
+    assert "0.0225 (alpha 0.1), 0.0713 (alpha 1), 0.162 (alpha 5), 0.234 (alpha 10)" in found.measured
+    assert floors_ordered("boyan_chain", 16, (1, 0.1))(curves(a=1.0)).holds is False
+
+
+def test_a_range_of_step_sizes_counts_where_the_error_is_small():
+    """One that never learns has the widest range about its own best, and none about the common best."""
+
+    def swept(error):
+        return {"error": np.array(error), "diverged": np.zeros(len(error), int)}
+
+    good, stuck = swept([0.5, 0.1, 0.1, 0.1, 0.5]), swept([0.5] * 5)
+    sweeps = {"problem": {"impression_gtd": good} | dict.fromkeys(("gtd", "gtd2", "tdc", "tdrc", "htd"), stuck)}
+    assert widths_of_its_own_best(sweeps).holds is False
+    found = widths_of_the_common_best(sweeps)
+    assert found.holds is True
+    assert "impression_gtd 3.0, gtd 0.0" in found.measured
+    assert "of its own best" in found.measured
+
+
+def test_changed_claims_keep_their_old_criterion_and_a_reason():
+    """Every change leads to claims that are there, each old claim stands once, and halves come from one sentence."""
+    ids = [claim.id for claim in CLAIMS]
+    assert len(ids) == len(set(ids)) == 60
+    became = [name for change in CHANGES for name in change.now]
+    assert set(became) <= set(ids)
+    assert len(became) == len(set(became))
+    old = [change.before.id for change in CHANGES]
+    assert len({*old, *(set(ids) - set(became))}) == 50
+    for change in CHANGES:
+        assert change.why.endswith(".")
+        assert all(name.startswith(change.before.id.rstrip("abcde")) for name in change.now)
+
+
 PAPER_LABELS = [
     "boyan_rmse",
     "boyan_rmse_imGTD_bsz",
@@ -128,7 +183,10 @@ def test_all_16_figures_of_the_paper_are_there():
     assert [figure.name for figure in FIGURES] == PAPER_LABELS
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+EVERY = [*CLAIMS, *(change.before for change in CHANGES)]
+
+
+@pytest.mark.parametrize("claim", EVERY, ids=lambda claim: claim.id)
 def test_a_claim_speaks_of_lines_that_its_figures_have(claim: Claim):
     known = {figure.label: figure for figure in (*FIGURES, *EXTRA)}
     assert claim.statement.endswith(".")
@@ -138,7 +196,7 @@ def test_a_claim_speaks_of_lines_that_its_figures_have(claim: Claim):
 
 
 def test_claims_cover_the_list():
-    found = {claim.id.rstrip("abcd") for claim in CLAIMS}
+    found = {claim.id.rstrip("abcde") for claim in CLAIMS}
     sections = {"B": 7, "T": 7, "I": 8, "D": 7, "C": 4, "G": 6}
     expected = {f"{letter}{k}" for letter, n in sections.items() for k in range(1, n + 1)}
     assert found == expected

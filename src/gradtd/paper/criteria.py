@@ -330,6 +330,34 @@ def power_of(curves: Curves, a: str, after: float = 1000) -> float:
     return float(np.polyfit(np.log(curves.steps[chosen]), np.log(curves.mean(a)[chosen]), 1)[0])
 
 
+def beside(main: Criterion, *others: tuple[str, Criterion]) -> Criterion:
+    """The verdict of ``main``, with what others measure shown beside it, each after its words."""
+
+    def judge(curves: Curves) -> Outcome:
+        found = main(curves)
+        shown = [f"({words}: {other(curves).measured})" for words, other in others]
+        return Outcome(found.holds, " ".join([found.measured, *shown]))
+
+    return judge
+
+
+def leads_since(a: str, *others: str) -> Criterion:
+    """Decides nothing: says since which recorded step the smoothed mean of ``a`` is below all others."""
+
+    def judge(curves: Curves) -> Outcome:
+        smooth = _smoother(len(curves.steps))
+        best = np.min([smooth @ curves.mean(b) for b in others], axis=0)
+        behind = np.flatnonzero(smooth @ curves.mean(a) >= best)
+        names = " and ".join(others)
+        if len(behind) == 0:
+            return Outcome(None, f"{a} is ahead of {names} throughout")
+        if behind[-1] == len(curves.steps) - 1:
+            return Outcome(None, f"{a} is not ahead of {names} at the end")
+        return Outcome(None, f"{a} is ahead of {names} since step {curves.steps[behind[-1] + 1]}")
+
+    return judge
+
+
 def every(*criteria: Criterion) -> Criterion:
     """All of these."""
     return lambda curves: combined([judge(curves) for judge in criteria])

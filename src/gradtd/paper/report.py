@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ def write_report(found: Reproduction, store: Store, command: str) -> Path:
         lambdas=lambda_sections(found, PROBLEM_TITLES, store),
         lambda_values=LAMBDAS,
         lambda_steps=int(LAMBDA_STEPS),
+        changed=_changed(found),
         labels=LABELS,
         ratios_at=RATIOS_AT,
         readings=READINGS,
@@ -71,12 +72,33 @@ def kind(verdict: str) -> str:
     return VERDICTS[1] if verdict.startswith("reproduces under") else verdict
 
 
+def _changed(found: Reproduction) -> list[dict[str, Any]]:
+    """The criteria that were changed after looking: what was said before, and what is said now."""
+    rows: dict[str, dict[str, Any]] = {}
+    for claim in found.claims:
+        if claim["before"] is not None:
+            row = rows.setdefault(claim["before"]["id"], {"before": claim["before"], "now": []})
+            row["now"].append(claim)
+    return list(rows.values())
+
+
+def _counts(claims: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    words = [kind(claim["verdict"]) for claim in claims]
+    return {word: words.count(word) for word in VERDICTS}
+
+
 def _summary(found: Reproduction) -> dict[str, Any]:
-    counts = {word: sum(kind(c["verdict"]) == word for c in found.claims) for word in VERDICTS}
+    first = {(c["before"] or c)["id"]: c["before"] or c for c in found.claims}
     by_reading = {
         reading: [c["id"] for c in found.claims if c["readings"].get(reading, {}).get("holds")] for reading in READINGS
     }
-    return {"counts": counts, "total": len(found.claims), "by_reading": by_reading}
+    return {
+        "counts": _counts(found.claims),
+        "total": len(found.claims),
+        "by_reading": by_reading,
+        "first_counts": _counts(first.values()),
+        "first_total": len(first),
+    }
 
 
 def _section(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:

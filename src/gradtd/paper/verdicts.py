@@ -1,13 +1,14 @@
-"""Judging the claims: each one under every reading that its figures have."""
+"""Judging the claims: each one under every reading that its figures have, and as it was judged before a change."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from gradtd.paper.claims import CLAIMS, Claim
+from gradtd.paper.changes import CHANGES
+from gradtd.paper.claim import Claim, Sweeps
+from gradtd.paper.claims import CLAIMS
 from gradtd.paper.criteria import Curves, Outcome
-from gradtd.paper.explanations import Sweeps
 from gradtd.paper.figures import DIRECTIONS, PAPER_PROBLEMS
 
 Drawn = Mapping[tuple[str, str], Curves]
@@ -23,7 +24,16 @@ def verdicts(curves: Drawn, sweeps: Sweeps) -> list[dict[str, Any]]:
 
 
 def verdict(claim: Claim, curves: Drawn, sweeps: Sweeps) -> dict[str, Any]:
-    """One claim judged: the verdict in words, what was measured under each reading, and an explanation."""
+    """One claim judged: the verdict in words, what was measured under each reading, and an explanation.
+
+    ``before`` has the same by the criterion as it was first written, and why that was changed; None where it was not.
+    """
+    changed = [change for change in CHANGES if claim.id in change.now]
+    before = {**_judged(changed[0].before, curves, sweeps), "why": changed[0].why} if changed else None
+    return {**_judged(claim, curves, sweeps), "before": before}
+
+
+def _judged(claim: Claim, curves: Drawn, sweeps: Sweeps) -> dict[str, Any]:
     outcomes = _outcomes(claim, curves, sweeps)
     explanation = ""
     if not outcomes["A1"].holds and claim.explain is not None:
