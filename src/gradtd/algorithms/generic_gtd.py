@@ -1,6 +1,6 @@
 """The paper's framework: theta -= alpha A1'(A2 theta + b2) (eq. alg:generic_gtd), here and in `impression_gtd.py`.
 
-| algorithm        | A1'                  | A2, b2               | cost a step   |
+| algorithm        | A1'                  | A2, b2               | cost per step |
 |------------------|----------------------|----------------------|---------------|
 | impression_gtd   | samples of buffer 1  | samples of buffer 2  | (m1 + m2) d   |
 | expected_gtd     | sums of buffer 1     | sums of buffer 2     | d^2           |

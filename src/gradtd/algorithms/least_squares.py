@@ -39,8 +39,8 @@ def lstd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """LSTD: theta solves (sum of A_t) theta + sum of b_t = 0 over all steps so far. No step-size.
 
     With a ridge, ridge (theta0 - theta) is added to the sum. ``solver="recursive"`` keeps the inverse of
-    ridge I - sum A_t by Sherman-Morrison, O(d^2) a step. ``solver="batch"`` adds up A and b and solves at each
-    snapshot, O(d^2) a step and O(d^3) a snapshot, with the minimum-norm solution where the system is singular.
+    ridge I - sum A_t by Sherman-Morrison, O(d^2) per step. ``solver="batch"`` adds up A and b and solves at each
+    snapshot, O(d^2) per step and O(d^3) per snapshot, with the minimum-norm solution where the system is singular.
     Bradtke and Barto (1996), Boyan (2002).
     """
     add_scaled(state.theta, td_error(stream, now.t, state.theta), state.left)

@@ -18,7 +18,7 @@ from gradtd.estimates import add_next_features, add_trace, add_trace_less_featur
 def minibatch_tdc(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Mini-batch TDC: both directions of TDC, averaged over m new steps; one update every m steps.
 
-    Mean of the directions: that of TDC. Cost O(d) a step. Xu and Liang (2021).
+    Mean of the directions: that of TDC. Cost O(d) per step. Xu and Liang (2021).
     """
     _update_from_batch(state, stream, now, hyper)
 
@@ -26,7 +26,7 @@ def minibatch_tdc(state: State, stream: StreamView, now: Now, hyper: Hyper) -> N
 def minibatch_tdc_replay(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Mini-batch TDC with replay: both directions of TDC, averaged over a batch of past steps, every step.
 
-    Mean of the directions: that of TDC. Cost O(m d) a step, as mini-batch TD.
+    Mean of the directions: that of TDC. Cost O(m d) per step, as mini-batch TD.
     """
     _update_from_batch(state, stream, now, hyper)
 
