@@ -9,6 +9,7 @@ from gradtd.paper.claim import Claim
 from gradtd.paper.claims import CLAIMS
 from gradtd.paper.explanations import floors_ordered, widths_of_its_own_best, widths_of_the_common_best
 from gradtd.paper.figures import BESIDE, EXTRA, FIGURES
+from gradtd.paper.verdicts import verdict
 
 STEPS = np.arange(0, 10_001, 25)
 
@@ -157,6 +158,21 @@ def test_changed_claims_keep_their_old_criterion_and_a_reason():
     for change in CHANGES:
         assert change.why.endswith(".")
         assert all(name.startswith(change.before.id.rstrip("abcde")) for name in change.now)
+
+
+def test_a_changed_claim_keeps_its_old_verdict_beside_the_new_one():
+    """alpha 2 leads at first and ends above alpha 1; alpha .25 never arrives."""
+    means = {"2": np.exp(-STEPS / 500) + 0.3, "1": np.exp(-STEPS / 2000) + 0.1, "0.5": 1.5, "0.25": 2 - STEPS / 10_000}
+    drawn = curves(spread=0.001, **{f"Impression GTD alpha={alpha}": mean for alpha, mean in means.items()})
+    claim = next(claim for claim in CLAIMS if claim.id == "I8")
+    found = verdict(claim, {("fig:rwinv_alpha", "A1"): drawn}, {})
+    assert found["verdict"] == "reproduces"
+    assert (found["before"]["id"], found["before"]["verdict"]) == ("I8", "does not reproduce")
+    assert found["before"]["why"].startswith("The paper names no step-sizes here.")
+    unchanged = next(claim for claim in CLAIMS if claim.id == "D7a")
+    assert not any("D7a" in change.now for change in CHANGES)
+    lines = {f"Impression GTD alpha={a}": FALLING + k for k, a in enumerate(("0.5", "0.1", "0.05", "0.025"))}
+    assert verdict(unchanged, {("fig:rwdep_stepsize", "A1"): curves(**lines)}, {})["before"] is None
 
 
 PAPER_LABELS = [
