@@ -71,7 +71,8 @@ def _spoiled(rng, table):
         return {str(rng.choice(["obs", "next_obs", "done", "rho", "x", "\u00e9", ""])) if key == name else key: value
                 for key, value in table.items()}  # fmt: skip
     if kind < 0.4:
-        return {key: np.asarray(value)[: int(rng.integers(0, 3))] for key, value in table.items()}
+        few = int(rng.integers(0, 3))
+        return {key: np.asarray(value)[:few] for key, value in table.items()}
     if values.dtype.kind in "biuf" and len(values):
         spoiled = values.astype(np.float64)
         spoiled[rng.random(len(values)) < rng.choice([0.05, 0.5, 1.0])] = ODD[int(rng.integers(len(ODD)))]

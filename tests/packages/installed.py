@@ -55,9 +55,9 @@ def use(environment: Path, folder: Path) -> None:
     python, gradtd = str(environment / "bin" / "python"), str(environment / "bin" / "gradtd")
     where = _run([python, "-c", "import gradtd; print(gradtd.__file__, gradtd.__version__)"], folder).strip()
     print("installed:", where, flush=True)
-    for name in re.findall(r"^\W*([a-z][a-z-]+) ", _run([gradtd, "--help"], folder, COLUMNS="200"), re.MULTILINE):
-        if name != "gradtd":
-            _run([gradtd, name, "--help"], folder)
+    listed = "from gradtd.cli.app import COMMANDS; print(*(name for panel in COMMANDS.values() for name in panel))"
+    for name in _run([python, "-c", listed], folder).split():
+        _run([gradtd, name, "--help"], folder)
     for command in readme_commands():
         print(command, flush=True)
         _run([gradtd, *command.split()[1:]], folder, **there)
