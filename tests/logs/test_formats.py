@@ -303,6 +303,9 @@ def test_names_and_text_that_are_not_utf8_are_refused(tmp_path):
     (tmp_path / "text.parquet").write_bytes(content.replace(b"abcd", b"a\xffcd"))
     with pytest.raises(InputError, match=r"'text.parquet' cannot be read as Parquet"):
         read_log(tmp_path / "text.parquet", columns={"action": "policy"})
+    (tmp_path / "name.csv").write_bytes(b'"obs\n\xa3",episode,reward\n1,0,1\n')
+    with pytest.raises(InputError, match=r"'name.csv' cannot be read as CSV"):
+        read_log(tmp_path / "name.csv")
     strange = tmp_path / os.fsdecode(b"log\xff.parquet")
     strange.write_bytes(content)
     with pytest.raises(InputError, match="cannot be read as Parquet"):

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +32,7 @@ CHECKSUM = "sha256"
 _AT_ONCE = 2**24
 _DAMAGE = (
     *(ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError, ArithmeticError, MemoryError),
-    *(zipfile.BadZipFile, zlib.error, struct.error),
+    *(zipfile.BadZipFile, zlib.error, struct.error, SyntaxError, tokenize.TokenError),
 )
 """What reading a file that is none of ours may raise; RuntimeError is zipfile's for an encrypted or unknown member."""
 

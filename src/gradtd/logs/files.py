@@ -171,8 +171,9 @@ class CsvTable:
         _refuse_other_headers(path)
         first = _reading(path, self._first_block)
         fields = first.schema
-        if len(set(fields.names)) < len(fields.names):
-            raise InputError(f"{path.name!r} has several columns of one name: {listed(fields.names)}.")
+        names = _reading(path, lambda: list(fields.names))  # a name that goes over two lines may be no UTF-8
+        if len(set(names)) < len(names):
+            raise InputError(f"{path.name!r} has several columns of one name: {listed(names)}.")
         self.kinds = {field.name: arrow_kind(field.type) for field in fields}
         self.types = {field.name: field.type for field in fields}
         for field in fields:
