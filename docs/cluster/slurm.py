@@ -29,7 +29,7 @@ def main() -> None:
     if given.here:
         from dask_jobqueue.local import LocalCluster as Cluster
 
-        more = {"host": "127.0.0.1"}
+        more = {"scheduler_options": {"host": "127.0.0.1"}}
     else:
         from dask_jobqueue import SLURMCluster as Cluster
 
