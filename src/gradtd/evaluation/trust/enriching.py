@@ -184,8 +184,14 @@ def real_wide(observations: Any, base: Any, n_steps: int, n_pieces: int) -> Wide
 def random_waves(observations: Any, varies: Integers, count: int) -> Waves:
     """Random Fourier features of the columns that vary, in deviations of these over a sample."""
     seen = Table(observations).sample(SAMPLE)[:, varies]
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by the features
+    with np.errstate(over="ignore", invalid="ignore"):
         sd = seen.std(axis=0)
+    if not np.isfinite(sd).all():
+        j = int(np.flatnonzero(~np.isfinite(sd))[0])
+        low, high = seen[:, j].min(), seen[:, j].max()
+        raise InputError(
+            f"observation column {varies[j]} goes from {low:g} to {high:g}, which cannot be scaled: rescale it."
+        )
     frequencies = np.zeros((observations.shape[1], count))
     rng = np.random.default_rng(0)
     frequencies[varies] = rng.standard_normal((len(varies), count)) / WAVES.get(len(varies), 1.0)
