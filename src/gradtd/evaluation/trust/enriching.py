@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Integers
+from gradtd.core.checks import InputError
 from gradtd.core.stream import begins_episode
 from gradtd.evaluation.trust.records import GIVEN, Waves, Wide
 from gradtd.features.cosines import SAMPLE, Cosines, frequencies
