@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from trust_cases import bandit, cells, finite, gym_logs, icu, systems
 from trust_cases.case import Case
 
-SEEDS = {"tuning": 1_000, "reporting": 7_000_000}
+SEEDS = {"tuning": 1_000, "reporting": 11_000_000}
 FAMILIES: dict[str, tuple[Callable[[int, int], Iterator[Case]], int]] = {
     "finite": (finite.finite_cases, 400),
     "hidden": (finite.hidden_cases, 150),
@@ -38,7 +38,7 @@ FAMILIES: dict[str, tuple[Callable[[int, int], Iterator[Case]], int]] = {
     "cells": (cells.cell_cases, 12),
     "real": (systems.system_cases, 90),
     "gym": (gym_logs.gym_cases, 3),
-    "icu": (icu.icu_cases, 7),
+    "icu": (icu.icu_cases, 20),
     "icu-one-hot": (lambda seed, count: icu.icu_cases(seed, count, one_hot=True), 7),
     "bandit": (bandit.bandit_cases, 12),
 }
