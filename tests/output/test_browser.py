@@ -39,9 +39,11 @@ def _report(folder):
             "readings": {name: {"holds": True, "measured": "a ratio of 1.23 [1.1, 1.4]"} for name in READINGS},
             "explanation": "",
             "verdict": words[k % 4],
+            "before": None,
         }
         for k, claim in enumerate(CLAIMS)
     ]
+    claims[0]["before"] = {**claims[0], "verdict": words[3], "why": "The criterion saw the transient, not the floor."}
     drawn = picture(figure)
     own = {f.label: [c for c in claims if c["figures"] == [f.label]] for f in FIGURES}
     shown = [{"figure": f, "image": drawn, "claims": own[f.label]} for f in FIGURES]
@@ -54,7 +56,9 @@ def _report(folder):
     across = [c for c in claims if c["figures"][0] not in own or len(c["figures"]) > 1]
     text = render(
         "report.html",
-        summary={"counts": counts, "total": 50, "by_reading": {name: [] for name in READINGS}},
+        summary={"counts": counts, "total": 50, "by_reading": {name: [] for name in READINGS},
+                 "first_counts": counts, "first_total": 50},
+        changed=[{"before": claims[0]["before"], "now": claims[:1]}],
         claims=claims, sections=[section], across=across, lambdas=[],
         places={f.label: f"figure-{f.name}" for f in FIGURES}, labels={}, ratios_at=(500, 10_000), readings=READINGS,
         command="gradtd reproduce", runs=3, steps=10_000, seed=0, tuning_seed=1, versions={"gradtd": "0"}, python="3",
