@@ -22,8 +22,9 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# Two processes with one thread of BLAS each: with two each they wait for one another.
 unit: $(READY)
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 demo: $(READY)
 	$(BIN)/gradtd demo --plot demo.png

@@ -132,7 +132,12 @@ def test_ctrl_c_ends_with_one_line(monkeypatch):
 def test_a_signal_says_what_was_kept_and_how_to_go_on(tmp_path, name, who, code):
     out = tmp_path / "results"
     words = ["reproduce", "rwtab", "--runs", "200", "--threads", "1", "--out", str(out)]
-    running = subprocess.Popen([sys.executable, "-m", "gradtd", *words], stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "gradtd", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a job of a script may ignore it
+    )
     while running.poll() is None and not list(out.glob(".kept/*.npz")):
         time.sleep(0.05)
     running.send_signal(getattr(signal, name))

@@ -80,8 +80,9 @@ def test_the_section_says_what_was_found(drawn):
     tail = found.lambdas["baird"]["TD", 0.0].arrays["rmsve"][:, RECORDED > 4500]
     assert ends == pytest.approx([tail.mean()] * len(FAMILIES))
     text = render(
-        "report.html", summary={"counts": {}, "by_reading": {"A1": []}}, lambdas=[walk, baird], lambda_values=LAMBDAS,
-        lambda_steps=5000, threads=(1,), run_steps=1, seconds=1.0, readings={}, steps=1, runs=8, versions={},
+        "report.html", summary={"counts": {}, "first_counts": {}, "by_reading": {"A1": []}},
+        lambdas=[walk, baird], lambda_values=LAMBDAS, lambda_steps=5000,
+        threads=(1,), run_steps=1, seconds=1.0, readings={}, steps=1, runs=8, versions={},
     )  # fmt: skip
     assert "At lambda 0.8 and 0.95 the trace has an infinite variance" in text
     store.write_table("curves/lambda.parquet", lambda_table(found))
