@@ -255,9 +255,19 @@ def at_least(low: float) -> Check:
     return lambda name, value: number_at_least(name, value, low)
 
 
+LARGEST = 2**62
+"""Compiled code holds whole numbers of 64 bits, and adds to them."""
+
+
 def whole(low: int) -> Check:
-    """The check that a number is whole and not smaller than this."""
-    return lambda name, value: whole_number(name, value, low)
+    """The check that a number is whole, not smaller than this, and fits compiled code."""
+
+    def check(name: str, value: Any) -> int:
+        if (found := whole_number(name, value, low)) > LARGEST:
+            raise InputError(f"{name} must be at most 2**62, got a larger number.")
+        return found
+
+    return check
 
 
 def choice(*allowed: str) -> Check:

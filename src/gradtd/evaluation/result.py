@@ -240,7 +240,11 @@ def load_evaluation(path: str | Path) -> Evaluation:
 def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict[str, Any]) -> Evaluation:
     described = dict(features) | _part(arrays, "features.")
     names = ("level", "method", "gamma", "episodes", "steps", "verdict", "target", "log")
-    sentences: dict[str, Any] = {name: tuple(told[name]) for name in ("reasons", "warnings", "notes")}
+    sentences: dict[str, Any] = {name: tuple(map(str, told[name])) for name in ("reasons", "warnings", "notes")}
+    for name in names:
+        kinds = str if name in ("method", "verdict", "target", "log") else (int, float)
+        if not isinstance(told[name], kinds):
+            raise TypeError(name)
     return Evaluation(
         **{name: told[name] for name in names},
         **sentences,

@@ -238,6 +238,10 @@ def _endless_number(arrays, header):
     header["runs"][0]["hyper"]["limit"] = 10**400
 
 
+def _start_beyond_compiled_code(arrays, header):
+    header["runs"][0]["hyper"]["start"] = 10**30
+
+
 def _reward_nan(arrays, header):
     arrays["0.steps"]["reward"][0] = np.nan
 
@@ -281,6 +285,7 @@ def _no_runs(arrays, header):
         (_huge_batch, "batch_size must be at most 67108864, got 1000000000000"),
         (_wide_state, "is not a file that Learner.save wrote, or it is damaged"),
         (_endless_number, "limit must be at most 1.8e308 in size, got a larger number"),
+        (_start_beyond_compiled_code, r"start must be at most 2\*\*62, got a larger number"),
         (_reward_nan, "reward must be finite"),
         (_features_nan, "features must be finite"),
         (_two_of_one_name, "is not a file that Learner.save wrote, or it is damaged"),
