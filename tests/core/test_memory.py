@@ -89,6 +89,15 @@ def test_numbers_that_no_float_holds_are_refused():
     assert learner.seen == 0
 
 
+def test_a_rule_that_divides_by_zero_says_so():
+    def divides(state, stream, now, hyper):
+        state.theta[0] = now.alpha / (now.seen - 2)
+
+    rule = gradtd.Algorithm("divides", divides)
+    with pytest.raises(InputError, match="divides divided by zero"):
+        gradtd.learn(gradtd.sample("boyan_chain", 5), rule, alpha=0.1)
+
+
 def test_actions_too_large_to_be_codes_are_real_numbers():
     log = gradtd.read_log(
         {"episode": [0, 0], "obs": [1, 2], "action": [1.0, 1e300], "reward": [0, 1], "terminated": [0, 1]}

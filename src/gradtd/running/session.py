@@ -135,7 +135,13 @@ class Session:
 
     def drive(self, run: Run, stream: StreamView, buffers: Buffers, wanted: Snapshots, begin: int, count: int) -> int:
         """Take ``count`` steps of a stream from ``begin`` on; returns the step of divergence or -1."""
-        return int(self.kernel(stream, buffers, run, self.setup.plan, wanted, begin, count))
+        try:
+            return int(self.kernel(stream, buffers, run, self.setup.plan, wanted, begin, count))
+        except ZeroDivisionError:
+            raise InputError(
+                f"{self.rule.name} divided by zero: its settings, or what was loaded of its state, leave no number "
+                "to go on with."
+            ) from None
 
     def over(
         self,
