@@ -19,7 +19,7 @@ BY_STORAGE: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any
 """Which function reads dense and which reads sparse features; the engine chooses when it compiles."""
 
 
-NEAR = 2**14
+NEAR = 2**16
 """A table of more numbers than this is read with prefetch instructions."""
 
 
