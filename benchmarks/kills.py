@@ -15,7 +15,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -89,28 +89,37 @@ def until_finished(
 
 
 def saves(given: argparse.Namespace) -> None:
-    """A process saves one learner after the other to the same name."""
-    chance, learner, rng = random.Random(given.seed), gradtd.Learner(200, "td", alpha=0.01), np.random.default_rng(0)
-    damaged = strays = 0
+    """A process saves one learner after the other to the same name; what is there afterwards is one of them."""
+    chance, damaged, other = random.Random(given.seed), 0, 0
     with tempfile.TemporaryDirectory() as place:
         path = Path(place, "learner.npz")
-        learner.save(path)
+        next(learners()).save(path)
 
         def work() -> None:
-            while True:
-                learner.update(rng.random(200), 1.0, rng.random(200), discount=0.9)
+            for learner in learners():
                 learner.save(path)
 
         for _ in range(given.kills):
             killed(work, chance.uniform(0, 0.03))
             try:
-                seen = gradtd.Learner.load(path).seen
-                damaged += seen < 0
+                found = gradtd.Learner.load(path)
             except gradtd.InputError:
                 damaged += 1
-        learner.save(path)
+            else:
+                wanted = next(learner for learner in learners() if learner.seen == found.seen)
+                other += wanted.theta.tobytes() != found.theta.tobytes()
+        next(learners()).save(path)
         strays = len(list(Path(place).rglob("*.part")))
-    print(f"Learner.save: {given.kills} kills, {damaged} files that do not load, {strays} parts left over", flush=True)
+    results = f"{damaged} files that do not load, {other} with other weights, {strays} parts left over"
+    print(f"Learner.save: {given.kills} kills, {results}", flush=True)
+
+
+def learners() -> Iterator[gradtd.Learner]:
+    """The same learner after every step, the same ones each time."""
+    learner, rng = gradtd.Learner(200, "td", alpha=0.01), np.random.default_rng(0)
+    while True:
+        yield learner
+        learner.update(rng.random(200), 1.0, rng.random(200), discount=0.9)
 
 
 def main() -> None:
