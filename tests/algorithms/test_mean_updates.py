@@ -159,6 +159,32 @@ def test_etd_weighs_the_td_update_by_its_follow_on_trace(law):
     assert_close(mean_theta_change(law, "etd", {"follow_on": [9.0]}), 9.0 * law.td_update(law.theta))
 
 
+@pytest.mark.parametrize("law", ["garnet with traces"], indirect=True)
+def test_etd_with_traces_goes_along_the_ode_of_its_authors(law):
+    """Sutton, Mahmood and White (2016): A = X' M (P_lam - I) X and b = X' M r_lam, M = diag(m), m = d + P_lam' m.
+
+    The trace of the update is the mean in each state of e' = gamma lam rho e + (lam + (1 - lam) F') x'.
+    """
+    problem, d_mu = law.exact.problem, law.exact.d_mu
+    X, P = problem.features, TraceLaw(problem, d_mu, law.lam).chain(1)
+    one = np.eye(len(P))
+    follow_on = np.linalg.solve(one - P.T, d_mu)
+    entering = (law.lam * d_mu + (1 - law.lam) * follow_on)[:, None] * X
+    trace = np.linalg.solve(one - law.lam * P.T, entering) / d_mu[:, None]
+    view = law.view._replace(traces=np.ascontiguousarray(trace[law.view.steps["row"]]))
+    rule = ALGORITHMS["etd"].choose({"lam": law.lam})
+    change = law.mean(lambda t: after_one_update(law, rule.update, {}, t, view=view).theta - law.theta) / ALPHA
+
+    backwards = np.linalg.inv(one - law.lam * P)
+    P_lam = one - backwards @ (one - P)
+    reward = np.einsum("sa,sat,sat->s", problem.target, problem.mdp.transition, problem.mdp.reward)
+    emphasis = np.linalg.solve(one - P_lam.T, d_mu)
+    A, b = X.T @ np.diag(emphasis) @ (P_lam - one) @ X, X.T @ np.diag(emphasis) @ backwards @ reward
+    assert rule.emphatic
+    assert_close(change, A @ law.theta + b)
+    assert np.abs(change - law.td_update(law.theta)).max() > 1e-3
+
+
 @without_traces
 def test_residual_gradient_descends_the_squared_td_error(law):
     def loss(theta):
@@ -290,6 +316,22 @@ def test_saga_goes_along_the_ode_of_gtd2_whatever_its_table_holds(law):
     own = {"w": law.w, "old": law.z, "old_w": law.z, "table": table, "batch": np.zeros((1, 2))}
     own |= {"sum": n * (law.p * table[:, 0]) @ law.y, "sum_w": n * (law.p * table[:, 1]) @ law.x}
     update = ALGORITHMS["saga_gtd"].update
+    of_theta, of_w, _ = ODES["gtd2"]
+    change = law.mean(lambda t: after_one_update(law, update, own, first=[t], seen=n, eta=ETA).theta - law.theta)
+    assert_close(change / ALPHA, of_theta(law))
+    change = law.mean(lambda t: after_one_update(law, update, own, first=[t], seen=n, eta=ETA).w - law.w)
+    assert_close(change / (ETA * ALPHA), of_w(law))
+
+
+@with_traces
+def test_saga_with_traces_goes_along_the_ode_of_gtd2_whatever_its_table_holds(law):
+    """Three numbers are kept of a step: g y for theta, a e - c x for w."""
+    n = len(law.p)
+    table = np.random.default_rng(4).normal(size=(n, 3))
+    own = {"w": law.w, "old": law.z, "old_w": law.z, "table": table, "batch": np.zeros((1, 3))}
+    own |= {"sum": n * (law.p * table[:, 0]) @ law.y}
+    own |= {"sum_w": n * ((law.p * table[:, 1]) @ law.e - (law.p * table[:, 2]) @ law.x)}
+    update = ALGORITHMS["saga_gtd"].choose({"lam": law.lam}).update
     of_theta, of_w, _ = ODES["gtd2"]
     change = law.mean(lambda t: after_one_update(law, update, own, first=[t], seen=n, eta=ETA).theta - law.theta)
     assert_close(change / ALPHA, of_theta(law))
