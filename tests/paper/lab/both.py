@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 SPLITS = ("odd-even", "coin", "episode-index", "none")
 
 
-def settings():
+def settings(lam=0.0):
     """One setting of every algorithm offered, with every split it takes: as the page and as the library say it."""
     numbers = {"alpha": 0.03, "eta": 2.0, "batch_size": 9, "start": 40}
     takes = {
@@ -24,7 +24,7 @@ def settings():
         if algorithm != "lstd":
             given["start"] = numbers["start"]
         for split in splits.get(algorithm, (None,)):
-            hyper = given | ({"split": split} if split else {})
+            hyper = given | ({"split": split} if split else {}) | {"lam": lam}
             setting = {"algorithm": algorithm, "eta": 1.0, **hyper}
             auto = {"alpha": "auto"} if algorithm == "impression_gtd_auto" else {}
             yield setting, algorithm.removesuffix("_auto"), hyper | auto

@@ -17,7 +17,7 @@ from paper.lab.both import settings
 
 LINK = (
     "#problem=random_walk_inverted&metric=rmspbe&steps=2000&runs=7&seed=3&active=1"
-    "&curve=td~alpha:0.1&curve=impression_gtd~alpha:0.8~batch_size:12~split:coin"
+    "&curve=td~alpha:0.1&curve=impression_gtd~alpha:0.8~lam:0.4~batch_size:12~split:coin"
 )
 
 
@@ -49,11 +49,11 @@ def test_it_opens_from_a_file_and_draws_without_a_complaint(browser, page):
     assert complaints(browser) == []
 
 
-@pytest.mark.parametrize("slider", ["alpha", "batch_size", "runs"])
+@pytest.mark.parametrize("slider", ["alpha", "lam", "batch_size", "runs"])
 def test_a_slider_changes_the_curve(browser, page, slider):
     _open(browser, page)
     before, link = _curve(browser), browser.current_url
-    browser.find_element("id", slider).send_keys("\ue012" * 4)
+    browser.find_element("id", slider).send_keys(("\ue014" if slider == "lam" else "\ue012") * 4)
     _until(browser, "return window.gradtdLab.settled")
     after, moved = _curve(browser), browser.current_url
     assert after != before
@@ -66,10 +66,11 @@ def test_a_slider_changes_the_curve(browser, page, slider):
 def test_a_link_restores_the_state(browser, page):
     _open(browser, page + LINK)
     state = browser.execute_script("return window.gradtdLab.state()")
-    assert state["curves"][1] | {"split": "coin", "alpha": 0.8, "batch_size": 12} == state["curves"][1]
+    assert state["curves"][1] | {"split": "coin", "alpha": 0.8, "batch_size": 12, "lam": 0.4} == state["curves"][1]
     shown = {name: browser.find_element("id", name).get_property("value") for name in ("problem", "metric", "seed")}
     assert shown == {"problem": "random_walk_inverted", "metric": "rmspbe", "seed": "3"}
-    assert browser.find_element("id", "alpha-typed").get_property("value") == "0.8"
+    for name, value in (("alpha", "0.8"), ("lam", "0.4")):
+        assert browser.find_element("id", f"{name}-typed").get_property("value") == value
     assert browser.current_url == page + LINK
     drawn = _curve(browser)
     _open(browser, page)
@@ -86,7 +87,8 @@ def test_a_broken_link_falls_back(browser, page):
     assert complaints(browser) == []
 
 
-def test_weights_in_the_browser_equal_pythons(browser, page):
+@pytest.mark.parametrize("lam", [0.0, 0.4, 0.8])
+def test_weights_in_the_browser_equal_pythons(browser, page, lam):
     _open(browser, page)
     shared = {"problem": "random_walk_dependent", "steps": 500, "runs": 2, "seed": 4}
     script = """
@@ -94,7 +96,7 @@ def test_weights_in_the_browser_equal_pythons(browser, page):
         const hex = (thetas) => [...new Uint8Array(thetas.buffer)].map((b) => b.toString(16).padStart(2, "0")).join("");
         window.gradtdLab.weights(shared, setting).then((runs) => done(runs.map(hex)));
     """
-    for setting, algorithm, hyper in settings():
+    for setting, algorithm, hyper in settings(lam):
         result = gradtd.run(
             shared["problem"], algorithm, runs=2, steps=500, seed=4, snapshots=range(0, 501, 5), threads=1, **hyper
         )
@@ -113,7 +115,7 @@ def _copied(browser, button):
 
 
 @pytest.mark.parametrize(
-    "curve", ["td~alpha:0.1", "impression_gtd~alpha:0.8~split:coin", "impression_gtd_auto", "lstd"]
+    "curve", ["td~alpha:0.1", "impression_gtd~alpha:0.8~split:coin", "impression_gtd_auto~lam:0.6", "lstd~lam:0.3"]
 )
 def test_what_is_copied_gives_the_same_number_outside(browser, page, curve):
     _open(browser, f"{page}#problem=random_walk_tabular&steps=1000&runs=5&seed=2&curve={curve}")
@@ -137,6 +139,24 @@ def test_the_threshold_is_one_click_away(browser, page):
     assert f"alpha* = {threshold:.3g}" in labels
     browser.find_element("id", "to-edge").click()
     assert browser.execute_script("return window.gradtdLab.state().curves[0].alpha") == float(f"{threshold:.3g}")
+
+
+@pytest.mark.parametrize(
+    ("curve", "problem", "said"),
+    [
+        ("impression_gtd~lam:0.6~batch_size:10", "boyan_chain", "Dashed: the exact root mean square"),
+        ("tdc~lam:0.4", "boyan_chain", "no dashed curve and no alpha* for TDC with traces"),
+        ("impression_gtd~lam:0.8", "baird", "from lambda = 0.42 on the traces have an infinite variance"),
+    ],
+)
+def test_with_traces_it_shows_the_threshold_or_says_why_not(browser, page, curve, problem, said):
+    _open(browser, f"{page}#problem={problem}&steps=1000&runs=2&curve={curve}")
+    assert said in browser.find_element("id", "theory-says").text
+    if said.startswith("Dashed"):
+        threshold = gradtd.theory.stability_threshold(gradtd.theory.law(problem, lam=0.6), 10)
+        assert browser.find_element("id", "to-edge").text == f"go to alpha* = {threshold:.3g}"
+    else:
+        assert not browser.find_element("id", "to-edge").is_displayed()
 
 
 def test_a_figure_of_the_paper_is_one_choice_away(browser, page):

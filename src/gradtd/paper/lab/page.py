@@ -12,8 +12,9 @@ from gradtd.paper.lab.figures import PROBLEMS, defaults, figures
 from gradtd.paper.lab.tables import problem_tables
 
 ASSETS = Path(__file__).parent / "assets"
-KERNEL = ("random", "stream", "indices", "buffers", "estimates", "rules", "loop", "dense", "theory", "summary")
-WORKER = ("settings", *KERNEL, "worker")
+KERNEL = ("random", "stream", "traces", "indices", "buffers", "estimates", "rules", "loop")
+THEORY = ("dense", "tracelaw", "theory", "summary")
+WORKER = ("settings", *KERNEL, *THEORY, "worker")
 PAGE = ("settings", "outside", "chart", "story", "curves", "pictures", "app")
 """The modules of the Web Worker and of the page, each after those it imports."""
 

@@ -35,6 +35,8 @@ def problem_tables(name: str) -> dict[str, Any]:
         "theta_star": found.theta_star.tolist(),
         "span": _span(problem, found).tolist(),
         "metrics": {metric: _as_map(found, metric) for metric in METRICS},
+        "root": _root(found).tolist(),
+        "finite_below": found.traces.finite_below if np.isfinite(found.traces.finite_below) else None,
         "probe": auto_fields(problem.n_features, {})["z"].tolist(),
         "off_policy": not np.array_equal(problem.behaviour, problem.target),
         "states": len(found.states),
@@ -69,11 +71,16 @@ def _as_map(found: Exact, metric: str) -> dict[str, Any]:
         scale = 1 / np.sqrt(len(found.states))
         F, f = scale * found.problem.features[found.states], -scale * found.v_pi[found.states]
     elif metric == "rmspbe":
-        values, vectors = np.linalg.eigh(found.C)
-        kept = values > SINGULAR * values[-1]
-        root = (vectors[:, kept] / np.sqrt(values[kept])).T
+        root = _root(found)
         F, f = root @ found.A, root @ found.b
     else:
         seen = np.linalg.svd(found.A)[2][: rank(found.A, largest_value(found.C))]
         F, f = seen, -seen @ found.theta_star
     return {"F": F.tolist(), "f": f.tolist()}
+
+
+def _root(found: Exact) -> Floats:
+    """R with R'R = C^{-1} where C is regular: the projected error is the length of R (A theta + b), with any lambda."""
+    values, vectors = np.linalg.eigh(found.C)
+    kept = values > SINGULAR * values[-1]
+    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)

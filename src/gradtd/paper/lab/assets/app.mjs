@@ -12,6 +12,7 @@ import {
   positive,
   settingKey,
   settingOf,
+  share,
   sharedOf,
   stopAt,
   toLink,
@@ -23,7 +24,8 @@ import { METRIC_WORDS, resultSentence, stabilitySentence, theorySentence } from 
 const $ = (id) => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
 const problems = Object.fromEntries(data.problems.map((problem) => [problem.name, problem]));
-const FLOOR = { algorithm: "lstd" };
+const floorOf = ({ lam }) => ({ algorithm: "lstd", lam });
+const SLIDERS = ["alpha", "eta", "lam", "batch_size"];
 const RESULTS_KEPT = 300;
 const SWEEP_SAYS =
   "The error after the last step, for many step-sizes. Right of alpha* the mean square is unbounded. Runs may leave " +
@@ -159,7 +161,7 @@ function fillControls() {
   options($("metric"), Object.entries(METRIC_WORDS));
   const named = data.figures.map(({ name, title }) => [name, title]);
   options($("figure"), [["", "choose a figure"], ...named]);
-  for (const name of ["alpha", "eta", "batch_size"]) {
+  for (const name of SLIDERS) {
     const { low, high, per } = PARAMETERS[name];
     $(name).max = (high - low) * per;
     $(name).oninput = () => setActive({ [name]: valueAt(name, Number($(name).value)) });
@@ -195,7 +197,8 @@ function fillControls() {
 function typed(name, text) {
   const [top, bottom] = text.split("/");
   const value = bottom === undefined ? Number(top) : Number(top) / Number(bottom);
-  return (PARAMETERS[name].whole ? whole(value, 1, 512) : positive(value)) ?? active()[name];
+  const { whole: counts, linear } = PARAMETERS[name];
+  return (counts ? whole(value, 1, 512) : linear ? share(value) : positive(value)) ?? active()[name];
 }
 
 function drawControls() {
@@ -206,7 +209,7 @@ function drawControls() {
   $("algorithm").value = curve.algorithm;
   $("algorithm-says").textContent = says;
   for (const name of Object.keys(PARAMETERS)) $(`${name}-row`).hidden = !takes.includes(name);
-  for (const name of ["alpha", "eta", "batch_size"]) {
+  for (const name of SLIDERS) {
     $(name).value = stopAt(name, curve[name]);
     $(name).setAttribute("aria-valuetext", number(curve[name]));
     if (document.activeElement !== $(`${name}-typed`)) $(`${name}-typed`).value = String(curve[name]);
@@ -248,7 +251,7 @@ function resultOf(curve, place) {
 
 function draw() {
   const found = state.curves.map(resultOf);
-  const floor = resultOf(FLOOR, "floor");
+  const floor = resultOf(floorOf(active()), "floor");
   const theory = theories.get(keyOf(active()));
   drawList($("curves"), state, (_, i) => found[i], {
     choose: (i) => change((s) => (s.active = i)),
@@ -264,7 +267,7 @@ function draw() {
   const sentences = result ? [resultSentence(active(), result, floor, state.metric)] : [];
   sentences.push(stabilitySentence(active(), theory, result));
   $("story").textContent = sentences.join(" ");
-  $("theory-says").textContent = theorySentence(active());
+  $("theory-says").textContent = theorySentence(active(), problems[state.problem].finite_below);
   $("chart").setAttribute("aria-label", `${METRIC_WORDS[state.metric]} by steps. ${$("story").textContent}`);
   $("key-theory").hidden = !theory?.curve;
   $("key-floor").hidden = active().algorithm === "lstd";

@@ -1,4 +1,5 @@
 // The loops over features, in the library's order of sums. A number k is the kind of a step, a batch an array of kinds.
+// e is the trace of a step; without traces it is x, and read from where x is.
 // JavaScript neither fuses a product with a sum nor reorders sums, so equal order means equal bytes.
 
 // delta = r + y . theta, without its ratio
@@ -29,6 +30,29 @@ export function addFeatures(table, k, c, out) {
   const { x, d } = table;
   const at = table.row[k] * d;
   for (let i = 0; i < d; i++) out[i] += c * x[at + i];
+}
+
+// e . u
+export function traced(table, k, u) {
+  const { e, d } = table;
+  const at = table.place[k] * d;
+  let total = 0;
+  for (let i = 0; i < d; i++) total += e[at + i] * u[i];
+  return total;
+}
+
+// out += c e
+export function addTrace(table, k, c, out) {
+  const { e, d } = table;
+  const at = table.place[k] * d;
+  for (let i = 0; i < d; i++) out[i] += c * e[at + i];
+}
+
+// out += scale (a e - b x)
+export function addTraceLessFeatures(table, k, scale, a, b, out) {
+  if (!table.traced) return addFeatures(table, k, scale * (a - b), out);
+  addTrace(table, k, scale * a, out);
+  addFeatures(table, k, -scale * b, out);
 }
 
 // out += c discount x_next
@@ -75,7 +99,7 @@ const four = new Float64Array(4);
 
 // out = A theta + b, averaged over a batch; with `reward` all zero out = A theta
 export function batchTdUpdate(table, batch, theta, out, reward = table.reward) {
-  const { x, y, d, row, rho } = table;
+  const { e: left, y, d, place, rho } = table;
   const scale = 1 / batch.length;
   out.fill(0);
   let j = 0;
@@ -86,23 +110,23 @@ export function batchTdUpdate(table, batch, theta, out, reward = table.reward) {
     four[1] = scale * rho[b] * (reward[b] + four[1]);
     four[2] = scale * rho[c] * (reward[c] + four[2]);
     four[3] = scale * rho[e] * (reward[e] + four[3]);
-    addFour(x, row[a] * d, row[b] * d, row[c] * d, row[e] * d, four, out);
+    addFour(left, place[a] * d, place[b] * d, place[c] * d, place[e] * d, four, out);
   }
   for (; j < batch.length; j++) {
     const k = batch[j];
-    addFeatures(table, k, scale * rho[k] * (reward[k] + difference(table, k, theta)), out);
+    addTrace(table, k, scale * rho[k] * (reward[k] + difference(table, k, theta)), out);
   }
 }
 
 // out = A'u, averaged over a batch; returns b . u
 export function batchTransposeApply(table, batch, u, out) {
-  const { x, y, d, row, rho, reward } = table;
+  const { e: left, y, d, place, rho, reward } = table;
   const scale = 1 / batch.length;
   let total = 0, j = 0;
   out.fill(0);
   for (; j + 4 <= batch.length; j += 4) {
     const a = batch[j], b = batch[j + 1], c = batch[j + 2], e = batch[j + 3];
-    fourDots(x, row[a] * d, row[b] * d, row[c] * d, row[e] * d, u, four);
+    fourDots(left, place[a] * d, place[b] * d, place[c] * d, place[e] * d, u, four);
     four[0] *= scale * rho[a];
     four[1] *= scale * rho[b];
     four[2] *= scale * rho[c];
@@ -111,22 +135,22 @@ export function batchTransposeApply(table, batch, u, out) {
     total = total + reward[a] * four[0] + reward[b] * four[1] + reward[c] * four[2] + reward[e] * four[3];
   }
   for (; j < batch.length; j++) {
-    const k = batch[j], factor = scale * rho[k] * projected(table, k, u);
+    const k = batch[j], factor = scale * rho[k] * traced(table, k, u);
     addGradient(table, k, factor, out);
     total += reward[k] * factor;
   }
   return total;
 }
 
-// A += rho x y' and b += rho r x, for a matrix kept row by row
+// A += rho e y' and b += rho r e, for a matrix kept row by row
 export function addToSums(table, k, A, b) {
-  const { x, y, d } = table;
-  const at = table.row[k] * d;
+  const { e, y, d } = table;
+  const at = table.place[k] * d;
   for (let i = 0; i < d; i++) {
-    const scale = table.rho[k] * x[at + i];
+    const scale = table.rho[k] * e[at + i];
     if (scale !== 0) for (let j = 0; j < d; j++) A[i * d + j] += scale * y[k * d + j];
   }
-  addFeatures(table, k, table.rho[k] * table.reward[k], b);
+  addTrace(table, k, table.rho[k] * table.reward[k], b);
 }
 
 export function dot(u, v) {

@@ -3,13 +3,15 @@ import { DRAWS_OF, filledAfter, makeBuffers } from "./buffers.mjs";
 import { addScaled, scaleBy } from "./estimates.mjs";
 import { DRAWS, seeded } from "./random.mjs";
 import { RULES } from "./rules.mjs";
+import { withTraces } from "./traces.mjs";
 
 const LIMIT = 1e12; // a run with a weight beyond this has diverged
 const AVERAGE_POWER = 3; // the polynomial average that alpha="auto" reports
 
 // One run of one setting over one stream: `thetas` at the snapshots, row by row, and what became of it.
-// `setting` holds algorithm, alpha, eta, batch_size, split and start; `at` the steps of the snapshots, from 0 up.
-export function runOnce(table, stream, setting, seed, run, at) {
+// `setting` holds algorithm, alpha, eta, lam, batch_size, split and start; `at` the steps of the snapshots, from 0 up.
+export function runOnce(given, drawnSteps, setting, seed, run, at) {
+  const { table, stream } = withTraces(given, drawnSteps, setting.lam);
   const rule = RULES[setting.algorithm];
   const d = table.d, steps = stream.kind.length;
   const out = { thetas: new Float64Array(at.length * d), alpha: NaN, divergedAt: -1, firstUpdate: -1 };
@@ -23,7 +25,7 @@ export function runOnce(table, stream, setting, seed, run, at) {
   const rng = seeded(seed, run, DRAWS);
   const draw = DRAWS_OF[rule.draws];
   const state = { theta, ...rule.init(d, table) };
-  const now = { ...plan, side: 0, alpha: setting.alpha, eta: setting.eta };
+  const now = { ...plan, side: 0, alpha: setting.alpha, eta: setting.eta, lam: setting.lam || 0, goesOn: false };
   let averaged = 0, updates = 0, taken = 0;
   const keep = () => copyTo(out.thetas, taken++ * d, averaged > 0 ? average : theta);
   if (at[0] === 0) keep();
@@ -33,6 +35,7 @@ export function runOnce(table, stream, setting, seed, run, at) {
       now.side = buffers.side[t];
       buffers.arrived[now.side] += 1;
     }
+    now.goesOn = t > 0 && stream.episode[t] === stream.episode[t - 1];
     if (rule.observe) rule.observe(state, table, k, now);
     if (draw(buffers, rng, plan) && seen > plan.start) {
       rule.update(state, table, k, now);

@@ -8,6 +8,7 @@ function outside(curve) {
   const hyper = automatic ? { alpha: "auto", ...rest } : rest;
   if (hyper.split === "odd-even") delete hyper.split;
   if (hyper.start === 0) delete hyper.start;
+  if (hyper.lam === 0) delete hyper.lam;
   return [automatic ? "impression_gtd" : algorithm, hyper];
 }
 

@@ -1,13 +1,16 @@
 // The algorithms, each as short as its equation, with the library's names and order of operations.
 //
 // A rule says what it keeps besides theta (`init`), what it needs drawn (`draws`), what it does with every step
-// (`observe`) and how it learns (`update`). `s` is its state, `k` the kind of the latest step, `now` the rest.
+// (`observe`) and how it learns (`update`). `s` is its state, `k` the kind of the latest step, `now` the rest. The trace e
+// of a step is phi where lam is 0.
 import {
   addFeatures,
   addGradient,
   addNextFeatures,
   addScaled,
   addToSums,
+  addTrace,
+  addTraceLessFeatures,
   batchTdUpdate,
   batchTransposeApply,
   dot,
@@ -16,41 +19,46 @@ import {
   projected,
   scaleBy,
   tdError,
+  traced,
 } from "./estimates.mjs";
 
 const zeros = (...names) => (d) => Object.fromEntries(names.map((name) => [name, new Float64Array(d)]));
 
-// TD: theta += alpha rho delta phi
+// TD: theta += alpha rho delta e
 function td(s, table, k, now) {
-  addFeatures(table, k, now.alpha * (table.rho[k] * tdError(table, k, s.theta)), s.theta);
+  addTrace(table, k, now.alpha * (table.rho[k] * tdError(table, k, s.theta)), s.theta);
 }
 
-// GTD2: theta -= alpha rho y (phi.w);  w += eta alpha (rho delta - phi.w) phi
+// GTD2: theta -= alpha rho y (e.w);  w += eta alpha (rho delta e - (phi.w) phi)
 function gtd2(s, table, k, now) {
-  const rho = table.rho[k], delta = tdError(table, k, s.theta), along = projected(table, k, s.w);
-  addGradient(table, k, -now.alpha * rho * along, s.theta);
-  addFeatures(table, k, now.eta * now.alpha * (rho * delta - along), s.w);
+  const rho = table.rho[k], delta = tdError(table, k, s.theta);
+  const alongE = traced(table, k, s.w), along = projected(table, k, s.w);
+  addGradient(table, k, -now.alpha * rho * alongE, s.theta);
+  addTraceLessFeatures(table, k, now.eta * now.alpha, rho * delta, along, s.w);
 }
 
-// TDC: theta += alpha rho (delta phi - gamma phi' (phi.w));  w as in GTD2
+// TDC: theta += alpha rho (delta e - gamma (1 - lam) phi' (e.w));  w as in GTD2
 function tdc(s, table, k, now) {
-  const rho = table.rho[k], delta = tdError(table, k, s.theta), along = projected(table, k, s.w);
-  addFeatures(table, k, now.alpha * rho * delta, s.theta);
-  addNextFeatures(table, k, -now.alpha * rho * along, s.theta);
-  addFeatures(table, k, now.eta * now.alpha * (rho * delta - along), s.w);
+  const rho = table.rho[k], delta = tdError(table, k, s.theta);
+  const alongE = traced(table, k, s.w), along = projected(table, k, s.w);
+  addTrace(table, k, now.alpha * rho * delta, s.theta);
+  addNextFeatures(table, k, -(1 - now.lam) * now.alpha * rho * alongE, s.theta);
+  addTraceLessFeatures(table, k, now.eta * now.alpha, rho * delta, along, s.w);
 }
 
-// TDRC: theta as in TDC;  w += eta alpha ((rho delta - phi.w) phi - w)
+// TDRC: theta as in TDC;  w += eta alpha (rho delta e - (phi.w) phi - w)
 function tdrc(s, table, k, now) {
-  const rho = table.rho[k], delta = tdError(table, k, s.theta), along = projected(table, k, s.w);
-  addFeatures(table, k, now.alpha * rho * delta, s.theta);
-  addNextFeatures(table, k, -now.alpha * rho * along, s.theta);
+  const rho = table.rho[k], delta = tdError(table, k, s.theta);
+  const alongE = traced(table, k, s.w), along = projected(table, k, s.w);
+  addTrace(table, k, now.alpha * rho * delta, s.theta);
+  addNextFeatures(table, k, -(1 - now.lam) * now.alpha * rho * alongE, s.theta);
   scaleBy(s.w, 1 - now.eta * now.alpha * 1);
-  addFeatures(table, k, now.eta * now.alpha * (rho * delta - along), s.w);
+  addTraceLessFeatures(table, k, now.eta * now.alpha, rho * delta, along, s.w);
 }
 
 // HTD: theta += alpha (rho delta phi - (rho - 1) y (phi.w));  w += eta alpha (rho delta phi + y (phi.w))
 function htd(s, table, k, now) {
+  if (table.traced) return htdWithTraces(s, table, k, now);
   const rho = table.rho[k], delta = tdError(table, k, s.theta), along = projected(table, k, s.w);
   addFeatures(table, k, now.alpha * rho * delta, s.theta);
   addGradient(table, k, -now.alpha * (rho - 1) * along, s.theta);
@@ -58,7 +66,25 @@ function htd(s, table, k, now) {
   addGradient(table, k, now.eta * now.alpha * along, s.w);
 }
 
-// Mini-batch TD: theta += alpha times the mean of rho delta phi over a batch
+// HTD(lam): theta += alpha (rho delta e - y (rho e - f).w);  w += eta alpha (rho delta e + y (f.w))
+function htdWithTraces(s, table, k, now) {
+  const rho = table.rho[k], delta = tdError(table, k, s.theta);
+  const alongE = traced(table, k, s.w), alongF = dot(s.f, s.w);
+  addTrace(table, k, now.alpha * rho * delta, s.theta);
+  addGradient(table, k, -now.alpha * (rho * alongE - alongF), s.theta);
+  addTrace(table, k, now.eta * now.alpha * rho * delta, s.w);
+  addGradient(table, k, now.eta * now.alpha * alongF, s.w);
+}
+
+// f = gamma lam f + phi, HTD's second trace, which holds no ratios
+function traceWithoutRatio(s, table, k, now) {
+  if (!table.traced) return;
+  scaleBy(s.f, now.goesOn ? now.lam * s.carried : 0);
+  addFeatures(table, k, 1, s.f);
+  s.carried = table.discount[k];
+}
+
+// Mini-batch TD: theta += alpha times the mean of rho delta e over a batch
 function minibatchTd(s, table, k, now) {
   batchTdUpdate(table, now.first, s.theta, s.u);
   addScaled(s.theta, now.alpha, s.u);
@@ -98,7 +124,7 @@ function lstd(s, table, k) {
 
 function addStepToInverse(s, table, k) {
   s.x.fill(0);
-  addFeatures(table, k, table.rho[k], s.x);
+  addTrace(table, k, table.rho[k], s.x);
   s.y.fill(0);
   addGradient(table, k, -1, s.y);
   matrixApply(s.inverse, s.x, s.left);
@@ -180,7 +206,12 @@ export const RULES = {
   tdrc: { init: second, draws: "nothing", update: tdrc },
   gtd2: { init: second, draws: "nothing", update: gtd2 },
   tdc: { init: second, draws: "nothing", update: tdc },
-  htd: { init: second, draws: "nothing", update: htd },
+  htd: {
+    init: (d) => ({ ...zeros("w", "f")(d), carried: 0 }),
+    draws: "nothing",
+    observe: traceWithoutRatio,
+    update: htd,
+  },
   minibatch_td: { init: zeros("u"), draws: "one batch", update: minibatchTd },
   impression_gtd: { init: zeros("u", "g"), draws: "two batches", update: impressionGtd },
   impression_gtd_auto: {

@@ -4,48 +4,53 @@ export const SNAPSHOTS = 100; // besides the start
 export const snapshotSteps = (steps) => Array.from({ length: SNAPSHOTS + 1 }, (_, i) => (i * steps) / SNAPSHOTS);
 export const settingKey = (shared, setting) => JSON.stringify([shared, setting]);
 
-// `takes` names the parameters that have a control; `exact` says what the dashed curve is, or why there is none.
+// `takes` names the parameters that have a control; `exact` says what the dashed curve is, `why` why there is none, and
+// `single` that there is one without traces only.
 const FRESH = "for fresh, independent steps and unlimited data";
 export const ALGORITHMS = {
   td: {
     label: "TD",
-    takes: ["alpha", "start"],
+    takes: ["alpha", "lam", "start"],
     says: "Moves the weights along each TD error. Cheap, but it can diverge when the data come from another policy.",
     exact: FRESH,
   },
   tdrc: {
     label: "TDRC",
-    takes: ["alpha", "eta", "start"],
+    takes: ["alpha", "eta", "lam", "start"],
     says: "TDC with a regularised second vector: a gradient method that behaves much like TD.",
     exact: FRESH,
+    single: true,
   },
   gtd2: {
     label: "GTD2",
-    takes: ["alpha", "eta", "start"],
+    takes: ["alpha", "eta", "lam", "start"],
     says: "A gradient method with a second vector and a second step-size, eta times the first.",
     exact: FRESH,
+    single: true,
   },
   tdc: {
     label: "TDC",
-    takes: ["alpha", "eta", "start"],
+    takes: ["alpha", "eta", "lam", "start"],
     says: "TD with a gradient correction; it needs a second vector and a second step-size.",
     exact: FRESH,
+    single: true,
   },
   htd: {
     label: "HTD",
-    takes: ["alpha", "eta", "start"],
+    takes: ["alpha", "eta", "lam", "start"],
     says: "A hybrid: it is TD when the data come from the target policy, a gradient method otherwise.",
     exact: FRESH,
+    single: true,
   },
   minibatch_td: {
     label: "Mini-batch TD",
-    takes: ["alpha", "batch_size", "start"],
+    takes: ["alpha", "lam", "batch_size", "start"],
     says: "TD averaged over a batch of past steps: less noise, and it diverges where TD does.",
     exact: "for fresh batches and unlimited data",
   },
   impression_gtd: {
     label: "Impression GTD",
-    takes: ["alpha", "batch_size", "split", "start"],
+    takes: ["alpha", "lam", "batch_size", "split", "start"],
     says:
       "The paper's algorithm: two batches from different episodes, multiplied. " +
       "One step-size, and it converges off-policy.",
@@ -53,20 +58,20 @@ export const ALGORITHMS = {
   },
   impression_gtd_auto: {
     label: "Impression GTD, automatic",
-    takes: ["batch_size", "split", "start"],
+    takes: ["lam", "batch_size", "split", "start"],
     says: "Impression GTD that measures its own stability threshold and chooses the step-size as it goes.",
     why: "its step-size depends on the data",
   },
   expected_gtd: {
     label: "Expected GTD",
-    takes: ["alpha", "split", "start"],
+    takes: ["alpha", "lam", "split", "start"],
     splits: ["odd-even", "coin"],
     says: "Impression GTD with every step of each buffer in its batch, kept as matrices.",
     exact: "with unlimited data from the first step on",
   },
   lstd: {
     label: "LSTD",
-    takes: [],
+    takes: ["lam"],
     says: "Solves for the weights that fit all data so far. No step-size; its error is the floor for the others.",
     why: "it solves a system instead of taking steps",
   },
@@ -75,10 +80,10 @@ export const ALGORITHMS = {
 export const PARAMETERS = {
   alpha: { low: -14, high: 7, per: 8 }, // sliders are logarithmic: 2^low to 2^high, `per` stops to a doubling
   eta: { low: -6, high: 6, per: 4, default: 1 },
+  lam: { low: 0, high: 1, per: 20, linear: true, default: 0 },
   batch_size: { low: 0, high: 7, per: 4, whole: true, default: 32 },
   split: { options: ["odd-even", "coin", "episode-index", "none"], default: "odd-even" },
   start: { default: 0 },
-  // lambda: one more line here, a slider in the template and a name in `takes`.
 };
 export const STEPS = [1000, 2000, 5000, 10000, 20000];
 export const METRIC_NAMES = ["rmsve", "rmspbe", "distance"];
@@ -86,14 +91,15 @@ const MOST_CURVES = 8;
 
 // A value that a slider stops at, short enough to be typed.
 export function valueAt(name, stop) {
-  const { low, per, whole } = PARAMETERS[name];
-  const value = 2 ** (low + stop / per);
+  const { low, per, whole, linear } = PARAMETERS[name];
+  const place = low + stop / per, value = linear ? place : 2 ** place;
   return whole ? Math.round(value) : Number(value.toPrecision(3));
 }
 
 export function stopAt(name, value) {
-  const { low, high, per } = PARAMETERS[name];
-  return Math.min(Math.max(Math.round((Math.log2(value) - low) * per), 0), (high - low) * per);
+  const { low, high, per, linear } = PARAMETERS[name];
+  const place = linear ? value : Math.log2(value);
+  return Math.min(Math.max(Math.round((place - low) * per), 0), (high - low) * per);
 }
 
 // The parameters that an algorithm takes, and nothing else: equal settings have equal keys.
@@ -113,6 +119,7 @@ export function curveOf(given, defaults) {
     algorithm: known,
     alpha,
     eta: positive(given.eta) || PARAMETERS.eta.default,
+    lam: share(given.lam) ?? PARAMETERS.lam.default,
     batch_size: batch,
     split: splits.includes(given.split) ? given.split : PARAMETERS.split.default,
     start: whole(given.start, 0, 10000) ?? PARAMETERS.start.default,
@@ -122,6 +129,12 @@ export function curveOf(given, defaults) {
 export function positive(value) {
   const number = Number(value);
   return Number.isFinite(number) && number > 0 ? number : undefined;
+}
+
+// A number from 0 to 1
+export function share(value) {
+  const number = Number(value);
+  return value !== null && value !== "" && number >= 0 && number <= 1 ? number : undefined;
 }
 
 export function whole(value, low, high) {

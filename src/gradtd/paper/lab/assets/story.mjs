@@ -14,6 +14,7 @@ export function inWords(curve) {
   const words = [];
   if (rest.alpha !== undefined) words.push(`alpha ${number(rest.alpha)}`);
   if (rest.eta !== undefined && rest.eta !== 1) words.push(`eta ${number(rest.eta)}`);
+  if (rest.lam) words.push(`lambda ${number(rest.lam)}`);
   if (rest.batch_size !== undefined) words.push(`m ${rest.batch_size}`);
   if (rest.split !== undefined && rest.split !== "odd-even") words.push(`split ${rest.split}`);
   return words.join(", ");
@@ -72,9 +73,20 @@ export function stabilitySentence(curve, theory, result) {
   );
 }
 
-export function theorySentence(curve) {
-  const { label, exact, why } = ALGORITHMS[curve.algorithm];
+// `finiteBelow` is the lambda from which on the problem's traces have no variance, or null where they always have one.
+export function theorySentence(curve, finiteBelow) {
+  const { label, exact, single, why } = ALGORITHMS[curve.algorithm];
   if (!exact) return `There is no dashed curve for ${label}: ${why}.`;
+  if (curve.lam > 0 && single)
+    return (
+      `There is no dashed curve and no alpha* for ${label} with traces: its update holds the trace and the features ` +
+      "of a step together, and the exact theory knows the law of the trace alone. Set lambda to 0 to see both."
+    );
+  if (finiteBelow !== null && curve.lam >= finiteBelow && curve.algorithm !== "expected_gtd")
+    return (
+      `There is no dashed curve and no alpha*: from lambda = ${number(finiteBelow)} on the traces have an infinite ` +
+      "variance on this problem, so the mean square is infinite with every step-size. Runs settle slowly or never."
+    );
   return (
     `Dashed: the exact root mean square of ${label} by theory, ${exact}. ` +
     "Where the runs stay above it, the gap is the price of a finite log."

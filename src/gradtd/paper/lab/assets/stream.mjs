@@ -8,6 +8,7 @@ export function prepared(problem) {
   const d = problem.theta0.length;
   const kinds = outcomes.reward.length;
   const x = Float64Array.from(features.flat());
+  const row = new Int32Array(kinds);
   const table = {
     d,
     x,
@@ -15,7 +16,7 @@ export function prepared(problem) {
     keep: Float64Array.from(outcomes.keep),
     alias: Int32Array.from(outcomes.alias),
     ends: Uint8Array.from(outcomes.ends),
-    row: new Int32Array(kinds),
+    row,
     nextRow: Int32Array.from(outcomes.next_state),
     reward: Float64Array.from(outcomes.reward),
     rho: Float64Array.from(outcomes.rho),
@@ -25,6 +26,9 @@ export function prepared(problem) {
     probe: Float64Array.from(problem.probe),
     block: problem.block,
     nothing: new Float64Array(kinds), // no reward, in the place of rewards
+    e: x, // where the trace of a step is: without traces, in its features
+    place: row,
+    traced: false,
   };
   for (let s = 0; s + 1 < table.begin.length; s++) table.row.fill(s, table.begin[s], table.begin[s + 1]);
   for (let k = 0; k < table.begin[table.begin.length - 2]; k++) {

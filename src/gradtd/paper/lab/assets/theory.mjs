@@ -4,7 +4,8 @@
 //   v' = v - alpha B v,              M' = M - alpha (B M + M B') + alpha^2 E[g g']
 //
 // E[g g'] is linear in (M, v, 1), so one step is a matrix. It is formed once per problem and rule, in the directions in
-// which weights move (`span`), where A is regular; gradtd.theory holds the same, and more, in Python.
+// which weights move (`span`), where A is regular; gradtd.theory holds the same, and more, in Python. With traces the first
+// factor of a step is e, of which only the mean and E[e e'] in each state matter (tracelaw.mjs).
 import {
   apply,
   identity,
@@ -37,7 +38,20 @@ export function lawOf(problem, table) {
     steps.push({ p: p[k], row: table.row[k], phi: here, y, d: dk, next, rho, e });
   }
   const start = along(problem.theta0).map((x, i) => x - star[i]);
-  return { r, d, steps, start, span, star: problem.theta_star, states: phi };
+  return { r, d, steps, start, span, star: problem.theta_star, ...leftFactors(problem, phi, along) };
+}
+
+// E[e | s], E[e e' | s] and lam; e is phi without traces. `infinite` where the second moment does not exist.
+function leftFactors({ left, span }, phi, along) {
+  const outer = (u, v) => u.flatMap((x) => v.map((y) => x * y));
+  if (!left) return { lam: 0, infinite: false, means: phi, squares: phi.map((row) => outer(row, row)) };
+  const means = left.mean.map((row) => along(row)), { square, lam } = left, d = span[0].length;
+  if (!square) return { lam, infinite: true, means, squares: means.map((row) => outer(row, row)) };
+  const projected = (W) => span.flatMap((u) => {
+    const row = Array.from({ length: d }, (_, j) => u.reduce((t, x, i) => t + x * W[i * d + j], 0));
+    return span.map((v) => v.reduce((t, x, j) => t + x * row[j], 0));
+  });
+  return { lam, infinite: false, means, squares: square.map(projected) };
 }
 
 // ---- Impression GTD, Expected GTD and mini-batch TD: sums over the steps out of each state.
@@ -45,15 +59,15 @@ export function lawOf(problem, table) {
 function rowSums(law) {
   const { r } = law;
   const A = new Float64Array(r * r);
-  const rows = law.states.map((phi) => ({ phi, Y: new Float64Array(r * r), ed: new Float64Array(r), e2: 0 }));
-  for (const { p, row, phi, d, e } of law.steps) {
-    const sums = rows[row];
+  const rows = law.squares.map((W) => ({ W, Y: new Float64Array(r * r), ed: new Float64Array(r), e2: 0 }));
+  for (const { p, row, d, e } of law.steps) {
+    const sums = rows[row], mean = law.means[row];
     sums.e2 += p * e * e;
     for (let i = 0; i < r; i++) {
       sums.ed[i] += p * e * d[i];
       for (let j = 0; j < r; j++) {
         sums.Y[i * r + j] += p * d[i] * d[j];
-        A[i * r + j] += p * phi[i] * d[j];
+        A[i * r + j] += p * mean[i] * d[j];
       }
     }
   }
@@ -63,11 +77,11 @@ function rowSums(law) {
 // E[(A theta + b)(A theta + b)'] over a batch whose mean has c times the variance of one step
 function inner({ A, rows }, r, c, M, v, one) {
   const out = product(product(A, M, r), transposed(A, r), r).map((x) => (1 - c) * x);
-  for (const { phi, Y, ed, e2 } of rows) {
+  for (const { W, Y, ed, e2 } of rows) {
     let each = one * e2;
     for (let i = 0; i < r * r; i++) each += Y[i] * M[i];
     for (let i = 0; i < r; i++) each += 2 * ed[i] * v[i];
-    for (let i = 0; i < r; i++) for (let j = 0; j < r; j++) out[i * r + j] += c * each * phi[i] * phi[j];
+    for (let i = 0; i < r * r; i++) out[i] += c * each * W[i];
   }
   return out;
 }
@@ -75,9 +89,9 @@ function inner({ A, rows }, r, c, M, v, one) {
 // E[A' G A] over such a batch
 function outer({ A, rows }, r, c, G) {
   const out = product(product(transposed(A, r), G, r), A, r).map((x) => (1 - c) * x);
-  for (const { phi, Y } of rows) {
+  for (const { W, Y } of rows) {
     let form = 0;
-    for (let i = 0; i < r; i++) for (let j = 0; j < r; j++) form += phi[i] * G[i * r + j] * phi[j];
+    for (let i = 0; i < r * r; i++) form += W[i] * G[i];
     for (let i = 0; i < r * r; i++) out[i] += c * form * Y[i];
   }
   return out;
@@ -175,14 +189,16 @@ function addOutcome(second, row, p, G, g, i, j, n) {
 
 // ---- What the page asks.
 
-// The moments of a setting's rule, or null where no exact curve is known.
+// The moments of a setting's rule, or null where no exact curve is known: for traces without a variance, and for rules
+// that hold the trace and the features of one step together.
 export function momentsOf(law, setting) {
   const { algorithm, eta } = setting, c = 1 / setting.batch_size;
+  if (algorithm !== "expected_gtd" && law.infinite) return null;
   if (algorithm === "impression_gtd") return batchMoments(law, c, c);
   if (algorithm === "expected_gtd") return batchMoments(law, 0, 0);
   if (algorithm === "minibatch_td") return minibatchMoments(law, c);
   if (algorithm === "td") return minibatchMoments(law, 1);
-  return algorithm in BLOCKS ? jointMoments(law, algorithm, eta) : null;
+  return algorithm in BLOCKS && law.lam === 0 ? jointMoments(law, algorithm, eta) : null;
 }
 
 // U(M) = B M + M B' as a matrix over packed M

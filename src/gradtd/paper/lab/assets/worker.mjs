@@ -3,20 +3,20 @@ import { runOnce } from "./loop.mjs";
 import { SNAPSHOTS, settingKey, snapshotSteps } from "./settings.mjs";
 import { prepared, sample } from "./stream.mjs";
 import { measured, median, summarised } from "./summary.mjs";
+import { problemWithTraces } from "./tracelaw.mjs";
 import { exactCurve, lawOf, momentsOf, stabilityThreshold } from "./theory.mjs";
 
 const SLICE = 40; // milliseconds of work between two looks at the messages
 const SWEEP_RUNS = 10;
 
 const problems = {}; // what the page sent, and what was made of it once
-const streams = new Map(), finished = new Map(), momentsKept = new Map();
+const streams = new Map(), finished = new Map(), momentsKept = new Map(), lawsKept = new Map();
 const latest = { show: -1, sweep: -1 };
 
 self.onmessage = ({ data }) => {
   if (data.type === "tables") {
     for (const problem of data.problems) {
-      const table = prepared(problem);
-      problems[problem.name] = { problem, table, law: lawOf(problem, table) };
+      problems[problem.name] = { problem, table: prepared(problem) };
     }
   } else if (data.type === "weights") {
     self.postMessage({ type: "weights", request: data.request, runs: weightsOf(data.shared, data.setting) });
@@ -25,6 +25,17 @@ self.onmessage = ({ data }) => {
     (data.type === "show" ? show : sweep)(data);
   }
 };
+
+// A problem with this lambda: its metrics and the law of its steps.
+function problemAt(name, lam = 0) {
+  const key = [name, lam].join();
+  if (!lawsKept.has(key)) {
+    if (lawsKept.size > 200) lawsKept.clear();
+    const { table } = problems[name], problem = problemWithTraces(problems[name].problem, table, lam);
+    lawsKept.set(key, { problem, table, law: lawOf(problem, table) });
+  }
+  return lawsKept.get(key);
+}
 
 const pause = () => new Promise((resume) => setTimeout(resume, 0));
 
@@ -52,7 +63,7 @@ async function show(data) {
   const stale = () => latest.show !== data.request;
   const [active, ...others] = data.curves;
   await curve(data, active, stale);
-  await curve(data, { algorithm: "lstd" }, stale);
+  await curve(data, { algorithm: "lstd", lam: active.lam }, stale);
   if (!stale()) theory(data, active);
   for (const setting of others) await curve(data, setting, stale);
   if (!stale()) self.postMessage({ type: "done", request: data.request });
@@ -65,7 +76,7 @@ async function curve({ request, shared }, setting, stale) {
     self.postMessage({ ...finished.get(key), request });
     return;
   }
-  const { problem, table } = problems[shared.problem];
+  const { problem, table } = problemAt(shared.problem, setting.lam);
   const values = Object.fromEntries(Object.keys(problem.metrics).map((name) => [name, []]));
   const found = [];
   let begun = performance.now();
@@ -104,11 +115,11 @@ function remember(key, answer) {
   finished.set(key, answer);
 }
 
-// The moments depend on the problem, the rule, eta and the batch size, not on alpha.
+// The moments depend on the problem, the rule, eta, lambda and the batch size, not on alpha.
 function momentsFor(problem, setting) {
-  const key = [problem, setting.algorithm, setting.eta, setting.batch_size].join();
+  const key = [problem, setting.algorithm, setting.eta, setting.lam, setting.batch_size].join();
   if (!momentsKept.has(key)) {
-    const moments = momentsOf(problems[problem].law, setting);
+    const moments = momentsOf(problemAt(problem, setting.lam).law, setting);
     momentsKept.set(key, moments && { ...moments, threshold: stabilityThreshold(moments) });
   }
   return momentsKept.get(key);
@@ -120,7 +131,7 @@ function theory({ request, shared }, setting) {
   const begins = finished.get(key)?.begins;
   const answer = { type: "theory", request, key, threshold: null, curve: null };
   if (moments) {
-    const { law, problem } = problems[shared.problem];
+    const { law, problem } = problemAt(shared.problem, setting.lam);
     const gap = shared.steps / SNAPSHOTS, from = begins >= 0 ? begins : 0;
     const count = Math.floor((shared.steps - from) / gap);
     answer.threshold = moments.threshold;
@@ -134,7 +145,7 @@ function theory({ request, shared }, setting) {
 async function sweep({ request, shared, setting }) {
   const stale = () => latest.sweep !== request;
   const moments = momentsFor(shared.problem, setting);
-  const { law, problem, table } = problems[shared.problem];
+  const { law, problem, table } = problemAt(shared.problem, setting.lam);
   const runs = Math.min(shared.runs, SWEEP_RUNS), points = [];
   const grid = sweepGrid(moments?.threshold, setting.alpha);
   for (const alpha of grid) {
