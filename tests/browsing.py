@@ -12,20 +12,34 @@ INSTALL = "make browser installs it"
 AXE = Path(__file__).resolve().parents[1] / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
 
 
-@pytest.fixture(scope="session")
-def browser():
+class NoBrowser(Exception):
+    """What is missing, and how to get it."""
+
+
+def start():
     """Chromium, driven by Selenium."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason=f"no Selenium here: {INSTALL}")
+    try:
+        from selenium import webdriver
+    except ImportError:
+        raise NoBrowser(f"no Selenium here: {INSTALL}") from None
     chromium = os.environ.get("GRADTD_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
     if chromium is None or driver is None:
-        pytest.skip(f"no Chromium with its driver here: {INSTALL}")
+        raise NoBrowser(f"no Chromium with its driver here: {INSTALL}")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    try:
+        opened = start()
+    except NoBrowser as missing:
+        pytest.skip(str(missing))
     yield opened
     opened.quit()
 
