@@ -1,7 +1,8 @@
 """Pictures of the pages that people see, at two widths, light and dark: `python tests/output/screenshots.py shots`.
 
-The lab, the page of an evaluation, the landing page and the main pages of the site (where `make docs` has built one), and
-the page of a reproduction (where `make reproduce` has left one). They are there to be looked at; nothing is compared.
+The lab, the page of an evaluation, the landing page and the main pages of the site (where `make docs` has built one),
+and the page of a reproduction (where `make reproduce` has left one). They are there to be looked at: nothing is
+compared.
 """
 
 from __future__ import annotations
