@@ -94,6 +94,22 @@ def test_pages_fit_their_reader(browser, pages, page, width, scheme):
     _inspected(browser, pages[page], width, scheme)
 
 
+@pytest.mark.parametrize("page", ["_evaluation", "_report"])
+def test_a_phone_shows_whole_pictures_and_whole_words(browser, pages, page):
+    set_window(browser, 400)
+    browser.get(pages[page])
+    wide, tall = ("img.only", "img.tall")
+    shown = "return [...document.querySelectorAll(arguments[0])].filter((i) => i.getBoundingClientRect().width > 0)"
+    assert browser.execute_script(shown, wide) == []
+    widths = browser.execute_script(shown + ".map((i) => i.getBoundingClientRect().width)", tall)
+    assert widths
+    assert max(widths) <= 400
+    narrow = "return [...document.querySelectorAll('.scroll td:not(.n)')].filter((c) => c.clientWidth < 40).length"
+    assert browser.execute_script(narrow) == 0
+    set_window(browser, 1400)
+    assert browser.execute_script(shown, tall) == []
+
+
 def test_claims_lead_to_figures_and_back(browser, pages):
     browser.get(pages["_report"])
     broken = browser.execute_script(

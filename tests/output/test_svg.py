@@ -52,6 +52,19 @@ def test_a_picture_is_an_svg_with_its_text():
     assert address == picture(_drawn())
 
 
+def test_for_a_phone_legends_stand_below_and_long_names_in_lines():
+    figure, axes = canvas("A title that is longer than a phone is wide, and so it stands in two lines")
+    axes.plot([0, 1], [0, 1], label="a line")
+    axes.set_yticks([0, 1], ["weighted per-decision importance sampling", "short"])
+    axes.legend(title="what\nis drawn", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    drawn = picture(figure)
+    wide, tall = (ElementTree.fromstring(unquote(address.split(",", 1)[1])) for address in (drawn, drawn.tall))
+    assert float(tall.get("width").removesuffix("pt")) < 0.6 * float(wide.get("width").removesuffix("pt"))
+    words = {node.text.strip() for node in tall.iter() if node.text and node.text.strip()}
+    assert {"a line", "what is drawn", "weighted per-", "decision importance"} <= words
+    assert axes.get_legend() is None
+
+
 def test_a_lighter_picture_has_the_same_curve():
     """Relative moves, summed, come within rounding of the points that were drawn."""
     import re

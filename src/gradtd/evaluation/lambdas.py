@@ -88,7 +88,7 @@ class LambdaValues:
         """The value and its interval against lambda, as a Matplotlib figure."""
         from gradtd.output.plots import COLOURS, canvas
 
-        figure, axes = canvas(f"value against lambda: {'flat' if self.flat else 'a slope, a sign of bias'}")
+        figure, axes = canvas(f"Value against lambda: {'flat' if self.flat else 'a slope, a sign of bias'}")
         axes.plot(self.lams, self.values, color=COLOURS[0], marker="o", markersize=3)
         axes.fill_between(self.lams, *self.intervals.T, color=COLOURS[0], alpha=0.18, linewidth=0)
         axes.set_xlabel("lambda")

@@ -1,13 +1,14 @@
 """Pictures inside a page: crisp at every size, and small.
 
 A curve of thousands of points is drawn with as few as look the same. Text stays text. The paper is transparent, so that
-a page can show the picture in the dark.
+a page can show the picture in the dark. Every picture is drawn twice, the second time for a phone.
 """
 
 from __future__ import annotations
 
 import io
 import re
+import textwrap
 from typing import Any
 from urllib.parse import quote
 
@@ -18,10 +19,45 @@ from gradtd.core.arrays import Floats
 LOOKS_THE_SAME = 0.25
 """How far a simplified curve may be from the original, in points: a third of the thinnest line."""
 
+PHONE = 4.2
+"""Inches that a picture for a phone is wide: its text is then as large as the page's."""
 
-def picture(figure: Any) -> str:
-    """A figure as the address of an image, for a page that needs no other file."""
+
+class Picture(str):
+    """The address of an image; ``tall`` is that of the same picture for a narrow screen."""
+
+    tall: str
+
+
+def picture(figure: Any) -> Picture:
+    """A figure as the address of an image, for a page that needs no other file. The figure is not used afterwards."""
+    drawn = Picture(_address(figure))
+    make_tall(figure)
+    drawn.tall = _address(figure)
+    return drawn
+
+
+def _address(figure: Any) -> str:
     return "data:image/svg+xml," + quote(svg(figure), safe=" '/:;=,()!*+-._~")
+
+
+def make_tall(figure: Any) -> None:
+    """Make a figure fit a narrow screen: legends go below, and long names over several lines."""
+    figure.set_size_inches(PHONE, 1.15 * figure.get_size_inches()[1])
+    for axes in figure.axes:
+        axes.set_title(textwrap.fill(axes.get_title("left"), 44), loc="left", fontsize=10)
+        axes.set_xlabel(textwrap.fill(axes.get_xlabel(), 36))
+        axes.set_ylabel(textwrap.fill(axes.get_ylabel(), 36))
+        names = [name.get_text() for name in axes.get_yticklabels()]
+        if any(len(name) > 20 and "$" not in name for name in names):  # words; numbers on a log axis are formulas
+            axes.set_yticks(axes.get_yticks(), [textwrap.fill(name, 20) for name in names], fontsize=8)
+        if (legend := axes.get_legend()) is not None:
+            lines, words = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
+            title = legend.get_title().get_text().replace("\n", " ")
+            legend.remove()
+            columns = 2 if max(map(len, words), default=0) <= 18 else 1
+            look = {"frameon": False, "fontsize": 8.5, "title_fontsize": 8.5, "alignment": "left", "ncols": columns}
+            figure.legend(lines, words, title=title, loc="outside lower left", **look)
 
 
 def svg(figure: Any) -> str:
