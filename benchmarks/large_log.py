@@ -131,6 +131,7 @@ def evaluations(path: Path, features_bytes: int) -> dict[str, Any]:
 
 def passes(path: Path, repeats: int = 3) -> dict[str, dict[str, float]]:
     """The passes over the features in steps a second, against their sum and against LSTD in plain NumPy."""
+    from gradtd.evaluation.folds import fold_of_steps
     from gradtd.evaluation.least_squares import least_squares, refit_values, start_features, sums
     from gradtd.evaluation.preparing import prepare_log
     from gradtd.evaluation.resamples import draw_resamples
@@ -146,6 +147,7 @@ def passes(path: Path, repeats: int = 3) -> dict[str, dict[str, float]]:
     table, begins = stream.features, stream.begins
     starts = start_features(stream, begins)
     square = least_squares(stream, starts, begins)
+    fold = fold_of_steps(begins)
     drawn = draw_resamples(len(begins) - 1, 100, 0)
     contestants: dict[str, Callable[[], Any]] = {
         "sum of the features": table.sum,
@@ -154,7 +156,7 @@ def passes(path: Path, repeats: int = 3) -> dict[str, dict[str, float]]:
         "plain NumPy LSTD, in one go": lambda: plain_lstd(stream, len(stream)),
         "second_moments": lambda: second_moments(table, row),
         "whiten": lambda: whiten(table, np.eye(table.shape[1])),  # by the identity: nothing changes
-        "sums": lambda: sums(stream),
+        "sums": lambda: sums(stream, C=ready.C, fold=fold),
         "refit_values, 100": lambda: refit_values(stream, starts, begins, drawn, square),
     }
     np.testing.assert_allclose(plain_lstd(stream, 16_384), square.theta, rtol=1e-6, atol=1e-9)

@@ -208,3 +208,12 @@ def test_richardson():
     assert beyond(10, 20) == pytest.approx(2.0)
     assert beyond(20, 10) == pytest.approx(-1.0)
     assert abs(beyond(100, 101)) <= 3.5
+
+
+def test_threads_make_the_same_numbers():
+    """Groups of pieces are read on several threads, and added in one order."""
+    for how in ({}, {"features": "identity"}, {"features": "identity", "lam": 0.5}):
+        one, two = (evaluate(real_walk(60), gamma=0.9, threads=threads, **how) for threads in (1, 2))
+        assert one.interval == two.interval
+        assert one.checks == two.checks
+        np.testing.assert_array_equal(one.influences, two.influences)

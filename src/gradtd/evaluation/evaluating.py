@@ -334,12 +334,12 @@ def _evaluate_one(
         settings = replace(settings, values=STATE)
     chances = known_chances(plan.log, found)
     refuse_unknown_chances(settings, chances)
-    decision = plan.decide(found.rho, settings.gamma, settings.level, settings.tracing, chances)
+    decision = plan.decide(found.rho, settings.gamma, settings.level, settings.tracing, chances, settings.threads)
     ready = plan.prepared(decision)
     stream = ready.stream(found.rho, settings.gamma, chances)
     trace_rows(stream, settings.tracing, ready.log.episode)  # kept: traces run on across blocks
     judged = None if settings.method in ESTIMATORS else decision
-    case = make_case(stream, settings, stage(progress, "least squares"), judged)
+    case = make_case(stream, settings, stage(progress, "least squares"), judged, ready.C)
     solved = solve(case, stage(progress, "refitting"))
     diagnostics = diagnose(ready, found, case, solved)
     if judged is not None or plan.why_not:

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.blas import one_thread
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
+from gradtd.evaluation.folds import FoldSums, by_fold
 from gradtd.evaluation.products import chunk_rows, chunks, cross, lengths, rows_of, values_of, weighted_sum
 from gradtd.evaluation.resamples import Resamples
 from gradtd.evaluation.solvers import DENSE, SINGULAR, Solver, SparseSolver, feature_scale, is_diagonal, solver_of
@@ -24,7 +26,8 @@ from gradtd.evaluation.sparse_refits import can_refit_sparsely, sparse_refits
 class Sums:
     """A = mean of rho x y', b = mean of rho r x, C = mean of x x', over the steps of a log.
 
-    ``square`` is the mean of rho^2 |x|^2 |y|^2, the mean square of what A is the mean of.
+    ``square`` is the mean of rho^2 |x|^2 |y|^2, the mean square of what A is the mean of. ``folds`` are the sums that A
+    and b are of, by fold of the episodes, where they were asked for.
     """
 
     A: Any
@@ -32,38 +35,62 @@ class Sums:
     C: Any
     square: float
     steps: int
+    folds: tuple[FoldSums, ...] = ()
 
 
-def sums(stream: Stream, progress: Progress | None = None, traces: Any = None) -> Sums:
+@one_thread()
+def sums(
+    stream: Stream, progress: Progress | None = None, traces: Any = None, C: Any = None, fold: Integers | None = None
+) -> Sums:
     """Read the log once. Cost O(n d^2), for sparse rows O(n k^2) with k entries per row.
 
-    ``traces``, one row per step, stand for x where it is the left factor.
+    Parameters
+    ----------
+    stream
+        The steps, over a table of features.
+    progress
+        Hears how many of them were read.
+    traces
+        One row per step, which stand for x where it is the left factor.
+    C
+        The mean of x x', where it is known already.
+    fold
+        The fold of every step, where sums by fold are wanted; there are no traces then.
     """
-    A: Any = 0.0
-    b: Any = 0.0
-    C: Any = 0.0
-    square, n = 0.0, len(stream)
+    square, n, d = 0.0, len(stream), stream.n_features
+    folds = 1 if fold is None else int(fold.max()) + 1
+    A: list[Any] = [0.0] * folds
+    b: list[Any] = [0.0] * folds
+    moments: Any = 0.0
     for part in chunks(n, chunk_rows(stream.features)):
-        x, y = rows_of(stream, part)
+        index, runs = (part, [(0, slice(None))]) if fold is None else by_fold(fold, part)
+        x, y = rows_of(stream, index)
         e = x if traces is None else traces[part]
-        square += float((np.asarray(stream.steps["rho"][part]) ** 2 * lengths(e) * lengths(y)).sum())
-        more_A, more_b = _moments(stream, part, e, y)
-        A, b, C = A + more_A, b + more_b, C + cross(x, x)
+        square += float((np.asarray(stream.steps["rho"][index]) ** 2 * lengths(e) * lengths(y)).sum())
+        y, reward = _weighted(stream, index, y)
+        for k, run in runs:
+            A[k] += cross(e[run], y[run])
+            b[k] += weighted_sum(e[run], reward[run])
+        if C is None:
+            moments += cross(x, x)
         if progress:
             progress(part.stop, n)
-    if not isinstance(A, np.ndarray) and stream.n_features <= DENSE and not is_diagonal(C):
-        A, C = A.toarray(), C.toarray()
-    return Sums(A / n, np.asarray(b / n), C / n, square / n, n)
+    parts = () if fold is None else tuple(map(FoldSums, A, b))
+    A_all, b_all = sum(A[1:], A[0]), sum(b[1:], b[0])
+    C = moments / n if C is None else C
+    if not isinstance(A_all, np.ndarray) and d <= DENSE and not is_diagonal(C):
+        A_all, C = A_all.toarray(), C if isinstance(C, np.ndarray) else C.toarray()
+    return Sums(A_all / n, np.asarray(b_all / n), C, square / n, n, parts)
 
 
-def _moments(stream: Stream, part: slice, x: Any, y: Any) -> tuple[Any, Floats]:
-    """The sums of rho x y' and of rho r x over a chunk of steps; y is written over."""
-    rho, reward = np.asarray(stream.steps["rho"][part]), np.asarray(stream.steps["reward"][part])
+def _weighted(stream: Stream, part: Any, y: Any) -> tuple[Any, Floats]:
+    """The rows times rho, dense ones written over, and rho r."""
+    rho = np.asarray(stream.steps["rho"][part])
     if isinstance(y, np.ndarray):
         y *= rho[:, None]
     else:
         y = y.multiply(rho[:, None]).tocsr()
-    return cross(x, y), weighted_sum(x, rho * reward)
+    return y, rho * np.asarray(stream.steps["reward"][part])
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,16 +121,22 @@ def start_features(stream: Stream, begins: Integers) -> Any:
 
 
 def least_squares(
-    stream: Stream, starts: Any, begins: Integers, progress: Progress | None = None, traces: Any = None
+    stream: Stream,
+    starts: Any,
+    begins: Integers,
+    progress: Progress | None = None,
+    traces: Any = None,
+    **known: Any,
 ) -> LeastSquares:
     """LSTD, A theta + b = 0, and the value of the start states with its sandwich error.
 
     The error is that of an M-estimate clustered by episodes: with v = mean of phi_0.theta, the influence of episode e
     is psi_e = phi_0e.theta - v - E / n (sum over its steps of rho delta x).(A^-T mean phi_0), and the variance of v is
     the sum of psi_e^2 / (E (E - 1)). It holds for the solution in the features given, right or wrong. With ``traces``,
-    one row per step, it is LSTD(lam), and the trace of a step is its x above.
+    one row per step, it is LSTD(lam), and the trace of a step is its x above. What is ``known``, C or the fold of every
+    step, goes to `sums`.
     """
-    found = sums(stream, progress, traces)
+    found = sums(stream, progress, traces, **known)
     solver = solver_of(found.A, found.C)
     theta = solver.solve(-found.b)
     mean = np.asarray(starts.mean(axis=0)).ravel()
@@ -135,6 +168,7 @@ def can_refit(stream: Stream, fit: LeastSquares, resamples: int, traces: Any = N
     return stream.n_features <= DENSE and resamples * stream.n_features**2 <= 2e7
 
 
+@one_thread()
 def refit_values(
     stream: Stream,
     starts: Any,
@@ -182,6 +216,6 @@ def _group_sums(stream: Stream, part: slice, traces: Any = None) -> Floats:
         inside = slice(part.start + piece.start, part.start + piece.stop)
         x, y = rows_of(stream, inside)
         e = x if traces is None else traces[inside]
-        more_A, more_b = _moments(stream, inside, e, y)
-        A, b = A + more_A, b + more_b
+        y, reward = _weighted(stream, inside, y)
+        A, b = A + cross(e, y), b + weighted_sum(e, reward)
     return np.asarray(np.r_[A.ravel(), b])

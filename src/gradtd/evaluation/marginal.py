@@ -12,18 +12,18 @@ least squares would be left. An error of the features in V is multiplied by one 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.blas import one_thread
 from gradtd.core.stream import Stream
-from gradtd.evaluation.least_squares import LeastSquares
-from gradtd.evaluation.products import chunk_rows, chunks, cross, rows_of, values_of, weighted_sum
+from gradtd.evaluation.folds import FOLDS, FoldSums, fold_of_episodes
+from gradtd.evaluation.least_squares import LeastSquares, sums
+from gradtd.evaluation.products import chunk_rows, chunks, rows_of, times, values_of
 from gradtd.evaluation.solvers import DENSE, solver_of
-
-FOLDS = 5
-"""Folds of the episodes, where there are as many."""
 
 
 def marginal_weights(stream: Stream, left: Floats, traces: Any = None) -> Floats:
@@ -57,47 +57,43 @@ def can_cross_fit(stream: Stream, square: LeastSquares) -> bool:
     return stream.n_features <= DENSE or (not isinstance(square.sums.A, np.ndarray) and "LSMR" not in square.how)
 
 
-def double_rl(stream: Stream, starts: Any, begins: Integers, square: LeastSquares, folds: int = FOLDS) -> Double:
+def sums_by_fold(stream: Stream) -> bool:
+    """Whether to keep sums by fold when the log is read: where the folds may be solved."""
+    return stream.n_features <= DENSE or not isinstance(stream.features, np.ndarray)
+
+
+@one_thread()
+def double_rl(
+    stream: Stream,
+    starts: Any,
+    begins: Integers,
+    square: LeastSquares,
+    folds: int = FOLDS,
+    known: Sequence[FoldSums] = (),
+) -> Double:
     """Double reinforcement learning, cross-fitted over episodes; episode e is in fold e mod ``folds``.
 
     The error is that of a mean of independent contributions, one per episode: they are the estimate's influences.
+    ``known`` are sums by fold, where the log was read for them already.
     """
     n = len(begins) - 1
-    folds = min(folds, n)
-    fold = np.arange(n) % folds
-    parts = _folds(stream, starts, begins, fold, folds)
-    contribution = np.empty(n)
-    for k in range(folds):
-        theta, left = _solution([part for j, part in enumerate(parts) if j != k], square)
-        contribution[fold == k] = _contributions(stream, starts, begins, theta, left)[fold == k]
+    fold = fold_of_episodes(n, folds)
+    of_step = np.repeat(fold, np.diff(begins))
+    parts = _folds(known or sums(stream, C=square.sums.C, fold=of_step).folds, starts, fold, of_step)
+    solved = [_solution([part for j, part in enumerate(parts) if j != k], square) for k in range(len(parts))]
+    theta, left = (np.array(vectors) for vectors in zip(*solved, strict=True))
+    surprise = _surprises(stream, of_step, theta, left)
+    first = np.asarray(starts @ theta.T)[np.arange(n), fold]
+    contribution = first + np.add.reduceat(surprise, begins[:-1])
     error = float(contribution.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
     return Double(float(contribution.mean()), error, contribution)
 
 
-def _folds(stream: Stream, starts: Any, begins: Integers, fold: Integers, folds: int) -> list[_Fold]:
-    """The sums of every fold, in one pass over the log."""
-    A: list[Any] = [0.0] * folds
-    b = np.zeros((folds, stream.n_features))
-    of_step = np.repeat(fold, np.diff(begins))
-    for part in chunks(len(stream), chunk_rows(stream.features)):
-        x, y = rows_of(stream, part)
-        rho, reward = np.asarray(stream.steps["rho"][part]), np.asarray(stream.steps["reward"][part])
-        y = _weighted(y, rho)
-        for k in np.unique(of_step[part]):
-            mine = of_step[part] == k
-            A[k] = A[k] + cross(x[mine], y[mine])
-            b[k] += weighted_sum(x[mine], (rho * reward)[mine])
-    steps = np.bincount(of_step, minlength=folds)
-    first = [np.asarray(starts[fold == k].sum(axis=0)).ravel() for k in range(folds)]
-    return [_Fold(A[k], b[k], first[k], int(steps[k]), int((fold == k).sum())) for k in range(folds)]
-
-
-def _weighted(y: Any, rho: Floats) -> Any:
-    """The rows times rho; dense ones are written over."""
-    if not isinstance(y, np.ndarray):
-        return y.multiply(rho[:, None]).tocsr()
-    y *= rho[:, None]
-    return y
+def _folds(sums_of: Sequence[FoldSums], starts: Any, fold: Integers, of_step: Integers) -> list[_Fold]:
+    """What is solved without: every fold's sums."""
+    steps, episodes = np.bincount(of_step), np.bincount(fold)
+    first = [np.asarray(starts[fold == k].sum(axis=0)).ravel() for k in range(len(steps))]
+    return [_Fold(*sums_of[k], first[k], int(steps[k]), int(episodes[k])) for k in range(len(steps))]
 
 
 def _solution(others: list[_Fold], square: LeastSquares) -> tuple[Floats, Floats]:
@@ -112,13 +108,19 @@ def _solution(others: list[_Fold], square: LeastSquares) -> tuple[Floats, Floats
     return theta, solver.solve(mean, transposed=True) * (episodes / steps)
 
 
-def _contributions(stream: Stream, starts: Any, begins: Integers, theta: Floats, left: Floats) -> Floats:
-    """What each episode says: V(s_0) and the weighted surprises of its steps."""
-    value, along = values_of(stream.features, theta), values_of(stream.features, left)
-    surprise = np.empty(len(stream))
-    for part in chunks(len(stream)):
-        steps = stream.steps[part]
-        row = np.asarray(steps["row"])
-        delta = steps["reward"] + steps["discount"] * value[steps["next_row"]] - value[row]
-        surprise[part] = -steps["rho"] * delta * along[row]
-    return np.asarray(np.asarray(starts @ theta).ravel() + np.add.reduceat(surprise, begins[:-1]))
+def _surprises(stream: Stream, fold: Integers, theta: Floats, left: Floats) -> Floats:
+    """The surprise of every step times its weight, both by the solution without its fold."""
+    out = np.empty(len(stream))
+    if isinstance(stream.features, np.ndarray):
+        for part in chunks(len(stream), chunk_rows(stream.features)):
+            x, y = rows_of(stream, part)
+            steps, mine = stream.steps[part], (np.arange(len(x)), fold[part])
+            delta = steps["reward"] + times(y, theta.T)[mine]
+            out[part] = -steps["rho"] * delta * times(x, left.T)[mine]
+        return out
+    for k in range(len(theta)):
+        value, along = values_of(stream.features, theta[k]), values_of(stream.features, left[k])
+        steps = stream.steps[fold == k]
+        delta = steps["reward"] + steps["discount"] * value[steps["next_row"]] - value[steps["row"]]
+        out[fold == k] = -steps["rho"] * delta * along[steps["row"]]
+    return out

@@ -15,6 +15,7 @@ from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.fitting import NEAR, Fit, fit, planned_work, refit_values, suited
+from gradtd.evaluation.folds import fold_of_steps
 from gradtd.evaluation.importance import (
     BEYOND,
     ENDED_BY_A_CUT,
@@ -25,7 +26,7 @@ from gradtd.evaluation.importance import (
 )
 from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
-from gradtd.evaluation.marginal import can_cross_fit, double_rl
+from gradtd.evaluation.marginal import can_cross_fit, double_rl, sums_by_fold
 from gradtd.evaluation.marks import few, marked
 from gradtd.evaluation.resamples import Resamples, draw_resamples, interval_from, of_influences, student_interval
 from gradtd.evaluation.solvers import DENSE
@@ -159,17 +160,25 @@ class Solved:
 
 
 def make_case(
-    stream: Stream, settings: Settings, progress: Progress | None = None, decision: Decision | None = None
+    stream: Stream,
+    settings: Settings,
+    progress: Progress | None = None,
+    decision: Decision | None = None,
+    C: Any = None,
 ) -> Case:
-    """Read the log once for the least-squares solution, and once more where it is one with traces."""
+    """Read the log once for the least-squares solution, and once more where it is one with traces.
+
+    ``C`` is the mean of x x', where it is known already.
+    """
     begins = stream.begins
     starts = start_features(stream, begins)
     on_policy = bool((stream.steps["rho"] == 1).all())
-    plain = least_squares(stream, starts, begins, progress)
+    fold = fold_of_steps(begins) if sums_by_fold(stream) else None
+    plain = least_squares(stream, starts, begins, progress, C=C, fold=fold)
     traces = trace_rows(stream, settings.tracing)
     if traces is None:
         return Case(stream, begins, starts, plain, settings, on_policy, decision)
-    square = least_squares(stream, starts, begins, progress, traces)
+    square = least_squares(stream, starts, begins, progress, traces, C=C)
     return Case(stream, begins, starts, square, settings, on_policy, decision, traces, plain)
 
 
@@ -309,7 +318,8 @@ def _with_traces(case: Case) -> str:
 
 def double_row(case: Case) -> Estimate:
     """Double reinforcement learning: an interval from the influences of the episodes, and no refits."""
-    found = double_rl(case.stream, case.starts, case.begins, case.square)
+    known = (case.untraced or case.square).sums.folds
+    found = double_rl(case.stream, case.starts, case.begins, case.square, known=known)
     low, high = student_interval(found.value, found.error, case.settings.level, case.n_episodes - 1)
     return Estimate("drl", found.value, low, high, found.error, reason=few(found.episodes))
 

@@ -43,7 +43,13 @@ class Plan:
     _lock: Any = field(default_factory=Lock)
 
     def decide(
-        self, rho: Floats, gamma: float, level: float, tracing: Tracing | None = None, target: Floats | None = None
+        self,
+        rho: Floats,
+        gamma: float,
+        level: float,
+        tracing: Tracing | None = None,
+        target: Floats | None = None,
+        threads: int = 1,
     ) -> Decision | None:
         """What the checks say for a target with these ratios, of the fit with these traces."""
         if self.wide is None:
@@ -53,7 +59,7 @@ class Plan:
         if tracing is not None:
             decay = decays(tracing, rho, record.discount, self.log.episode, target)
             record = replace(record, traced=Traced(tracing.lam, decay))
-        return decide(record, self.wide, level)
+        return decide(replace(record, threads=threads), self.wide, level)
 
     @property
     def n_states(self) -> int:

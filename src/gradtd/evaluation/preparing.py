@@ -12,7 +12,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import STEP, Stream, begins_episode, episode_begins
 from gradtd.evaluation.products import chunk_rows, chunks
-from gradtd.evaluation.whitening import AS_DENSE, condition, original, second_moments, whiten
+from gradtd.evaluation.whitening import AS_DENSE, condition, original, second_moments, whiten, whitened_moments
 from gradtd.features import Features, Function, Transformer, default_features, fit_varying, make_features
 from gradtd.logs import Log, Ratios, ratios, read_log
 from gradtd.logs.beside import from_table, kept_columns
@@ -29,6 +29,7 @@ class Prepared:
     """A log in features: the fitted map, the table of all its observations, and the episodes as they are resampled.
 
     ``log`` is without its observations, which may be as large as the table: they go when their owner lets them go.
+    ``C`` is the mean of x x' over its steps, for a dense table.
     """
 
     log: Log
@@ -39,6 +40,7 @@ class Prepared:
     condition_C: float | None
     episode: Integers
     notes: tuple[str, ...]
+    C: Any = None
 
     def weights(self, theta: Floats) -> Floats:
         """Weights of the features as they were, from those of the whitened ones; 0 for features never met."""
@@ -188,7 +190,8 @@ def prepare_log(
             "which a piece begins."
         )
     narrow = log.without_observations()
-    return Prepared(narrow, fitted, table, W, used, condition(C), episode, tuple(notes))
+    known = whitened_moments(table, C, W)
+    return Prepared(narrow, fitted, table, W, used, condition(C), episode, tuple(notes), known)
 
 
 def cut_into_blocks(episode: Integers, block: int) -> Integers:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats
+from gradtd.core.blas import one_thread
 from gradtd.evaluation.products import chunk_rows, chunks, cross, rows_at, times
 from gradtd.evaluation.solvers import DENSE, feature_scale, is_diagonal
 
@@ -23,12 +24,13 @@ AS_DENSE, AS_DENSE_SOLVED = 2**25, 2**22
 updates, and where equations are solved at once, which needs no whitening. Cells stay sparse: their C is diagonal."""
 
 
+@one_thread()
 def second_moments(table: Any, rows: Any) -> Any:
     """C = mean of x x' over these rows; dense, or sparse for cells and where there are many sparse features."""
     C: Any = 0.0
     for part in chunks(len(rows), chunk_rows(table)):
         x = rows_at(table, rows[part])
-        C = C + cross(x, x)
+        C += cross(x, x)
     stays = isinstance(C, np.ndarray) or table.shape[1] > DENSE or is_diagonal(C)
     return (C if stays else C.toarray()) / len(rows)
 
@@ -55,6 +57,7 @@ def whitener(C: Floats, redundant: float = REDUNDANT) -> Floats:
     return np.asarray(scale[:, None] * vectors * np.where(kept, 1.0 / lengths, 0.0))
 
 
+@one_thread()
 def whiten(table: Any, C: Any, as_dense: int = AS_DENSE) -> tuple[Any, Floats]:
     """The table in whitened features, and W (a vector where it is diagonal); a dense table is changed in place."""
     n_rows, d = table.shape
@@ -64,10 +67,18 @@ def whiten(table: Any, C: Any, as_dense: int = AS_DENSE) -> tuple[Any, Floats]:
             table.data *= scale[table.indices]
             return table, scale
         table = table.toarray()
-    W = whitener(C)
-    for part in chunks(n_rows, chunk_rows(table)):
-        table[part] = times(table[part], W)
+    W, rows = whitener(C), chunk_rows(table)
+    room = np.empty((min(rows, n_rows), d))
+    for part in chunks(n_rows, rows):
+        table[part] = times(table[part], W, room[: part.stop - part.start])
     return table, W
+
+
+def whitened_moments(table: Any, C: Any, W: Floats | None) -> Any:
+    """C of a dense table that was whitened by W, or left as it is; None for a sparse one."""
+    if not isinstance(table, np.ndarray) or not isinstance(C, np.ndarray):
+        return None
+    return C if W is None else W.T @ C @ W
 
 
 def original(W: Floats | None, theta: Floats) -> Floats:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gradtd.core.blas import one_thread
 from gradtd.evaluation.trust.checking import LEAST_TRACE, Fits, all_fits
 from gradtd.evaluation.trust.fits import Fit
 from gradtd.evaluation.trust.records import GIVEN, Record, Wide
@@ -108,6 +109,7 @@ class Decision:
         return "usable" if self.memory and (self.richer or not self.needs_richer) else "unchecked"
 
 
+@one_thread()
 def decide(record: Record, wide: Wide, level: float = 0.95) -> Decision:
     """The first rung that may be the headline and that nothing speaks against; else what speaks against one."""
     with np.errstate(all="ignore"):  # what is no number is a fault of the fit

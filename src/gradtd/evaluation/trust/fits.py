@@ -10,7 +10,7 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.evaluation.products import times
-from gradtd.evaluation.trust.moments import Moments, moments
+from gradtd.evaluation.trust.moments import Moments, group_edges, group_steps, moments
 from gradtd.evaluation.trust.reading import CHUNK, Reader
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.whitening import whitener
@@ -191,11 +191,20 @@ def see(
     stored = None
     if wide.table is not None:
         stored = wide.table @ weights if wide.sparse else times(wide.table, weights)
-    by_piece, by_fit, add = np.zeros((E, 3, k)), np.zeros((SUMS, k)), engine.compiled(_adder)
-    for start, feats, here, there, numbers in Reader(record, wide, lam, products).chunks(slice(0, len(record))):
-        of_row = times(feats, weights) if stored is None else stored
-        piece = np.searchsorted(record.begins, start, "right") - 1
-        add(of_row, np.array([here, there]), numbers, record.begins[piece:] - start, plain, by_piece[piece:], by_fit)
+    by_piece, add, edges = np.zeros((E, 3, k)), engine.compiled(_adder), group_edges(E)
+
+    def sums(g: int) -> Floats:
+        reader, by_fit = Reader(record, wide, lam, products), carried if record.traced else np.zeros((SUMS, k))
+        for start, feats, here, there, numbers in reader.chunks(group_steps(record, edges, g)):
+            of_row = times(feats, weights) if stored is None else stored
+            piece = np.searchsorted(record.begins, start, "right") - 1
+            since, rows = record.begins[piece:] - start, np.array([here, there])
+            add(of_row, rows, numbers, since, plain, by_piece[piece:], by_fit)
+        return by_fit
+
+    carried = np.zeros((SUMS, k))
+    of_groups = record.in_turn(sums, len(edges) - 1)
+    by_fit = carried if record.traced else np.sum(of_groups, axis=0)
     for begin in range(0, E if record.starts is not None else 0, CHUNK):
         by_piece[begin : begin + CHUNK, 0] = wide.rows(record.start_rows[begin : begin + CHUNK]) @ weights[:, :k]
     n = len(record)

@@ -14,7 +14,7 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.evaluation.products import cross, rows_at
-from gradtd.evaluation.trust.reading import REWARD, RHO, Reader
+from gradtd.evaluation.trust.reading import CHUNK, REWARD, RHO, Reader
 from gradtd.evaluation.trust.records import Record, Wide
 
 GROUPS = 10
@@ -46,48 +46,65 @@ def group_edges(n_pieces: int) -> Integers:
 def moments(record: Record, wide: Wide, lam: float) -> tuple[Moments, Moments]:
     """Read the log once, for the fits asked for and for fits of the headlines with the traces of ``lam``."""
     edges = group_edges(record.n_pieces)
-    G, narrow = len(edges) - 1, wide.n_headline_columns
+    groups, narrow = len(edges) - 1, wide.n_headline_columns
     counted = wide.table is not None and FEW_ROWS * wide.n_rows < len(record) and record.traced is None
-    D = 0 if counted else wide.n_columns
-    sums, shared, trace = _Sums(G, D + narrow, max(D, narrow)), _Shared(D), np.zeros(narrow)
-    own = np.zeros(0 if record.traced is None else D)
-    reader, fill = Reader(record, wide, lam), engine.compiled(_filler)
-    for g in range(G):
-        for _, feats, here, there, numbers in reader.chunks(_of_group(record, edges, g)):
-            z, y = np.empty((len(here), D + narrow)), np.empty((len(here), max(D, narrow)))
-            fill(feats, here, there, numbers, trace, own, z, y)
-            sums.A[g] += cross(z, y)
-            sums.b[g] += numbers[REWARD] @ z
-            if not counted:
-                x = rows_at(feats, here)
-                shared.C += cross(x, x)
-                shared.missing += (1.0 - numbers[RHO]) @ x
-    A, b = sums.A[:, :D], sums.b[:, :D]
+    own = np.zeros(0 if record.traced is None else wide.n_columns)
+
+    def sums(g: int) -> tuple[Floats, ...]:
+        return _of_steps(Reader(record, wide, lam), own, group_steps(record, edges, g), counted)
+
+    found = record.in_turn(sums, groups)
+    A, b, C, missing, traced_A, traced_b = (np.array(arrays) for arrays in zip(*found, strict=True))
+    C, missing = C.sum(axis=0), missing.sum(axis=0)
     if counted:
-        A, b = _counted(record, wide, edges, shared)
+        A, b, C, missing = _counted(record, wide, edges)
     starts = np.add.reduceat(wide.rows(record.start_rows), edges[:-1], axis=0)
-    made = Moments(A, b, shared.C, starts, np.diff(edges), shared.missing)
-    like = (made.C[:narrow, :narrow], starts[:, :narrow], made.pieces, made.missing[:narrow])
-    return made, Moments(sums.A[:, D:, :narrow], sums.b[:, D:], *like)
+    made = Moments(A, b, C, starts, np.diff(edges), missing)
+    like = (C[:narrow, :narrow], starts[:, :narrow], made.pieces, missing[:narrow])
+    return made, Moments(traced_A, traced_b, *like)
 
 
-def _of_group(record: Record, edges: Integers, g: int) -> slice:
+def group_steps(record: Record, edges: Integers, g: int) -> slice:
+    """The steps of a group of pieces."""
     return slice(int(record.begins[edges[g]]), int(record.begins[edges[g + 1]]))
 
 
-class _Sums:
-    def __init__(self, groups: int, left: int, right: int) -> None:
-        self.A, self.b = np.zeros((groups, left, right)), np.zeros((groups, left))
+def _of_steps(reader: Reader, own: Floats, steps: slice, counted: bool) -> tuple[Floats, ...]:
+    """A, b, C and missing over these steps, nothing where rows are counted; then A and b with the other traces.
+
+    Where the value asked for has no traces, z = rho x need not be made: A = sum of x (rho y)'. Else ``own`` has the
+    last of its traces, which may run on across blocks.
+    """
+    wide, traces = reader.wide, len(own) > 0
+    narrow, D = wide.n_headline_columns, 0 if counted else wide.n_columns
+    A, b, C, missing = np.zeros((D, D)), np.zeros(D), np.zeros((D, D)), np.zeros(D)
+    traced_A, traced_b = np.zeros((narrow, narrow)), np.zeros(narrow)
+    most = min(CHUNK, steps.stop - steps.start)
+    room = np.empty((most, len(own) + narrow)), np.empty((most, max(D, narrow)))
+    fill, trace = engine.compiled(_filler), np.zeros(narrow)
+    for _, feats, here, there, numbers in reader.chunks(steps):
+        z, y = (array[: len(here)] for array in room)
+        fill(feats, here, there, numbers, trace, own, z, y)
+        rho, reward = numbers[RHO], numbers[REWARD]
+        traced = z[:, len(own) :]
+        traced_A += cross(traced, y[:, :narrow])
+        traced_b += reward @ traced
+        if counted:
+            continue
+        x = rows_at(feats, here)
+        C += cross(x, x)
+        missing += (1.0 - rho) @ x
+        if traces:
+            A += cross(z[:, :D], y)
+            b += reward @ z[:, :D]
+        else:
+            y *= rho[:, None]
+            A += cross(x, y)
+            b += (rho * reward) @ x
+    return A, b, C, missing, traced_A, traced_b
 
 
-class _Shared:
-    """What does not depend on lambda."""
-
-    def __init__(self, D: int) -> None:
-        self.C, self.missing = np.zeros((D, D)), np.zeros(D)
-
-
-def _counted(record: Record, wide: Wide, edges: Integers, shared: _Shared) -> tuple[Floats, Floats]:
+def _counted(record: Record, wide: Wide, edges: Integers) -> tuple[Floats, Floats, Floats, Floats]:
     """The same sums from how often each row led to each other: where rows repeat, the log's length is free."""
     from scipy.sparse import coo_array
 
@@ -96,15 +113,15 @@ def _counted(record: Record, wide: Wide, edges: Integers, shared: _Shared) -> tu
     S, D = table.shape
     A, b = np.zeros((G, D, D)), np.zeros((G, D))
     for g in range(G):
-        steps = _of_group(record, edges, g)
+        steps = group_steps(record, edges, g)
         row, rho = record.row[steps], record.rho[steps]
         pairs = coo_array((rho * record.discount[steps], (row, record.next_row[steps])), shape=(S, S)).tocsr()
         own = np.bincount(row, rho, minlength=S)
         A[g] = table.T @ (pairs @ table - own[:, None] * table)
         b[g] = np.bincount(row, rho * record.reward[steps], minlength=S) @ table
-    shared.missing = np.bincount(record.row, 1.0 - record.rho, minlength=S) @ table
-    shared.C = (table * np.bincount(record.row, minlength=S)[:, None]).T @ table
-    return A, b
+    missing = np.bincount(record.row, 1.0 - record.rho, minlength=S) @ table
+    C = (table * np.bincount(record.row, minlength=S)[:, None]).T @ table
+    return A, b, C, missing
 
 
 def fill_rows(

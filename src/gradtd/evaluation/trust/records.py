@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from gradtd.evaluation.products import times
 from gradtd.features.cosines import Cosines
 from gradtd.features.turns import turner
 from gradtd.logs import Log
+from gradtd.running.crew import Threads
 
+Done = TypeVar("Done")
 GIVEN = "the features given"
 """The rung of features that were named, or of one per state."""
 
@@ -33,7 +35,8 @@ class Record:
 
     ``begins`` are the first steps of the independent pieces and, last, the number of steps. ``blocks`` says that the
     pieces are neighbouring parts of longer episodes. ``starts`` are the rows that pieces start in, where those are not
-    the rows of their first steps. ``traced`` is there where the value asked for is one with traces.
+    the rows of their first steps. ``traced`` is there where the value asked for is one with traces. ``threads`` read
+    it, groups of pieces in turn.
     """
 
     row: Any
@@ -45,6 +48,13 @@ class Record:
     blocks: bool
     starts: Integers | None = None
     traced: Traced | None = None
+    threads: int = 1
+
+    def in_turn(self, work: Callable[[int], Done], groups: int) -> list[Done]:
+        """What the work makes of every group; on one thread where traces run on from one group to the next."""
+        crew = Threads(self.threads if self.traced is None else 1)
+        done = dict(crew.each(work, range(groups)))
+        return [done[g] for g in range(groups)]
 
     @property
     def lam(self) -> float:

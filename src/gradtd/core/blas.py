@@ -1,0 +1,88 @@
+"""Products of matrices on the thread that asks for them.
+
+OpenBLAS shares a product among threads that wait for each other. On a machine with other work that costs far more than
+it saves, and threads of our own, each with products of its own, are as fast where there is none. How many threads it
+takes is a setting of the whole process: it is set to one while somebody holds `one_thread`, and then put back. Where
+BLAS is another library, nothing changes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+MAPS = Path("/proc/self/maps")
+NAMES = [(prefix, suffix) for prefix in ("scipy_", "") for suffix in ("64_", "")]
+"""What distributors put before and behind the names of OpenBLAS's functions."""
+
+
+class _Library(NamedTuple):
+    get: Callable[[], int]
+    set: Callable[[int], Any]
+
+
+@cache
+def _libraries() -> tuple[_Library, ...]:
+    """The copies of OpenBLAS in this process: NumPy and SciPy have one each, unless they share the system's."""
+    import numpy.linalg  # noqa: F401 (so that NumPy's is there)
+
+    try:
+        paths = {line.split(maxsplit=5)[-1].strip() for line in MAPS.read_text().splitlines() if "openblas" in line}
+    except OSError:
+        return ()
+    found = [_functions(path) for path in sorted(paths)]
+    return tuple(library for library in found if library is not None)
+
+
+def _functions(path: str) -> _Library | None:
+    try:
+        library = ctypes.CDLL(path)
+    except OSError:
+        return None
+    for prefix, suffix in NAMES:
+        names = [f"{prefix}openblas_{what}_num_threads{suffix}" for what in ("get", "set")]
+        if all(hasattr(library, name) for name in names):
+            return _Library(*(getattr(library, name) for name in names))
+    return None
+
+
+class _Held:
+    """How many hold it, and what to put back when the last of them lets go."""
+
+    count = 0
+    before: tuple[int, ...] = ()
+    lock = Lock()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold BLAS to one thread, in all threads of this process; also a decorator.
+
+    >>> with one_thread():
+    ...     pass
+    """
+    libraries = _libraries()
+    with _Held.lock:
+        if _Held.count == 0:
+            _Held.before = tuple(library.get() for library in libraries)
+            for library in libraries:
+                library.set(1)
+        _Held.count += 1
+    try:
+        yield
+    finally:
+        with _Held.lock:
+            _Held.count -= 1
+            if _Held.count == 0:
+                for library, threads in zip(libraries, _Held.before, strict=True):
+                    library.set(threads)
+
+
+def is_held() -> bool:
+    """Whether a product of any size stays on the thread that asks for it."""
+    return _Held.count > 0 and bool(_libraries())
