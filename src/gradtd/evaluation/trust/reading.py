@@ -10,7 +10,7 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.trust.records import Record, Wide
 
-CHUNK = 4096
+CHUNK = 2048
 """Steps that are read at a time."""
 RHO, DISCOUNT, REWARD, DECAY, PRODUCT, OWN_DECAY = range(6)
 
