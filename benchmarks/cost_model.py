@@ -80,7 +80,7 @@ def main() -> None:
     )
     print(f"sums of a part: {size / 1e6:.0f} MB, {job.groups} groups")
     small = Sums(
-        {name: a[:50] if name in ("A", "b") else a for name, a in sums.arrays.items()}, sums.by_time, sums.largest
+        {name: a[:50] if name == "products" else a for name, a in sums.arrays.items()}, sums.by_time, sums.largest
     )
     seconds, kept = reduce_seconds(small, PARTS)
     rate = PARTS * size_of(small) / seconds

@@ -109,11 +109,17 @@ class Cosines(Features):
         """A function that writes features of observations to columns of a table, from a given one on."""
         turn, multiplied, ways, varies = turner(), engine.compiled(_maker), self._ways, self.learned["varies"]
         power = np.ones((max(len(varies), 1), int(ways[:, 2].max(initial=1)) + 1))
+        low, span, plain = self.learned["lowest"], self.learned["span"], (self.learned["counts"] <= 1).all()
+        scaled = engine.compiled(_scaler)
 
         def write(chunk: Any, out: Floats, at: int) -> None:
-            turns = self._unit(chunk)
-            turns *= 0.5
-            turns = turns if len(varies) == turns.shape[1] else np.ascontiguousarray(turns[:, varies])
+            if plain and len(varies) == len(low):  # as wide observations are
+                turns = np.empty(chunk.shape)
+                scaled(np.ascontiguousarray(chunk, np.float64), low, span, turns)
+            else:
+                turns = self._unit(chunk)
+                turns *= 0.5
+                turns = turns if len(varies) == turns.shape[1] else np.ascontiguousarray(turns[:, varies])
             turn(turns)
             multiplied(turns, ways, power, out, at)
 
@@ -163,6 +169,21 @@ def multiply(cosines: Floats, ways: Integers, power: Floats, out: Floats, at: in
         out[i, at] = 1.0
         for j in range(1, ways.shape[0]):
             out[i, at + j] = out[i, at + ways[j, 0]] * power[ways[j, 1], ways[j, 2]]
+
+
+def scale(chunk: Floats, low: Floats, span: Floats, out: Floats) -> None:
+    """Half of where every number is in the range of its column, as `Cosines._unit` has it."""
+    for i in range(chunk.shape[0]):
+        for k in range(chunk.shape[1]):
+            out[i, k] = 0.5 * min(max((chunk[i, k] - low[k]) / span[k], 0.0), 1.0)
+
+
+def _scaler(fingerprint: str) -> Plain:
+    def run(chunk: Floats, low: Floats, span: Floats, out: Floats) -> None:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        scale(chunk, low, span, out)
+
+    return run
 
 
 def _maker(fingerprint: str) -> Plain:

@@ -38,6 +38,26 @@ def turn_all(turns: Floats) -> None:
             turns[i, k] = turned(turns[i, k])
 
 
+def turn_into(turns: Floats, phases: Floats, out: Floats, at: int) -> None:
+    """The same with phases added, to columns of a table from a given one on."""
+    for i in range(turns.shape[0]):
+        for k in range(turns.shape[1]):
+            out[i, at + k] = turned(turns[i, k] + phases[k])
+
+
+def _shifter(fingerprint: str) -> Plain:
+    def run(turns: Floats, phases: Floats, out: Floats, at: int) -> None:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        turn_into(turns, phases, out, at)
+
+    return run
+
+
+def shifted_turner() -> Plain:
+    """A function of a table, phases, another table and a column, which writes cos(2 pi (t + phase)) there."""
+    return engine.compiled(_shifter)
+
+
 def _maker(fingerprint: str) -> Plain:
     def run(turns: Floats) -> None:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
+from gradtd.logs.chunk import ChunkTable
 from gradtd.logs.log import row_numbers
 from gradtd.logs.names import Roles, listed
 from gradtd.logs.steps import Steps
@@ -59,6 +60,8 @@ def read_observations(
     row = row_numbers(n)
     next_row = np.where(steps.follower, row + np.uint32(1), row)
     extras = _Extras()
+    if not after and isinstance(table, ChunkTable) and (side := table.side(now)) is not None:
+        return _of_chunk(table, side, steps, extras, next_row), next_row
     observations: NDArray[Any] | None = None
     for begin, block, missing in _blocks(table, now, length):
         _refuse_unusable(now, block, missing, begin)
@@ -83,6 +86,19 @@ def read_observations(
             )
     observations = extras.append_to(observations, next_row)
     return _discrete_if_whole(table, now, observations), next_row
+
+
+def _of_chunk(
+    table: ChunkTable, side: NDArray[Any], steps: Steps, extras: _Extras, next_row: NDArray[np.uint32]
+) -> NDArray[Any]:
+    """The same where columns are plain numbers: from them straight to their place."""
+    n, served = len(steps.source), np.flatnonzero(steps.serves >= 0)
+    observations = np.empty((n + _known_extras(steps), len(side)))
+    table.put(side, steps.source, observations[:n])
+    beyond = np.empty((len(served), len(side)))
+    table.put(side, served, beyond)
+    extras.add(steps.serves[served], beyond)
+    return extras.append_to(observations, next_row)
 
 
 def _blocks(

@@ -24,8 +24,8 @@ from gradtd.logs.tables import Piece
 
 ROWS_OF_A_PART = 1_000_000
 """Rows that a part has, about: a second of work or so, and sums of some megabytes."""
-BATCH = 32_768
-"""Rows that are read at a time."""
+BATCH, NUMBERS_OF_A_BATCH, FEWEST_ROWS = 65_536, 2**21, 4096
+"""Rows that are read at a time, at most; about so many numbers (16 MB), but so many rows at least."""
 Words = NDArray[np.uint64]
 
 
@@ -58,12 +58,14 @@ class Part:
             at = stretch.first
             with ParquetTable._open(stretch.path) as file:
                 for batch in file.iter_batches(
-                    BATCH, row_groups=[stretch.group], columns=list(columns), use_threads=False
+                    _rows_of_a_batch(columns), row_groups=[stretch.group], columns=list(columns), use_threads=False
                 ):
                     low, high = max(first - at, 0), min(last - at, len(batch))
                     at += len(batch)
                     if high > low:
                         yield pa.Table.from_batches([batch.slice(low, high - low)])
+                    if at >= last:
+                        break
 
     def chunks(self, columns: Sequence[str]) -> Iterator[tuple[Any, Integers, Words]]:
         """The same, cut between episodes: rows, where each episode begins among them, and the episodes' hashes."""
@@ -75,11 +77,15 @@ class Part:
             waiting.append(table)
             at += len(table)
             ready = int(np.searchsorted(self.begins, at, "right")) - 1
-            if ready > done and (at - begin >= BATCH or ready == len(self.hashes)):
+            if ready > done and (at - begin >= _rows_of_a_batch(columns) or ready == len(self.hashes)):
                 rows = pa.concat_tables(waiting)
                 cut = int(self.begins[ready]) - begin
                 yield rows.slice(0, cut), self.begins[done : ready + 1] - begin, self.hashes[done:ready]
                 waiting, begin, done = [rows.slice(cut)], int(self.begins[ready]), ready
+
+
+def _rows_of_a_batch(columns: Sequence[str]) -> int:
+    return min(BATCH, max(FEWEST_ROWS, NUMBERS_OF_A_BATCH // max(len(columns), 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +135,7 @@ class Survey:
             if not here:
                 continue
             at = stretch.first
+            end = min(end, int(self.begins[here[-1] + 1]))  # what stands behind is not read
             for table in Part((stretch,), np.array([stretch.first, end]), self.hashes[:1]).batches(columns):
                 for k in here:
                     low, high = max(int(self.begins[k]) - at, 0), min(int(self.begins[k + 1]) - at, len(table))

@@ -17,6 +17,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
 from gradtd.core.stream import episode_numbers
 from gradtd.logs import columns as narrow_columns
+from gradtd.logs.chunk import ChunkTable
 from gradtd.logs.columns import Column, gather
 from gradtd.logs.damage import columns_of_one_policy, ends_marked, refuse_swapped, strangers
 from gradtd.logs.files import open_path
@@ -152,6 +153,8 @@ def open_table(source: Any) -> Table:
         return MinariTable(source)
     if isinstance(source, (str, os.PathLike)):
         return open_path(Path(source))
+    if isinstance(source, ChunkTable):
+        return source
     if isinstance(source, Mapping):
         return ArrayTable(source)
     if is_dataset(source):

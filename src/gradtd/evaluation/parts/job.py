@@ -13,6 +13,7 @@ from gradtd.evaluation.preparing import refuse_extreme
 from gradtd.evaluation.trust.records import Record, Wide, record_of
 from gradtd.features import Features
 from gradtd.logs import Log, Ratios, ratios, read_log
+from gradtd.logs.chunk import ChunkTable
 from gradtd.logs.parts import Words
 
 MOST_GROUPS, FEWEST_GROUPS = 1000, 40
@@ -41,22 +42,19 @@ class Reading:
     needed: Sequence[str]
     """The columns to read."""
 
-    def log(self, rows: Any, begins: Integers, name: str) -> tuple[Log, Ratios]:
-        """Some whole episodes as a log, numbered in their order here."""
-        import pyarrow as pa
-
-        number = pa.array(np.repeat(np.arange(len(begins) - 1), np.diff(begins)))
-        rows = rows.set_column(rows.column_names.index(self.episode), self.episode, number)
-        rows = rows.append_column(PIECE, number)
+    def log(self, rows: Any, begins: Integers, name: str, at: Integers | None = None) -> tuple[Log, Ratios]:
+        """Some whole episodes as a log, numbered in their order here; ``at`` are the rows, where not all in order."""
+        number = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
+        table = ChunkTable(name, rows, at, {self.episode: number, PIECE: number})
         read = read_log(
-            rows,
+            table,
             columns=self.columns,
             keep=(*self.keep, PIECE),
             log_probabilities=self.log_probabilities,
             duplicates=self.duplicates,
         )
         found = ratios(read, self.target, behaviour=self.behaviour, clip=self.clip)
-        return replace(read, name=name), found
+        return read, found
 
 
 def groups_for(wide: Wide) -> int:

@@ -31,21 +31,20 @@ def decided(job: Job, sums: Sums, level: float, sample: tuple[Record, Wide]) -> 
 def _fits(job: Job, sums: Sums, sample: tuple[Record, Wide]) -> Fits:
     wide, D, narrow = job.wide, job.wide.n_columns, job.wide.n_headline_columns
     sets = wide.rungs | wide.checkers
-    plain_A, plain_b = sums["A"][:, :D], sums["b"][:, :D]
-    traced_A, traced_b = sums["A"][:, D:, :narrow], sums["b"][:, D:]
-    plain, traced = _moments(sums, plain_A, plain_b, D), _moments(sums, traced_A, traced_b, narrow)
+    plain = _moments(sums, sums["A"][:, :D], sums["b"][:, :D], D)
+    traced = _moments(sums, sums["A"][:, D:, :narrow], sums["b"][:, D:], narrow)
     solved = [(name, columns, solve(plain, columns)) for name, columns in sets.items()]
     with_traces = [(name, wide.rungs[name], solve(traced, wide.rungs[name])) for name in wide.headlines]
     seen = see(*sample, [*solved, *with_traces], len(sets), job.lam, None)
     fits = {
-        name: _fit(name, columns, found, sums, (plain_A, plain_b), float(seen.lack[j]))
+        name: _fit(name, columns, found, sums, columns, float(seen.lack[j]))
         for j, (name, columns, found) in enumerate(solved)
     }
     steps, more = float(sums["steps"]), float(sums["steps"]) / len(sample[0])
     for fit, missed, met in zip(fits.values(), seen.missed, seen.met, strict=False):
         fits[fit.name] = replace(fit, missed=float(missed) * steps, met=float(met) * more)
     memory = {
-        name: _fit(name, columns, found, sums, (traced_A, traced_b), float(seen.lack[len(sets) + j]))
+        name: _fit(name, columns, found, sums, D + columns, float(seen.lack[len(sets) + j]))
         for j, (name, columns, found) in enumerate(with_traces)
     }
     robust = {}
@@ -68,15 +67,22 @@ def _moments(sums: Sums, A: Floats, b: Floats, columns: int) -> Moments:
     )
 
 
-def _fit(name: str, columns: Integers, found: Solution, sums: Sums, Ab: tuple[Floats, Floats], lack: float) -> Fit:
+def _residuals(sums: Sums, columns: Integers, theta: Floats) -> Floats:
+    """For every group z'(y theta + r), over all columns of z, with weights for some of y's."""
+    products = sums["products"]
+    every = np.zeros(products.shape[2])
+    every[columns], every[-1] = theta, 1.0
+    return np.asarray((products.reshape(-1, len(every)) @ every).reshape(products.shape[:2]))
+
+
+def _fit(name: str, columns: Integers, found: Solution, sums: Sums, rows: Integers, lack: float) -> Fit:
     """A fit whose pieces are groups: the influence of a group is the sum of those of its episodes.
 
-    They are scaled so that their mean is that of the episodes' influences.
+    They are scaled so that their mean is that of the episodes' influences. ``rows`` are its columns of z.
     """
-    A, b = Ab
     pieces, filled = sums["pieces"], sums["pieces"] > 0
     E, G = float(pieces.sum()), int(filled.sum())
-    residual = A[:, columns][:, :, columns] @ found.theta + b[:, columns]
+    residual = _residuals(sums, columns, found.theta)[:, rows]
     own = sums["starts"][:, columns] @ found.theta - pieces * found.value - E * (residual @ found.left)
     mean = float(sums["x"][columns] @ found.theta / sums["steps"])
     square = float(found.theta @ sums["C"][np.ix_(columns, columns)] @ found.theta / sums["steps"])
@@ -88,7 +94,7 @@ def _robust(name: str, columns: Integers, found: Solution, sums: Sums) -> Fit:
     """Doubly robust by a plain fit: every group's sum of its episodes' values."""
     filled = sums["pieces"] > 0
     E, G = float(sums["pieces"].sum()), int(filled.sum())
-    parts = sums["starts"][:, columns] @ found.theta + sums["robust_y"][:, columns] @ found.theta + sums["robust_r"]
+    parts = sums["starts"][:, columns] @ found.theta + _residuals(sums, columns, found.theta)[:, -1]
     value = float(parts.sum() / E)
     fit = as_fit(name, parts[filled])
     return Fit(name, value, (parts - sums["pieces"] * value)[filled] * (G / E), fit.bias, fit.columns)
@@ -123,10 +129,11 @@ class Solved:
         values = np.full(resamples, np.nan)
         scale = self.solver.scale
         matrices = (weights @ own.reshape(len(own), -1)).reshape(-1, *own.shape[1:]) * scale[:, None] * scale
-        for r, (weight, A) in enumerate(zip(weights, matrices, strict=True)):
-            b, start = (weight @ sums[name] for name in ("b", "starts"))
-            theta = scale * np.linalg.lstsq(A, -scale * b[columns], rcond=1e-11)[0]
-            values[r] = start[columns] @ theta / (weight @ sums["pieces"])
+        b, starts = (weights @ sums[name][:, columns] for name in ("b", "starts"))
+        episodes = weights @ sums["pieces"]
+        for r, A in enumerate(matrices):
+            theta = scale * np.linalg.lstsq(A, -scale * b[r], rcond=1e-11)[0]
+            values[r] = starts[r] @ theta / episodes[r]
         return values
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from gradtd.compiled import engine
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.stream import begins_episode
 from gradtd.evaluation.parts.job import PIECE, Job
 from gradtd.evaluation.products import cross, rows_at
-from gradtd.evaluation.trust.moments import _filler
-from gradtd.evaluation.trust.reading import PRODUCT, REWARD, RHO, Reader
+from gradtd.evaluation.trust.reading import CHUNK, RHO, Reader
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.trust.robust import products
 from gradtd.logs import Log, Ratios
@@ -43,7 +43,8 @@ class Sums:
     Parameters
     ----------
     arrays
-        Arrays that are added, by name; ``A``, ``b``, ``starts``, ``pieces``, ``robust_y`` and ``robust_r`` by group.
+        Arrays that are added, by name; ``products``, ``starts`` and ``pieces`` by group. The products of a group are
+        [z, w]'[y, r]: of the plain columns of z, then of those with traces, then of the weights of doubly robust.
     by_time
         Sums of the products of ratios, and of their squares, by the time since the episode began.
     largest
@@ -76,19 +77,21 @@ class Sums:
 
     def __getitem__(self, name: str) -> Any:
         """A sum by its name."""
-        return self.arrays["numbers"][SUMMED.index(name)] if name in SUMMED else self.arrays[name]
+        if name in SUMMED:
+            return self.arrays["numbers"][SUMMED.index(name)]
+        if name in ("A", "b"):
+            of = self.arrays["products"][:, :-1]
+            return of[..., :-1] if name == "A" else of[..., -1]
+        return self.arrays[name]
 
 
 def nothing(job: Job) -> Sums:
     """The sums of no episodes."""
     G, D, narrow = job.groups, job.wide.n_columns, job.wide.n_headline_columns
     shapes: dict[str, tuple[int, ...]] = {
-        "A": (G, D + narrow, D),
-        "b": (G, D + narrow),
+        "products": (G, D + narrow + 1, D + 1),
         "starts": (G, D),
         "pieces": (G,),
-        "robust_y": (G, narrow),
-        "robust_r": (G,),
         "C": (D, D),
         "x": (D,),
         "missing": (D,),
@@ -109,10 +112,11 @@ def part_sums(job: Job, part: Part) -> Sums:
         group = job.group_of(hashes)
         order = np.argsort(group, kind="stable")
         lengths = np.diff(begins)[order]
+        edges = np.r_[0, np.cumsum(lengths)]
+        at = None
         if (np.diff(order) != 1).any():
-            starts = np.repeat(begins[:-1][order] - np.r_[0, np.cumsum(lengths)[:-1]], lengths)
-            rows = rows.take(starts + np.arange(len(starts)))
-        log, found = job.reading.log(rows, np.r_[0, np.cumsum(lengths)], job.name)
+            at = np.repeat(begins[:-1][order] - edges[:-1], lengths) + np.arange(edges[-1])
+        log, found = job.reading.log(rows, edges, job.name, at)
         _add_log(job, total, log, found, group[order])
     return total
 
@@ -136,25 +140,22 @@ def _add_log(job: Job, total: Sums, log: Log, found: Ratios, group: Integers) ->
 def _add_features(job: Job, total: Sums, record: Record, wide: Wide, group: Integers, weights: Floats) -> None:
     arrays, D, narrow = total.arrays, wide.n_columns, wide.n_headline_columns
     reader, fill, trace = Reader(record, wide, job.lam, weights), engine.compiled(_filler), np.zeros(narrow)
-    of_step = np.repeat(group, np.diff(record.begins))
-    piece_sums = np.zeros((record.n_pieces, narrow))
+    piece = np.repeat(np.arange(record.n_pieces), np.diff(record.begins))
+    of_step = group[piece]
+    piece_sums, product = np.zeros((record.n_pieces, narrow)), np.empty(arrays["products"].shape[1:])
+    room = np.empty((CHUNK, D + narrow + 1)), np.empty((CHUNK, D + 1))
     for start, feats, here, there, numbers in reader.chunks(slice(0, len(record))):
         n = len(here)
-        z, y = np.empty((n, D + narrow)), np.empty((n, D))
-        fill(feats, here, there, numbers, trace, np.zeros(0), z, y)
+        z, y = (array[:n] for array in room)
+        fill(feats, np.array([here, there, piece[start : start + n]]), numbers, trace, piece_sums, z, y)
         x, groups = rows_at(feats, here), of_step[start : start + n]
         arrays["C"] += cross(x, x)
-        arrays["x"] += x.sum(axis=0)
+        arrays["x"] += np.ones(n) @ x
         arrays["missing"] += (1.0 - numbers[RHO]) @ x
         arrays["marginal"] += cross(z[:, :narrow], z[:, :narrow])
-        cuts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
-        for a, b in zip(cuts, np.r_[cuts[1:], n], strict=True):
-            arrays["A"][groups[a]] += z[a:b].T @ y[a:b]
-        own = groups[cuts]
-        arrays["b"][own] += np.add.reduceat(z * numbers[REWARD][:, None], cuts)
-        arrays["robust_y"][own] += np.add.reduceat(y[:, :narrow] * numbers[PRODUCT][:, None], cuts)
-        arrays["robust_r"][own] += np.add.reduceat(numbers[REWARD] * numbers[PRODUCT], cuts)
-        _add_to_pieces(piece_sums, record.begins, start, z[:, :narrow])
+        cuts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1], True]).tolist()
+        for a, b in pairwise(cuts):
+            arrays["products"][groups[a]] += np.matmul(z[a:b].T, y[a:b], out=product)
     first = wide.rows(record.start_rows)
     np.add.at(arrays["starts"], group, first)
     arrays["pieces"] += np.bincount(group, minlength=len(arrays["pieces"]))
@@ -162,12 +163,38 @@ def _add_features(job: Job, total: Sums, record: Record, wide: Wide, group: Inte
     arrays["marginal_sum"] += piece_sums.sum(axis=0)
 
 
-def _add_to_pieces(out: Floats, begins: Integers, start: int, rows: Floats) -> None:
-    """Sums of rows by piece; a piece may go on in the next rows."""
-    first = int(np.searchsorted(begins, start, "right")) - 1
-    last = int(np.searchsorted(begins, start + len(rows), "left"))
-    cuts = np.maximum(begins[first:last] - start, 0)
-    out[first:last] += np.add.reduceat(rows, cuts)
+def fill_products(
+    feats: Floats, at: Integers, numbers: Floats, trace: Floats, piece_sums: Floats, z: Floats, y: Floats
+) -> None:
+    """Rows z = rho x, then traces, then the weight of doubly robust; y = discount x_next - x, then the reward.
+
+    As `gradtd.evaluation.trust.moments.fill_rows` has it; the first columns of z are also added by piece. ``at`` has
+    the row of every step, the one it leads to, and its piece.
+    """
+    D, narrow = y.shape[1] - 1, trace.shape[0]
+    for i in range(y.shape[0]):
+        a, b, p = at[0, i], at[1, i], at[2, i]
+        rho, discount, decay = numbers[0, i], numbers[1, i], numbers[3, i]
+        for k in range(D):
+            y[i, k] = discount * feats[b, k] - feats[a, k]
+        for k in range(D):
+            z[i, k] = rho * feats[a, k]
+        for k in range(narrow):
+            piece_sums[p, k] += z[i, k]
+        for k in range(narrow):
+            trace[k] = rho * (feats[a, k] + decay * trace[k])
+            z[i, D + k] = trace[k]
+        y[i, D], z[i, D + narrow] = numbers[2, i], numbers[4, i]
+
+
+def _filler(fingerprint: str) -> Plain:
+    def run(
+        feats: Floats, at: Integers, numbers: Floats, trace: Floats, piece_sums: Floats, z: Floats, y: Floats
+    ) -> None:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        fill_products(feats, at, numbers, trace, piece_sums, z, y)
+
+    return run
 
 
 def _add_numbers(total: Sums, log: Log, found: Ratios, record: Record) -> None:

@@ -13,7 +13,7 @@ from gradtd.core.stream import episode_begins
 from gradtd.evaluation.preparing import refuse_extreme_steps
 from gradtd.evaluation.products import times
 from gradtd.features.cosines import Cosines
-from gradtd.features.turns import turner
+from gradtd.features.turns import shifted_turner
 from gradtd.logs import Log
 from gradtd.running.crew import Threads
 
@@ -139,7 +139,7 @@ class Wide:
     def maker(self) -> Callable[[Any, Floats], None]:
         """A function that writes rows of the widest table, given by their index or a slice, where none are stored."""
         base, cosines, waves, seen = self.base, self.cosines, self.waves, self.observations
-        write, turn = cosines.writer() if cosines else None, turner()
+        write, turn = cosines.writer() if cosines else None, shifted_turner()
 
         def make(index: Any, out: Floats) -> None:
             done, now = 0, seen[index]
@@ -151,10 +151,7 @@ class Wide:
                 write(now, out, done)
                 done += cosines.n
             if waves is not None:
-                turns = times(np.asarray(now, np.float64), waves.frequencies)
-                turns += waves.phases
-                turn(turns)
-                out[:, done:] = turns
+                turn(times(np.asarray(now, np.float64), waves.frequencies), waves.phases, out, done)
 
         return make
 
