@@ -64,12 +64,14 @@ def make_extras(app: Any, config: Any) -> None:
 
 
 def put_in(app: Any, name: str, source: list[str]) -> None:
-    """Put a part of the site where a comment asks for it, and find the files above this folder."""
+    """Put a part of the site where a comment asks for it, find the files above this folder, name pages by titles."""
     up = "../" * name.count("/")
     for part, make in site_parts.PARTS.items():
         if (mark := f"<!-- site: {part} -->") in source[0]:
             source[0] = source[0].replace(mark, make(up, MADE))
     source[0] = re.sub(r"\]\((?:\.\./)+CONTRIBUTING\.md", f"]({up}contributing.md", source[0])
+    # A link named by its file is a fine one where nothing is built. Here an empty name becomes the title of the page.
+    source[0] = re.sub(r"\[[\w/.-]+\.md\]\(", "[](", source[0])
 
 
 def readable(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

@@ -1,8 +1,14 @@
-"""Examples on these pages are tests. One of them needs data that come as a package."""
+"""Examples on these pages are tests, each in a folder of its own. One of them needs data that come as a package."""
 
 from importlib.util import find_spec
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    """Pages write files by the names that their commands use."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 Their Python examples are doctests. `make docs` builds the site, with every warning an error, and checks its links.
 """
 
+import doctest
 import re
 import shlex
 from pathlib import Path
@@ -28,6 +29,22 @@ def test_commands_run_as_printed(page, tmp_path, monkeypatch):
     assert lines
     for line in lines:
         outcome = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
+        assert outcome.exit_code == 0, f"{line}\n{outcome.output}"
+
+
+FOLLOWED = ["tutorials/click-logs.md", "howto/propensities.md", "howto/compare.md", "howto/larger-than-memory.md"]
+"""Pages whose commands take files that the Python above them has written."""
+
+
+@pytest.mark.parametrize("page", FOLLOWED)
+def test_commands_find_the_files_that_their_page_has_written(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    failed, tried = doctest.testfile(str(DOCS / page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert tried > failed == 0
+    lines = [line.strip() for line in (DOCS / page).read_text().splitlines() if line.startswith("    gradtd ")]
+    assert lines
+    for line in lines:
+        outcome = CliRunner().invoke(app, shlex.split(line)[1:])
         assert outcome.exit_code == 0, f"{line}\n{outcome.output}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,18 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 import gradtd
 
 HERE = Path(__file__).resolve().parent
+PHONE = 4.9
+"""Inches that a picture for a phone is wide: its text is then as large as the page's."""
 BLUE, RED, GREEN, GOLD, INK, QUIET = "#0072b2", "#c43c00", "#00785a", "#b87700", "#222222", "#5f6b76"
 
 
-def axes_of(width: float, height: float, *titles: str) -> tuple[Figure, list[Any]]:
-    """A figure with one pair of axes for each title, side by side."""
-    figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
+def axes_of(width: float, height: float, *titles: str, tall: bool = False) -> tuple[Figure, list[Any]]:
+    """A figure with one pair of axes for each title, side by side; tall for a narrow screen, one below the other."""
+    size = (PHONE, height * len(titles)) if tall else (width, height)
+    figure = Figure(figsize=size, facecolor="white", layout="constrained")
     made = []
     for k, title in enumerate(titles):
-        axes = figure.add_subplot(1, len(titles), k + 1)
+        axes = figure.add_subplot(*((len(titles), 1) if tall else (1, len(titles))), k + 1)
         axes.set_title(title, fontsize=11, color=INK, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=9, colors=QUIET)
@@ -105,9 +109,11 @@ def _answer_card(axes: Any, found: Any, truth: float) -> None:
     axes.text(4.7, 0.48, "Known here: this log comes from a problem with an exact solution.", size=9, color=QUIET)
 
 
-def divergence() -> Figure:
+def divergence(tall: bool = False) -> Figure:
     """TD's mean update points away from the solution; that of Impression GTD points to it."""
-    figure, (left, right) = axes_of(9.5, 3.6, "Two states: the mean update of theta", "Baird: error of 5 runs")
+    figure, (left, right) = axes_of(
+        9.5, 3.6, "Two states: the mean update of theta", "Baird: error of 5 runs", tall=tall
+    )
     exact = gradtd.exact("two_state")
     slope = float(exact.A[0, 0])
     theta = np.linspace(-1, 1, 3)
@@ -128,15 +134,15 @@ def divergence() -> Figure:
         error = gradtd.measure(result, "rmsve")
         for run in error:
             right.plot(result.steps, np.where(run < 1e5, run, np.nan), color=colour, linewidth=1.1, alpha=0.8)
-    right.text(900, 2e4, "TD, alpha = 0.1", color=RED, size=10)
+    right.text(1400, 2e4, "TD, alpha = 0.1", color=RED, size=10)
     right.text(1500, 9, "Impression GTD", color=BLUE, size=10)
     right.set(yscale="log", ylim=(1, 1e5), xlabel="steps", ylabel="RMSVE")
     return figure
 
 
-def two_samples() -> Figure:
+def two_samples(tall: bool = False) -> Figure:
     """What is minimised: the square of a mean, or the mean of squares."""
-    figure, (axes,) = axes_of(7.5, 3.8, "The loss along one direction of theta")
+    figure, (axes,) = axes_of(7.5, 3.8, "The loss along one direction of theta", tall=tall)
     stream = gradtd.sample("random_walk_dependent", 60_000, seed=1)
     exact = gradtd.exact("random_walk_dependent")
     steps = stream.steps
@@ -167,9 +173,11 @@ def _loss(axes: Any, at: np.ndarray, loss: np.ndarray, colour: str, name: str) -
     axes.plot([at[best]], [0], "o", color=colour, markersize=8)
 
 
-def independence() -> Figure:
+def independence(tall: bool = False) -> Figure:
     """Odd and even episodes fill two buffers, and what happens without that."""
-    figure, (left, right) = axes_of(9.5, 3.7, "Independence sampling", "Single pairs from 40 stored steps: mean error")
+    figure, (left, right) = axes_of(
+        9.5, 3.7, "Independence sampling", "Single pairs from 40 stored steps: mean error", tall=tall
+    )
     left.set(xlim=(0, 10), ylim=(0, 6.2))
     left.set_axis_off()
     lengths = (3, 2, 4, 2, 3)
@@ -213,9 +221,9 @@ def _coarse(states: np.ndarray) -> np.ndarray:
     return np.stack([last, ~last], axis=1).astype(float)
 
 
-def interval() -> Figure:
+def interval(tall: bool = False) -> Figure:
     """Forty logs, forty intervals: with features that can represent the value, and with one that cannot."""
-    figure, both = axes_of(9.5, 4.4, "One feature per state", "Two features for five states")
+    figure, both = axes_of(9.5, 4.4, "One feature per state", "Two features for five states", tall=tall)
     truth, _ = gradtd.true_value("random_walk_tabular")
     for axes, features in zip(both, ("one-hot", _coarse), strict=True):
         held = 0
@@ -236,13 +244,13 @@ def interval() -> Figure:
     return figure
 
 
-def verdict() -> Figure:
+def verdict(tall: bool = False) -> Figure:
     """What other fits say of two evaluations of one log: one is usable, the other is not."""
     log = gradtd.sample_log("random_walk_tabular", 1000, seed=1)
     truth, _ = gradtd.true_value("random_walk_tabular")
     tries = {"auto": "auto", "two features": _coarse}
     answers = {name: gradtd.evaluate(log, gamma=1.0, features=f, progress=False) for name, f in tries.items()}
-    figure, both = axes_of(9.5, 3.4, *(f"{name}: {found.verdict}" for name, found in answers.items()))
+    figure, both = axes_of(9.5, 3.4, *(f"{name}: {found.verdict}" for name, found in answers.items()), tall=tall)
     for axes, found in zip(both, answers.values(), strict=True):
         shown = [check for check in found.checks if check.low is not None]
         for y, check in enumerate(shown):
@@ -256,15 +264,11 @@ def verdict() -> Figure:
     return figure
 
 
+DRAWN = (landing, divergence, two_samples, independence, interval, verdict)
 FIGURES: dict[str, Callable[[], Figure]] = {
-    "landing": landing,
-    "landing-tall": lambda: landing(tall=True),
-    "divergence": divergence,
-    "two-samples": two_samples,
-    "independence": independence,
-    "interval": interval,
-    "verdict": verdict,
+    make.__name__.replace("_", "-") + "-tall" * tall: partial(make, tall) for make in DRAWN for tall in (False, True)
 }
+"""Every picture, and the same for a narrow screen."""
 
 
 def main() -> None:

@@ -45,6 +45,7 @@ def differences_figure(comparison: Comparison) -> Any:
     """Every difference with its interval, and a line where there is none; not usable ones are grey and hollow."""
     rows = [row for row in comparison.differences if row.low is not None]
     figure, axes = canvas(f"Paired differences, {comparison.level:.0%} intervals")
+    figure.set_size_inches(7.6, min(4.2, 1.6 + 0.4 * len(rows)))
     axes.axvline(0, color="#333333", linewidth=1)
     for y, row in enumerate(rows):
         colour = SHADES[row.verdict]
