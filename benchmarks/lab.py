@@ -32,6 +32,7 @@ M = 32
 CASES: dict[str, tuple[str, dict[str, Any], float | None]] = {
     "Impression GTD, random walk": ("random_walk_tabular", {"alpha": 0.5, "batch_size": M}, 3.0),
     "Impression GTD, Boyan's chain": ("boyan_chain", {"alpha": 5.0, "batch_size": M}, 3.0),
+    "lambda .4, random walk": ("random_walk_tabular", {"alpha": 0.1, "batch_size": M, "lam": 0.4}, 3.0),
     "automatic, random walk": ("random_walk_tabular", {"alpha": "auto", "batch_size": M}, None),
     "TD, random walk": ("random_walk_tabular", {"alpha": 1 / 32}, None),
 }
@@ -57,7 +58,12 @@ for await (const line of createInterface({ input: process.stdin })) {
 function job_steps() { return stream.kind.length; }
 """
 
-GOALS = {"td~alpha:0.0625": 200.0, f"impression_gtd~alpha:5~batch_size:{M}": 1000.0}
+GOALS = {
+    "td~alpha:0.0625": 200.0,
+    "td~alpha:0.0625~lam:0.8": 200.0,
+    f"impression_gtd~alpha:5~batch_size:{M}": 1000.0,
+    f"impression_gtd~alpha:1~lam:0.8~batch_size:{M}": 1000.0,
+}
 """A slider is answered within these milliseconds, for 20 runs of 5000 steps."""
 
 

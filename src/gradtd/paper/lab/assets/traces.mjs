@@ -7,14 +7,15 @@
 export function withTraces(table, stream, lam) {
   if (!(lam > 0)) return { table, stream };
   const kind = stream.kind, steps = kind.length;
-  const own = Int32Array.from(kind, (_, t) => t);
+  const own = new Int32Array(steps);
+  for (let t = 0; t < steps; t++) own[t] = t;
   const made = {
     ...table,
-    row: Int32Array.from(kind, (k) => table.row[k]),
-    nextRow: Int32Array.from(kind, (k) => table.nextRow[k]),
-    reward: Float64Array.from(kind, (k) => table.reward[k]),
-    rho: Float64Array.from(kind, (k) => table.rho[k]),
-    discount: Float64Array.from(kind, (k) => table.discount[k]),
+    row: picked(table.row, kind, new Int32Array(steps)),
+    nextRow: picked(table.nextRow, kind, new Int32Array(steps)),
+    reward: picked(table.reward, kind, new Float64Array(steps)),
+    rho: picked(table.rho, kind, new Float64Array(steps)),
+    discount: picked(table.discount, kind, new Float64Array(steps)),
     y: rowsOf(table.y, kind, table.d),
     nothing: new Float64Array(steps),
     e: tracesOf(table, stream, lam),
@@ -22,6 +23,11 @@ export function withTraces(table, stream, lam) {
     traced: true,
   };
   return { table: made, stream: { kind: own, episode: stream.episode } };
+}
+
+function picked(values, kind, out) {
+  for (let t = 0; t < kind.length; t++) out[t] = values[kind[t]];
+  return out;
 }
 
 function rowsOf(M, rows, d) {
