@@ -1,7 +1,7 @@
 """Pictures inside a page: crisp at every size, and small.
 
 A curve of thousands of points is drawn with as few as look the same. Text stays text. The paper is transparent, so that
-a page can show the picture in the dark. Every picture is drawn twice, the second time for a phone.
+a page can show the picture in the dark. A picture is drawn a second time for a phone, where the page has room for both.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ PHONE = 4.2
 
 
 class Picture(str):
-    """The address of an image; ``tall`` is that of the same picture for a narrow screen."""
+    """The address of an image; ``tall`` is that of the same picture for a narrow screen, if there is one."""
 
-    tall: str
+    tall = ""
 
 
-def picture(figure: Any) -> Picture:
+def picture(figure: Any, phone: bool = True) -> Picture:
     """A figure as the address of an image, for a page that needs no other file. The figure is not used afterwards."""
     drawn = Picture(_address(figure))
-    make_tall(figure)
-    drawn.tall = _address(figure)
+    if phone:
+        make_tall(figure)
+        drawn.tall = _address(figure)
     return drawn
 
 

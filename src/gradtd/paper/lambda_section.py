@@ -83,7 +83,7 @@ def _draw(problem: str, title: str, by_lambda: Found, store: Store) -> str:
     figure.legend(frameon=False, fontsize=8, loc="outside right upper")
     for ending in ("png", "svg"):
         save(figure, store.path(f"figures/lambda_{problem}.{ending}"))
-    return picture(figure)
+    return picture(figure, phone=False)
 
 
 def lambda_table(found: Reproduction) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def draw(figure: Figure, found: Reproduction, store: Store) -> str:
         ceiling=_ceiling(shown),
         cut=_cut(shown),
     )
-    return picture(axes.figure)
+    return picture(axes.figure, phone=figure is found.figures[0])  # the one on the first screen; all would be too much
 
 
 def _cut(curves: Mapping[str, Floats]) -> float:
@@ -166,14 +166,14 @@ def _draw_tuned(problem: str, found: Reproduction, store: Store) -> str:
         ceiling=_ceiling(tuned),
         cut=_cut(tuned),
     )
-    return picture(axes.figure)
+    return picture(axes.figure, phone=False)
 
 
 def _draw_sensitivity(problem: str, found: Reproduction, store: Store) -> str:
     paths = _paths(store, f"sensitivity_{problem}")
     sweeps = {LABELS[a]: sweep for a, sweep in found.sweeps[problem].items()}
     title = f"{PROBLEM_TITLES[problem]}: step-size sensitivity"
-    return picture(sensitivity_figure(sweeps, paths, title=title, metric="rmsve").figure)
+    return picture(sensitivity_figure(sweeps, paths, title=title, metric="rmsve").figure, phone=False)
 
 
 def _tuned_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
@@ -226,4 +226,4 @@ def _theory(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
     """What theory says of the published setting of Impression GTD: constants, Table 1, and exact against measured."""
     curves, told = found.theory[problem]
     drawn = theory_picture(told, curves, _paths(store, f"theory_{problem}"))
-    return {**told, "image": picture(drawn)}
+    return {**told, "image": picture(drawn, phone=False)}
