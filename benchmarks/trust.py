@@ -3,9 +3,10 @@
     python benchmarks/trust.py                      # every family that can be had, some 20 minutes
     python benchmarks/trust.py --family finite --logs 400 --seeds reporting
 
-Families: finite (random problems, features good and bad), hidden (observations that hide the state), estimated (the
-behaviour is not known), cells (rare rewards, heavy ratios, blocks), real (random systems with real observations), gym
-(gymnasium), icu and icu-one-hot (ICU-Sepsis, package icu-sepsis), bandit (the Open Bandit logs of obp 0.4.1).
+Families: finite (random problems, features good and bad), hidden (observations that hide the state), limited (episodes
+of a fixed length, observations without the time), estimated (the behaviour is not known), cells (rare rewards, heavy
+ratios, blocks), real (random systems with real observations), gym (gymnasium), icu and icu-one-hot (ICU-Sepsis, package
+icu-sepsis), bandit (the Open Bandit logs of obp 0.4.1).
 Thresholds were chosen on the seeds "tuning"; "reporting" are others. With --rows what was found is kept, and a run that
 was stopped goes on where it was.
 """
@@ -27,13 +28,14 @@ import gradtd
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from trust_cases import bandit, cells, finite, gym_logs, icu, systems
+from trust_cases import bandit, cells, finite, gym_logs, icu, limited, systems
 from trust_cases.case import Case
 
-SEEDS = {"tuning": 1_000, "reporting": 11_000_000}
+SEEDS = {"tuning": 1_000, "reporting": 12_000_000}
 FAMILIES: dict[str, tuple[Callable[[int, int], Iterator[Case]], int]] = {
     "finite": (finite.finite_cases, 400),
     "hidden": (finite.hidden_cases, 150),
+    "limited": (limited.limited_cases, 30),
     "estimated": (finite.estimated_cases, 100),
     "cells": (cells.cell_cases, 12),
     "real": (systems.system_cases, 90),

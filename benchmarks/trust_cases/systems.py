@@ -64,9 +64,9 @@ class System:
             total[alive] += self.gamma**t * r
         return float(total.mean()), float(total.std() / np.sqrt(ROLLOUTS))
 
-    def log(self, episodes: int, rng: np.random.Generator) -> Log:
+    def log(self, episodes: int, rng: np.random.Generator, limit: int = 600) -> Log:
         parts = []
-        for t, alive, s, a, r, after, ended, law in self.run("behaviour", episodes, rng):
+        for t, alive, s, a, r, after, ended, law in self.run("behaviour", episodes, rng, limit):
             at = np.arange(len(a))
             rho = self.policy(s, "target")[at, a] / law[at, a]
             parts.append((alive, np.full(len(a), t), s, a, r, after, ended, rho))

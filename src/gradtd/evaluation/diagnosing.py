@@ -110,6 +110,7 @@ def checked(decision: Decision | None) -> dict[str, Any]:
         "hull_low": decision.hull.low,
         "hull_high": decision.hull.high,
         "differs": decision.differs or None,
+        "hidden_time": decision.hides or None,
     }
 
 

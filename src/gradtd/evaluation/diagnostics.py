@@ -149,6 +149,8 @@ class Diagnostics:
     """The hull."""
     differs: str | None = None
     """A check that says little, and is far away even so."""
+    hidden_time: float | None = None
+    """Paired errors that the fit with the time since the start is away, where the observations hide it."""
     beyond_rewards: float | None = None
     """How far the value is outside of what the rewards allow, in standard errors."""
     estimated_behaviour: bool | None = None

@@ -6,7 +6,7 @@ from gradtd.evaluation.importance import BEYOND, ENDED_BY_A_CUT, ESTIMATORS
 from gradtd.evaluation.methods import OTHER_SOLUTIONS, ROUNDING
 from gradtd.evaluation.rule import Evidence
 from gradtd.evaluation.trust.enriching import LEAST_STEPS
-from gradtd.evaluation.trust.size import WIDTH, least_effective
+from gradtd.evaluation.trust.size import EFFECTIVE, WIDTH
 
 FEWEST_EPISODES = 20
 LEAST_SAMPLE = 50
@@ -91,7 +91,7 @@ def no_width(e: Evidence) -> bool:
 
 def few_pieces(e: Evidence) -> bool:
     found = e.d.effective_pieces
-    return found is not None and found < least_effective(e.d.episodes) and not no_width(e)
+    return found is not None and found < EFFECTIVE and not no_width(e)
 
 
 def narrower(e: Evidence) -> bool:

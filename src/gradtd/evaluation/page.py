@@ -84,6 +84,7 @@ MARKS = {
     "checker": ("s", "richer features, as a check"),
     "memory": ("^", "the same, looking several steps ahead"),
     "doubly robust": ("D", "doubly robust"),
+    "time": ("v", "with the time since the start"),
 }
 
 

@@ -246,7 +246,7 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "few pieces carry it",
-        f"the value rests on fewer than {EFFECTIVE:g} episodes or blocks by their influence, or a fifth of them",
+        f"the value rests on fewer than {EFFECTIVE:g} episodes or blocks by their influence",
         few_pieces,
         "the value rests on {d.effective_pieces:.1f} of {d.episodes} episodes by their influence, too few for an "
         "interval: collect more; where rewards are rare, episodes with one are what counts.",
@@ -304,6 +304,15 @@ REASONS: tuple[Rule, ...] = (
         lambda e: bool(e.d.differs),
         "the fit {d.differs} says something else, more than its error allows: the features may be too poor; take "
         "features='auto', or collect more episodes.",
+    ),
+    Rule(
+        "hidden time",
+        f"with the time since the start beside the features the value is more than {FAR:g} paired errors away, outside "
+        "of what all other fits say",
+        lambda e: e.d.hidden_time is not None,
+        "the value depends on the time since the start, and the observations do not tell it: with the time beside the "
+        "features it is {d.hidden_time:.0f} paired errors away; add the time to the observations, and mark ends by a "
+        "time limit as truncated.",
     ),
     Rule(
         "beyond the rewards",

@@ -24,6 +24,7 @@ from gradtd.evaluation.preparing import is_auto
 from gradtd.evaluation.resamples import interval_from, student_interval
 from gradtd.evaluation.result import Evaluation
 from gradtd.evaluation.trust.checking import other_lambda
+from gradtd.evaluation.trust.clock import clock_of
 from gradtd.evaluation.trust.deciding import Decision
 from gradtd.evaluation.trust.enriching import real_wide
 from gradtd.evaluation.trust.records import Record, Wide
@@ -172,7 +173,8 @@ def _prepared(
     base = None if features is None else features.transform(fitted_to)
     wide = real_wide(fitted_to, base, seen.rows, seen.episodes)
     empty = replace(wide, base=None, observations=observations[:0])
-    job = Job(reading, settings.gamma, features, empty, 0.0, groups_for(wide), table.name)
+    clock = clock_of(np.r_[log.starts, len(log)])
+    job = Job(reading, settings.gamma, features, empty, 0.0, groups_for(wide), table.name, clock)
     own = job.table(log)
     record = job.record(log, found, own)
     # The lambda of the fits with memory depends on how many episodes the whole log has.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.core.arrays import Integers
+from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.preparing import refuse_extreme
 from gradtd.evaluation.trust.records import Record, Wide, record_of
 from gradtd.features import Features
@@ -83,6 +83,8 @@ class Job:
         Groups of episodes whose sums are kept apart.
     name
         What the log is called.
+    clock
+        Columns of the time since the start.
     """
 
     reading: Reading
@@ -92,6 +94,7 @@ class Job:
     lam: float
     groups: int
     name: str
+    clock: Floats
 
     def group_of(self, hashes: Words) -> Integers:
         """The group of every episode."""

@@ -11,12 +11,13 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.diagnosing import checked
 from gradtd.evaluation.diagnostics import Diagnostics
 from gradtd.evaluation.parts.job import Job
-from gradtd.evaluation.parts.sums import BINS, LOWEST, PER_OCTAVE, Sums
+from gradtd.evaluation.parts.sums import BINS, LOWEST, PER_OCTAVE, Sums, time_sums
 from gradtd.evaluation.solvers import Solver
 from gradtd.evaluation.trust.checking import PRODUCTS, Fits
+from gradtd.evaluation.trust.clock import TimeSums
 from gradtd.evaluation.trust.deciding import Decision, decide_from
 from gradtd.evaluation.trust.fits import Fit, Solution, see, solve
-from gradtd.evaluation.trust.moments import GROUPS, Moments
+from gradtd.evaluation.trust.moments import GROUPS, Moments, joined
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.trust.robust import MATTERS, as_fit
 from gradtd.evaluation.whitening import condition
@@ -50,12 +51,35 @@ def _fits(job: Job, sums: Sums, sample: tuple[Record, Wide]) -> Fits:
     robust = {}
     if _effective_products(sums.by_time) >= PRODUCTS:
         robust = {name: _robust(name, columns, found, sums) for name, columns, found in solved if name in memory}
-    return Fits(fits, memory, robust, job.lam)
+    return Fits(fits, memory, robust, job.lam, _with_time(job, sums, plain) if job.clock.shape[1] else {})
+
+
+def _with_time(job: Job, sums: Sums, plain: Moments) -> dict[str, Fit]:
+    """Fits of the headlines with the time since the start beside them; ``plain`` are the sums by tenths."""
+    narrow, time, pieces = job.wide.n_headline_columns, time_sums(sums), sums["pieces"]
+    tenths = TimeSums(*(np.add.reduceat(array, _tenths(len(array))) for array in time))
+    made, found = joined(plain, tenths, narrow, job.clock), {}
+    E, filled = float(pieces.sum()), pieces > 0
+    for name in job.wide.headlines:
+        columns, k = job.wide.rungs[name], len(job.wide.rungs[name])
+        solution = solve(made, np.r_[columns, narrow + np.arange(job.clock.shape[1])])
+        theta, late = solution.theta[:k], solution.theta[k:]
+        residual = _residuals(sums, columns, theta)[:, columns] + time.to[:, columns] @ late
+        of_time = time.back[:, :, columns] @ theta + time.own @ late + time.b
+        start = sums["starts"][:, columns] @ theta + pieces * (job.clock[0] @ late - solution.value)
+        own = start - E * (residual @ solution.left[:k] + of_time @ solution.left[k:])
+        found[name] = Fit(name, solution.value, own[filled] * (filled.sum() / E), solution.bias, solution.rank)
+    return found
+
+
+def _tenths(groups: int) -> Integers:
+    """The first group of each tenth."""
+    return np.linspace(0, groups, min(GROUPS, groups) + 1).round().astype(np.int64)[:-1]
 
 
 def _moments(sums: Sums, A: Floats, b: Floats, columns: int) -> Moments:
     """Ten groups of groups, which the jackknife leaves out one at a time."""
-    edges = np.linspace(0, len(A), min(GROUPS, len(A)) + 1).round().astype(np.int64)[:-1]
+    edges = _tenths(len(A))
     starts, pieces = sums["starts"][:, :columns], sums["pieces"]
     return Moments(
         np.add.reduceat(A, edges),

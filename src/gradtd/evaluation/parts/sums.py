@@ -18,7 +18,8 @@ from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.stream import begins_episode
 from gradtd.evaluation.parts.job import PIECE, Job
 from gradtd.evaluation.products import cross, rows_at
-from gradtd.evaluation.trust.reading import CHUNK, RHO, Reader
+from gradtd.evaluation.trust.clock import TimeRows, TimeSums, since_start, time_rows
+from gradtd.evaluation.trust.reading import CHUNK, DISCOUNT, REWARD, RHO, Reader
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.trust.robust import products
 from gradtd.logs import Log, Ratios
@@ -32,6 +33,8 @@ SUMMED = (
     *("weights", "weights2", "off", "off2", "beyond"),
 )
 """Numbers that are added."""
+TIMED = "time_"
+"""How the names of sums of the time since the start begin."""
 LARGEST = ("largest_ratio", "largest_reward", "smallest_reward")
 """Numbers of which the largest counts; the smallest reward with its sign changed."""
 
@@ -102,7 +105,14 @@ def nothing(job: Job) -> Sums:
         "numbers": (len(SUMMED),),
     }
     arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
+    timed = TimeSums.nothing(G, narrow, job.clock)
+    arrays |= {TIMED + name: array for name, array in timed._asdict().items()}
     return Sums(arrays, np.zeros((2, 0)), dict.fromkeys(LARGEST, -np.inf))
+
+
+def time_sums(sums: Sums) -> TimeSums:
+    """Those of the time since the start: what is added to them is added here."""
+    return TimeSums(*(sums.arrays[TIMED + name] for name in TimeSums._fields))
 
 
 def part_sums(job: Job, part: Part) -> Sums:
@@ -143,7 +153,7 @@ def _add_features(job: Job, total: Sums, record: Record, wide: Wide, group: Inte
     piece = np.repeat(np.arange(record.n_pieces), np.diff(record.begins))
     of_step = group[piece]
     piece_sums, product = np.zeros((record.n_pieces, narrow)), np.empty(arrays["products"].shape[1:])
-    room = np.empty((CHUNK, D + narrow + 1)), np.empty((CHUNK, D + 1))
+    room, timed = (np.empty((CHUNK, D + narrow + 1)), np.empty((CHUNK, D + 1))), time_sums(total)
     for start, feats, here, there, numbers in reader.chunks(slice(0, len(record))):
         n = len(here)
         z, y = (array[:n] for array in room)
@@ -154,8 +164,11 @@ def _add_features(job: Job, total: Sums, record: Record, wide: Wide, group: Inte
         arrays["missing"] += (1.0 - numbers[RHO]) @ x
         arrays["marginal"] += cross(z[:, :narrow], z[:, :narrow])
         cuts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1], True]).tolist()
+        since = since_start(record.begins, start, start + n)
+        now = time_rows(job.clock, since, numbers[RHO], numbers[DISCOUNT], numbers[REWARD])
         for a, b in pairwise(cuts):
             arrays["products"][groups[a]] += np.matmul(z[a:b].T, y[a:b], out=product)
+            timed.add(groups[a], TimeRows(*(part[a:b] for part in now)), y[a:b, :narrow], x[a:b, :narrow])
     first = wide.rows(record.start_rows)
     np.add.at(arrays["starts"], group, first)
     arrays["pieces"] += np.bincount(group, minlength=len(arrays["pieces"]))

@@ -16,22 +16,29 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.evaluation.solvers import SparseSolver, feature_scale, krylov
-from gradtd.evaluation.trust.fits import Solution, Solved
-from gradtd.evaluation.trust.moments import group_edges
+from gradtd.evaluation.trust.clock import TimeSums
+from gradtd.evaluation.trust.fits import REDUNDANT, Solution, Solved
+from gradtd.evaluation.trust.moments import count_time, group_edges
 from gradtd.evaluation.trust.records import Record, Wide
 
 CLOSE = 1e-10
 """Residual of fits without a group of pieces, as a part of the right side."""
 
 
-def cell_fits(record: Record, wide: Wide, lam: float) -> list[Solved]:
-    """A fit of every rung and checker, and behind them one with other traces for every headline."""
+def cell_fits(record: Record, wide: Wide, lam: float, clock: Floats | None = None) -> list[Solved]:
+    """A fit of every rung and checker; behind them, for every headline, one with other traces and one with the time."""
     sums, edges = _sums(record, wide), record.begins[group_edges(record.n_pieces)]
     asked = None if record.traced is None else _Traces(record, wide, record.traced.decay, edges)
     made = [(name, columns, _fit(sums, wide, columns, asked)) for name, columns in (wide.rungs | wide.checkers).items()]
     other = _Traces(record, wide, _decay(record, lam), edges)
     named = [(name, wide.rungs[name]) for name in wide.headlines]
-    return made + [(name, columns, _traced(sums, other, wide, columns)) for name, columns in named]
+    made += [(name, columns, _traced(sums, other, wide, columns)) for name, columns in named]
+    if clock is None:
+        return made
+    time = TimeSums.nothing(1, wide.n_columns, clock)
+    count_time(record, wide.table, np.array([0, record.n_pieces]), time, clock)
+    plain = {name: found for name, _, found in made[: len(wide.rungs)]}
+    return made + [(name, columns, _timed(sums, time, clock, columns, plain[name])) for name, columns in named]
 
 
 def _decay(record: Record, lam: float) -> Floats:
@@ -106,6 +113,32 @@ def rank(wide: Wide, columns: Integers, visited: Any) -> int:
     part.sort_indices()
     ends = part.indptr[1:][np.diff(part.indptr) > 0]
     return len(np.unique(part.indices[ends - 1]))
+
+
+def _timed(sums: Sums, time: TimeSums, clock: Floats, columns: Integers, plain: Solution) -> Solution:
+    """With columns of the time beside these: the equations of the time alone are left when the others are solved.
+
+    Directions of the time that the features have already are left out. The jackknife's bias is that of the features.
+    """
+    A, C = (a[columns][:, columns] for a in (sum(sums.A[1:], sums.A[0]), sums.C))
+    solver, of_C = SparseSolver(A, C), SparseSolver(C, C)
+    same = np.array([of_C.solve(c) for c in time.C[0, columns].T]).T
+    scale = feature_scale(time.C_own[0])
+    left, turn = np.linalg.eigh(scale[:, None] * (time.C_own[0] - time.C[0, columns].T @ same) * scale)
+    W = scale[:, None] * turn[:, left > REDUNDANT] / np.sqrt(left[left > REDUNDANT])
+    to, back, own = time.to[0, columns] @ W, W.T @ time.back[0][:, columns], W.T @ time.own[0] @ W
+    gone = np.array([solver.solve(c) for c in to.T]).reshape(-1, len(columns)).T
+    beta = np.linalg.solve(own - back @ gone, -(W.T @ time.b[0]) - back @ plain.theta)
+    start = W.T @ clock[0] - to.T @ plain.left
+    late = np.linalg.solve((own - back @ gone).T, start)
+    return Solution(
+        np.r_[plain.theta - gone @ beta, W @ beta],
+        np.r_[plain.left - solver.solve(back.T @ late, transposed=True), W @ late],
+        plain.value + float(start @ beta),
+        plain.bias,
+        plain.rank + W.shape[1],
+        np.r_[plain.missing, np.zeros(len(W))],
+    )
 
 
 class _Traces:

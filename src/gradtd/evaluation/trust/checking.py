@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from gradtd.core.arrays import Floats
 from gradtd.evaluation.trust.cells import cell_fits
+from gradtd.evaluation.trust.clock import clock_of
 from gradtd.evaluation.trust.fits import Fit, dense_fits, fit_many
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.trust.robust import as_fit, effective_products, products
@@ -25,12 +27,16 @@ PRODUCTS = 20.0
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """Fits by the name of their columns: as asked for, with traces of another lambda ``lam``, doubly robust."""
+    """Fits by the name of their columns: as asked for, with traces of another lambda ``lam``, doubly robust.
+
+    And with the time since the start beside the features, where it can be made.
+    """
 
     plain: dict[str, Fit]
     traced: dict[str, Fit]
     robust: dict[str, Fit]
     lam: float
+    timed: dict[str, Fit] = field(default_factory=dict)
 
     @property
     def times(self) -> float:
@@ -55,14 +61,23 @@ def other_lambda(record: Record) -> float:
     return 0.0
 
 
+def clock_for(record: Record) -> Floats | None:
+    """Columns of the time; none where pieces begin anywhere in an episode, have one step, or traces are asked for."""
+    if record.blocks or record.traced is not None or np.diff(record.begins).max() < 2:
+        return None
+    return clock_of(record.begins)
+
+
 def all_fits(record: Record, wide: Wide, lam: float | None = None) -> Fits:
-    """Fits of every rung and checker; of headlines also with other traces and, where it can be, doubly robust."""
+    """Fits of every rung and checker; of headlines also with other traces, the time and, where it can be, robust."""
     lam = other_lambda(record) if lam is None else lam
-    solved = cell_fits(record, wide, lam) if wide.sparse else dense_fits(record, wide, lam)
+    clock = clock_for(record)
+    solved = cell_fits(record, wide, lam, clock) if wide.sparse else dense_fits(record, wide, lam, clock)
     weights = products(record)
     robust = effective_products(record, weights) >= PRODUCTS
-    fits, with_traces, parts = fit_many(record, wide, solved, lam, weights if robust else None)
-    plain, traced = {fit.name: fit for fit in fits}, {fit.name: fit for fit in with_traces}
+    fits, parts = fit_many(record, wide, solved, lam, weights if robust else None, clock)
+    k, h = len(wide.rungs | wide.checkers), len(wide.headlines)
+    plain, traced, timed = ({fit.name: fit for fit in some} for some in (fits[:k], fits[k : k + h], fits[k + h :]))
     checked = {}
     if robust:
         at = {name: j for j, name in enumerate(wide.rungs)}
@@ -71,4 +86,4 @@ def all_fits(record: Record, wide: Wide, lam: float | None = None) -> Fits:
         plain, traced, checked = (
             {name: as_dependent(fit) for name, fit in group.items()} for group in (plain, traced, checked)
         )
-    return Fits(plain, traced, checked, lam)
+    return Fits(plain, traced, checked, lam, timed)

@@ -11,7 +11,7 @@ from gradtd.core.blas import one_thread
 from gradtd.evaluation.trust.checking import LEAST_TRACE, Fits, all_fits
 from gradtd.evaluation.trust.fits import Fit
 from gradtd.evaluation.trust.records import GIVEN, Record, Wide
-from gradtd.evaluation.trust.size import DEPENDENT, EFFECTIVE, faults, interval
+from gradtd.evaluation.trust.size import DEPENDENT, faults, interval
 
 WIDER, WIDER_REAL = 2.5, 3.0
 """Times that the hull may be wider than the interval of the features chosen: discrete and real observations."""
@@ -51,7 +51,7 @@ class Check:
     name
         The features.
     kind
-        "rung", "checker", "memory" (with traces) or "doubly robust".
+        "rung", "checker", "memory" (with traces), "time" (with the time since the start) or "doubly robust".
     columns
         Directions that the features have.
     value, low, high
@@ -82,6 +82,8 @@ class Decision:
         How wide the hull may be.
     differs
         The name of a checker that says little and is far away even so.
+    hides
+        How many paired errors the fit with the time is away, where that says that the observations hide it; else 0.
     richer, memory
         How many checks of each kind had power.
     needs_richer
@@ -100,11 +102,12 @@ class Decision:
     faults: tuple[str, ...]
     dependent: float
     checks: tuple[Check, ...] = ()
+    hides: float = 0.0
 
     @property
     def word(self) -> str:
         """The verdict of the checks alone."""
-        if self.faults or self.differs or self.hull.width > self.limit:
+        if self.faults or self.differs or self.hides or self.hull.width > self.limit:
             return "not usable"
         return "usable" if self.memory and (self.richer or not self.needs_richer) else "unchecked"
 
@@ -164,7 +167,7 @@ def _against(found: Decision, fits: Fits, wide: Wide, level: float) -> Decision:
     memory = [group[found.rung] for group in (fits.traced, fits.robust) if found.rung in group]
     for kind, group in (("richer", _ahead(found, fits, wide)), ("memory", memory)):
         for other in group:
-            if faults(other, EFFECTIVE if kind == "richer" else EFFECTIVE / 2):
+            if faults(other):
                 continue
             its = Interval(*interval(other, level))
             apart = other.value - fit.value
@@ -181,8 +184,24 @@ def _against(found: Decision, fits: Fits, wide: Wide, level: float) -> Decision:
     for other in _just_below(fit, fits, wide) if wide.endless and counted["richer"] else ():
         more = (other.value - fit.value) * beyond(fit.columns, other.columns)
         low, high = min(low, found.own.low + more), max(high, found.own.high + more)
-    hull = found.own if differs else Interval(low, high)
-    return replace(found, hull=hull, differs=differs, richer=counted["richer"], memory=counted["memory"])
+    hides, late = _with_time(found, Interval(low, high), fits, level)
+    hull = found.own if differs else late
+    richer, memory_checks = counted["richer"], counted["memory"]
+    return replace(found, hull=hull, differs=differs, hides=hides, richer=richer, memory=memory_checks)
+
+
+def _with_time(found: Decision, hull: Interval, fits: Fits, level: float) -> tuple[float, Interval]:
+    """How far the fit with the time is away, where the others do not say the same; and the hull with its interval."""
+    fit, other = found.fit, fits.timed.get(found.rung)
+    if other is None or faults(other):
+        return 0.0, hull
+    apart, error = abs(other.value - fit.value), paired_error(fit, other)
+    if apart > max(FAR * error, fit.error) and not hull.low <= other.value <= hull.high:
+        return apart / max(error, 1e-300), hull
+    its = Interval(*interval(other, level))
+    if its.width > found.limit:
+        return 0.0, hull
+    return 0.0, Interval(min(hull.low, its.low), max(hull.high, its.high))
 
 
 def _just_below(fit: Fit, fits: Fits, wide: Wide) -> list[Fit]:
@@ -225,12 +244,13 @@ def paired_error(a: Fit, b: Fit) -> float:
 def _with_checks(found: Decision, fits: Fits, wide: Wide, level: float) -> Decision:
     rows = [_check(fit, "rung" if name in wide.rungs else "checker", level) for name, fit in fits.plain.items()]
     rows += [_check(fit, "memory", level) for fit in fits.traced.values()]
+    rows += [_check(fit, "time", level) for fit in fits.timed.values()]
     rows += [_check(fit, "doubly robust", level) for fit in fits.robust.values()]
     chosen = [replace(row, chosen=(row.kind, row.name) == ("rung", found.rung)) for row in rows]
     return replace(found, checks=tuple(chosen))
 
 
 def _check(fit: Fit, kind: str, level: float) -> Check:
-    fault = ", ".join(faults(fit, EFFECTIVE / 2 if kind in ("memory", "doubly robust") else EFFECTIVE))
+    fault = ", ".join(faults(fit))
     low, high = interval(fit, level) if np.isfinite(fit.error) else (np.nan, np.nan)
     return Check(fit.name, kind, fit.columns, fit.value, low, high, fault, False)

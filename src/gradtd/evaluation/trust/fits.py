@@ -10,6 +10,7 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.evaluation.products import times
+from gradtd.evaluation.trust.clock import since_start
 from gradtd.evaluation.trust.moments import Moments, group_edges, group_steps, moments
 from gradtd.evaluation.trust.reading import CHUNK, Reader
 from gradtd.evaluation.trust.records import Record, Wide
@@ -127,23 +128,33 @@ def solve(sums: Moments, columns: Integers) -> Solution:
     return Solution(W @ theta, W @ left, value, bias, W.shape[1], missing)
 
 
-def dense_fits(record: Record, wide: Wide, lam: float) -> list[Solved]:
-    """A fit of every rung and checker, and behind them one with other traces for every headline."""
-    sums, traced = moments(record, wide, lam)
+def dense_fits(record: Record, wide: Wide, lam: float, clock: Floats | None = None) -> list[Solved]:
+    """A fit of every rung and checker; behind them, for every headline, one with other traces and one with the time."""
+    sums, traced, timed = moments(record, wide, lam, clock)
     sets = wide.rungs | wide.checkers
     made = [(name, columns, solve(sums, columns)) for name, columns in sets.items()]
-    return made + [(name, wide.rungs[name], solve(traced, wide.rungs[name])) for name in wide.headlines]
+    named = [(name, wide.rungs[name]) for name in wide.headlines]
+    made += [(name, columns, solve(traced, columns)) for name, columns in named]
+    if timed is None:
+        return made
+    time = np.arange(timed.C.shape[0])[wide.n_headline_columns :]
+    return made + [(name, columns, solve(timed, np.r_[columns, time])) for name, columns in named]
 
 
 def fit_many(
-    record: Record, wide: Wide, solved: list[Solved], lam: float, products: Floats | None = None
-) -> tuple[list[Fit], list[Fit], Floats]:
-    """Fits of rungs and checkers, and those with other traces: their influences, in one more pass over the log.
+    record: Record,
+    wide: Wide,
+    solved: list[Solved],
+    lam: float,
+    products: Floats | None = None,
+    clock: Floats | None = None,
+) -> tuple[list[Fit], Floats]:
+    """Fits in the order of their solutions: their influences, in one more pass over the log.
 
     With ``products`` of ratios also each piece's doubly robust value by every plain fit, (pieces, fits).
     """
     sets = wide.rungs | wide.checkers
-    seen = see(record, wide, solved, len(sets), lam, products)
+    seen = see(record, wide, solved, len(sets), lam, products, clock)
     E, k = record.n_pieces, len(sets)
     fits = [
         Fit(
@@ -159,7 +170,7 @@ def fit_many(
         )
         for j, (name, _, s) in enumerate(solved)
     ]
-    return fits[:k], fits[k:], seen.start[:, :k] + seen.robust[:, :k]
+    return fits, seen.start[:, :k] + seen.robust[:, :k]
 
 
 class Seen(NamedTuple):
@@ -181,13 +192,21 @@ def see(
     plain: int,
     lam: float,
     products: Floats | None,
+    clock: Floats | None = None,
 ) -> Seen:
-    """Read the log once more, a chunk at a time; solutions behind the first ``plain`` ones have traces of ``lam``."""
+    """Read the log once more, a chunk at a time; solutions behind the first ``plain`` ones have traces of ``lam``.
+
+    Those with more weights than columns have the others for columns of the time, and no traces; they come last.
+    """
     k, E = len(solved), record.n_pieces
-    weights = np.zeros((wide.n_columns, 3 * k))
+    timed = sum(len(s.theta) > len(columns) for _, columns, s in solved)
+    weights, of_time = np.zeros((wide.n_columns, 3 * k)), np.zeros((1, 3 * timed))
+    if clock is not None and timed:
+        last = [np.array([s.theta, s.left, s.missing])[:, len(columns) :] for _, columns, s in solved[k - timed :]]
+        of_time = clock @ np.transpose(last, (2, 1, 0)).reshape(clock.shape[1], -1)
     for j, (_, columns, s) in enumerate(solved):
         for place, which in enumerate((s.theta, s.left, s.missing)):
-            weights[columns, place * k + j] = which
+            weights[columns, place * k + j] = which[: len(columns)]
     stored = None
     if wide.table is not None:
         stored = wide.table @ weights if wide.sparse else times(wide.table, weights)
@@ -198,8 +217,9 @@ def see(
         for start, feats, here, there, numbers in reader.chunks(group_steps(record, edges, g)):
             of_row = times(feats, weights) if stored is None else stored
             piece = np.searchsorted(record.begins, start, "right") - 1
-            since, rows = record.begins[piece:] - start, np.array([here, there])
-            add(of_row, rows, numbers, since, plain, by_piece[piece:], by_fit)
+            since = since_start(record.begins, start, start + len(here))
+            at, begins = np.array([here, there, since]), record.begins[piece:] - start
+            add(of_row, of_time, at, numbers, begins, plain, by_piece[piece:], by_fit)
         return by_fit
 
     carried = np.zeros((SUMS, k))
@@ -207,6 +227,7 @@ def see(
     by_fit = carried if record.traced else np.sum(of_groups, axis=0)
     for begin in range(0, E if record.starts is not None else 0, CHUNK):
         by_piece[begin : begin + CHUNK, 0] = wide.rows(record.start_rows[begin : begin + CHUNK]) @ weights[:, :k]
+        by_piece[begin : begin + CHUNK, 0, k - timed :] += of_time[0, :timed]
     n = len(record)
     mean, square = by_fit[0] / n, by_fit[1] / n
     weight, surprise = np.maximum(by_fit[5], 1e-300), np.maximum(by_fit[7], 1e-300)
@@ -222,10 +243,21 @@ def see(
 
 
 def add_steps(
-    of_row: Floats, at: Integers, numbers: Floats, begins: Integers, plain: int, by_piece: Floats, by_fit: Floats
+    of_row: Floats,
+    of_time: Floats,
+    at: Integers,
+    numbers: Floats,
+    begins: Integers,
+    plain: int,
+    by_piece: Floats,
+    by_fit: Floats,
 ) -> None:
-    """Add steps to their pieces and to the sums of every fit: value, its square, choices missing; the trace is kept."""
-    k, e = by_fit.shape[1], 0
+    """Add steps to their pieces and to the sums of every fit: value, its square, choices missing; the trace is kept.
+
+    Of the last fits part of the value is one of the time.
+    """
+    k, e, timed = by_fit.shape[1], 0, of_time.shape[1] // 3
+    last, late = k - timed, of_time.shape[0] - 1
     for i in range(numbers.shape[1]):
         if i == begins[e + 1]:
             e += 1
@@ -233,10 +265,18 @@ def add_steps(
         rho, discount, reward = numbers[0, i], numbers[1, i], numbers[2, i]
         decay, product, own = numbers[3, i], numbers[4, i], numbers[5, i]
         for j in range(k):
-            value = of_row[here, j]
-            delta = reward + discount * of_row[there, j] - value
-            along = of_row[here, k + j] * rho
+            value, after = of_row[here, j], of_row[there, j]
+            left, lack = of_row[here, k + j], of_row[here, 2 * k + j]
             carried = decay if j >= plain else own
+            if j >= last:
+                now, then, i_time = min(at[2, i], late), min(at[2, i] + 1, late), j - last
+                value += of_time[now, i_time]
+                after += of_time[then, i_time]
+                left += of_time[now, timed + i_time]
+                lack += of_time[now, 2 * timed + i_time]
+                carried = 0.0
+            delta = reward + discount * after - value
+            along = left * rho
             if carried != 0.0:
                 along += rho * carried * by_fit[3, j]
             by_fit[3, j] = along
@@ -246,9 +286,9 @@ def add_steps(
             by_piece[e, 2, j] += delta * product
             by_fit[0, j] += value
             by_fit[1, j] += value * value
-            lack = max(0.0, of_row[here, 2 * k + j])
+            lack = max(0.0, lack)
             by_fit[2, j] += lack
-            by_fit[4, j] += abs(of_row[here, k + j]) * lack
+            by_fit[4, j] += abs(left) * lack
             weight, surprise = along * along, delta * delta
             by_fit[5, j] += weight
             by_fit[6, j] += weight * weight
@@ -258,9 +298,16 @@ def add_steps(
 
 def _adder(fingerprint: str) -> Plain:
     def run(
-        of_row: Floats, at: Integers, numbers: Floats, begins: Integers, plain: int, by_piece: Floats, by_fit: Floats
+        of_row: Floats,
+        of_time: Floats,
+        at: Integers,
+        numbers: Floats,
+        begins: Integers,
+        plain: int,
+        by_piece: Floats,
+        by_fit: Floats,
     ) -> None:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        add_steps(of_row, at, numbers, begins, plain, by_piece, by_fit)
+        add_steps(of_row, of_time, at, numbers, begins, plain, by_piece, by_fit)
 
     return run

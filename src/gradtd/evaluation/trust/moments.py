@@ -7,14 +7,17 @@ on some of the columns then costs O(d^3), and none of them reads the log again b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.evaluation.products import cross, rows_at
-from gradtd.evaluation.trust.reading import CHUNK, REWARD, RHO, Reader
+from gradtd.evaluation.trust.clock import TimeRows, TimeSums, since_start, table_sums, time_rows
+from gradtd.evaluation.trust.reading import CHUNK, DISCOUNT, REWARD, RHO, Reader
 from gradtd.evaluation.trust.records import Record, Wide
 
 GROUPS = 10
@@ -43,25 +46,73 @@ def group_edges(n_pieces: int) -> Integers:
     return np.linspace(0, n_pieces, min(GROUPS, n_pieces) + 1).round().astype(np.int64)
 
 
-def moments(record: Record, wide: Wide, lam: float) -> tuple[Moments, Moments]:
-    """Read the log once, for the fits asked for and for fits of the headlines with the traces of ``lam``."""
+class Read(NamedTuple):
+    """Sums for the fits asked for, for those of the headlines with other traces, and with the time beside them."""
+
+    plain: Moments
+    traced: Moments
+    timed: Moments | None
+
+
+def moments(record: Record, wide: Wide, lam: float, clock: Floats | None = None) -> Read:
+    """Read the log once, for the fits asked for and for fits of the headlines with the traces of ``lam``.
+
+    With columns of the time, ``clock``, also for fits of the headlines with those beside them.
+    """
     edges = group_edges(record.n_pieces)
     groups, narrow = len(edges) - 1, wide.n_headline_columns
     counted = wide.table is not None and FEW_ROWS * wide.n_rows < len(record) and record.traced is None
     own = np.zeros(0 if record.traced is None else wide.n_columns)
+    timed = None if clock is None else TimeSums.nothing(groups, narrow, clock)
 
     def sums(g: int) -> tuple[Floats, ...]:
-        return _of_steps(Reader(record, wide, lam), own, group_steps(record, edges, g), counted)
+        def time(start: int, numbers: Floats, y: Floats, x: Floats) -> None:
+            assert timed is not None
+            timed.add(g, _time_rows(record, clock, start, numbers), y[:, :narrow], x[:, :narrow])
+
+        steps, reader = group_steps(record, edges, g), Reader(record, wide, lam)
+        return _of_steps(reader, own, steps, counted, None if timed is None else time)
 
     found = record.in_turn(sums, groups)
     A, b, C, missing, traced_A, traced_b = (np.array(arrays) for arrays in zip(*found, strict=True))
     C, missing = C.sum(axis=0), missing.sum(axis=0)
     if counted:
         A, b, C, missing = _counted(record, wide, edges)
+        if timed is not None:
+            count_time(record, wide.table[:, :narrow], edges, timed, clock)
     starts = np.add.reduceat(wide.rows(record.start_rows), edges[:-1], axis=0)
     made = Moments(A, b, C, starts, np.diff(edges), missing)
     like = (C[:narrow, :narrow], starts[:, :narrow], made.pieces, missing[:narrow])
-    return made, Moments(traced_A, traced_b, *like)
+    with_time = None if timed is None or clock is None else joined(made, timed, narrow, clock)
+    return Read(made, Moments(traced_A, traced_b, *like), with_time)
+
+
+def _time_rows(record: Record, clock: Any, start: int, numbers: Floats) -> TimeRows:
+    since = since_start(record.begins, start, start + numbers.shape[1])
+    return time_rows(clock, since, numbers[RHO], numbers[DISCOUNT], numbers[REWARD])
+
+
+def count_time(record: Record, table: Any, edges: Integers, sums: TimeSums, clock: Any) -> None:
+    """The sums of columns of the time, over a stored table."""
+    for g in range(len(edges) - 1):
+        steps = group_steps(record, edges, g)
+        row, next_row, rho, discount, reward = (
+            np.asarray(a[steps]) for a in (record.row, record.next_row, record.rho, record.discount, record.reward)
+        )
+        now = time_rows(clock, since_start(record.begins, steps.start, steps.stop), rho, discount, reward)
+        table_sums((row, next_row, discount), sums, g, now, table)
+
+
+def joined(made: Moments, timed: TimeSums, d: int, clock: Floats) -> Moments:
+    """Sums of the first ``d`` features and of the time behind them."""
+    A = np.concatenate(
+        [np.concatenate([made.A[:, :d, :d], timed.to], 2), np.concatenate([timed.back, timed.own], 2)], 1
+    )
+    of_both = timed.C.sum(axis=0)
+    C = np.block([[made.C[:d, :d], of_both], [of_both.T, timed.C_own.sum(axis=0)]])
+    starts = np.c_[made.starts[:, :d], made.pieces[:, None] * clock[0]]
+    b, missing = np.c_[made.b[:, :d], timed.b], np.r_[made.missing[:d], timed.missing.sum(axis=0)]
+    return Moments(A, b, C, starts, made.pieces, missing)
 
 
 def group_steps(record: Record, edges: Integers, g: int) -> slice:
@@ -69,11 +120,13 @@ def group_steps(record: Record, edges: Integers, g: int) -> slice:
     return slice(int(record.begins[edges[g]]), int(record.begins[edges[g + 1]]))
 
 
-def _of_steps(reader: Reader, own: Floats, steps: slice, counted: bool) -> tuple[Floats, ...]:
+def _of_steps(
+    reader: Reader, own: Floats, steps: slice, counted: bool, time: Callable[..., None] | None
+) -> tuple[Floats, ...]:
     """A, b, C and missing over these steps, nothing where rows are counted; then A and b with the other traces.
 
     Where the value asked for has no traces, z = rho x need not be made: A = sum of x (rho y)'. Else ``own`` has the
-    last of its traces, which may run on across blocks.
+    last of its traces, which may run on across blocks. ``time`` adds to the sums of the time, where there are some.
     """
     wide, traces = reader.wide, len(own) > 0
     narrow, D = wide.n_headline_columns, 0 if counted else wide.n_columns
@@ -82,7 +135,7 @@ def _of_steps(reader: Reader, own: Floats, steps: slice, counted: bool) -> tuple
     most = min(CHUNK, steps.stop - steps.start)
     room = np.empty((most, len(own) + narrow)), np.empty((most, max(D, narrow)))
     fill, trace = engine.compiled(_filler), np.zeros(narrow)
-    for _, feats, here, there, numbers in reader.chunks(steps):
+    for start, feats, here, there, numbers in reader.chunks(steps):
         z, y = (array[: len(here)] for array in room)
         fill(feats, here, there, numbers, trace, own, z, y)
         rho, reward = numbers[RHO], numbers[REWARD]
@@ -94,6 +147,8 @@ def _of_steps(reader: Reader, own: Floats, steps: slice, counted: bool) -> tuple
         x = rows_at(feats, here)
         C += cross(x, x)
         missing += (1.0 - rho) @ x
+        if time is not None:
+            time(start, numbers, y, x)
         if traces:
             A += cross(z[:, :D], y)
             b += reward @ z[:, :D]

@@ -9,8 +9,11 @@ import numpy as np
 from gradtd.core.arrays import Floats
 from gradtd.evaluation.trust.fits import Fit
 
-EFFECTIVE = 5.0
-"""Pieces whose influence a value must rest on, at least; a fifth of all pieces where that is less."""
+EFFECTIVE = 2.5
+"""Pieces whose influence a value must rest on, at least.
+
+With few of them the interval is wide: it has two thirds as many degrees of freedom. Below this not even their number
+is known, because it rests on the same few pieces."""
 BIAS = 0.5
 """Standard errors that the jackknife's bias may have."""
 CAUTION = 1 / 3
@@ -25,12 +28,7 @@ DEPENDENT = 3.0
 """Times that the variance may be larger than that of independent blocks before the blocks are too short."""
 
 
-def least_effective(pieces: int, effective: float = EFFECTIVE) -> float:
-    """Pieces that a value of a log of so many pieces must rest on."""
-    return min(effective, pieces / 5)
-
-
-def faults(fit: Fit, effective: float = EFFECTIVE) -> list[str]:
+def faults(fit: Fit) -> list[str]:
     """Why the log is too small for this fit; nothing where it is sound."""
     error = fit.error
     if not np.isfinite(fit.value) or not np.isfinite(error):
@@ -38,7 +36,7 @@ def faults(fit: Fit, effective: float = EFFECTIVE) -> list[str]:
     if error <= WIDTH * max(abs(fit.value), 1e-300):
         return ["no width"]
     found = []
-    if fit.effective < least_effective(len(fit.psi), effective):
+    if fit.effective < EFFECTIVE:
         found.append(f"rests on {fit.effective:.1f} pieces")
     if abs(fit.bias) > BIAS * error:
         found.append(f"refits are biased by {abs(fit.bias) / error:.1f} errors")
