@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -52,6 +53,16 @@ def set_window(browser, width, scheme="light"):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def visit(browser, address):
+    """Open an address afresh, and wait until all of it is there; seconds only bound the wait of a test that fails."""
+    browser.get("about:blank")
+    browser.get(address)
+    end = time.monotonic() + 60
+    while browser.execute_script("return location.href === 'about:blank' || document.readyState !== 'complete'"):
+        assert time.monotonic() < end, f"waited in vain for {address}"
+        time.sleep(0.02)
 
 
 def complaints(browser):

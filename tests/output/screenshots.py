@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from browsing import NoBrowser, set_window, start  # noqa: E402
+from browsing import NoBrowser, set_window, start, visit  # noqa: E402
 from naive.evaluation import walk  # noqa: E402
 
 WIDTHS = (400, 1400)
@@ -51,8 +51,7 @@ def pages(folder: Path, site: Path, reproduction: Path) -> dict[str, str]:
 def picture(browser, address: str, width: int, scheme: str, path: Path) -> None:
     """The whole page, as far as it is not too long to be looked at."""
     set_window(browser, width, scheme)
-    browser.get("about:blank")
-    browser.get(address)
+    visit(browser, address)
     _settle(browser)
     height = browser.execute_script("return document.documentElement.scrollHeight")
     clip = {"x": 0, "y": 0, "width": width, "height": min(height, TALLEST), "scale": 1}
@@ -65,7 +64,7 @@ def _settle(browser, seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     ready = """
         const lab = window.gradtdLab;
-        if (!lab) return document.readyState === "complete";
+        if (!lab) return true;
         return lab.settled && (!lab.state().sweep || document.querySelectorAll("#sweep-chart circle").length === 21);
     """
     while not browser.execute_script(ready) and time.monotonic() < end:

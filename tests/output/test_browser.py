@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from browsing import complaints, serious, set_window, sideways
+from browsing import complaints, serious, set_window, sideways, visit
 from gradtd import evaluate, run
 from gradtd.evaluation.page import write_page
 from gradtd.output.pages import render
@@ -81,8 +81,7 @@ def pages(tmp_path_factory):
 
 def _inspected(browser, address, width, scheme):
     set_window(browser, width, scheme)
-    browser.get("about:blank")
-    browser.get(address)
+    visit(browser, address)
     assert sideways(browser, width) == 0
     assert complaints(browser) == []
     assert serious(browser) == []
@@ -97,7 +96,7 @@ def test_pages_fit_their_reader(browser, pages, page, width, scheme):
 @pytest.mark.parametrize("page", ["_evaluation", "_report"])
 def test_a_phone_shows_whole_pictures_and_whole_words(browser, pages, page):
     set_window(browser, 400)
-    browser.get(pages[page])
+    visit(browser, pages[page])
     wide, tall = ("img.only", "img.tall")
     shown = "return [...document.querySelectorAll(arguments[0])].filter((i) => i.getBoundingClientRect().width > 0)"
     assert browser.execute_script(shown, wide) == []
@@ -111,7 +110,7 @@ def test_a_phone_shows_whole_pictures_and_whole_words(browser, pages, page):
 
 
 def test_claims_lead_to_figures_and_back(browser, pages):
-    browser.get(pages["_report"])
+    visit(browser, pages["_report"])
     broken = browser.execute_script(
         "return [...document.querySelectorAll('a[href^=\"#\"]')].map((a) => a.getAttribute('href').slice(1))"
         ".filter((id) => !document.getElementById(id))"

@@ -28,13 +28,17 @@ class Picture(str):
 
     tall = ""
 
+    def __html__(self) -> str:
+        """For templates: an address holds nothing that would have to be escaped between double quotes."""
+        return self
+
 
 def picture(figure: Any, phone: bool = True) -> Picture:
     """A figure as the address of an image, for a page that needs no other file. The figure is not used afterwards."""
     drawn = Picture(_address(figure))
     if phone:
         make_tall(figure)
-        drawn.tall = _address(figure)
+        drawn.tall = Picture(_address(figure))
     return drawn
 
 

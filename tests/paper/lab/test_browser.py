@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gradtd
-from browsing import complaints, serious, set_window, sideways
+from browsing import complaints, serious, set_window, sideways, visit
 from gradtd.cli.app import app
 from paper.lab.both import settings
 
@@ -24,8 +24,7 @@ LINK = (
 def _open(browser, address, width=1400, scheme="light"):
     """Open an address afresh, in a window of this width, and wait until everything is drawn."""
     set_window(browser, width, scheme)
-    browser.get("about:blank")
-    browser.get(address)
+    visit(browser, address)
     _until(browser, "return window.gradtdLab && window.gradtdLab.settled")
 
 
