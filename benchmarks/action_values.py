@@ -76,7 +76,7 @@ def cart(episodes):
 
         return policy
 
-    truth = gradtd.rollout_value(gymnasium.make("CartPole-v1"), toward(0.8), 2000, 0.98, seed=10**6)[0]
+    truth = gradtd.rollout_value(gymnasium.make("CartPole-v1"), toward(0.8), 1000, 0.98, seed=10**6)[0]
 
     def log(rng):
         return gradtd.collect(gymnasium.make("CartPole-v1"), toward(0.7), episodes, seed=int(rng.integers(10**9)))

@@ -4,7 +4,10 @@
 
 The default over ``algorithm="lstd"`` on 100 000 steps with 4 columns (for 2 million with 50 see large_log.py). Logs of
 the sizes of Taxi (397 states) and of ICU-Sepsis (705), 20 000 steps with 100 refits, sparse as one-hot states are and,
-in the same run, the same features as a dense table. Peak memory of 1 million steps with 100 000 states.
+in the same run, the same features as a dense table; and logs of Taxi and ICU-Sepsis themselves, where gymnasium and
+icu-sepsis are installed. Peak memory of 1 million steps with 100 000 states.
+
+    python benchmarks/default_speed.py --real     # only the logs of Taxi and ICU-Sepsis, some ten seconds
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import json
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -90,6 +94,50 @@ def one_hot(states: int, dense: bool) -> dict[str, Any]:
     return {"seconds": seconds, "value": found.value, "refits": numbers["refits"], "by": numbers["solved_by"]}
 
 
+def real_log(name: str, steps: int = STEPS, seed: int = 0) -> tuple[Any, float]:
+    """About so many steps of Taxi or ICU-Sepsis, whole episodes, with ratios; and its discount."""
+    from action_values import table_of
+    from trust_cases.gym_logs import finite_world
+    from trust_cases.icu import world
+
+    if name == "Taxi":
+        problem, behaviour, target = finite_world("Taxi")
+    else:
+        problem, behaviour, _, targets = world()
+        target = targets["middle"]
+    log = table_of(problem, behaviour, steps // 4, np.random.default_rng(seed))
+    order = np.lexsort((log["t"], log["episode"]))
+    log = {column: values[order] for column, values in log.items()}
+    last = log["episode"][min(steps, len(order)) - 1]
+    log = {column: values[log["episode"] < last] for column, values in log.items()}
+    state, action = log["obs"], log.pop("action")
+    return log | {"rho": target[state, action] / log.pop("action_prob")}, problem.gamma
+
+
+def real(name: str) -> dict[str, Any]:
+    """Processor seconds of a log of Taxi or ICU-Sepsis, with 100 refits."""
+    log, gamma = real_log(name)
+    began = time.process_time()
+    found = gradtd.evaluate(
+        log, gamma=gamma, features="one-hot", algorithm="lstd", resamples=REFITS, progress=False, threads=1
+    )
+    seconds, states = time.process_time() - began, len(np.unique(log["obs"]))
+    each = seconds / len(log["obs"]) * 10_000
+    print(
+        f"{name}, {len(log['obs'])} steps, {states} states, {found.numbers['refits']} refits: {each:.2f} s of the "
+        f"processor per 10 000 steps (goal at most {GOAL_SECONDS:g}); {found.numbers['solved_by']}, {found.verdict}",
+        flush=True,
+    )
+    return {"seconds": seconds, "per_10_000": each, "states": states, "value": found.value, "verdict": found.verdict}
+
+
+def real_logs() -> dict[str, Any]:
+    """Both, where what they need is installed."""
+    needed = {"Taxi": "gymnasium", "ICU-Sepsis": "icu_sepsis"}
+    one_hot(100, False)  # compiles
+    return {name: real(name) for name, package in needed.items() if find_spec(package)}
+
+
 def many_states(states: int, steps: int) -> dict[str, Any]:
     """Seconds and memory, in this process, of the default on a log with so many states."""
     gradtd.evaluate(states_log(100, 2000), gamma=GAMMA, features="one-hot", progress=False)  # compiles
@@ -124,6 +172,7 @@ def default_speed() -> dict[str, Any]:
             flush=True,
         )
         states[name] = {"sparse": sparse, "dense": dense}
+    played = real_logs()
     command = [sys.executable, __file__, "--states", str(MANY_STATES), str(MANY_STEPS)]
     many = dict(json.loads(subprocess.check_output(command)))
     print(
@@ -131,15 +180,18 @@ def default_speed() -> dict[str, Any]:
         f"{many['bytes'] / 1e6:.0f} MB beside the log, {many['bytes'] / MANY_STEPS:.0f} bytes per step (a dense matrix "
         f"of the states would be {MANY_STATES**2 * 8 / 1e9:.0f} GB); {many['by']}"
     )
-    return {"over_lstd": times, "states": states, "many_states": many}
+    return {"over_lstd": times, "states": states, "real": played, "many_states": many}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--states", type=int, nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--real", action="store_true", help="only the logs of Taxi and ICU-Sepsis")
     given = parser.parse_args()
     if given.states:
         print(json.dumps(many_states(*given.states)))
+    elif given.real:
+        real_logs()
     else:
         default_speed()
 

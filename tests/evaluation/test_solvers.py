@@ -146,3 +146,29 @@ def test_memory_is_that_of_the_entries_not_of_their_square():
     residual = fit.sums.A @ fit.theta + fit.sums.b
     assert np.abs(residual).max() < 1e-12 * np.abs(fit.sums.b).max()
     assert peak < 150e6
+
+
+@pytest.mark.parametrize("kind", ["regular", "near singular", "singular", "a feature without an equation", "nothing"])
+def test_the_dense_inverse_is_that_of_minimum_norm(kind):
+    """By elimination where that is safe, by singular values elsewhere; the condition number is theirs either way."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(6, 6)) - 5 * np.eye(6)
+    if kind == "near singular":
+        A[5] = A[4] + 1e-9 * rng.normal(size=6)
+    elif kind == "singular":
+        A[5] = A[4]
+    elif kind == "a feature without an equation":
+        A[2] = 0.0
+    elif kind == "nothing":
+        A[:] = 0.0
+    wanted = A.copy()
+    wanted[:, ~A.any(axis=1)] = 0.0
+    s = np.linalg.svd(wanted, compute_uv=False)
+    kept = s[s > 1e-11 * max(s[0], 1e-300)]
+    found = Solver(A, np.eye(6))
+    c = rng.normal(size=6)
+    inverse = np.linalg.pinv(wanted, rcond=1e-11)
+    assert found.solve(c) == pytest.approx(inverse @ c, rel=1e-6)
+    assert found.solve(c, transposed=True) == pytest.approx(inverse.T @ c, rel=1e-6)
+    assert found.singular == 6 - len(kept)
+    assert found.condition == (pytest.approx(kept[0] / kept[-1]) if len(kept) else np.inf)

@@ -101,13 +101,17 @@ class LeastSquares:
     theta: Floats
     value: float
     error: float
-    condition: float | None
     singular: int
     left: Floats
     """A^-T times the mean start features: how the value depends on each residual."""
     psi: Floats
     """The influence of every episode on the value."""
     solver: Solver | SparseSolver
+
+    @property
+    def condition(self) -> float | None:
+        """The condition number of A, where it is dense."""
+        return self.solver.condition
 
     @property
     def how(self) -> str:
@@ -145,7 +149,7 @@ def least_squares(
     psi = np.asarray(starts @ theta).ravel() - value - influences(stream, theta, left, begins, traces)
     n = len(psi)
     error = float(np.sqrt((psi**2).sum() / (n * (n - 1)))) if n > 1 else np.nan
-    return LeastSquares(found, theta, value, error, solver.condition, solver.singular, left, psi, solver)
+    return LeastSquares(found, theta, value, error, solver.singular, left, psi, solver)
 
 
 def influences(stream: Stream, theta: Floats, left: Floats, begins: Integers, traces: Any = None) -> Floats:

@@ -20,7 +20,7 @@ from gradtd.evaluation.preparing import MOST_DENSE, Prepared, is_auto, pieces_of
 from gradtd.evaluation.products import times
 from gradtd.evaluation.trust.enriching import WORK, are_cells, discrete_wide, real_wide
 from gradtd.evaluation.trust.records import Wide
-from gradtd.evaluation.whitening import condition, second_moments, whiten
+from gradtd.evaluation.whitening import condition, second_moments, whiten, whitened_moments
 from gradtd.features import Features, OneHot, default_features
 from gradtd.features.actions import ActionFeatures, PairFunction
 from gradtd.logs import Log, Ratios
@@ -89,7 +89,7 @@ class PreparedPairs(Prepared):
             after, first = self.choices.kept
             table = self.otherwise(replace(self.choices, after=after, first=first))
             stream = self._over(table, np.ones(len(case.stream)), case.settings.gamma)
-            again = least_squares(stream, start_features(stream, case.begins), case.begins)
+            again = least_squares(stream, start_features(stream, case.begins), case.begins, C=self.C)
             found["never_taken_effect"] = abs(again.value - case.square.value) / case.error
         return found
 
@@ -213,7 +213,7 @@ def prepare_pairs(log: Log, choices: Choices, asking: Asking, ask: Asked | None)
         return _like(make(chosen)[:, met], table, W)
 
     narrow = log.without_observations()
-    made = (narrow, features, table, W, used, condition(C), episode, tuple(notes))
+    made = (narrow, features, table, W, used, condition(C), episode, tuple(notes), whitened_moments(table, C, W))
     return PreparedPairs(*made, laid=laid, choices=choices, otherwise=otherwise)
 
 
