@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from default_speed import default_speed
 from large_log import large_log
+from sparse import sparse_steps
 from timing import least_times
 from traces import COST_GOAL, step_times
 
@@ -329,6 +330,8 @@ def main() -> None:
     print("start-up:", ", ".join(f"{n} {v:.2f}" for n, v in results["start_up"].items()), "(goal: warm call under 1 s)")
     results["peak_memory_mib"] = peak_memory()
     print("peak memory, MiB:", ", ".join(f"{n} {v:.0f}" for n, v in results["peak_memory_mib"].items()))
+    print("\nsparse rows of 8 entries:")
+    results["sparse"] = sparse_steps()
     results["large_log"] = large_log()
     results["default_speed"] = default_speed()
     (HERE / "results.json").write_text(json.dumps(results, indent=1))

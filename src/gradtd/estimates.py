@@ -8,7 +8,7 @@ The author of a rule needs nothing else: the vector operations that rules use ar
 
 from __future__ import annotations
 
-from gradtd.compiled.linalg import add_scaled, copy, dot, fill, matrix_apply, matrix_transpose_apply, scale_by
+from gradtd.compiled.linalg import matrix_apply, matrix_transpose_apply
 from gradtd.compiled.rows import (
     add_difference,
     add_difference_to_two,
@@ -26,6 +26,7 @@ from gradtd.compiled.rows import (
     two_difference_dots,
     two_row_dots,
 )
+from gradtd.compiled.vectors import add_scaled, copy, dot, fill, scale_by
 from gradtd.core.arrays import Batch, Floats, Index
 from gradtd.core.stream import StreamView
 

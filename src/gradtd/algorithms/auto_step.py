@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.compiled.linalg import add_scaled, dot, scale_by
+from gradtd.compiled.vectors import add_scaled, dot, scale_by
 from gradtd.core.algorithm import Now
 from gradtd.core.arrays import Floats, State
 from gradtd.core.checks import InputError, number_above
@@ -110,6 +110,9 @@ def auto_fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     if hyper.get("average") == "none":
         numbers["decay"][0] = POWER
     return vectors | {"z": z / np.linalg.norm(z)} | numbers
+
+
+AUTO_KEPT = dict.fromkeys(("u", "v", "g", "q", "h", "r"), "cleared") | {"z": "scaled"}
 
 
 def number_or_auto(name: str, value: Any) -> Any:

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.auto_step import DECAYS, POWER, SURPRISE, WATCHES
-from gradtd.compiled.linalg import add_scaled, dot, fill, scale_by
 from gradtd.compiled.rows import add_row_to_two, trace_place, two_difference_dots
+from gradtd.compiled.vectors import add_scaled, dot, fill, scale_by
 from gradtd.core.algorithm import Now
 from gradtd.core.arrays import Hyper, State
 from gradtd.core.stream import StreamView

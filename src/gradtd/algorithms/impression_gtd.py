@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.algorithms.auto_step import WATCHES, auto_fields, chosen, number_or_auto, step_and_learn
-from gradtd.algorithms.generic_gtd import two_vectors
+from gradtd.algorithms.auto_step import AUTO_KEPT, WATCHES, auto_fields, chosen, number_or_auto, step_and_learn
+from gradtd.algorithms.generic_gtd import CLEARED, two_vectors
 from gradtd.algorithms.least_squares import add_to_inverse_of_C
 from gradtd.algorithms.parameters import RIDGE
-from gradtd.compiled.linalg import add_scaled, copy, dot, fill, matrix_apply, scale_by
+from gradtd.compiled.linalg import matrix_apply
+from gradtd.compiled.vectors import add_scaled, copy, dot, fill, scale_by
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Batch, Floats, Hyper, State
@@ -207,7 +208,7 @@ def _choose(hyper: Mapping[str, Any]) -> Algorithm:
     if plain and not explicit and directions == "one":
         return replace(_IMPRESSION, choose=None)
     gradient: Callable[..., Any] = correlation_gradient
-    observe, fields = None, _scratch
+    observe, fields, kept = None, _scratch, None
     if callable(similarity):
         gradient, fields = _kernel_gradient(similarity), _kernel_fields
     elif not isinstance(similarity, str):
@@ -216,12 +217,15 @@ def _choose(hyper: Mapping[str, Any]) -> Algorithm:
         gradient, observe, fields = mspbe_gradient, add_to_inverse_of_C, _fields_for_C
     elif explicit:
         gradient, fields = matrix_gradient, _fields_for_matrix
+    else:
+        kept = {**CLEARED, "h": "cleared"}
     if directions == "one":
         update = _one_direction(gradient)
     else:
         update = _both_directions(gradient, 1.0 if directions == "both" else 0.5)
+    dense_only = callable(similarity)
     return replace(
-        _IMPRESSION, update=update, init=fields, observe=observe, dense_only=callable(similarity), choose=None
+        _IMPRESSION, update=update, init=fields, observe=observe, dense_only=dense_only, kept=kept, choose=None
     )
 
 
@@ -229,15 +233,15 @@ def _choose_auto(similarity: Any, directions: str, explicit: bool) -> Algorithm:
     if callable(similarity) or explicit:
         what = "a kernel as similarity" if callable(similarity) else "form='matrix'"
         raise InputError(f"alpha='auto' is not offered with {what}: give alpha a number.")
-    weigh, fields, observe = as_it_is, _auto_fields(_nothing), None
+    weigh, fields, observe, kept = as_it_is, _auto_fields(_nothing), None, None
     if not isinstance(similarity, str):
         weigh, fields = by_inverse, _auto_fields(_fields_for_U)
     elif similarity == "mspbe":
         weigh, fields, observe = by_inverse_of_C, _auto_fields(_fields_for_C), add_to_inverse_of_C
-    update = with_chosen_step(weigh, directions)
-    return replace(
-        _IMPRESSION, update=update, init=fields, observe=observe, chosen=chosen, watches=WATCHES, choose=None
-    )
+    else:
+        kept = AUTO_KEPT
+    made = replace(_IMPRESSION, update=with_chosen_step(weigh, directions), init=fields, observe=observe, kept=kept)
+    return replace(made, chosen=chosen, watches=WATCHES, choose=None)
 
 
 def _nothing(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
@@ -290,6 +294,7 @@ _IMPRESSION = Algorithm(
     two_vectors,
     draws="two batches",
     traces=True,
+    kept=CLEARED,
     parameters={
         "alpha": Parameter("auto", "step-size: a number, or auto, which chooses it as it goes", number_or_auto),
         "directions": Parameter(

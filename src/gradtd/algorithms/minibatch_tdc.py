@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
-from gradtd.compiled.linalg import add_scaled, fill
+from gradtd.compiled.vectors import add_scaled, fill
 from gradtd.core.algorithm import Algorithm, Now
 from gradtd.core.arrays import Hyper, State
 from gradtd.core.stream import StreamView
@@ -51,8 +51,12 @@ def _vectors(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     return {name: np.zeros(n_features) for name in ("w", "g", "h")}
 
 
+_CLEARED = {"g": "cleared", "h": "cleared"}
+
 ALGORITHMS = (
-    Algorithm("minibatch_tdc", minibatch_tdc, _vectors, draws="new batch", parameters={"eta": ETA}, traces=True),
+    Algorithm(
+        "minibatch_tdc", minibatch_tdc, _vectors, draws="new batch", parameters={"eta": ETA}, traces=True, kept=_CLEARED
+    ),
     Algorithm(
         "minibatch_tdc_replay",
         minibatch_tdc_replay,
@@ -60,5 +64,6 @@ ALGORITHMS = (
         draws="one batch",
         parameters={"eta": ETA},
         traces=True,
+        kept=_CLEARED,
     ),
 )

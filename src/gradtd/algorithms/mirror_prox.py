@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
-from gradtd.compiled.linalg import copy
 from gradtd.compiled.rows import difference_dot
+from gradtd.compiled.vectors import copy
 from gradtd.core.algorithm import Algorithm, Now
 from gradtd.core.arrays import Floats, Hyper, State
 from gradtd.core.stream import StreamView

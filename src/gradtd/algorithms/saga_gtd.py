@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
-from gradtd.compiled.linalg import ThreeFloats, add_scaled, copy
+from gradtd.compiled.linalg import ThreeFloats
+from gradtd.compiled.vectors import add_scaled, copy
 from gradtd.core.algorithm import Algorithm, Now
 from gradtd.core.arrays import Floats, Hyper, Index, State
 from gradtd.core.stream import StreamView

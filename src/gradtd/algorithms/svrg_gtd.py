@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
-from gradtd.compiled.linalg import add_scaled, copy, fill
 from gradtd.compiled.rows import difference_dot
+from gradtd.compiled.vectors import add_scaled, copy, fill
 from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Floats, Hyper, Index, State
 from gradtd.core.checks import whole

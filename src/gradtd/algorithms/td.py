@@ -11,7 +11,7 @@ import numpy as np
 from gradtd.algorithms.auto_step import WATCHES, chosen, number_or_auto
 from gradtd.algorithms.auto_td import auto_minibatch_fields, auto_minibatch_td, auto_td, auto_td_fields
 from gradtd.algorithms.parameters import ONLY_CLIPPED, ONLY_RHO
-from gradtd.compiled.linalg import add_scaled
+from gradtd.compiled.vectors import add_scaled
 from gradtd.core.algorithm import REQUIRED, Algorithm, Now, Parameter
 from gradtd.core.arrays import Hyper, Plain, State
 from gradtd.core.stream import StreamView
@@ -108,11 +108,14 @@ def _with_auto(rule: Algorithm, update: Plain, init: Plain, hyper: Mapping[str, 
     """The rule as it is, or what it becomes with alpha="auto"."""
     if not isinstance(hyper["alpha"], str):
         return replace(rule, choose=None)
-    return replace(rule, update=update, init=init, chosen=chosen, watches=WATCHES, on_policy=True, choose=None)
+    kept = {"u": "cleared", "v": "cleared", "z": "scaled"}
+    return replace(
+        rule, update=update, init=init, chosen=chosen, watches=WATCHES, on_policy=True, kept=kept, choose=None
+    )
 
 
 _ALPHA = {"alpha": Parameter(REQUIRED, "step-size: a number, or on-policy also auto", number_or_auto)}
-_TD = Algorithm("td", td, parameters=_ALPHA, traces=True, choose=_choose_td)
+_TD = Algorithm("td", td, parameters=_ALPHA, traces=True, kept={}, choose=_choose_td)
 _MINIBATCH_TD = Algorithm(
     "minibatch_td",
     minibatch_td,
@@ -120,10 +123,18 @@ _MINIBATCH_TD = Algorithm(
     draws="one batch",
     parameters=_ALPHA,
     traces=True,
+    kept={"u": "cleared"},
     choose=_choose_minibatch_td,
 )
 _ETD = Algorithm(
-    "etd", etd, init=_trace, observe=follow_on, parameters={"trace": ONLY_RHO}, traces=True, choose=_choose_etd
+    "etd",
+    etd,
+    init=_trace,
+    observe=follow_on,
+    parameters={"trace": ONLY_RHO},
+    traces=True,
+    kept={},
+    choose=_choose_etd,
 )
 
 ALGORITHMS = (
@@ -132,12 +143,14 @@ ALGORITHMS = (
         "vtrace",
         vtrace,
         traces=True,
+        kept={},
         parameters={"trace": ONLY_CLIPPED},
     ),
     _ETD,
     Algorithm(
         "residual_gradient",
         residual_gradient,
+        kept={},
         traces="the gradient of a squared lambda-error holds the TD errors of steps that are still to come",
     ),
     _MINIBATCH_TD,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
-from gradtd.compiled.linalg import add_scaled, copy, dot, fill, scale_by
+from gradtd.compiled.vectors import add_scaled, copy, dot, fill, scale_by
 from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Floats, Hyper, Index, State
 from gradtd.core.checks import fraction

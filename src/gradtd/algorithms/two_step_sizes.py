@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
-from gradtd.compiled.linalg import add_scaled, dot, scale_by
+from gradtd.compiled.vectors import add_scaled, dot, scale_by
 from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Hyper, State
 from gradtd.core.checks import above, at_least
@@ -180,7 +180,7 @@ def nasa(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def _choose_htd(hyper: Mapping[str, Any]) -> Algorithm:
     if hyper["lam"] == 0:
         return replace(_HTD, choose=None)
-    return replace(_HTD, update=htd_with_traces, init=_two_traces, observe=trace_without_ratio, choose=None)
+    return replace(_HTD, update=htd_with_traces, init=_two_traces, observe=trace_without_ratio, kept=None, choose=None)
 
 
 def _two_traces(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,12 +188,12 @@ def _two_traces(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     return _second_vector(n_features, hyper) | own
 
 
-_HTD = Algorithm("htd", htd, init=_second_vector, parameters={"eta": ETA}, traces=True, choose=_choose_htd)
+_HTD = Algorithm("htd", htd, init=_second_vector, parameters={"eta": ETA}, traces=True, kept={}, choose=_choose_htd)
 
 ALGORITHMS = (
-    Algorithm("gtd", gtd, init=_second_vector, parameters={"eta": ETA}, traces=True),
-    Algorithm("gtd2", gtd2, init=_second_vector, parameters={"eta": ETA}, traces=True),
-    Algorithm("tdc", tdc, init=_second_vector, parameters={"eta": ETA}, traces=True),
+    Algorithm("gtd", gtd, init=_second_vector, parameters={"eta": ETA}, traces=True, kept={"w": "scaled"}),
+    Algorithm("gtd2", gtd2, init=_second_vector, parameters={"eta": ETA}, traces=True, kept={}),
+    Algorithm("tdc", tdc, init=_second_vector, parameters={"eta": ETA}, traces=True, kept={}),
     Algorithm(
         "tdc_transposed",
         tdc_transposed,
@@ -202,7 +202,12 @@ ALGORITHMS = (
         traces="as printed it does not lead to the TD solution; tdc_transposed_corrected does, and takes lam",
     ),
     Algorithm(
-        "tdc_transposed_corrected", tdc_transposed_corrected, init=_second_vector, parameters={"eta": ETA}, traces=True
+        "tdc_transposed_corrected",
+        tdc_transposed_corrected,
+        init=_second_vector,
+        parameters={"eta": ETA},
+        traces=True,
+        kept={},
     ),
     Algorithm(
         "tdrc",
@@ -210,6 +215,7 @@ ALGORITHMS = (
         init=_second_vector,
         parameters={"eta": ETA, "beta": Parameter(1.0, "regulariser of the second vector", at_least(0))},
         traces=True,
+        kept={"w": "scaled"},
     ),
     _HTD,
     Algorithm(

@@ -33,6 +33,7 @@ from numba.extending import intrinsic, overload, register_jitable
 
 from gradtd.compiled import rows
 from gradtd.compiled.cache import keep_safely, say_once
+from gradtd.compiled.kinds import BY_KIND, DENSE, Choice
 from gradtd.core.arrays import Plain
 from gradtd.core.checks import InputError
 
@@ -161,16 +162,20 @@ def _make_known(functions: list[Plain]) -> None:
             continue
         if function is rows.touch_row:
             overload(function, jit_options=_LEAN, strict=False)(_touch)
-        elif function in rows.BY_STORAGE:
-            overload(function, jit_options=_LEAN, strict=False)(_chooser(*rows.BY_STORAGE[function]))
+        elif function is rows.touch:
+            overload(function, jit_options=_LEAN, strict=False)(lambda array, k: _prefetching_one)
+        elif function in BY_KIND:
+            overload(function, jit_options=_LEAN, strict=False)(_chooser(BY_KIND[function]))
         else:
             register_jitable(**_LEAN)(function)
         _known.add(function)
 
 
-def _chooser(dense: Plain, sparse: Plain) -> Plain:
-    def choose(features: Any, *rest: Any) -> Plain:
-        return dense if isinstance(features, numba_types.Array) else sparse
+def _chooser(choice: Choice) -> Plain:
+    def choose(first: Any, *rest: Any) -> Plain | None:
+        found = (first, *rest)[choice.place]
+        is_record = isinstance(found, numba_types.NamedTuple | numba_types.NamedUniTuple)
+        return choice.functions.get(found.instance_class.__name__ if is_record else DENSE)
 
     return choose
 
@@ -181,6 +186,34 @@ def _touch(table: Any, row: Any) -> Plain:
 
 def _prefetching(table: Any, row: Any) -> None:
     _prefetch(table, row)  # type: ignore[call-arg]
+
+
+def _prefetching_one(array: Any, k: Any) -> None:
+    _prefetch_one(array, k)  # type: ignore[call-arg]
+
+
+@intrinsic
+def _prefetch_one(typing_context: Any, array: Any, k: Any) -> Any:
+    """Prefetch the cache line of one entry of an array."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        found = context.make_array(signature.args[0])(context, builder, arguments[0])
+        unpack: Plain = cgutils.unpack_tuple
+        at = arguments[1]
+        word = context.get_value_type(numba_types.intp)
+        at = builder.mul(builder.zext(at, word) if at.type.width < 64 else at, unpack(builder, found.strides)[0])
+        place = builder.gep(builder.bitcast(found.data, cgutils.voidptr_t), [at])
+        builder.call(_prefetch_instruction(builder), [place, *(ir.IntType(32)(n) for n in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return numba_types.void(array, k), generate
+
+
+def _prefetch_instruction(builder: Any) -> Any:
+    words = [cgutils.voidptr_t, *[ir.IntType(32)] * 3]
+    return builder.module.declare_intrinsic(
+        "llvm.prefetch", (cgutils.voidptr_t,), ir.FunctionType(ir.VoidType(), words)
+    )
 
 
 @intrinsic
@@ -196,9 +229,7 @@ def _prefetch(typing_context: Any, table: Any, row: Any) -> Any:
             builder.zext(arguments[1], word) if arguments[1].type.width < 64 else arguments[1], stride[0]
         )
         data = builder.bitcast(array.data, cgutils.voidptr_t)
-        prefetch = builder.module.declare_intrinsic(
-            "llvm.prefetch", (cgutils.voidptr_t,), ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *[integer] * 3])
-        )
+        prefetch = _prefetch_instruction(builder)
         # A row need not begin with a cache line, so it may end in one more.
         length = builder.add(builder.mul(count[1], stride[1]), word(_CACHE_LINE - 8))
         with cgutils.for_range_slice(builder, word(0), length, word(_CACHE_LINE), word) as (at, _):
@@ -250,6 +281,7 @@ def _reachable(functions: list[Plain] | tuple[Plain, ...]) -> list[Any]:
             continue
         found[function] = None
         waiting.extend(value for _, value in _outside_values(function))
+        waiting.extend(BY_KIND[function].functions.values() if function in BY_KIND else ())
     return list(found)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.compiled.buffers import Buffers
 from gradtd.compiled.draws import Drawing
-from gradtd.compiled.linalg import add_scaled, scale_by
 from gradtd.compiled.plan import Plan, Run, Snapshots
+from gradtd.compiled.rows import bring_near, look_ahead
+from gradtd.compiled.vectors import blend, check_every, forget, report, within
 from gradtd.core.algorithm import Algorithm, Now
 from gradtd.core.arrays import Floats, Hyper, Plain, State
 from gradtd.core.stream import StreamView
@@ -56,28 +58,9 @@ def step_size(plan: Plan, n: int) -> float:
     return plan.alpha * (1.0 + n / plan.t0) ** -plan.p
 
 
-def within(theta: Floats, limit: float) -> bool:
-    """Whether every weight lies in [-limit, limit]; NaN does not."""
-    inside = True
-    for k in range(theta.shape[0]):
-        inside = inside and abs(theta[k]) <= limit
-    return inside
-
-
-def copy_to(out: Floats, theta: Floats, limit: float) -> None:
-    """Copy weights, cut at the limit so that what is kept is always finite."""
-    for k in range(theta.shape[0]):
-        value = theta[k]
-        if not value <= limit:
-            value = limit
-        elif value < -limit:
-            value = -limit
-        out[k] = value
-
-
-def take(wanted: Snapshots, place: int, theta: Floats, alpha: float, limit: float) -> None:
-    """Take one snapshot: the weights, and the step-size of the latest update."""
-    copy_to(wanted.thetas[place], theta, limit)
+def take(wanted: Snapshots, place: int, theta: Any, average: Floats, averaged: int, alpha: float, limit: float) -> None:
+    """Take one snapshot: the weights that are reported, and the step-size of the latest update."""
+    report(theta, average, averaged, wanted.thetas[place], limit)
     wanted.alphas[place] = alpha
 
 
@@ -91,8 +74,7 @@ def _driver(
         state, hyper, first, second, rng, average = run.state, run.hyper, run.first, run.second, run.rng, run.average
         clock = run.clock[0]
         theta, at = state.theta, wanted.at
-        # How often weights are checked: all of many features every step would cost more than a sparse update.
-        check_every = 1 + theta.shape[0] // 1000
+        interval = check_every(theta)
         seen, updates, averaged, taken, alpha = clock.seen, clock.updates, clock.averaged, clock.taken, clock.alpha
         last = seen + count
         diverged_at = -1
@@ -101,14 +83,18 @@ def _driver(
             if seen > 0:
                 latest = Now(np.uint64(begin), 0, seen, step_size(plan, updates), first, second)
                 read(state, stream, latest, hyper)
-            take(wanted, taken, average if averaged > 0 else theta, alpha, plan.limit)
+            take(wanted, taken, theta, average, averaged, alpha, plan.limit)
             taken += 1
         for _ in range(count):
             seen += 1
             side = insert(buffers, t)
             now = Now(np.uint64(t), side, seen, step_size(plan, updates), first, second)
+            look_ahead(stream.features, stream.steps, t, run.table)
             observe(state, stream, now, hyper)
             if draw(buffers, rng, plan, now) and seen > plan.start:
+                forget(run.touched, run.cleared)
+                bring_near(stream.features, stream.traces, stream.steps, first, run.table)
+                bring_near(stream.features, stream.traces, stream.steps, second, run.table)
                 update(state, stream, now, hyper)
                 step = used(state, now)
                 if step != 0.0:
@@ -116,16 +102,14 @@ def _driver(
                     updates += 1
             if 0 <= plan.average_from < seen and updates > 0:
                 averaged += 1
-                weight = (plan.average_power + 1.0) / (averaged + plan.average_power)
-                scale_by(average, 1.0 - weight)
-                add_scaled(average, weight, theta)
+                blend(theta, average, (plan.average_power + 1.0) / (averaged + plan.average_power))
             if taken < at.shape[0] and at[taken] == seen:
                 read(state, stream, now, hyper)
-                take(wanted, taken, average if averaged > 0 else theta, alpha, plan.limit)
+                take(wanted, taken, theta, average, averaged, alpha, plan.limit)
                 taken += 1
-            if (seen % check_every == 0 or seen == last) and not within(theta, plan.limit):
+            if (seen % interval == 0 or seen == last) and not within(theta, plan.limit):
                 for place in range(taken, at.shape[0]):
-                    take(wanted, place, theta, alpha, plan.limit)
+                    take(wanted, place, theta, average, 0, alpha, plan.limit)
                 diverged_at = seen
                 break
             t += 1

@@ -50,7 +50,11 @@ It is kept between calls of the loop, which goes on from there as if it had neve
 
 
 class Run(NamedTuple):
-    """What a run keeps besides its stream and its buffers; ``clock`` is an array of one `CLOCK`."""
+    """What a run keeps besides its stream and its buffers; ``clock`` is an array of one `CLOCK`.
+
+    With sparse rows ``table`` has what the state keeps of a feature in its row, ``touched`` and ``cleared`` are the
+    vectors that an update clears (`vectors`).
+    """
 
     state: State
     hyper: Hyper
@@ -59,6 +63,9 @@ class Run(NamedTuple):
     rng: Words
     average: Floats
     clock: Any
+    table: Any = None
+    touched: Any = None
+    cleared: Any = None
 
 
 class Snapshots(NamedTuple):

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.compiled.kinds import by_storage
 from gradtd.compiled.linalg import ThreeFloats
-from gradtd.compiled.rows import by_storage, difference_dot
+from gradtd.compiled.rows import difference_dot
 from gradtd.core.arrays import Floats, Index
 
 

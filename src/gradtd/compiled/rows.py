@@ -1,37 +1,28 @@
 """Reading rows of features, dense or sparse, in explicit loops that the engine compiles.
 
-Every function here exists twice, for a dense table and for compressed rows; `BY_STORAGE` says which two belong
-together, and the engine takes the one that fits. Explicit loops, because for the feature counts of this field
+Every function here exists twice, for a dense table and for compressed rows, and the engine takes the one that fits
+(`kinds`). With sparse rows a vector may be more than an array (`vectors`), so its entries are read by `value_at` and
+added to by `add_at`. Explicit loops, because for the feature counts of this field
 they beat array expressions; each sum is added up in the order written, so that a seed gives the same bytes everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from gradtd.compiled.kinds import by_storage
 from gradtd.compiled.linalg import FourFloats
+from gradtd.compiled.vectors import add_at, add_at_two, two_values_at, value_at
 from gradtd.core.arrays import Floats, Index
-
-BY_STORAGE: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any]]] = {}
-"""Which function reads dense and which reads sparse features; the engine chooses when it compiles."""
-
 
 NEAR = 2**16
 """A table of more numbers than this is read with prefetch instructions."""
 
 
-def by_storage(dense: Callable[..., Any], sparse: Callable[..., Any]) -> Callable[..., Any]:
-    """One function out of two, which reads with the one that fits the storage of the features."""
-
-    def apply(features: Any, *rest: Any) -> Any:
-        return (dense if isinstance(features, np.ndarray) else sparse)(features, *rest)
-
-    apply.__doc__ = dense.__doc__
-    BY_STORAGE[apply] = (dense, sparse)
-    return apply
+LOOKS_AHEAD = 4
+"""Steps by which entries of vectors are asked for before a rule that reads the latest step alone gets there."""
 
 
 def _dense_row_dot(features: Any, row: Index, v: Floats) -> float:
@@ -45,7 +36,7 @@ def _dense_row_dot(features: Any, row: Index, v: Floats) -> float:
 def _sparse_row_dot(features: Any, row: Index, v: Floats) -> float:
     total = 0.0
     for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
-        total += features.data[k] * v[features.indices[k]]
+        total += features.data[k] * value_at(v, features.indices[k])
     return total
 
 
@@ -57,7 +48,7 @@ def _dense_add_row(features: Any, row: Index, c: float, out: Floats) -> None:
 
 def _sparse_add_row(features: Any, row: Index, c: float, out: Floats) -> None:
     for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
-        out[features.indices[k]] += c * features.data[k]
+        add_at(out, features.indices[k], c * features.data[k])
 
 
 def _dense_difference_dot(features: Any, row: Index, next_row: Index, discount: float, v: Floats) -> float:
@@ -95,7 +86,13 @@ def _dense_two_row_dots(features: Any, row: Index, u: Floats, v: Floats) -> tupl
 
 
 def _sparse_two_row_dots(features: Any, row: Index, u: Floats, v: Floats) -> tuple[float, float]:
-    return _sparse_row_dot(features, row, u), _sparse_row_dot(features, row, v)
+    one = 0.0
+    two = 0.0
+    for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
+        on_u, on_v = two_values_at(u, v, features.indices[k])
+        one += features.data[k] * on_u
+        two += features.data[k] * on_v
+    return one, two
 
 
 def _dense_add_row_to_two(features: Any, row: Index, c: float, e: float, out: Floats, other: Floats) -> None:
@@ -107,8 +104,8 @@ def _dense_add_row_to_two(features: Any, row: Index, c: float, e: float, out: Fl
 
 
 def _sparse_add_row_to_two(features: Any, row: Index, c: float, e: float, out: Floats, other: Floats) -> None:
-    _sparse_add_row(features, row, c, out)
-    _sparse_add_row(features, row, e, other)
+    for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
+        add_at_two(out, other, features.indices[k], c * features.data[k], e * features.data[k])
 
 
 def _dense_two_difference_dots(
@@ -127,8 +124,9 @@ def _dense_two_difference_dots(
 def _sparse_two_difference_dots(
     features: Any, row: Index, next_row: Index, discount: float, u: Floats, v: Floats
 ) -> tuple[float, float]:
-    one = _sparse_difference_dot(features, row, next_row, discount, u)
-    return one, _sparse_difference_dot(features, row, next_row, discount, v)
+    one, two = _sparse_two_row_dots(features, row, u, v)
+    next_one, next_two = _sparse_two_row_dots(features, next_row, u, v)
+    return discount * next_one - one, discount * next_two - two
 
 
 def _dense_add_difference_to_two(
@@ -144,8 +142,8 @@ def _dense_add_difference_to_two(
 def _sparse_add_difference_to_two(
     features: Any, row: Index, next_row: Index, discount: float, c: float, e: float, out: Floats, other: Floats
 ) -> None:
-    _sparse_add_difference(features, row, next_row, discount, c, out)
-    _sparse_add_difference(features, row, next_row, discount, e, other)
+    _sparse_add_row_to_two(features, next_row, c * discount, e * discount, out, other)
+    _sparse_add_row_to_two(features, row, -c, -e, out, other)
 
 
 def _dense_add_outer(
@@ -225,6 +223,63 @@ def touch_row(table: Any, row: Index) -> None:
     """Nothing to do where Python interprets; the engine compiles it to prefetch instructions."""
 
 
+def touch(array: Any, k: Index) -> None:
+    """Nothing to do where Python interprets; the engine compiles it to a prefetch instruction."""
+
+
+# A sparse row is found in four reads, each of which says where the next one is: a step, the beginning of its row, the
+# row, the entries of vectors. So a whole batch is asked for in four rounds, and what one round asks for is near when
+# the next one reads it.
+
+
+def _dense_bring_near(features: Any, traces: Any, steps: Any, batch: Any, table: Any) -> None:
+    """Nothing: `fetch_steps` is enough where a step says where its rows are"""
+
+
+def _sparse_bring_near(features: Any, traces: Any, steps: Any, batch: Any, table: Any) -> None:
+    for i in range(batch.shape[0]):
+        touch(steps, batch[i])
+        if traces is not None:
+            touch(traces.begin, batch[i])
+    for i in range(batch.shape[0]):
+        touch(features.begin, steps[batch[i]].row)
+        touch(features.begin, steps[batch[i]].next_row)
+        if traces is not None:
+            _touch_entries(traces, np.uint64(batch[i]))
+    for i in range(batch.shape[0]):
+        _touch_entries(features, np.uint64(steps[batch[i]].row))
+        _touch_entries(features, np.uint64(steps[batch[i]].next_row))
+    if table is not None and table.size > NEAR:
+        for i in range(batch.shape[0]):
+            _touch_vectors(features, np.uint64(steps[batch[i]].row), table)
+            _touch_vectors(features, np.uint64(steps[batch[i]].next_row), table)
+
+
+def _touch_entries(table: Any, row: Index) -> None:
+    """A line has 8 numbers of 64 bits or 16 of 32; a row need not begin with a line."""
+    begin, end = table.begin[row], table.begin[row + np.uint64(1)]
+    for k in range(begin, end, 8):
+        touch(table.data, k)
+        touch(table.indices, k)
+    if begin < end:
+        touch(table.data, end - 1)
+        touch(table.indices, end - 1)
+
+
+def _touch_vectors(features: Any, row: Index, table: Any) -> None:
+    for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
+        touch(table, features.indices[k])
+
+
+def _dense_look_ahead(features: Any, steps: Any, t: Index, table: Any) -> None:
+    """Nothing: rows in the order of time are near"""
+
+
+def _sparse_look_ahead(features: Any, steps: Any, t: Index, table: Any) -> None:
+    if table is not None and table.size > NEAR and t + LOOKS_AHEAD < steps.shape[0]:
+        _touch_vectors(features, np.uint64(steps[t + LOOKS_AHEAD].next_row), table)
+
+
 # Four rows at once. One sum has to wait for its last addition, four sums do not wait for each other: two to three times
 # faster, and every sum is the same to the last bit.
 
@@ -291,7 +346,11 @@ def _dense_four_two_row_dots(
 def _sparse_four_two_row_dots(
     features: Any, a: Index, b: Index, c: Index, e: Index, u: Floats, v: Floats
 ) -> tuple[FourFloats, FourFloats]:
-    return _sparse_four_row_dots(features, a, b, c, e, u), _sparse_four_row_dots(features, a, b, c, e, v)
+    u_a, v_a = _sparse_two_row_dots(features, a, u, v)
+    u_b, v_b = _sparse_two_row_dots(features, b, u, v)
+    u_c, v_c = _sparse_two_row_dots(features, c, u, v)
+    u_e, v_e = _sparse_two_row_dots(features, e, u, v)
+    return (u_a, u_b, u_c, u_e), (v_a, v_b, v_c, v_e)
 
 
 def _dense_four_two_difference_dots(
@@ -319,7 +378,11 @@ def _dense_four_two_difference_dots(
 def _sparse_four_two_difference_dots(
     features: Any, a: Any, b: Any, c: Any, e: Any, u: Floats, v: Floats
 ) -> tuple[FourFloats, FourFloats]:
-    return _sparse_four_difference_dots(features, a, b, c, e, u), _sparse_four_difference_dots(features, a, b, c, e, v)
+    u_a, v_a = _sparse_two_difference_dots(features, a.row, a.next_row, a.discount, u, v)
+    u_b, v_b = _sparse_two_difference_dots(features, b.row, b.next_row, b.discount, u, v)
+    u_c, v_c = _sparse_two_difference_dots(features, c.row, c.next_row, c.discount, u, v)
+    u_e, v_e = _sparse_two_difference_dots(features, e.row, e.next_row, e.discount, u, v)
+    return (u_a, u_b, u_c, u_e), (v_a, v_b, v_c, v_e)
 
 
 row_dot = by_storage(_dense_row_dot, _sparse_row_dot)
@@ -336,3 +399,5 @@ four_difference_dots = by_storage(_dense_four_difference_dots, _sparse_four_diff
 four_two_row_dots = by_storage(_dense_four_two_row_dots, _sparse_four_two_row_dots)
 four_two_difference_dots = by_storage(_dense_four_two_difference_dots, _sparse_four_two_difference_dots)
 is_large = by_storage(_dense_is_large, _sparse_is_large)
+bring_near = by_storage(_dense_bring_near, _sparse_bring_near)
+look_ahead = by_storage(_dense_look_ahead, _sparse_look_ahead)

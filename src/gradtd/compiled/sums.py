@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.compiled.kinds import by_storage
 from gradtd.compiled.linalg import add_scaled, fill
-from gradtd.compiled.rows import add_row, by_storage, trace_place
+from gradtd.compiled.rows import add_row, trace_place
 from gradtd.core.arrays import Floats, Integers
 
 ROWS = 4096

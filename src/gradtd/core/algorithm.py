@@ -95,6 +95,11 @@ class Algorithm:
         Whether features enter the trace with their emphasis.
     on_policy : bool
         Whether every ratio of the stream must be one.
+    kept : dict, optional
+        What the rule does with the vectors of its ``init``, so that on sparse features an update costs no more than it
+        reads: ``"cleared"`` for a vector that it clears before it fills it, ``"scaled"`` for one that it multiplies by
+        numbers. One that only gets rows added is not named. The rule then reads and changes vectors, ``theta`` too, by
+        the functions of `gradtd.estimates` alone. None: all vectors are arrays.
     choose : callable, optional
         Where a parameter changes the code of the rule, ``choose(hyper)`` returns the algorithm that is meant.
     """
@@ -114,6 +119,7 @@ class Algorithm:
     traces: bool | str = False
     emphatic: bool = False
     on_policy: bool = False
+    kept: Mapping[str, str] | None = None
     choose: Callable[[Mapping[str, Any]], Algorithm] | None = None
 
     DRAWS = ("nothing", "new batch", "one batch", "other batch", "two buffers", "two batches")

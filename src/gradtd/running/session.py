@@ -20,6 +20,7 @@ from gradtd.compiled.plan import Run, Snapshots, new_clock
 from gradtd.compiled.records import record
 from gradtd.compiled.splits import Seed
 from gradtd.compiled.traces import traces_of
+from gradtd.compiled.vectors import sparse_state
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.checks import InputError, NeverLearnsError
@@ -113,8 +114,11 @@ class Session:
         bend = (three - 2 * two + one) / 2
         return int(8 * n_features + one + (n_features - 1) * (two - one + bend * (n_features - 2)))
 
-    def begin(self, theta0: Floats, seed: Seed, n_steps: int = 0) -> Run:
-        """A run that has not begun; rules that read stored steps by their number are told how many there will be."""
+    def begin(self, theta0: Floats, seed: Seed, n_steps: int = 0, sparse: bool = False) -> Run:
+        """A run that has not begun; rules that read stored steps by their number are told how many there will be.
+
+        Where features are ``sparse`` the rule's vectors are kept so that only what is read of them costs anything.
+        """
         setup = self.setup
         if len(theta0) > MANY_FEATURES:
             refuse_beyond_memory(
@@ -122,16 +126,20 @@ class Session:
                 f"what {self.rule.name} keeps for {len(theta0)} features",
                 "take fewer features, or a rule that keeps vectors only, as td and impression_gtd do",
             )
-        own = setup.algorithm.init(len(theta0), {**setup.hyper, "n_steps": n_steps})
-        return Run(
-            state=record(theta=theta0.copy(), **own),
+        state = {"theta": theta0.copy(), **setup.algorithm.init(len(theta0), {**setup.hyper, "n_steps": n_steps})}
+        run = Run(
+            state=state,
             hyper=record(**setup.numbers),
             first=np.zeros(setup.m1, np.uint32),
             second=np.zeros(setup.m2, np.uint32),
             rng=random.seeded(*seed, random.DRAWS) if setup.m1 else np.zeros(1, np.uint64),
-            average=np.zeros(len(theta0)),
+            average=np.zeros(0),
             clock=new_clock(),
         )
+        if not sparse or setup.algorithm.kept is None:
+            return run._replace(state=record(**state), average=np.zeros(len(theta0)))
+        own = sparse_state(state, setup.algorithm.kept, setup.plan.average_from >= 0, setup.plan.limit)
+        return run._replace(state=record(**own.fields), table=own.table, touched=own.touched, cleared=own.cleared)
 
     def drive(self, run: Run, stream: StreamView, buffers: Buffers, wanted: Snapshots, begin: int, count: int) -> int:
         """Take ``count`` steps of a stream from ``begin`` on; returns the step of divergence or -1."""
@@ -177,7 +185,7 @@ class Session:
         if self.setup.algorithm.watches:
             waits = 0 if filled else self.setup.split.filled_after(buffers, self.setup.plan.fill)
             self._refuse_too_short(stream, steps, waits)
-        run = self.begin(theta0, seed, len(stream))
+        run = self.begin(theta0, seed, len(stream), not isinstance(stream.features, np.ndarray))
         return self.drive(run, self.view(stream), buffers, wanted, 0, steps)
 
     def view(self, stream: Stream) -> StreamView:

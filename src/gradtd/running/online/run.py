@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.algorithms import as_algorithm
-from gradtd.compiled.loop import copy_to
 from gradtd.compiled.plan import Run, Snapshots
+from gradtd.compiled.vectors import copy_to
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers

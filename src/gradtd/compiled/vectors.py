@@ -1,0 +1,376 @@
+"""Vectors that cost what is read of them: what a rule keeps where features are sparse.
+
+A rule is written once, with the functions below. On dense features they get arrays and do what `linalg` does. On
+sparse features a rule says what it does with its vectors (``Algorithm.kept``), and an update then costs as many entries
+as the rows that it reads have, however many features there are:
+
+* `Cleared`: a vector that every update clears and fills anew. Its entries lie side by side in the order in which they
+  were touched, and all such vectors of a rule share the list of their columns.
+* `Scaled`: a vector that is multiplied by numbers. The product of these numbers stands beside it.
+* `Weights`: theta. Its average over time changes in every entry at every step, but
+
+      sum of c_t theta_t = C_n theta_n - sum of C_{t-1} (theta_t - theta_{t-1}),        C_t = c_1 + ... + c_t
+
+  so that the second sum, the ``lag``, is all there is to keep, and that changes where theta does.
+
+What stays from one update to the next lies in one table, a row per feature: who waits for one entry gets all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.compiled import linalg
+from gradtd.compiled.kinds import by_kind
+from gradtd.core.arrays import Floats, Index, Integers
+
+WEIGHT, OUTSIDE, LIMIT = 0, 1, 2
+"""Numbers of `Weights`: the sum C of the weights in the average, whether an entry was beyond the limit, the limit."""
+SCALE, SQUARE = 0, 1
+"""Numbers of `Scaled`: the factor of all entries, and the sum of their squares without it, NaN where unknown."""
+FAR = 1e100
+"""Where a factor is beyond this, or below its inverse, it is multiplied into the entries, once in a long while."""
+
+
+class Touched(NamedTuple):
+    """The columns that an update has touched, ``columns[:size[0]]``; column k is at place ``place[k]``, if there."""
+
+    place: NDArray[np.uint32]
+    columns: NDArray[np.uint32]
+    size: Integers
+
+
+class Cleared(NamedTuple):
+    """A vector that is filled anew at every update: entry ``touched.columns[i]`` is ``values[i]``, others are 0."""
+
+    values: Floats
+    touched: Touched
+
+
+class Scaled(NamedTuple):
+    """The vector ``numbers[SCALE] values``."""
+
+    values: Floats
+    numbers: Floats
+
+
+class Weights(NamedTuple):
+    """Theta, and with averages the lag of the average behind it: average = values - lag / C."""
+
+    values: Floats
+    lag: Floats
+    numbers: Floats
+
+
+class SparseState(NamedTuple):
+    """The vectors of a rule on sparse features: all fields, the table of those that stay, and those cleared."""
+
+    fields: dict[str, Any]
+    table: Floats
+    touched: Touched
+    cleared: Floats
+
+
+def sparse_state(state: Mapping[str, Any], kept: Mapping[str, str], averaged: bool, limit: float) -> SparseState:
+    """The same state, kept as a rule says that its vectors may be."""
+    d = len(state["theta"])
+    stay = [n for n, field in state.items() if field.shape == (d,) and field.dtype == float and n not in kept]
+    stay += [n for n, kind in kept.items() if kind == "scaled"]
+    clear = [n for n, kind in kept.items() if kind == "cleared"]
+    table = in_lines(d, len(stay) + averaged + bool(clear))
+    place = table.view(np.uint32)[:, -2] if clear else np.zeros(0, np.uint32)
+    fields = dict(state)
+    for i, name in enumerate(stay):
+        table[:, i] = state[name]
+        fields[name] = table[:, i]
+    touched = Touched(place, np.empty(d, np.uint32), np.zeros(1, np.int64))
+    cleared = np.zeros((len(clear), d))  # pages that nobody writes to take no memory
+    for name, values in zip(clear, cleared, strict=True):
+        fields[name] = Cleared(values, touched)
+    for name, kind in kept.items():
+        if kind == "scaled":
+            fields[name] = Scaled(fields[name], np.array([1.0, float(state[name] @ state[name])]))
+    lag = table[:, len(stay)] if averaged else table[:0, 0]
+    fields["theta"] = Weights(fields["theta"], lag, np.array([0.0, 0.0, limit]))
+    return SparseState(fields, table, touched, cleared)
+
+
+def in_lines(rows: int, columns: int) -> Floats:
+    """A table of zeros whose rows do not cross lines of the cache, as far as there are not too many columns."""
+    width = next((n for n in (1, 2, 4, 8) if n >= columns), columns)
+    room = np.empty(8 * rows * width + 64, np.uint8)
+    begin = -room.ctypes.data % 64
+    table = room[begin : begin + 8 * rows * width].view(np.float64).reshape(rows, width)
+    table[:] = 0.0  # at once, so that pages are large where the system has such
+    return table
+
+
+def forget(touched: Any, cleared: Any) -> None:
+    """An update begins: nothing is touched."""
+    if touched is not None:
+        for i in range(cleared.shape[0]):
+            linalg.fill(cleared[i, : touched.size[0]], 0.0)
+        touched.size[0] = 0
+
+
+# An entry
+
+
+def _dense_value_at(v: Floats, k: Index) -> Any:
+    """v[k]"""
+    return v[k]
+
+
+def _weights_value_at(v: Weights, k: Index) -> Any:
+    return v.values[k]
+
+
+def _scaled_value_at(v: Scaled, k: Index) -> Any:
+    return v.numbers[SCALE] * v.values[k]
+
+
+def _cleared_value_at(v: Cleared, k: Index) -> Any:
+    i = v.touched.place[k]
+    return v.values[i] if i < v.touched.size[0] and v.touched.columns[i] == k else 0.0
+
+
+def _two_values_at(u: Any, v: Any, k: Index) -> tuple[Any, Any]:
+    """u[k] and v[k]"""
+    return value_at(u, k), value_at(v, k)
+
+
+def _cleared_two_values_at(u: Cleared, v: Cleared, k: Index) -> tuple[Any, Any]:
+    i = v.touched.place[k]
+    if i < v.touched.size[0] and v.touched.columns[i] == k:
+        return u.values[i], v.values[i]
+    return 0.0, 0.0
+
+
+def _dense_add_at(out: Floats, k: Index, x: float) -> None:
+    """out[k] += x"""
+    out[k] += x
+
+
+def _cleared_add_at(out: Cleared, k: Index, x: float) -> None:
+    out.values[_place_of(out.touched, k)] += x
+
+
+def _place_of(touched: Touched, k: Index) -> Any:
+    """Where column k is among the touched ones; it is one from now on"""
+    i: Any = touched.place[k]
+    if i >= touched.size[0] or touched.columns[i] != k:
+        i = np.uint32(touched.size[0])
+        touched.place[k], touched.columns[i] = i, k
+        touched.size[0] += 1
+    return i
+
+
+def _add_at_two(out: Any, other: Any, k: Index, x: float, y: float) -> None:
+    """out[k] += x and other[k] += y"""
+    add_at(out, k, x)
+    add_at(other, k, y)
+
+
+def _cleared_add_at_two(out: Cleared, other: Cleared, k: Index, x: float, y: float) -> None:
+    i = _place_of(out.touched, k)
+    out.values[i] += x
+    other.values[i] += y
+
+
+def _scaled_add_at(out: Scaled, k: Index, x: float) -> None:
+    out.values[k] += x / out.numbers[SCALE]
+    out.numbers[SQUARE] = np.nan
+
+
+def _weights_add_at(out: Weights, k: Index, x: float) -> None:
+    before = out.values[k]
+    after = before + x
+    out.values[k] = after
+    if out.numbers[WEIGHT] != 0.0:
+        out.lag[k] += out.numbers[WEIGHT] * (after - before)
+    if not abs(after) <= out.numbers[LIMIT]:
+        out.numbers[OUTSIDE] = 1.0
+
+
+# The vector
+
+
+def _clear(out: Cleared, value: float) -> None:
+    linalg.fill(out.values[: out.touched.size[0]], value)
+
+
+def _scale_touched(out: Cleared, c: float) -> None:
+    linalg.scale_by(out.values[: out.touched.size[0]], c)
+
+
+def _scale_all(out: Scaled, c: float) -> None:
+    scale = out.numbers[SCALE] * c
+    if 1.0 / FAR < abs(scale) < FAR:
+        out.numbers[SCALE] = scale
+        return
+    linalg.scale_by(out.values, scale)
+    out.numbers[SCALE], out.numbers[SQUARE] = 1.0, linalg.dot(out.values, out.values)
+
+
+def _add_touched(out: Any, c: float, v: Cleared) -> None:
+    add_touched(out, c, v)
+
+
+def _touched_to_dense(out: Floats, c: float, v: Cleared) -> None:
+    """out += c v"""
+    for i in range(v.touched.size[0]):
+        out[v.touched.columns[i]] += c * v.values[i]
+
+
+def _touched_to_cleared(out: Cleared, c: float, v: Cleared) -> None:
+    for i in range(v.touched.size[0]):
+        out.values[i] += c * v.values[i]
+
+
+def _touched_to_scaled(out: Scaled, c: float, v: Cleared) -> None:
+    c, change = c / out.numbers[SCALE], 0.0
+    for i in range(v.touched.size[0]):
+        k = v.touched.columns[i]
+        before = out.values[k]
+        after = before + c * v.values[i]
+        out.values[k] = after
+        change += (after - before) * (after + before)
+    out.numbers[SQUARE] += change
+
+
+def _touched_to_weights(out: Weights, c: float, v: Cleared) -> None:
+    weight, limit, inside = out.numbers[WEIGHT], out.numbers[LIMIT], True
+    for i in range(v.touched.size[0]):
+        k = v.touched.columns[i]
+        before = out.values[k]
+        after = before + c * v.values[i]
+        out.values[k] = after
+        inside = inside and abs(after) <= limit
+        if weight != 0.0:
+            out.lag[k] += weight * (after - before)
+    if not inside:
+        out.numbers[OUTSIDE] = 1.0
+
+
+def _dot_touched(u: Any, v: Cleared) -> Any:
+    return dot_touched(u, v)
+
+
+def _dense_dot_touched(u: Any, v: Cleared) -> Any:
+    total = 0.0
+    for i in range(v.touched.size[0]):
+        total += value_at(u, v.touched.columns[i]) * v.values[i]
+    return total
+
+
+def _cleared_dot_touched(u: Cleared, v: Cleared) -> Any:
+    total = 0.0
+    for i in range(v.touched.size[0]):
+        total += u.values[i] * v.values[i]
+    return total
+
+
+def _own_square(u: Scaled, v: Scaled) -> Any:
+    if np.isnan(v.numbers[SQUARE]):
+        v.numbers[SQUARE] = linalg.dot(v.values, v.values)
+    return v.numbers[SCALE] * v.numbers[SCALE] * v.numbers[SQUARE]
+
+
+value_at = by_kind(0, _dense_value_at, Cleared=_cleared_value_at, Weights=_weights_value_at, Scaled=_scaled_value_at)
+add_at = by_kind(0, _dense_add_at, Cleared=_cleared_add_at, Scaled=_scaled_add_at, Weights=_weights_add_at)
+two_values_at = by_kind(
+    0, _two_values_at, Cleared=_cleared_two_values_at, Weights=_two_values_at, Scaled=_two_values_at
+)
+add_at_two = by_kind(0, _add_at_two, Cleared=_cleared_add_at_two, Weights=_add_at_two, Scaled=_add_at_two)
+add_touched = by_kind(
+    0, _touched_to_dense, Cleared=_touched_to_cleared, Scaled=_touched_to_scaled, Weights=_touched_to_weights
+)
+dot_touched = by_kind(
+    0, _dense_dot_touched, Cleared=_cleared_dot_touched, Weights=_dense_dot_touched, Scaled=_dense_dot_touched
+)
+fill = by_kind(0, linalg.fill, Cleared=_clear)
+scale_by = by_kind(0, linalg.scale_by, Cleared=_scale_touched, Scaled=_scale_all)
+add_scaled = by_kind(2, linalg.add_scaled, Cleared=_add_touched)
+dot = by_kind(1, linalg.dot, Cleared=_dot_touched, Scaled=_own_square)
+copy = linalg.copy
+
+
+# Theta in the loop
+
+
+def _dense_check_every(theta: Floats) -> int:
+    """After how many steps weights are checked: all of many features every step would cost more than an update"""
+    return 1 + theta.shape[0] // 1000
+
+
+def _weights_check_every(theta: Weights) -> int:
+    return 1
+
+
+def _dense_within(theta: Floats, limit: float) -> bool:
+    """Whether every weight lies in [-limit, limit]; NaN does not."""
+    inside = True
+    for k in range(theta.shape[0]):
+        inside = inside and abs(theta[k]) <= limit
+    return inside
+
+
+def _weights_within(theta: Weights, limit: float) -> bool:
+    if theta.numbers[OUTSIDE] == 0.0:
+        return True
+    theta.numbers[OUTSIDE] = 0.0
+    return _dense_within(theta.values, limit)
+
+
+def _dense_blend(theta: Floats, average: Floats, weight: float) -> None:
+    """average = (1 - weight) average + weight theta"""
+    linalg.scale_by(average, 1.0 - weight)
+    linalg.add_scaled(average, weight, theta)
+
+
+def _weights_blend(theta: Weights, average: Floats, weight: float) -> None:
+    if weight == 1.0:  # the first of all
+        theta.numbers[WEIGHT] = 1.0
+        return
+    theta.numbers[WEIGHT] /= 1.0 - weight
+    if theta.numbers[WEIGHT] > FAR:
+        linalg.scale_by(theta.lag, 1.0 / theta.numbers[WEIGHT])
+        theta.numbers[WEIGHT] = 1.0
+
+
+def copy_to(out: Floats, theta: Floats, limit: float) -> None:
+    """Copy weights, cut at the limit so that what is kept is always finite."""
+    for k in range(theta.shape[0]):
+        out[k] = cut(theta[k], limit)
+
+
+def cut(value: float, limit: float) -> float:
+    """The number of [-limit, limit] that is nearest; NaN becomes the limit"""
+    if not value <= limit:
+        return limit
+    if value < -limit:
+        return -limit
+    return value
+
+
+def _dense_report(theta: Floats, average: Floats, averaged: int, out: Floats, limit: float) -> None:
+    """out = the average where there is one, else theta"""
+    copy_to(out, average if averaged > 0 else theta, limit)
+
+
+def _weights_report(theta: Weights, average: Floats, averaged: int, out: Floats, limit: float) -> None:
+    if averaged == 0:
+        copy_to(out, theta.values, limit)
+        return
+    for k in range(out.shape[0]):
+        out[k] = cut(theta.values[k] - theta.lag[k] / theta.numbers[WEIGHT], limit)
+
+
+check_every = by_kind(0, _dense_check_every, Weights=_weights_check_every)
+within = by_kind(0, _dense_within, Weights=_weights_within)
+blend = by_kind(0, _dense_blend, Weights=_weights_blend)
+report = by_kind(0, _dense_report, Weights=_weights_report)
