@@ -10,8 +10,8 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.compiled.buffers import Buffers
 from gradtd.compiled.draws import Drawing
+from gradtd.compiled.near import bring_near, look_ahead
 from gradtd.compiled.plan import Plan, Run, Snapshots
-from gradtd.compiled.rows import bring_near, look_ahead
 from gradtd.compiled.vectors import blend, check_every, forget, report, within
 from gradtd.core.algorithm import Algorithm, Now
 from gradtd.core.arrays import Floats, Hyper, Plain, State
