@@ -27,8 +27,8 @@ def test_the_interval_contains_the_truth(script, name, seed, rollouts):
     """Two 95 % intervals on the same log: with another seed a right method fails about 1 time in 15.
 
     The error is compared with that of per-decision importance sampling, which is nearer by luck on 1 log of 40 of the
-    lake and on 9 of 40 of the cart: the seed is fixed, and the script takes many logs. The lake's log of seed 3 holds the
-    truth and is refused: its fits with memory and with the time are 2.6 times as wide together, and 2.5 is allowed.
+    lake and on 9 of 40 of the cart: the seed is fixed, and the script takes many logs. The lake's log of seed 3 has the
+    truth inside and is refused: fits with memory and with the time are 2.6 times as wide together, 2.5 is allowed.
     """
     example = script.EXAMPLES[name]
     found = gradtd.evaluate(example.log(seed), gamma=example.gamma, features=example.features, resamples=0, threads=1)
