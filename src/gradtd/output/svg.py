@@ -56,13 +56,19 @@ def make_tall(figure: Any) -> None:
         names = [name.get_text() for name in axes.get_yticklabels()]
         if any(len(name) > 20 and "$" not in name for name in names):  # words; numbers on a log axis are formulas
             axes.set_yticks(axes.get_yticks(), [textwrap.fill(name, 20) for name in names], fontsize=8)
-        if (legend := axes.get_legend()) is not None:
-            lines, words = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
-            title = legend.get_title().get_text().replace("\n", " ")
-            legend.remove()
-            columns = 2 if max(map(len, words), default=0) <= 18 else 1
-            look = {"frameon": False, "fontsize": 8.5, "title_fontsize": 8.5, "alignment": "left", "ncols": columns}
-            figure.legend(lines, words, title=title, loc="outside lower left", **look)
+    for legend in [*(axes.get_legend() for axes in figure.axes), *figure.legends]:
+        if legend is not None:
+            _put_below(figure, legend)
+
+
+def _put_below(figure: Any, legend: Any) -> None:
+    """Move a legend below the picture, in two columns where they fit."""
+    lines, words = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
+    title = legend.get_title().get_text().replace("\n", " ")
+    legend.remove()
+    columns = 2 if max(map(len, words), default=0) <= 22 else 1
+    look = {"frameon": False, "fontsize": 8, "title_fontsize": 8, "alignment": "left", "ncols": columns}
+    figure.legend(lines, words, title=title, loc="outside lower left", **look)
 
 
 def svg(figure: Any) -> str:
