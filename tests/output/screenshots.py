@@ -24,7 +24,7 @@ SCHEMES = ("light", "dark")
 TALLEST = 9000
 """Pixels of a page that a picture shows at most."""
 SITE = ("index", "start/log", "tutorials/click-logs", "concepts/divergence", "concepts/verdict", "howto/propensities",
-        "reference/index", "evaluate", "trust", "lab")  # fmt: skip
+        "reference/index", "evaluate", "trust", "lab", "reproduction")  # fmt: skip
 
 
 def pages(folder: Path, site: Path, reproduction: Path) -> dict[str, str]:

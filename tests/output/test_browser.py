@@ -127,3 +127,17 @@ def test_the_site_fits_its_reader(browser, page, width, scheme):
     if not (SITE / page).exists():
         pytest.skip("no site here: make docs builds it")
     _inspected(browser, (SITE / page).as_uri(), width, scheme)
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_the_landing_page_tells_its_story_on_one_screen(browser, width):
+    if not (SITE / "index.html").exists():
+        pytest.skip("no site here: make docs builds it")
+    set_window(browser, width)
+    visit(browser, (SITE / "index.html").as_uri())
+    ends = browser.execute_script(
+        "return [...document.querySelectorAll('article img, article .highlight')]"
+        ".map((e) => e.getBoundingClientRect()).filter((r) => r.width > 0).map((r) => r.bottom).slice(0, 2)"
+    )
+    assert len(ends) == 2
+    assert max(ends) <= 900  # the picture, and below it what to type
