@@ -370,6 +370,16 @@ def _weights_report(theta: Weights, average: Floats, averaged: int, out: Floats,
         out[k] = cut(theta.values[k] - theta.lag[k] / theta.numbers[WEIGHT], limit)
 
 
+def reported(theta: Any, limit: float, *, average: bool = True) -> Floats:
+    """The weights that are reported, outside compiled code: theta, or its lazy average where there is one."""
+    values = theta
+    if isinstance(theta, Weights):
+        lags = average and theta.numbers[WEIGHT] > 0.0
+        values = theta.values - theta.lag / theta.numbers[WEIGHT] if lags else theta.values
+    values = np.where(values <= limit, values, limit)
+    return np.where(values < -limit, -limit, values)
+
+
 check_every = by_kind(0, _dense_check_every, Weights=_weights_check_every)
 within = by_kind(0, _dense_within, Weights=_weights_within)
 blend = by_kind(0, _dense_blend, Weights=_weights_blend)

@@ -104,13 +104,19 @@ class Session:
             filled=filled,
         )
 
-    def state_bytes(self, n_features: int, n_steps: int = 0) -> int:
-        """How much memory the rule takes for what it keeps: found with few features, as it grows like their square."""
+    def state_bytes(self, n_features: int, n_steps: int = 0, sparse: bool = False) -> int:
+        """How much memory the rule takes for what it keeps: found with few features, as it grows like their square.
+
+        Vectors that are cleared take none between updates where rows are ``sparse``.
+        """
+        kept = self.setup.algorithm.kept or {} if sparse else {}
+        cleared = {name for name, kind in kept.items() if kind == "cleared"}
         hyper = {**self.setup.hyper, "n_steps": n_steps}
         try:
-            one, two, three = (_bytes(self.setup.algorithm.init(k, hyper)) for k in (1, 2, 3))
+            made = [self.setup.algorithm.init(k, hyper) for k in (1, 2, 3)]
         except InputError:  # it was given a matrix, which says how many features there are
             return 8 * n_features
+        one, two, three = (_bytes({n: a for n, a in arrays.items() if n not in cleared}) for arrays in made)
         bend = (three - 2 * two + one) / 2
         return int(8 * n_features + one + (n_features - 1) * (two - one + bend * (n_features - 2)))
 

@@ -78,7 +78,7 @@ class Horde(Shell):
 
         Parameters
         ----------
-        phi, phi_next : array
+        phi, phi_next : array or SciPy sparse row
             The features that the step started from, and those that it led to.
         reward, rho, discount : float, dict or array
             A number for all demons, a number for each name, or one number per demon.

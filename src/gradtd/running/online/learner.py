@@ -72,11 +72,11 @@ class Learner(Shell):
 
         Parameters
         ----------
-        phi : array
-            The features that the step started from.
+        phi : array or SciPy sparse row
+            The features that the step started from. The first step decides how all are stored.
         reward : float
             Its reward.
-        phi_next : array
+        phi_next : array or SciPy sparse row
             The features that it led to.
         rho : float
             The target's probability of the action taken over the behaviour's.
@@ -92,8 +92,8 @@ class Learner(Shell):
         """Take all steps of a stream, a part of a log; returns the learner.
 
         Its first step goes on with the latest episode unless that ended with discount 0: call `new_episode` first
-        where the log was cut between two episodes of which the former was truncated. Sparse features of up to 4096
-        columns are stored densely.
+        where the log was cut between two episodes of which the former was truncated. Sparse features stay sparse,
+        unless the first step was dense or the rule has traces: then up to 4096 columns are stored densely.
         """
         self._put_stream(stream, {})
         return self

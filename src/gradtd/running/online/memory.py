@@ -199,17 +199,22 @@ class Rows:
 
     def drop_unused(self, windows: Sequence[Window]) -> None:
         """Move the rows of steps that may still be drawn to the front."""
-        used = np.zeros(len(self.table), bool)
-        for window in windows:
-            window.drop_the_rest(0)
-            for end in ("row", "next_row"):
-                used[window.steps[end][: window.size]] = True
-        kept = np.flatnonzero(used)
+        kept, place = places_of_used(len(self.table), windows)
         move_to_front(self.table, kept)
-        place = np.cumsum(used) - 1
-        for window in windows:
-            for end in ("row", "next_row"):
-                window.steps[end][: window.size] = place[window.steps[end][: window.size]]
         self.size = len(kept)
         # The latest step is in every window, unless all runs have diverged: then nothing is kept and this is -1.
         self.latest = int(place[self.latest]) if self.latest >= 0 else -1
+
+
+def places_of_used(rows: int, windows: Sequence[Window]) -> tuple[Integers, Integers]:
+    """Which rows the windows still need, and the new place of each; the windows' steps point there from now on."""
+    used = np.zeros(rows, bool)
+    for window in windows:
+        window.drop_the_rest(0)
+        for end in ("row", "next_row"):
+            used[window.steps[end][: window.size]] = True
+    place = np.cumsum(used) - 1
+    for window in windows:
+        for end in ("row", "next_row"):
+            window.steps[end][: window.size] = place[window.steps[end][: window.size]]
+    return np.flatnonzero(used), place

@@ -13,14 +13,29 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.memory import refuse_beyond_memory
-from gradtd.core.stream import STEP, Stream
+from gradtd.core.stream import STEP, SparseRows, Stream
 from gradtd.running.online.episodes import EpisodeCounter
 from gradtd.running.online.memory import Rows
 from gradtd.running.online.run import OnlineRun
+from gradtd.running.online.sparse_rows import (
+    SparseTable,
+    compressed,
+    is_sparse,
+    row_bytes,
+    scipy_rows,
+    sparse_row,
+    stacked,
+)
 
 LONGEST_QUEUE = 512
 _QUEUE_NUMBERS = 2**19
 _WORTH_A_THREAD = 64
+WIDEST_SPARSE = 4096
+"""Sparse rows with more features than this are not stored densely."""
+
+
+def _mark(row: Any) -> bytes:
+    return row_bytes(row, 0) if isinstance(row, SparseRows) else row.tobytes()
 
 
 class StepQueue:
@@ -29,13 +44,11 @@ class StepQueue:
     def __init__(self, n_features: int, runs: list[OnlineRun], threads: int) -> None:
         self.n_features, self.runs, self.threads = n_features, runs, threads
         self.episodes = EpisodeCounter()
-        self.most = max(1, min(LONGEST_QUEUE, _QUEUE_NUMBERS // n_features))
-        refuse_beyond_memory(
-            8.0 * n_features * (6 * self.most + len(runs)), f"a learner of {n_features} features", "take fewer features"
-        )
-        self.rows = Rows(n_features, 4 * self.most)
+        self.most = LONGEST_QUEUE
+        self.rows: Rows | SparseTable | None = None  # until the first step says how rows are stored
         self.seen = self.waiting = self._rows_waiting = 0
-        self._table = np.zeros((2 * self.most, n_features))
+        self._table = np.zeros((0, n_features))
+        self._sparse: list[SparseRows] = []
         self._ends = np.zeros((2, self.most), np.int64)
         self._episode = np.zeros(self.most, np.int64)
         self._numbers = np.zeros((3, self.most, len(runs)))
@@ -43,18 +56,36 @@ class StepQueue:
         self._pool: ThreadPoolExecutor | None = None
         self._compiled = self._broken = False
 
+    def store(self, sparse: bool) -> Rows | SparseTable:
+        """Rows are stored from now on, as the first of them were given; sparse only where every rule can read that."""
+        if self.rows is not None:
+            return self.rows
+        if sparse and all(run.keeps_sparse for run in self.runs):
+            self.rows = SparseTable(self.n_features)
+            return self.rows
+        most = max(1, min(LONGEST_QUEUE, _QUEUE_NUMBERS // self.n_features))
+        refuse_beyond_memory(
+            8.0 * self.n_features * (6 * most + len(self.runs)),
+            f"a learner of {self.n_features} features in dense rows",
+            "take fewer features, or give sparse rows",
+        )
+        self.most, self._table = most, np.zeros((2 * most, self.n_features))
+        self.rows = Rows(self.n_features, 4 * most)
+        return self.rows
+
     def put(
         self, phi: Any, phi_next: Any, reward: Any, discount: Any, rho: Any, ends: bool, episode: int | None
     ) -> None:
         """Put one step into the queue; reward, discount and rho are checked, a number or one per run."""
-        phi, phi_next = self.features("phi", phi), self.features("phi_next", phi_next)
+        row, next_row = self._rows_of(phi, phi_next)
+        mark, next_mark = (_mark(found) for found in (row, next_row))
         k = self.waiting
         self._episode[k] = self.episodes.number_of(episode, ends)
-        if k == 0 or phi.tobytes() != self._next:
-            self._put_row(phi)
+        if k == 0 or mark != self._next:
+            self._put_row(row)
         self._ends[0, k] = self._rows_waiting - 1
-        self._next = phi_next.tobytes()
-        self._put_row(phi_next)
+        self._next = next_mark
+        self._put_row(next_row)
         self._ends[1, k] = self._rows_waiting - 1
         self._numbers[0, k], self._numbers[1, k], self._numbers[2, k] = reward, discount, rho
         self.waiting += 1
@@ -62,15 +93,43 @@ class StepQueue:
         if self.waiting == self.most:
             self.work_off()
 
-    def features(self, name: str, values: Any) -> Floats:
-        """One checked row of features."""
+    def _rows_of(self, phi: Any, phi_next: Any) -> tuple[Any, Any]:
+        """The two rows of a step, checked, and stored as the first step's were."""
+        given = {"phi": phi, "phi_next": phi_next}
+        sparse = isinstance(self.rows, SparseTable) if self.rows else any(map(is_sparse, given.values()))
+        check = self._sparse_features if sparse else self._dense_features
+        found = [check(name, values) for name, values in given.items()]
+        if sparse and not isinstance(self.store(True), SparseTable):
+            found = [self._dense_features(name, values) for name, values in given.items()]
+        self.store(False)
+        return found[0], found[1]
+
+    def _sparse_features(self, name: str, values: Any) -> SparseRows:
+        return sparse_row(name, values, self.n_features)
+
+    def _dense_features(self, name: str, values: Any) -> Floats:
+        if is_sparse(values):
+            self.refuse_wide(name)
+            values = checks.feature_table(values.reshape(1, -1)).toarray()[0]
         row = checks.finite_array(name, values, 1)
         if len(row) != self.n_features:
             raise InputError(f"{name} needs {self.n_features} entries, one per feature; got {len(row)}.")
         return row
 
-    def _put_row(self, values: Floats) -> None:
-        self._table[self._rows_waiting] = values
+    def refuse_wide(self, name: str) -> None:
+        """Sparse rows that would be stored densely, where they are wide."""
+        if self.n_features > WIDEST_SPARSE:
+            raise InputError(
+                f"{name} is sparse with {self.n_features} features, and this learner stores rows densely, as its first "
+                f"step was or because a rule has traces: with {WIDEST_SPARSE} features at most. Give sparse rows from "
+                "the first step on and rules without lam, or use gradtd.learn."
+            )
+
+    def _put_row(self, values: Any) -> None:
+        if isinstance(values, SparseRows):
+            self._sparse.append(values)
+        else:
+            self._table[self._rows_waiting] = values
         self._rows_waiting += 1
 
     def work_off(self) -> None:
@@ -83,34 +142,46 @@ class StepQueue:
         k, rows = self.waiting, self._rows_waiting
         if k:
             self.waiting = self._rows_waiting = 0
-            self._learn(self._table[:rows], self._ends[:, :k], self._numbers[:, :k], self._episode[:k])
+            table = stacked(self._sparse) if self._sparse else self._table[:rows]
+            self._sparse = []
+            self._learn(table, self._ends[:, :k], self._numbers[:, :k], self._episode[:k])
 
     def put_stream(self, stream: Stream, numbers: NDArray[np.float64]) -> None:
         """Learn from a part of a log; ``numbers`` holds reward, discount and rho, (3, steps, runs)."""
         self.work_off()
-        sparse = not isinstance(stream.features, np.ndarray)
+        given_sparse = not isinstance(stream.features, np.ndarray)
+        sparse = isinstance(self.store(given_sparse), SparseTable)
+        if given_sparse and not sparse:
+            self.refuse_wide(stream.name)
         steps = stream.steps
         episode = self.episodes.numbers_of(steps["episode"], bool((numbers[1, -1] == 0).all()))
         for begin in range(0, len(stream), self.most):
             part = slice(begin, begin + self.most)
             ends = np.stack([steps["row"][part], steps["next_row"][part]])
             used, index = np.unique(ends, return_inverse=True)
-            table = stream.features[used].toarray() if sparse else stream.features[used]
+            table: Any = stream.features[used]
+            if sparse:
+                table = compressed(scipy_rows(table))
+            elif given_sparse:
+                table = table.toarray()
             self.seen += ends.shape[1]
             self._learn(table, index.reshape(ends.shape), numbers[:, part], episode[part])
 
-    def _learn(self, table: Floats, ends: Integers, numbers: NDArray[np.float64], episode: Integers) -> None:
+    def _learn(self, table: Any, ends: Integers, numbers: NDArray[np.float64], episode: Integers) -> None:
         self._broken = True
-        place = self.rows.add(table, int(ends[0, 0]), [run.window for run in self.runs])
+        rows: Any = self.store(False)
+        place = rows.add(table, int(ends[0, 0]), [run.window for run in self.runs])
         steps = np.zeros((len(self.runs), len(episode)), STEP)
         steps["row"], steps["next_row"] = place[ends]
         for name, values in zip(("reward", "discount", "rho"), numbers, strict=True):
             steps[name] = values.T
         steps["episode"] = episode
-        self.rows.latest = int(steps["next_row"][0, -1])
+        rows.latest = int(steps["next_row"][0, -1])
+
+        held = rows.table
 
         def learn(i: int) -> None:
-            self.runs[i].learn(self.rows.table, steps[i])
+            self.runs[i].learn(held, steps[i])
 
         self._for_each(learn, len(episode) >= _WORTH_A_THREAD)
         self._broken = False
@@ -129,4 +200,5 @@ class StepQueue:
     def thetas(self) -> list[Floats]:
         """The weights of every run, all steps given so far learned from."""
         self.work_off()
-        return [run.theta(self.rows.table) for run in self.runs]
+        held = self.rows.table if self.rows else None
+        return [run.theta(held) for run in self.runs]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradtd.algorithms import as_algorithm
 from gradtd.compiled.plan import Run, Snapshots
-from gradtd.compiled.vectors import copy_to
+from gradtd.compiled.vectors import Weights, reported
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
@@ -47,7 +47,7 @@ class OnlineRun:
             "take fewer features, or a rule that keeps vectors only, as td and impression_gtd do",
         )
         start = start_weights(theta0, np.zeros(n_features))
-        self.run = self.session.begin(start, (self.seed, 0))
+        self.run: Run | None = None
         self.window = Window(self.session.setup, self.seed, n_features, compile)
         self.weights, self._alphas = start[None].copy(), np.full(1, np.nan)
         self.diverged_at = -1
@@ -57,23 +57,41 @@ class OnlineRun:
         """The algorithm as it was asked for."""
         return self.session.rule
 
-    def learn(self, features: Floats, steps: NDArray[Any]) -> None:
+    @property
+    def keeps_sparse(self) -> bool:
+        """Whether the rule reads sparse rows as they are; its traces would not be sparse."""
+        setup = self.session.setup
+        return setup.tracing is None and not setup.algorithm.dense_only
+
+    def begin(self, sparse: bool) -> Run:
+        """Make what the rule keeps, now that it is known how rows are stored."""
+        self.run = self.session.begin(self.weights[0], (self.seed, 0), sparse=sparse)
+        return self.run
+
+    def learn(self, features: Any, steps: NDArray[Any]) -> None:
         """Take new steps; the weights after the last of them are in ``weights``."""
         if self.diverged_at >= 0:
             return
+        run = self.run or self.begin(not isinstance(features, np.ndarray))
         begin = self.window.append(steps)
         self.window.trace(features, begin)
-        clock = self.run.clock
+        clock = run.clock
         clock["taken"] = 0
-        # A rule that reads changes its state by being asked: it is asked on a copy, when somebody wants to know.
-        at = _NEVER if self.session.setup.algorithm.read else clock["seen"] + len(steps)
-        self.diverged_at = self._drive(self.run, features, at, begin, len(steps))
+        # A rule that reads changes its state by being asked: it is asked on a copy, when somebody wants to know. And
+        # where rows are sparse nobody looks at all weights before.
+        later = self.session.setup.algorithm.read or isinstance(run.state.theta, Weights)
+        at = _NEVER if later else clock["seen"] + len(steps)
+        self.diverged_at = self._drive(run, features, at, begin, len(steps))
         if self.diverged_at >= 0:
-            copy_to(self.weights[0], self.run.state.theta, self.session.setup.plan.limit)
+            self.weights[0] = reported(run.state.theta, self.session.setup.plan.limit, average=False)
             self.window.clear()
 
-    def theta(self, features: Floats) -> Floats:
+    def theta(self, features: Any) -> Floats:
         """The weights now; before learning starts, those of the start."""
+        if self.run is None or self.diverged_at >= 0:
+            return np.array(self.weights[0])
+        if isinstance(self.run.state.theta, Weights):
+            self.weights[0] = reported(self.run.state.theta, self.session.setup.plan.limit)
         if self.session.setup.algorithm.read and self.diverged_at < 0 and self.window.size:
             state = type(self.run.state)(*(array.copy() for array in self.run.state))
             clock = self.run.clock.copy()
@@ -82,13 +100,13 @@ class OnlineRun:
             self._drive(copy, features, clock["seen"].copy(), self.window.size - 1, 0)
         return np.array(self.weights[0])
 
-    def _drive(self, run: Run, features: Floats, at: Integers, begin: int, count: int) -> int:
+    def _drive(self, run: Run, features: Any, at: Integers, begin: int, count: int) -> int:
         wanted = Snapshots(at, self.weights, self._alphas)
         return self.session.drive(run, self.window.view(features), self.window.buffers, wanted, begin, count)
 
     @property
     def updates(self) -> int:
-        return int(self.run.clock["updates"][0])
+        return int(self.run.clock["updates"][0]) if self.run else 0
 
 
 def online_session(rule: Algorithm, hyper: Mapping[str, Any], capacity: int | None, compile: bool | None) -> Session:

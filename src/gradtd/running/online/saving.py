@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.algorithms import ALGORITHMS, as_algorithm
+from gradtd.compiled.vectors import Cleared
 from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
-from gradtd.core.stream import STEP
+from gradtd.core.stream import STEP, SparseRows
 from gradtd.core.trusted import refuse_bad_numbers
 from gradtd.running.online.episodes import EpisodeCounter
 from gradtd.running.online.queue import StepQueue
 from gradtd.running.online.run import OnlineRun, online_session
+from gradtd.running.online.sparse_rows import SparseTable
 
 MADE_BY = "gradtd learner"
 FORMAT = 2
@@ -37,8 +39,14 @@ def save(path: str | Path, kind: str, names: list[str], queue: StepQueue) -> Non
     if not target.absolute().parent.is_dir():
         raise InputError(f"save: there is no folder {str(target.absolute().parent)!r}.")
     queue.work_off()
-    queue.rows.drop_unused([run.window for run in queue.runs])
-    arrays: Arrays = {"features": queue.rows.table[: queue.rows.size]}
+    rows = queue.store(False)
+    rows.drop_unused([run.window for run in queue.runs])
+    sparse = isinstance(rows, SparseTable)
+    arrays: Arrays = _put_sparse(rows) if isinstance(rows, SparseTable) else {"features": rows.table[: rows.size]}
+    for run in queue.runs:
+        run.theta(rows.table)  # where rows are sparse, what is reported is made up now
+        if run.run is None:
+            run.begin(sparse)
     header = {
         "made_by": MADE_BY,
         "format": FORMAT,
@@ -46,6 +54,7 @@ def save(path: str | Path, kind: str, names: list[str], queue: StepQueue) -> Non
         "kind": kind,
         "n_features": queue.n_features,
         "seen": queue.seen,
+        "sparse": sparse,
         "episodes": vars(queue.episodes),
         "runs": [_put_run(arrays, f"{i}.", names[i], run) for i, run in enumerate(queue.runs)],
     }
@@ -53,6 +62,27 @@ def save(path: str | Path, kind: str, names: list[str], queue: StepQueue) -> Non
         write_arrays(target, arrays, header)
     except OSError as error:
         raise InputError(f"cannot write {str(target)!r}: {error.strerror}.") from None
+
+
+def _put_sparse(rows: SparseTable) -> Arrays:
+    held = rows.table
+    return {"features.data": held.data, "features.indices": held.indices, "features.begin": held.begin[: rows.size + 1]}
+
+
+def _sparse_features(arrays: Arrays, n_features: int) -> SparseRows:
+    """Sparse rows of a file, each of whose indices is one."""
+    data = checks.finite_array("features.data", _array(arrays, "features.data", FLOAT, (None,)), 1)
+    indices = _array(arrays, "features.indices", np.dtype(np.uint32), (len(data),))
+    begin = _array(arrays, "features.begin", np.dtype(np.int64), (None,))
+    if not len(begin) or begin[0] != 0 or begin[-1] != len(data) or (begin[1:] < begin[:-1]).any():
+        raise InputError(f"features.begin must rise from 0 to {len(data)}, the number of entries: the file is damaged.")
+    outside = indices >= n_features
+    checks.refuse_where("features.indices", outside, indices, f"must be a column of features, 0 to {n_features - 1}")
+    inside = np.ones(len(data), bool)
+    inside[begin[:-1][begin[:-1] < len(data)]] = False  # an entry that is not the first of its row
+    if (indices[1:] <= indices[:-1])[inside[1:]].any():
+        raise InputError("features.indices must increase along a row: the file is damaged.")
+    return SparseRows(data, indices, begin, n_features)
 
 
 def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun) -> dict[str, Any]:
@@ -88,11 +118,24 @@ def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun) -> dict[str
 def _fixed(run: OnlineRun) -> Arrays:
     """The arrays of a run whose names and shapes follow from its algorithm and settings."""
     kept = run.run
-    state = {f"state.{name}": array for name, array in zip(kept.state._fields, kept.state, strict=True)}
+    if kept is None:
+        raise RuntimeError("a run that has not begun keeps nothing")
+    state: Arrays = {}
+    for name, field in zip(kept.state._fields, kept.state, strict=True):
+        state |= _arrays_of(f"state.{name}", field)
     tracer = run.window.tracer
     names = ("latest", "carried", "episode") if tracer else ()
     trace = {f"trace.{name}": getattr(tracer, name) for name in names}
     return state | trace | {"rng": kept.rng, "average": kept.average, "clock": kept.clock, "weights": run.weights}
+
+
+def _arrays_of(name: str, field: Any) -> Arrays:
+    """What a vector holds between updates, and so what a file has of it: of one that is cleared, nothing."""
+    if isinstance(field, Cleared):
+        return {}
+    if not isinstance(field, tuple):
+        return {name: field}
+    return {name if label == "values" else f"{name}.{label}": part for label, part in field._asdict().items()}
 
 
 def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> tuple[list[str], StepQueue]:
@@ -113,21 +156,30 @@ def _restore(
 ) -> tuple[list[str], StepQueue]:
     n_features = checks.whole_number("n_features", header["n_features"], 1)
     _array(arrays, "0.state.theta", np.dtype(np.float64), (n_features,))  # before anything of that size is made
-    features = checks.finite_array("features", _array(arrays, "features", FLOAT, (None, n_features)), 2)
-    rows = len(features)
+    sparse = header.get("sparse", False) is True
+    features: Any
+    if sparse:
+        features = _sparse_features(arrays, n_features)
+        rows = len(features.begin) - 1
+    else:
+        features = checks.finite_array("features", _array(arrays, "features", FLOAT, (None, n_features)), 2)
+        rows = len(features)
     entries = list(header["runs"])
     names = [str(entry["name"]) for entry in entries]
     if not names or len(set(names)) < len(names):
         raise KeyError("runs")
     seen = checks.whole_number("seen", header["seen"], 0, MOST_STEPS)
     queue = StepQueue(
-        n_features, [_run(e, f"{i}.", arrays, n_features, rows, compile) for i, e in enumerate(entries)], threads
+        n_features,
+        [_run(e, f"{i}.", arrays, n_features, rows, sparse, compile) for i, e in enumerate(entries)],
+        threads,
     )
+    held: Any = queue.store(sparse)
     for run in queue.runs:
         if run.window.given > seen or (run.diverged_at < 0 and run.window.given < seen):
             raise InputError(f"the file's run was given {run.window.given} steps of {seen}: it is damaged.")
     queue.seen = seen
-    queue.rows.keep(features)
+    held.keep(features)
     _restore_episodes(queue.episodes, header["episodes"])
     return names, queue
 
@@ -140,16 +192,25 @@ def _restore_episodes(episodes: EpisodeCounter, found: Mapping[str, Any]) -> Non
 
 
 def _run(
-    entry: Mapping[str, Any], prefix: str, arrays: Arrays, n_features: int, rows: int, compile: bool | None
+    entry: Mapping[str, Any],
+    prefix: str,
+    arrays: Arrays,
+    n_features: int,
+    rows: int,
+    sparse: bool,
+    compile: bool | None,
 ) -> OnlineRun:
     matrices = {
         name.removeprefix(prefix + "hyper."): a for name, a in arrays.items() if name.startswith(prefix + "hyper.")
     }
     hyper = entry["hyper"] | matrices
-    _refuse_larger_state(entry["algorithm"], hyper, n_features, arrays)
+    _refuse_larger_state(entry["algorithm"], hyper, n_features, sparse, arrays)
     run = OnlineRun(
         entry["algorithm"], hyper, n_features, capacity=None, seed=entry["seed"], theta0=None, compile=compile
     )
+    if sparse and not run.keeps_sparse:
+        raise InputError(f"the file's rows are sparse, and {run.rule.name} with its settings reads dense ones only.")
+    run.begin(sparse)
     for name, array in _fixed(run).items():
         array[...] = _array(arrays, prefix + name, array.dtype, array.shape)
     steps = _array(arrays, prefix + "steps", STEP, (None,)).astype(STEP)
@@ -171,7 +232,7 @@ def _run(
 
 def _check_counts(run: OnlineRun, given: int, held: int) -> None:
     """The clock must have seen the steps given, and a run without buffers must hold the latest of them."""
-    clock = run.run.clock
+    clock: Any = _fixed(run)["clock"]
     for count in ("updates", "averaged", "taken"):
         outside = (clock[count] < 0) | (clock[count] > given)
         checks.refuse_where(count, outside, clock[count], f"must lie in 0 to {given}, the number of steps")
@@ -185,9 +246,11 @@ def _check_counts(run: OnlineRun, given: int, held: int) -> None:
         raise InputError(f"the file's run holds {held} of its latest {latest} steps: it is damaged.")
 
 
-def _refuse_larger_state(algorithm: str, hyper: Mapping[str, Any], n_features: int, arrays: Arrays) -> None:
+def _refuse_larger_state(
+    algorithm: str, hyper: Mapping[str, Any], n_features: int, sparse: bool, arrays: Arrays
+) -> None:
     """What a rule keeps is in the file, so it is no larger than the file: seen before room is made for it."""
-    needed = online_session(as_algorithm(algorithm), hyper, None, None).state_bytes(n_features)
+    needed = online_session(as_algorithm(algorithm), hyper, None, None).state_bytes(n_features, sparse=sparse)
     if needed > sum(array.nbytes for array in arrays.values()):
         raise KeyError("state")
 

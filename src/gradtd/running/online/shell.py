@@ -14,9 +14,8 @@ from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
 from gradtd.running.online.queue import StepQueue
+from gradtd.running.online.sparse_rows import is_sparse
 
-WIDEST_SPARSE = 4096
-"""Sparse rows with more features than this are refused: they would be stored densely."""
 _NUMBERS = ("reward", "discount", "rho")
 
 
@@ -54,11 +53,6 @@ class Shell:
             raise InputError(f"partial_fit takes a Stream (see Stream.from_arrays), got {type(stream).__name__}.")
         if stream.n_features != self.n_features:
             raise InputError(f"{stream.name} has {stream.n_features} features, this learner {self.n_features}.")
-        if not isinstance(stream.features, np.ndarray) and self.n_features > WIDEST_SPARSE:
-            raise InputError(
-                f"{stream.name} is sparse with {self.n_features} features, and a learner stores rows densely, "
-                f"with {WIDEST_SPARSE} features at most: use gradtd.learn."
-            )
         numbers = np.empty((3, len(stream), len(self._names)))
         for i, name in enumerate(_NUMBERS):
             numbers[i] = stream.steps[name][:, None]
@@ -72,6 +66,11 @@ class Shell:
         self._queue.put_stream(stream, numbers)
 
     def _values(self, phi: Any) -> list[Any]:
+        if is_sparse(phi):
+            given = checks.feature_table(phi)
+            if given.shape[1] != self.n_features:
+                raise InputError(f"phi needs {self.n_features} features in its last axis, got shape {given.shape}.")
+            return [given @ theta for theta in self._queue.thetas()]
         try:
             ndim = np.ndim(phi)
         except ValueError:

@@ -1,0 +1,130 @@
+"""Sparse rows of features that the steps of some windows point to: what `memory.Rows` is for dense ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtd.compiled.traces import traces_at
+from gradtd.core import checks
+from gradtd.core.arrays import Integers
+from gradtd.core.checks import InputError
+from gradtd.core.trusted import SparseRows
+from gradtd.running.online.memory import Window, places_of_used, resized, roomy, too_tight
+
+
+def is_sparse(values: Any) -> bool:
+    """Whether somebody gave a sparse matrix or array of SciPy."""
+    return type(values).__module__.startswith("scipy.sparse")
+
+
+def sparse_row(name: str, values: Any, n_features: int) -> SparseRows:
+    """One checked row of features, given sparse or dense."""
+    if not is_sparse(values):
+        dense = checks.finite_array(name, values, 1)
+        if len(dense) != n_features:
+            raise InputError(f"{name} needs {n_features} entries, one per feature; got {len(dense)}.")
+        at = np.flatnonzero(dense)
+        return SparseRows(dense[at], at.astype(np.uint32), np.array([0, len(at)]), n_features)
+    if values.shape not in ((n_features,), (1, n_features)):
+        raise InputError(f"{name} needs shape {(1, n_features)}, one row of {n_features} features; got {values.shape}.")
+    return compressed(checks.feature_table(values.reshape(1, n_features)))
+
+
+def compressed(table: Any) -> SparseRows:
+    """The rows of a checked SciPy matrix, as compiled code reads them."""
+    made = table.tocsr()
+    begin, indices = made.indptr.astype(np.int64), made.indices.astype(np.uint32)
+    return SparseRows(np.asarray(made.data, np.float64), indices, begin, int(made.shape[1]))
+
+
+def scipy_rows(table: Any) -> Any:
+    """Checked rows as a SciPy matrix, which they may be already."""
+    import scipy.sparse
+
+    return table if is_sparse(table) else scipy.sparse.csr_array(table)
+
+
+def stacked(rows: Sequence[SparseRows]) -> SparseRows:
+    """Single rows, one below the other."""
+    begin = np.r_[0, np.cumsum([len(row.data) for row in rows])].astype(np.int64)
+    data, indices = (np.concatenate(parts) for parts in zip(*((row.data, row.indices) for row in rows), strict=True))
+    return SparseRows(data, indices, begin, rows[0].n_columns)
+
+
+def row_bytes(rows: SparseRows, row: int) -> bytes:
+    """What tells two rows apart."""
+    part = slice(int(rows.begin[row]), int(rows.begin[row + 1]))
+    return rows.indices[part].tobytes() + rows.data[part].tobytes()
+
+
+class SparseTable:
+    """The rows that windows still need, each once where a step follows another; ``latest`` as in `memory.Rows`."""
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features, self.size, self.latest = n_features, 0, -1
+        self._data, self._indices = np.zeros(1024), np.zeros(1024, np.uint32)
+        self._begin = np.zeros(1024, np.int64)
+
+    @property
+    def table(self) -> SparseRows:
+        """What is held, as compiled code reads it; two numbers of ``begin`` at least."""
+        used = int(self._begin[self.size])
+        begin = self._begin[: max(self.size, 1) + 1]
+        return SparseRows(self._data[:used], self._indices[:used], begin, self.n_features)
+
+    def add(self, block: SparseRows, first: int, windows: Sequence[Window]) -> Integers:
+        """Keep these rows and return their places; row ``first`` is where the earliest of the new steps begins."""
+        shared = self.latest >= 0 and row_bytes(self.table, self.latest) == row_bytes(block, first)
+        rows = len(block.begin) - 1
+        new = np.arange(rows)
+        if shared:
+            new = new[new != first]
+        kept = traces_at(block, new)
+        self._make_room(len(new), len(kept.data), windows)
+        places = np.full(rows, self.latest)
+        places[new] = self.size + np.arange(len(new))
+        self._put(kept)
+        return places
+
+    def keep(self, features: SparseRows) -> None:
+        """Hold these rows and no others."""
+        self.size, self.latest = 0, -1
+        self._grow(len(features.begin) - 1, len(features.data))
+        self._put(features)
+
+    def _put(self, rows: Any) -> None:
+        count, begin = len(rows.begin) - 1, int(self._begin[self.size])
+        end = begin + len(rows.data)
+        self._data[begin:end], self._indices[begin:end] = rows.data, rows.indices
+        self._begin[self.size + 1 : self.size + count + 1] = begin + rows.begin[1:]
+        self.size += count
+        self._begin[self.size + 1 :] = end  # also where no row is held yet, there is an end
+
+    def _make_room(self, rows: int, entries: int, windows: Sequence[Window]) -> None:
+        used = int(self._begin[self.size])
+        if self.size + rows + 1 < len(self._begin) and used + entries <= len(self._data):
+            return
+        self.drop_unused(windows)
+        self._grow(rows, entries)
+
+    def _grow(self, rows: int, entries: int) -> None:
+        """Room for so many more rows and entries."""
+        used = int(self._begin[self.size])
+        if too_tight(len(self._begin), self.size + rows + 2):
+            self._begin = resized(self._begin, roomy(self.size + rows + 2), self.size + 1)
+        if too_tight(len(self._data), used + entries):
+            length = roomy(used + entries)
+            self._data, self._indices = resized(self._data, length, used), resized(self._indices, length, used)
+
+    def drop_unused(self, windows: Sequence[Window]) -> None:
+        """Move the rows of steps that may still be drawn to the front."""
+        held = self.table
+        kept, place = places_of_used(self.size, windows)
+        rows = traces_at(held, kept)
+        self.latest = int(place[self.latest]) if self.latest >= 0 else -1
+        self.size = 0
+        self._begin[0] = 0
+        self._put(rows)
