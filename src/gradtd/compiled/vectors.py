@@ -109,6 +109,17 @@ def in_lines(rows: int, columns: int) -> Floats:
     return table
 
 
+def kept_together(run: Any) -> Any:
+    """A run whose cleared vectors are the rows of ``cleared``: those of a copied or unpickled one are not any more."""
+    own = [field for field in run.state if isinstance(field, Cleared)]
+    if not own or np.may_share_memory(own[0].values, run.cleared):
+        return run
+    run.cleared[:], run.touched.size[0] = 0.0, 0
+    rows = iter(run.cleared)
+    fields = [Cleared(next(rows), run.touched) if isinstance(f, Cleared) else f for f in run.state]
+    return run._replace(state=type(run.state)(*fields))
+
+
 def forget(touched: Any, cleared: Any) -> None:
     """An update begins: nothing is touched."""
     if touched is not None:

@@ -1,5 +1,6 @@
 """Learners keep sparse rows sparse: the weights of `gradtd.learn` on a sparse stream, saved, loaded, wide."""
 
+import copy
 import json
 
 import numpy as np
@@ -56,6 +57,12 @@ def test_a_learner_has_the_weights_of_learn_on_sparse_features(rule, tmp_path):
     again = feed(Learner.load(tmp_path / "learner.npz", compile=False), 200, N)
     assert again.theta.tobytes() == expected.tobytes()
     assert again.predict(STREAM.features[:2]) == pytest.approx(STREAM.features[:2] @ expected)
+
+
+def test_a_copy_goes_on_as_the_learner_does():
+    learner = feed(new("impression_gtd"), 0, 200)
+    other = copy.deepcopy(learner)
+    assert feed(other, 200, N).theta.tobytes() == feed(learner, 200, N).theta.tobytes()
 
 
 def test_memory_is_bounded_by_what_is_held():

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradtd.algorithms import as_algorithm
 from gradtd.compiled.plan import Run, Snapshots
-from gradtd.compiled.vectors import Weights, reported
+from gradtd.compiled.vectors import Weights, kept_together, reported
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
@@ -72,7 +72,7 @@ class OnlineRun:
         """Take new steps; the weights after the last of them are in ``weights``."""
         if self.diverged_at >= 0:
             return
-        run = self.run or self.begin(not isinstance(features, np.ndarray))
+        run = self.run = kept_together(self.run or self.begin(not isinstance(features, np.ndarray)))
         begin = self.window.append(steps)
         self.window.trace(features, begin)
         clock = run.clock

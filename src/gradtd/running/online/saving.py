@@ -133,7 +133,7 @@ def _arrays_of(name: str, field: Any) -> Arrays:
     """What a vector holds between updates, and so what a file has of it: of one that is cleared, nothing."""
     if isinstance(field, Cleared):
         return {}
-    if not isinstance(field, tuple):
+    if isinstance(field, np.ndarray):
         return {name: field}
     return {name if label == "values" else f"{name}.{label}": part for label, part in field._asdict().items()}
 
