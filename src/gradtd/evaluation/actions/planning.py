@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.blas import one_thread
 from gradtd.core.checks import InputError
 from gradtd.core.stream import STEP, Stream, episode_begins
 from gradtd.evaluation.actions.choices import Asked, Choices, discrete_choices, real_choices
@@ -225,6 +226,7 @@ def _met(table: Any, rows: Integers) -> Integers:
     return np.unique(taken.indices).astype(np.int64)
 
 
+@one_thread()
 def _like(table: Any, other: Any, W: Floats | None) -> Any:
     """A table in the whitened features of another."""
     if isinstance(other, np.ndarray) and not isinstance(table, np.ndarray):

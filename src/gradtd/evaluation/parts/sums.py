@@ -15,6 +15,7 @@ import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
+from gradtd.core.blas import one_thread
 from gradtd.core.stream import begins_episode
 from gradtd.evaluation.parts.job import PIECE, Job
 from gradtd.evaluation.products import cross, rows_at
@@ -115,6 +116,7 @@ def time_sums(sums: Sums) -> TimeSums:
     return TimeSums(*(sums.arrays[TIMED + name] for name in TimeSums._fields))
 
 
+@one_thread()
 def part_sums(job: Job, part: Part) -> Sums:
     """Read a part of a log, some ten thousand rows at a time."""
     total = nothing(job)
