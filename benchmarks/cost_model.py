@@ -35,7 +35,7 @@ def prepared(path: Path) -> tuple[Job, list]:
     seen = survey(table, "episode")
     asked = evaluating.Asked(None, None, None, None, "refuse", "refuse")
     settings = Settings(0.95, "auto", {}, 0.95, None, "student", None, 0, 1)
-    reading = evaluating._reading(None, asked, (), roles)
+    reading = evaluating.reading_of(None, asked, (), roles)
     job, _ = evaluating._prepared(table, seen, reading, settings, asked)
     return job, seen.parts()
 

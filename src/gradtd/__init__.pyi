@@ -9,6 +9,7 @@ from .core.stream import Stream as Stream
 from .evaluation.comparing import Evaluations as Evaluations
 from .evaluation.evaluating import evaluate as evaluate
 from .evaluation.lambdas import value_against_lambda as value_against_lambda
+from .evaluation.parts.storing import store_stream as store_stream
 from .evaluation.preparing import log_stream as log_stream
 from .evaluation.result import Evaluation as Evaluation
 from .evaluation.result import load_evaluation as load_evaluation

@@ -12,7 +12,7 @@ A `Split` says which buffer a step goes to and how two batches are drawn from th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -32,6 +32,8 @@ from gradtd.core.stream import Stream
 Seed = tuple[int, int]
 """That of a run: (seed, run)."""
 Sides = NDArray[np.uint8]
+AT_ONCE = 2**20
+"""Steps that are dealt to buffers at a time."""
 
 
 def odd_or_even(unit: Integers, seed: Seed) -> Sides:
@@ -187,20 +189,28 @@ class Split:
         """
         if not self.stores:
             return no_buffers(len(stream))
-        unit = units(stream, block) if unit is None else unit
-        if (self.apart or self.dealt) and (unit == unit[0]).all():
+        n = len(stream)
+        side, kept = stream.room(n, np.uint8), stream.room(n if self.dealt else 0, np.int64)
+        first, several, n_first = None, False, 0
+        for part in _pieces(n):
+            here = units(stream, block, part) if unit is None else unit[part]
+            first = here[0] if first is None else first
+            several = several or bool((here != first).any())
+            side[part] = self.sides(here, seed)
+            n_first += int((side[part] == 0).sum())
+            if self.dealt:
+                kept[part] = here
+        if (self.apart or self.dealt) and not several:
             raise InputError(_single_episode(stream, block))
-        side = self.sides(unit, seed)
-        n_first = int((side == 0).sum())
-        self._refuse_too_few(stream, (n_first, len(stream) - n_first), fill)
+        self._refuse_too_few(stream, (n_first, n - n_first), fill)
         made = Buffers(
             side=side,
-            members=np.argsort(side, kind="stable").astype(np.uint32),
+            members=_members(stream, side, n_first),
             begin=np.array([0, n_first], np.int64),
             arrived=np.zeros(2, np.int64),
-            capacity=len(stream) if capacity is None else capacity,
-            unit=unit if self.dealt else unit[:0],
-            stamps=np.zeros(0 if replacement else len(stream), np.int64),
+            capacity=n if capacity is None else capacity,
+            unit=kept,
+            stamps=stream.room(0 if replacement else n, np.int64),
         )
         if filled:
             fill_up(made)
@@ -228,11 +238,28 @@ class Split:
                 )
 
 
-def units(stream: Stream, block: int | None) -> Integers:
-    """The number of the independent piece each step belongs to: its episode, or its block of steps."""
+def _pieces(n: int) -> Iterator[slice]:
+    """Some of the steps at a time: there may be more than fit into memory."""
+    for begin in range(0, n, AT_ONCE):
+        yield slice(begin, min(begin + AT_ONCE, n))
+
+
+def _members(stream: Stream, side: Sides, n_first: int) -> NDArray[np.uint32]:
+    """The steps of the first buffer, then those of the second, in their order."""
+    members, end = stream.room(len(side), np.uint32), [0, n_first]
+    for part in _pieces(len(side)):
+        for k in (0, 1):
+            found = np.flatnonzero(side[part] == k)
+            members[end[k] : end[k] + len(found)] = found + part.start
+            end[k] += len(found)
+    return members
+
+
+def units(stream: Stream, block: int | None, part: slice) -> Integers:
+    """The number of the independent piece each of some steps belongs to: its episode, or its block of steps."""
     if block is None:
-        return np.ascontiguousarray(stream.view.steps["episode"])
-    return np.arange(len(stream), dtype=np.int64) // block
+        return np.ascontiguousarray(stream.view.steps["episode"][part])
+    return np.arange(part.start, part.stop, dtype=np.int64) // block
 
 
 def _single_episode(stream: Stream, block: int | None) -> str:

@@ -6,7 +6,9 @@ and the TD solution solves ``A theta + b = 0``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -160,6 +162,58 @@ class Stream:
         copied, probabilities = copied_steps(steps, target)
         _in_one_piece(copied["episode"])
         return self._like(trusted_steps(copied, self._table), probabilities, starts)
+
+    def save(self, folder: str | Path) -> None:
+        """Write it to a folder that `Stream.open` maps; `gradtd.store_stream` does so with a log of any size.
+
+        Parameters
+        ----------
+        folder : str or Path
+            A folder that is not there yet.
+        """
+        from gradtd.core.stored import save_stream
+
+        save_stream(self, folder)
+
+    @staticmethod
+    def open(folder: str | Path) -> Stream:
+        """The stream in a folder. It is mapped and not read into memory, but checked once from end to end.
+
+        Nobody should write to the folder while the stream is in use.
+
+        Parameters
+        ----------
+        folder : str or Path
+            What `Stream.save` or `gradtd.store_stream` wrote.
+        """
+        from gradtd.core.stored import open_stream
+
+        return open_stream(folder)
+
+    def parts(self, steps: int) -> Iterator[Stream]:
+        """The stream in parts of whole episodes, each with a copy of the rows it needs.
+
+        Parameters
+        ----------
+        steps : int
+            A part has at least so many steps, but for the last one.
+        """
+        least, episode, begin = checks.whole_number("steps", steps, 1), self.view.steps["episode"], 0
+        while begin < len(self):
+            end = min(begin + least, len(self))
+            while end < len(self) and episode[end] == episode[begin + least - 1]:
+                ahead = np.flatnonzero(episode[end : end + least] != episode[begin + least - 1])
+                end = end + int(ahead[0]) if len(ahead) else min(end + least, len(self))
+            part = np.array(self.view.steps[begin:end], STEP)
+            rows, place = np.unique(np.concatenate([part["row"], part["next_row"]]), return_inverse=True)
+            part["row"], part["next_row"] = place[: len(part)], place[len(part) :]
+            target = None if self.target is None else self.target[begin:end]
+            yield Stream(self.features[rows], part.view(np.recarray), self.name, target)
+            begin = end
+
+    def room(self, n: int, dtype: Any) -> NDArray[Any]:
+        """Zeros for what a run keeps of every step."""
+        return np.zeros(n, dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.features, np.asarray(self.steps), self.name, self.target, self.starts)

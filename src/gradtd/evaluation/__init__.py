@@ -7,6 +7,7 @@ from gradtd.evaluation.diagnostics import Diagnostics
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.evaluating import evaluate
 from gradtd.evaluation.lambdas import LambdaValues, value_against_lambda
+from gradtd.evaluation.parts.storing import store_stream
 from gradtd.evaluation.preparing import log_stream
 from gradtd.evaluation.result import Evaluation, load_evaluation
 from gradtd.evaluation.simulated import sample_log, true_value
@@ -22,6 +23,7 @@ __all__ = [
     "load_evaluation",
     "log_stream",
     "sample_log",
+    "store_stream",
     "true_value",
     "value_against_lambda",
 ]

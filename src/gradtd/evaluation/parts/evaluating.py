@@ -88,10 +88,10 @@ def evaluate_in_parts(
     if "episode" not in roles.single:
         raise InputError(f"{table.name!r} has no column of episodes, which a log that is read in parts needs: add one.")
     with ExitStack() as stack:
-        seen, notes = _grouped(table, roles, stack, progress)
+        seen, notes = grouped(table, roles, stack, progress)
         found = {}
         for name, target in targets.items():
-            reading = _reading(target, asked, keep, roles)
+            reading = reading_of(target, asked, keep, roles)
             job, sample = _prepared(table, seen, reading, settings, asked)
             total = add_parts(job, seen, crew, progress)
             found[name] = _evaluated(job, total, sample, settings, notes)
@@ -117,7 +117,7 @@ def _refuse(settings: Settings, targets: Mapping[str, Any], asked: Asked) -> Non
         )
 
 
-def _grouped(
+def grouped(
     table: ParquetTable, roles: Roles, stack: ExitStack, progress: StageProgress | None
 ) -> tuple[Survey, list[str]]:
     """Where episodes begin; their rows brought together in a temporary folder where they are not."""
@@ -135,7 +135,7 @@ def _grouped(
     return seen, notes
 
 
-def _reading(target: Any, asked: Asked, keep: tuple[str, ...], roles: Roles) -> Reading:
+def reading_of(target: Any, asked: Asked, keep: tuple[str, ...], roles: Roles) -> Reading:
     needed = [*roles.single.values(), *(name for names in roles.several.values() for name in names), *roles.keep]
     return Reading(
         asked.columns,
@@ -154,7 +154,7 @@ def _prepared(
     table: ParquetTable, seen: Survey, reading: Reading, settings: Settings, asked: Asked
 ) -> tuple[Job, tuple[Record, Wide]]:
     """Features and checks fitted to the episodes of a sample, and those episodes."""
-    log, found = _sampled(table, seen, reading)
+    log, found = sampled(table, seen, reading)
     observations = log.observations
     if log.discrete_observations:
         raise InputError(
@@ -182,7 +182,7 @@ def _prepared(
     return replace(job, lam=lam), (record, own)
 
 
-def _sampled(table: ParquetTable, seen: Survey, reading: Reading) -> tuple[Log, Ratios]:
+def sampled(table: ParquetTable, seen: Survey, reading: Reading) -> tuple[Log, Ratios]:
     mean = seen.rows / seen.episodes
     count = int(np.clip(SAMPLE_ROWS / mean, FEWEST_SAMPLED, MOST_SAMPLED))
     return reading.log(*seen.sample(min(count, seen.episodes), reading.needed), table.name)

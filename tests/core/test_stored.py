@@ -1,0 +1,206 @@
+"""A stream in a folder: the same bytes as from memory, and nothing in it is believed before it was checked."""
+
+import hashlib
+import json
+import mmap
+import pickle
+import shutil
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import gradtd
+from gradtd.compiled import splits
+from gradtd.core import stored
+from gradtd.core.stored import FEATURES, HEADER, STEPS
+
+STREAM = gradtd.sample("boyan_chain", 3000, seed=3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "stream"
+    STREAM.save(path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch):
+    """Several pieces of everything, though the stream is short."""
+    monkeypatch.setattr(stored, "BYTES", 4096)
+    monkeypatch.setattr(splits, "AT_ONCE", 700)
+
+
+def _is_mapped(array):
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "more"),
+    [
+        ("td", {"alpha": 0.05}),
+        ("impression_gtd", {"alpha": 5, "batch_size": 8}),
+        ("impression_gtd", {"alpha": 5, "batch_size": 8, "split": "coin", "replacement": False}),
+        ("impression_gtd", {"alpha": 5, "batch_size": 8, "split": "episode-index", "capacity": 500}),
+        ("minibatch_td", {"alpha": 0.05, "batch_size": 8}),
+    ],
+)
+def test_learning_has_the_bytes_of_memory(folder, algorithm, more):
+    mapped = gradtd.Stream.open(folder)
+    assert _is_mapped(mapped.features)
+    assert _is_mapped(mapped.view.steps)
+    ours, memory = (gradtd.learn(stream, algorithm, seed=5, **more) for stream in (mapped, STREAM))
+    assert ours.thetas.tobytes() == memory.thetas.tobytes()
+
+
+def test_buffers_do_not_depend_on_the_pieces_they_are_made_in(monkeypatch):
+    found = []
+    for pieces in (700, 10**6):
+        monkeypatch.setattr(splits, "AT_ONCE", pieces)
+        made = splits.SPLITS["coin"].buffers(STREAM, (1, 0))
+        found.append((made.side.tobytes(), made.members.tobytes()))
+        assert (made.members == np.argsort(made.side, kind="stable")).all()
+    assert found[0] == found[1]
+
+
+def test_a_learner_over_parts_has_the_weights_of_one_pass(folder):
+    learner = gradtd.Learner(STREAM.n_features, alpha=5, batch_size=8, capacity=400, seed=2)
+    seen = 0
+    for part in gradtd.Stream.open(folder).parts(500):
+        learner.new_episode()
+        learner.partial_fit(part)
+        seen += len(part)
+        assert len(part.features) <= 2 * len(part)
+    assert seen == len(STREAM)
+    whole = gradtd.learn(STREAM, "impression_gtd", alpha=5, batch_size=8, capacity=400, seed=2)
+    assert learner.theta.tobytes() == whole.theta.tobytes()
+
+
+def test_parts_are_whole_episodes():
+    parts = list(STREAM.parts(100))
+    assert [len(part) >= 100 for part in parts[:-1]] == [True] * (len(parts) - 1)
+    assert sum(part.n_episodes if part is parts[0] else len(np.unique(part.steps["episode"])) for part in parts) == (
+        STREAM.n_episodes
+    )
+    assert len(list(STREAM.parts(10**6))) == 1
+
+
+def test_what_it_maps_is_not_written_to(folder):
+    before = (folder / FEATURES).read_bytes()
+    mapped = gradtd.Stream.open(folder)
+    mapped.features[0, 0] = 7.0  # numbers of features may change; the file does not
+    assert (folder / FEATURES).read_bytes() == before
+    with pytest.raises(ValueError, match="read-only"):
+        mapped.steps["row"][0] = 5
+    assert pickle.loads(pickle.dumps(mapped)).steps.tobytes() == STREAM.steps.tobytes()
+
+
+def _change(folder, tmp_path, change):
+    other = shutil.copytree(folder, tmp_path / "other")
+    change(other)
+    return other
+
+
+def _steps(path, **columns):
+    """Change a record, with a checksum that is right: what a stranger would send."""
+    steps = np.fromfile(path / STEPS, gradtd.core.stream.STEP)
+    for name, value in columns.items():
+        steps[name][7] = value
+    _write(path, STEPS, steps)
+
+
+def _write(path, name, array):
+    array.tofile(path / name)
+    header = json.loads((path / HEADER).read_text())
+    header["sha256"][name] = hashlib.sha256((path / name).read_bytes()).hexdigest()
+    (path / HEADER).write_text(json.dumps(header))
+
+
+def _header(path, **changed):
+    (path / HEADER).write_text(json.dumps(json.loads((path / HEADER).read_text()) | changed))
+
+
+def _flip(path, name):
+    content = bytearray((path / name).read_bytes())
+    content[100] ^= 1
+    (path / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda p: _steps(p, row=4_000_000_000), "must be a row of features"),
+        (lambda p: _steps(p, next_row=10**6), "must be a row of features"),
+        (lambda p: _steps(p, reward=np.nan), "reward must be finite"),
+        (lambda p: _steps(p, discount=1.5), r"discount must lie in \[0, 1\]"),
+        (lambda p: _steps(p, rho=-1.0), "rho must not be negative"),
+        (lambda p: _steps(p, episode=1000), "or it is damaged"),
+        (lambda p: _write(p, FEATURES, np.full(stored.open_stream(p).features.shape, np.inf)), "must be finite"),
+        (lambda p: _flip(p, FEATURES), "or it is damaged"),
+        (lambda p: _flip(p, STEPS), "damaged|must"),
+        (lambda p: (p / STEPS).write_bytes((p / STEPS).read_bytes()[:-1]), "or it is damaged"),
+        (lambda p: _header(p, steps=10**12), "or it is damaged"),
+        (lambda p: _header(p, rows=-1), "rows must be between 1 and"),
+        (lambda p: _header(p, n_features="4"), "n_features must be"),
+        (lambda p: _header(p, made_by="someone"), "is not a stream that gradtd wrote"),
+        (lambda p: _header(p, format=9), "has format 9"),
+        (lambda p: (p / HEADER).write_text("{"), "is not a stream that gradtd wrote"),
+        (lambda p: (p / FEATURES).unlink(), "there is no file"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(folder, tmp_path, change, sentence):
+    with pytest.raises(gradtd.InputError, match=sentence):
+        gradtd.Stream.open(_change(folder, tmp_path, change))
+
+
+def _write_uneven(path):
+    with stored.Writer(path, "x") as writer:
+        for width in (3, 2):
+            writer.add(np.ones((2, width)), np.zeros(1, gradtd.core.stream.STEP))
+
+
+def test_a_folder_is_whole_or_not_there(tmp_path, folder):
+    with pytest.raises(gradtd.InputError, match="is there already"):
+        STREAM.save(folder)
+    with pytest.raises(gradtd.InputError, match="there is no folder"):
+        STREAM.save(tmp_path / "none" / "x")
+    writer = stored.Writer(tmp_path / "x", "x")
+    with writer:
+        writer.add(np.ones((2, 3)), np.zeros(1, gradtd.core.stream.STEP))
+        assert [path.name for path in tmp_path.iterdir()] == [writer.part.name]
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    shutil.rmtree(tmp_path / "x")
+    with pytest.raises(gradtd.InputError, match="has 2 features"):
+        _write_uneven(tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
+    sparse = gradtd.Stream(scipy.sparse.csr_array(STREAM.features), STREAM.steps)
+    with pytest.raises(gradtd.InputError, match="sparse"):
+        sparse.save(tmp_path / "x")
+
+
+def test_neither_opening_nor_learning_takes_the_memory_of_the_stream(tmp_path, monkeypatch):
+    """NumPy's own memory is counted, and what is mapped is none of it."""
+    monkeypatch.undo()
+    n = 100_000
+    steps = np.zeros(n, gradtd.core.stream.STEP)
+    steps["row"] = steps["next_row"] = np.arange(n)
+    steps["episode"] = np.arange(n) // 10
+    steps["rho"] = 1.0
+    gradtd.Stream(np.ones((n, 60)), steps).save(tmp_path / "s")
+    monkeypatch.setattr(stored, "BYTES", 2**20)
+    monkeypatch.setattr(splits, "AT_ONCE", 2**14)
+    gradtd.learn(STREAM, "impression_gtd", alpha=5, batch_size=8)  # compiled before it counts
+    tracemalloc.start()
+    stream = gradtd.Stream.open(tmp_path / "s")
+    gradtd.learn(stream, "impression_gtd", alpha=0.1, batch_size=8, snapshots=[n])
+    mapped = tracemalloc.get_traced_memory()[1]
+    features = np.fromfile(tmp_path / "s" / FEATURES)
+    read = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert features.nbytes == 8 * 60 * n
+    assert mapped < features.nbytes / 10
+    assert read > features.nbytes

@@ -1,0 +1,66 @@
+"""A Parquet log as a stream in a folder: the steps and features of the log in memory, read part by part."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gradtd
+from gradtd.logs import parts as cutting
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    n = 3000
+    ends = rng.random(n) < 0.05
+    ends[-1] = True
+    cut = ends & (rng.random(n) < 0.3)
+    log = {
+        "episode": np.cumsum(np.r_[0, ends[:-1]]),
+        "obs_0": rng.normal(size=n),
+        "obs_1": rng.normal(size=n),
+        "reward": rng.normal(1, 1, n),
+        "terminated": ends & ~cut,
+        "truncated": cut,
+        "behaviour": np.full(n, 0.5),
+        "pi_new": rng.choice([0.25, 0.75], n),
+    }
+    file = tmp_path_factory.mktemp("log") / "log.parquet"
+    pq.write_table(pa.table(log), file, row_group_size=700)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch):
+    monkeypatch.setattr(cutting, "BATCH", 400)
+    monkeypatch.setattr(cutting.Survey.parts, "__defaults__", (1000,))
+
+
+def test_a_log_read_in_parts_is_the_stream_in_memory(path, tmp_path):
+    fitted = gradtd.make_features("polynomial:order=2").fit(gradtd.read_log(str(path), keep=["pi_new"]).observations)
+    heard = []
+    told = {"gamma": 0.9, "features": fitted, "target": "pi_new"}
+    ours = gradtd.store_stream(str(path), tmp_path / "s", progress=lambda *what: heard.append(what), **told)
+    memory = gradtd.log_stream(str(path), **told)
+    for name in ("reward", "discount", "rho", "episode"):
+        assert ours.steps[name].tobytes() == memory.steps[name].tobytes()
+    for name in ("row", "next_row"):
+        np.testing.assert_array_equal(ours.features[ours.steps[name]], memory.features[memory.steps[name]])
+    both = [gradtd.learn(one, "impression_gtd", alpha=0.1, batch_size=8, seed=1) for one in (ours, memory)]
+    assert both[0].thetas.tobytes() == both[1].thetas.tobytes()
+    assert ("storing", 3000, 3000) in heard
+
+
+def test_features_may_be_fitted_to_a_sample(path, tmp_path):
+    made = gradtd.store_stream(str(path), tmp_path / "s", gamma=0.9, features="identity", target="pi_new")
+    assert made.n_episodes == gradtd.read_log(str(path)).episode[-1] + 1
+    assert not (tmp_path / ".s.part").exists()
+
+
+def test_what_cannot_be_stored_is_said(path, tmp_path):
+    with pytest.raises(gradtd.InputError, match="has no column of episodes"):
+        gradtd.store_stream(str(path), tmp_path / "s", gamma=0.9, features="identity", columns={"episode": None})
+    with pytest.raises(gradtd.InputError, match="is there already"):
+        gradtd.store_stream(str(path), tmp_path, gamma=0.9, features="identity", target="pi_new")
+    assert list(tmp_path.iterdir()) == []
