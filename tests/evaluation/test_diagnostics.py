@@ -269,6 +269,7 @@ REFUSED = {
     "still moving": {"moved": 0.51},
 }
 NOT_CHECKED = {
+    "a sample says too little": {"undecided": "it may lack 18% or 22% of what the target would do"},
     "not checked": {"not_checked": "there are too many"},
     "rows taken alone": {"rows_alone": True},
     "no richer features": {"richer_checks": 0, "complete": False},

@@ -122,6 +122,8 @@ class Diagnostics:
     """Whether features were named, so that no others could be chosen."""
     not_checked: str | None = None
     """Why nothing was checked."""
+    undecided: str | None = None
+    """What was looked for in a sample of a log that was read in parts, and the sample does not tell."""
     effective_pieces: float | None = None
     """On how many pieces' influence the value rests, (sum psi^2)^2 / sum psi^4."""
     refit_bias: float | None = None

@@ -53,6 +53,14 @@ REMARKS: tuple[Rule, ...] = (
         Kind.UNCHECKED,
     ),
     Rule(
+        "a sample says too little",
+        "a log was read in parts, and its sample does not tell of missing choices and rare surprises",
+        lambda e: bool(e.d.undecided),
+        "the log was read in parts, and {d.undecided}: the sample of its episodes says too little about it; read it "
+        "into memory, in_parts=False, or evaluate a target nearer to the behaviour.",
+        Kind.UNCHECKED,
+    ),
+    Rule(
         "a plain interval",
         f"the interval by refits is less than one in {PLAIN:g} times as wide as that of the checks",
         narrower,

@@ -1,12 +1,14 @@
 """A log read in parts: what it would be in memory, whatever the order, the cuts, or who reads it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import gradtd
-from gradtd.evaluation.parts import evaluating
+from gradtd.evaluation.parts import evaluating, judging
 from gradtd.evaluation.parts import job as jobs
 from gradtd.evaluation.parts import sums as summing
 from gradtd.evaluation.parts.evaluating import large_table
@@ -199,6 +201,31 @@ def test_lstd_takes_its_interval_from_refits(path):
     assert found.method == "lstd"
     assert len(found.resampled) == 60
     assert found.estimates[0].error == pytest.approx(found.diagnostics.sandwich_error, rel=0.35)
+
+
+def test_what_a_sample_does_not_tell_is_unchecked(path, plain, monkeypatch):
+    """Missing choices and rare surprises are looked for in a sample: what passes by its size alone does not pass."""
+    assert plain.verdict == "usable"
+    monkeypatch.setattr(evaluating, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(evaluating, "FEWEST_SAMPLED", 20)
+    found = _evaluate(str(path), features="identity")
+    assert (found.verdict, found.diagnostics.undecided) == ("usable", None)
+    with monkeypatch.context() as patched:  # between what the sample has and what the log would have
+        patched.setattr(judging, "MET", 0.5 * found.diagnostics.surprises_met)
+        rare = _evaluate(str(path), features="identity")
+    assert rare.verdict == "unchecked"
+    assert "rests on steps that were not looked at" in rare.reasons[0]
+    monkeypatch.setattr(judging, "LACK", found.diagnostics.lacking + 1e-4)
+    real = evaluating.decided
+
+    def moving(*given):  # what is lacking could move the value
+        decision = real(*given)
+        return replace(decision, fit=replace(decision.fit, missed=1e9))
+
+    monkeypatch.setattr(evaluating, "decided", moving)
+    lacking = _evaluate(str(path), features="identity")
+    assert lacking.verdict == "unchecked"
+    assert "it may lack 1% or" in lacking.reasons[0]
 
 
 def test_it_is_saved_shown_and_drawn(plain, tmp_path):

@@ -18,7 +18,7 @@ from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.methods import AUTO, RESAMPLES, Settings, histogram
 from gradtd.evaluation.parts.job import Job, Reading, groups_for
-from gradtd.evaluation.parts.judging import Solved, decided, diagnosed, ratio_picture
+from gradtd.evaluation.parts.judging import Solved, decided, diagnosed, ratio_picture, undecided
 from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
 from gradtd.evaluation.preparing import is_auto
 from gradtd.evaluation.resamples import interval_from, student_interval
@@ -229,6 +229,7 @@ def _evaluated(job: Job, sums: Sums, sample: tuple[Record, Wide], settings: Sett
         features_named=job.features is not None,
         resamples=len(resampled),
         refits=len(resampled) if settings.method == "lstd" else 0,
+        undecided=undecided(job, sums, decision, sample),
     )
     verdict = judge(diagnostics, rows)
     record, wide = sample

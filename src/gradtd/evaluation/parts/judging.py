@@ -15,7 +15,7 @@ from gradtd.evaluation.parts.sums import BINS, LOWEST, PER_OCTAVE, Sums, time_su
 from gradtd.evaluation.solvers import Solver
 from gradtd.evaluation.trust.checking import PRODUCTS, Fits
 from gradtd.evaluation.trust.clock import TimeSums
-from gradtd.evaluation.trust.deciding import Decision, decide_from
+from gradtd.evaluation.trust.deciding import LACK, MET, Decision, decide_from
 from gradtd.evaluation.trust.fits import Fit, Solution, see, solve
 from gradtd.evaluation.trust.moments import GROUPS, Moments, joined
 from gradtd.evaluation.trust.records import Record, Wide
@@ -130,6 +130,32 @@ def _effective_products(by_time: Floats) -> float:
     matters = total > MATTERS * total[0]
     found = total[matters] ** 2 / np.maximum(square[matters], 1e-300)
     return float(found.min()) if len(found) and np.isfinite(found).all() else 0.0
+
+
+UNSURE = 2.0
+"""Standard errors that what was found in a sample must be away from a limit."""
+
+
+def undecided(job: Job, sums: Sums, decision: Decision, sample: tuple[Record, Wide]) -> str | None:
+    """What is looked for in the sample only, and is passed only because the sample is small; None where nothing is."""
+    record, wide = sample
+    if record.n_pieces >= sums["pieces"].sum():
+        return None
+    fit, columns, D = decision.fit, job.wide.rungs[decision.rung], job.wide.n_columns
+    missing = solve(_moments(sums, sums["A"][:, :D], sums["b"][:, :D], D), columns).missing
+    lack, error = _mean_of(np.maximum(wide.rows(record.row)[:, columns] @ missing, 0.0), record.begins)
+    if lack <= LACK < lack + UNSURE * error and fit.missed > decision.own.width / 2:
+        return f"it may lack {lack:.0%} or {lack + UNSURE * error:.0%} of what the target would do"
+    if fit.met * len(record) / float(sums["steps"]) < MET <= fit.met:
+        return "whether rare steps of large weight have met their surprises rests on steps that were not looked at"
+    return None
+
+
+def _mean_of(values: Floats, begins: Integers) -> tuple[float, float]:
+    """The mean over steps, and its standard error over episodes."""
+    mean = float(values.mean())
+    apart = np.add.reduceat(values, begins[:-1]) - mean * np.diff(begins)
+    return mean, float(np.sqrt((apart**2).sum())) / len(values)
 
 
 class Solved:
