@@ -184,24 +184,34 @@ def _against(found: Decision, fits: Fits, wide: Wide, level: float) -> Decision:
     for other in _just_below(fit, fits, wide) if wide.endless and counted["richer"] else ():
         more = (other.value - fit.value) * beyond(fit.columns, other.columns)
         low, high = min(low, found.own.low + more), max(high, found.own.high + more)
-    hides, late = _with_time(found, Interval(low, high), fits, level)
+    hides, late = _with_time(found, Interval(low, high), fits, wide, level)
     hull = found.own if differs else late
     richer, memory_checks = counted["richer"], counted["memory"]
     return replace(found, hull=hull, differs=differs, hides=hides, richer=richer, memory=memory_checks)
 
 
-def _with_time(found: Decision, hull: Interval, fits: Fits, level: float) -> tuple[float, Interval]:
-    """How far the fit with the time is away, where the others do not say the same; and the hull with its interval."""
-    fit, other = found.fit, fits.timed.get(found.rung)
-    if other is None or faults(other):
+def _with_time(found: Decision, hull: Interval, fits: Fits, wide: Wide, level: float) -> tuple[float, Interval]:
+    """How far the fit with the time is away, where the others do not say the same; and the hull with its interval.
+
+    Where features could always be richer the time stands in for the state, the more the poorer they are. So it is put
+    beside the richest that the log can carry, and what it moves there is what it would move here.
+    """
+    name = next((n for n in reversed(wide.headlines) if _is_timed(n, fits)), "") if wide.endless else found.rung
+    if not _is_timed(name, fits):
         return 0.0, hull
-    apart, error = abs(other.value - fit.value), paired_error(fit, other)
-    if apart > max(FAR * error, fit.error) and not hull.low <= other.value <= hull.high:
+    fit, other = fits.plain[name], fits.timed[name]
+    apart, error, shift = abs(other.value - fit.value), paired_error(fit, other), found.fit.value - fit.value
+    if apart > max(FAR * error, fit.error) and not hull.low <= other.value + shift <= hull.high:
         return apart / max(error, 1e-300), hull
     its = Interval(*interval(other, level))
     if its.width > found.limit:
         return 0.0, hull
-    return 0.0, Interval(min(hull.low, its.low), max(hull.high, its.high))
+    return 0.0, Interval(min(hull.low, its.low + shift), max(hull.high, its.high + shift))
+
+
+def _is_timed(name: str, fits: Fits) -> bool:
+    """Whether there are sound fits with the time and without it."""
+    return name in fits.timed and not faults(fits.timed[name]) and not faults(fits.plain[name])
 
 
 def _just_below(fit: Fit, fits: Fits, wide: Wide) -> list[Fit]:
