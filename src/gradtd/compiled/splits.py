@@ -255,8 +255,9 @@ def _members(stream: Stream, side: Sides, n_first: int) -> NDArray[np.uint32]:
     return members
 
 
-def units(stream: Stream, block: int | None, part: slice) -> Integers:
-    """The number of the independent piece each of some steps belongs to: its episode, or its block of steps."""
+def units(stream: Stream, block: int | None, part: slice | None = None) -> Integers:
+    """The number of the piece that each step, or each of some, belongs to: its episode, or its block of steps."""
+    part = slice(0, len(stream)) if part is None else part
     if block is None:
         return np.ascontiguousarray(stream.view.steps["episode"][part])
     return np.arange(part.start, part.stop, dtype=np.int64) // block
