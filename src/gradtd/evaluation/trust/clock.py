@@ -21,18 +21,18 @@ def clock_of(begins: Integers) -> Floats:
     """Columns by the time since the start, (times, columns): polynomials of the part of all steps that are earlier.
 
     No column where all pieces have one step. ``begins`` are the first steps of the pieces and the number of steps.
+    The clock stops at the last time that a step was seen at: behind a piece that was cut off the time is not known, and
+    a polynomial that ran on there would say anything.
 
     >>> clock_of(np.array([0, 3, 6])).round(2)[:, :1]
     array([[-0.67],
            [ 0.  ],
-           [ 0.67],
-           [ 1.  ]])
+           [ 0.67]])
     """
     lengths = np.bincount(np.diff(begins))
     steps = lengths[::-1].cumsum()[::-1][1:]  # how many pieces have a step at each time
     earlier = (np.cumsum(steps) - steps / 2) / max(steps.sum(), 1)
-    x = np.r_[2 * earlier - 1, 1.0]
-    made = np.polynomial.legendre.legvander(x, min(DEGREE, len(steps) - 1))
+    made = np.polynomial.legendre.legvander(2 * earlier - 1, min(DEGREE, len(steps) - 1))
     return np.asarray(made[:, 1:], np.float64)
 
 
@@ -102,7 +102,7 @@ class TimeRows(NamedTuple):
 
 
 def time_rows(clock: Floats, since: Integers, rho: Any, discount: Any, reward: Any) -> TimeRows:
-    """Columns of the time of steps that are so many steps behind the start; later than the clock goes is its end."""
+    """Columns of the time of steps that are so many steps behind the start; the clock stops at its last time."""
     last = len(clock) - 1
     t, after = clock[since.clip(max=last)], clock[(since + 1).clip(max=last)]
     rho = np.asarray(rho)
