@@ -109,13 +109,30 @@ def test_divergence_is_found_at_the_step_of_dense_features():
 
 def test_a_factor_that_leaves_the_range_of_numbers_is_multiplied_into_the_entries():
     values = np.array([1.0, -2.0, 0.0])
-    scaled = vectors.Scaled(values.copy(), np.array([1.0, 5.0]))
+    scaled = vectors.Scaled(values.copy(), np.array([1.0, 5.0, 5.0]))
     for factor in (1e-60, 1e-60, 1e90):
         vectors.scale_by(scaled, factor)
     vectors.add_at(scaled, 2, 3.0 * 1e-30)
     assert scaled.numbers[vectors.SCALE] == 1e90
     np.testing.assert_allclose([vectors.value_at(scaled, k) for k in range(3)], [1e-30, -2e-30, 3e-30], rtol=1e-14)
     assert vectors.dot(scaled, scaled) == pytest.approx(14e-60)
+
+
+def test_the_square_of_a_vector_that_shrinks_stays_its_square():
+    """Entry by entry it loses many orders of magnitude, the factor makes up for it, and no rounding stays behind."""
+    rng = np.random.default_rng(1)
+    state = {"theta": np.zeros(D), "z": rng.standard_normal(D), "q": np.zeros(D)}
+    made = vectors.sparse_state(state, {"z": "scaled", "q": "cleared"}, False, 1e12).fields
+    z, q = made["z"], made["q"]
+    for _ in range(2000):
+        vectors.fill(q, 0.0)
+        k = rng.integers(D)
+        vectors.add_at(q, k, -0.5 * vectors.value_at(z, k))
+        vectors.add_scaled(z, 1.0, q)
+        size = np.sqrt(vectors.dot(z, z))
+        vectors.scale_by(z, 1.0 / size)
+        assert sum(vectors.value_at(z, k) ** 2 for k in range(D)) == pytest.approx(1.0, abs=1e-13)
+    assert z.numbers[vectors.SCALE] > 1e20
 
 
 def test_a_rule_that_names_no_vectors_gets_arrays():

@@ -30,8 +30,10 @@ from gradtd.core.arrays import Floats, Index, Integers
 
 WEIGHT, OUTSIDE, LIMIT = 0, 1, 2
 """Numbers of `Weights`: the sum C of the weights in the average, whether an entry was beyond the limit, the limit."""
-SCALE, SQUARE = 0, 1
-"""Numbers of `Scaled`: the factor of all entries, and the sum of their squares without it, NaN where unknown."""
+SCALE, SQUARE, PEAK = 0, 1, 2
+"""Numbers of `Scaled`: the factor, the sum of squares without it or NaN, and the largest since all were added up."""
+SHRUNK = 1 / 4
+"""Squares are all added up again where their sum is below this part of its peak, whose rounding it has."""
 FAR = 1e100
 """Where a factor is beyond this, or below its inverse, it is multiplied into the entries, once in a long while."""
 
@@ -93,7 +95,7 @@ def sparse_state(state: Mapping[str, Any], kept: Mapping[str, str], averaged: bo
         fields[name] = Cleared(values, touched)
     for name, kind in kept.items():
         if kind == "scaled":
-            fields[name] = Scaled(fields[name], np.array([1.0, float(state[name] @ state[name])]))
+            fields[name] = Scaled(fields[name], np.array([1.0, float(state[name] @ state[name]), np.inf]))
     lag = table[:, len(stay)] if averaged else table[:0, 0]
     fields["theta"] = Weights(fields["theta"], lag, np.array([0.0, 0.0, limit]))
     return SparseState(fields, table, touched, cleared)
@@ -224,7 +226,7 @@ def _scale_all(out: Scaled, c: float) -> None:
         out.numbers[SCALE] = scale
         return
     linalg.scale_by(out.values, scale)
-    out.numbers[SCALE], out.numbers[SQUARE] = 1.0, linalg.dot(out.values, out.values)
+    out.numbers[SCALE], out.numbers[SQUARE] = 1.0, np.nan
 
 
 def _add_touched(out: Any, c: float, v: Cleared) -> None:
@@ -286,8 +288,10 @@ def _cleared_dot_touched(u: Cleared, v: Cleared) -> Any:
 
 
 def _own_square(u: Scaled, v: Scaled) -> Any:
-    if np.isnan(v.numbers[SQUARE]):
+    v.numbers[PEAK] = max(v.numbers[PEAK], v.numbers[SQUARE])
+    if not v.numbers[SQUARE] >= SHRUNK * v.numbers[PEAK]:
         v.numbers[SQUARE] = linalg.dot(v.values, v.values)
+        v.numbers[PEAK] = v.numbers[SQUARE]
     return v.numbers[SCALE] * v.numbers[SCALE] * v.numbers[SQUARE]
 
 
@@ -344,10 +348,8 @@ def _dense_blend(theta: Floats, average: Floats, weight: float) -> None:
 
 
 def _weights_blend(theta: Weights, average: Floats, weight: float) -> None:
-    if weight == 1.0:  # the first of all
-        theta.numbers[WEIGHT] = 1.0
-        return
-    theta.numbers[WEIGHT] /= 1.0 - weight
+    # A weight of one is that of the first of all.
+    theta.numbers[WEIGHT] = 1.0 if weight == 1.0 else theta.numbers[WEIGHT] / (1.0 - weight)
     if theta.numbers[WEIGHT] > FAR:
         linalg.scale_by(theta.lag, 1.0 / theta.numbers[WEIGHT])
         theta.numbers[WEIGHT] = 1.0
