@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from copy import deepcopy
 
 import numpy as np
 
@@ -113,7 +114,7 @@ def _spoil_header(rng, node):
         elif kind < 0.75:
             node[key] = ODD[int(rng.integers(len(ODD)))]
         else:
-            node[key] = WORDS[int(rng.integers(len(WORDS)))]
+            node[key] = deepcopy(WORDS[int(rng.integers(len(WORDS)))])
         return
 
 
@@ -127,7 +128,8 @@ def _spoil_arrays(rng, arrays):
     elif kind < 0.3:
         arrays[name] = np.resize(array, (*array.shape, 2)) if not array.dtype.names else array[:1].repeat(3)
     elif kind < 0.4 and not array.dtype.names:
-        arrays[name] = array.astype(np.float32 if array.dtype.kind == "f" else np.float64)
+        with np.errstate(over="ignore"):
+            arrays[name] = array.astype(np.float32 if array.dtype.kind == "f" else np.float64)
     elif array.size:
         flat = array.reshape(-1)
         place = int(rng.integers(flat.size))

@@ -86,3 +86,17 @@ def test_the_columns_of_one_policy_as_targets():
     for target in ("pi_1", {"pi_0": "pi_0", "pi_1": "pi_1"}):
         with pytest.raises(InputError, match=r"a policy's probabilities of each action, and target by one name needs"):
             judged(log, target=target)
+
+
+def test_one_ratio_beyond_all_others_is_refused():
+    """Without its episode nothing is left of the equations but rounding: no bias can be told, and no traceback."""
+    rng = np.random.default_rng(0)
+    log = {
+        "episode": np.array([0, 0, 1, 1, 1, 1, 1, 2, 3]),
+        "obs": rng.standard_normal((9, 2)),
+        "reward": rng.standard_normal(9),
+        "terminated": np.array([0, 1, 0, 0, 0, 0, 1, 1, 1], bool),
+        "rho": np.array([0.5, 1.5, 0.5, 1, 0.5, 1.5, 2.0**64, 0.5, 0.5]),
+    }
+    found = evaluate(log, gamma=1.0, features="one-hot", threads=1)
+    assert found.verdict == "not usable"

@@ -133,18 +133,20 @@ def _zip_of_text(path):
         file.writestr("header.npy", "no array")
 
 
-def _no_gamma(path):
+def _told(path, **changed):
+    """A file whose header says something else, and has no checksum."""
     evaluation().save(path)
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
     header = json.loads(arrays["header"].tobytes())
     header.pop("sha256")
-    header["evaluation"]["gamma"] = None
+    header["evaluation"] |= changed
     np.savez(path, **arrays | {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)})
 
 
 BAD_FILES = {
-    "no number for gamma": _no_gamma,
+    "no number for gamma": lambda path: _told(path, gamma=None),
+    "an interval without ends": lambda path: _told(path, interval=[]),
     "foreign arrays": lambda path: np.savez(path, a=np.arange(3)),
     "a single array": _single,
     "a pickle": lambda path: path.write_bytes(pickle.dumps({"a": 1})),

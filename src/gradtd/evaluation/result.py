@@ -245,11 +245,12 @@ def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict
         kinds = str if name in ("method", "verdict", "target", "log") else (int, float)
         if not isinstance(told[name], kinds):
             raise TypeError(name)
+    low, high = told["interval"]
     return Evaluation(
         **{name: told[name] for name in names},
         **sentences,
         value=number_or_nan(told["value"]),
-        interval=tuple(number_or_nan(x) for x in told["interval"]),  # type: ignore[arg-type]
+        interval=(number_or_nan(low), number_or_nan(high)),
         estimates=tuple(Estimate(**row) for row in told["estimates"]),
         checks=tuple(_check(row) for row in told.get("checks", ())),
         diagnostics=Diagnostics.from_dict(told["diagnostics"]),

@@ -159,6 +159,11 @@ def _put(observations: NDArray[Any], place: Integers, block: NDArray[Any]) -> No
         observations[place[kept]] = block[kept]
 
 
+def _are_whole(values: NDArray[Any]) -> bool:
+    """Whether numbers can be stored as whole ones."""
+    return bool(((values == np.floor(values)) & (np.abs(values) < 2.0**63)).all())
+
+
 def _compare(
     columns: list[str],
     begin: int,
@@ -178,7 +183,7 @@ def _compare(
     values = block[here]
     lost = None if missing is None else missing.reshape(block.shape)[here]
     _refuse_unusable(columns, values, lost, begin, here)
-    if observations.dtype.kind == "i" and values.dtype.kind == "f" and (values != np.floor(values)).any():
+    if observations.dtype.kind == "i" and values.dtype.kind == "f" and not _are_whole(values):
         raise InputError(f"the observations are whole numbers, and {columns[0]!r} holds others: make both one type.")
     values = values.astype(observations.dtype)
     follows = steps.follower[step]

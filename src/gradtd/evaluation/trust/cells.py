@@ -17,7 +17,7 @@ from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.evaluation.solvers import SparseSolver, feature_scale, krylov
 from gradtd.evaluation.trust.clock import TimeSums
-from gradtd.evaluation.trust.fits import REDUNDANT, Solution, Solved
+from gradtd.evaluation.trust.fits import REDUNDANT, Solution, Solved, solved
 from gradtd.evaluation.trust.moments import count_time, group_edges
 from gradtd.evaluation.trust.records import Record, Wide
 
@@ -128,9 +128,9 @@ def _timed(sums: Sums, time: TimeSums, clock: Floats, columns: Integers, plain: 
     W = scale[:, None] * turn[:, left > REDUNDANT] / np.sqrt(left[left > REDUNDANT])
     to, back, own = time.to[0, columns] @ W, W.T @ time.back[0][:, columns], W.T @ time.own[0] @ W
     gone = np.array([solver.solve(c) for c in to.T]).reshape(-1, len(columns)).T
-    beta = np.linalg.solve(own - back @ gone, -(W.T @ time.b[0]) - back @ plain.theta)
+    beta = solved(own - back @ gone, -(W.T @ time.b[0]) - back @ plain.theta)
     start = W.T @ clock[0] - to.T @ plain.left
-    late = np.linalg.solve((own - back @ gone).T, start)
+    late = solved((own - back @ gone).T, start)
     return Solution(
         np.r_[plain.theta - gone @ beta, W @ beta],
         np.r_[plain.left - solver.solve(back.T @ late, transposed=True), W @ late],

@@ -101,6 +101,14 @@ Solved = tuple[str, Integers, Solution]
 """A name, its columns, and the solution on them."""
 
 
+def solved(A: Floats, b: Floats) -> Floats:
+    """The solution of A x = b, not a number where A is singular."""
+    try:
+        return np.asarray(np.linalg.solve(A, b))
+    except np.linalg.LinAlgError:
+        return np.full(len(b), np.nan)
+
+
 def solve(sums: Moments, columns: Integers) -> Solution:
     """Solve on these columns, and without each group of pieces."""
     pick = np.ix_(columns, columns)
@@ -116,14 +124,15 @@ def solve(sums: Moments, columns: Integers) -> Solution:
     total = total - TINY * n * np.eye(W.shape[1])
     if not W.shape[1]:
         return Solution(W @ total_b, W @ total_b, 0.0, 0.0, 0, W @ total_b)
-    theta = np.linalg.solve(total, -total_b)
-    left = np.linalg.solve(total.T, total_s / n)
+    theta = solved(total, -total_b)
+    left = solved(total.T, total_s / n)
     value = float(total_s @ theta / n)
     without = [
-        float((total_s - starts[g]) @ np.linalg.solve(total - A[g], b[g] - total_b) / (n - sums.pieces[g]))
+        float((total_s - starts[g]) @ solved(total - A[g], b[g] - total_b) / (n - sums.pieces[g]))
         for g in range(len(A))
     ]
-    bias = (len(A) - 1) * (float(np.mean(without)) - value)
+    mean = float(np.mean(without))
+    bias = (len(A) - 1) * (mean - value) if np.isfinite(mean) else np.inf
     missing = W @ (W.T @ sums.missing[columns]) / n
     return Solution(W @ theta, W @ left, value, bias, W.shape[1], missing)
 
