@@ -305,7 +305,7 @@ def test_status_and_missing_run_nothing(finished, tmp_path):
 
 def test_the_page_is_whole_and_needs_nothing_from_outside(finished):
     page = (finished.folder / "index.html").read_text()
-    assert page.count("<img") == 4
+    assert page.count("<figure") == page.count('class="wide') == page.count('class="tall') == 4
     assert "rmsve at the last step against alpha" in page
     assert not re.findall(r"(?:src|href)=\"(?!data:)", page)
     assert "0.0625" in page
