@@ -95,7 +95,8 @@ def sparse_state(state: Mapping[str, Any], kept: Mapping[str, str], averaged: bo
         fields[name] = Cleared(values, touched)
     for name, kind in kept.items():
         if kind == "scaled":
-            fields[name] = Scaled(fields[name], np.array([1.0, float(state[name] @ state[name]), np.inf]))
+            square = float(state[name] @ state[name])
+            fields[name] = Scaled(fields[name], np.array([1.0, square, square]))
     lag = table[:, len(stay)] if averaged else table[:0, 0]
     fields["theta"] = Weights(fields["theta"], lag, np.array([0.0, 0.0, limit]))
     return SparseState(fields, table, touched, cleared)
