@@ -146,6 +146,7 @@ def _told(path, **changed):
 
 BAD_FILES = {
     "no number for gamma": lambda path: _told(path, gamma=None),
+    "a level beyond all numbers": lambda path: _told(path, level=10**400),
     "an interval without ends": lambda path: _told(path, interval=[]),
     "foreign arrays": lambda path: np.savez(path, a=np.arange(3)),
     "a single array": _single,

@@ -237,13 +237,17 @@ def load_evaluation(path: str | Path) -> Evaluation:
         return _restored(header["evaluation"], header["features"], arrays)
 
 
+MOST = 2**63
+"""No number in the header of a saved evaluation is larger."""
+
+
 def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict[str, Any]) -> Evaluation:
     described = dict(features) | _part(arrays, "features.")
     names = ("level", "method", "gamma", "episodes", "steps", "verdict", "target", "log")
     sentences: dict[str, Any] = {name: tuple(map(str, told[name])) for name in ("reasons", "warnings", "notes")}
     for name in names:
         kinds = str if name in ("method", "verdict", "target", "log") else (int, float)
-        if not isinstance(told[name], kinds):
+        if not isinstance(told[name], kinds) or (kinds is not str and abs(told[name]) > MOST):
             raise TypeError(name)
     low, high = told["interval"]
     return Evaluation(
