@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -327,6 +328,15 @@ def test_missing_values_and_uneven_lists_are_refused(tmp_path):
             read_log(tmp_path / "log.parquet")
 
 
+def test_numbers_beyond_whole_ones_make_a_column_of_real_numbers(tmp_path):
+    """Text does not say its kind before it was all read."""
+    path = tmp_path / "log.csv"
+    path.write_text("episode,obs,next_obs,reward,terminated\n0,1,1e300,1.0,False\n0,2,1e300,2.0,True\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_log(path).observations.dtype == np.float64
+
+
 def test_a_file_numpy_opened_is_a_dictionary_of_arrays_and_never_unpickled(tmp_path):
     arrays = {"observations": np.ones((4, 2)), "rewards": np.ones(4), "terminals": np.array([0, 1, 0, 1])}
     np.savez(tmp_path / "good.npz", **arrays)
@@ -351,6 +361,7 @@ def test_progress_is_reported(tmp_path):
 
 MEASURE = """
 import sys
+import warnings
 from gradtd.logs import read_log
 
 def peak():  # getrusage would count what the parent process used before it started this one

@@ -244,6 +244,6 @@ def _discrete_if_whole(table: Table, columns: list[str], observations: NDArray[A
     if table.sure or len(columns) > 1 or table.kinds[columns[0]] not in ("whole", "truth"):
         return observations
     values = observations[:, 0]
-    if observations.shape[1] > 1 or (values != np.floor(values)).any():
+    if observations.shape[1] > 1 or not _are_whole(values):
         return observations
     return values.astype(np.int64)
