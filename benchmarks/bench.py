@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from default_speed import default_speed
+from float32 import narrow_steps
 from large_log import large_log
 from parts import in_parts
 from sparse import sparse_steps
@@ -333,6 +334,8 @@ def main() -> None:
     print("peak memory, MiB:", ", ".join(f"{n} {v:.0f}" for n, v in results["peak_memory_mib"].items()))
     print("\nsparse rows of 8 entries:")
     results["sparse"] = sparse_steps()
+    print("\nfeatures in float32:")
+    results["float32"] = narrow_steps()
     results["large_log"] = large_log()
     results["default_speed"] = default_speed()
     full = "--full" in sys.argv

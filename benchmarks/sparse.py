@@ -57,7 +57,8 @@ def stream_of(d: int) -> gradtd.Stream:
 def steps_of(stream: gradtd.Stream, rule: str, hyper: dict[str, Any], count: int) -> Callable[[], None]:
     """Takes the next steps of a run; it has begun and its buffers hold the whole stream."""
     session = Session(rule, hyper, n_steps=len(stream))
-    run = session.begin(np.zeros(stream.n_features), (0, 0), len(stream), sparse=True)
+    sparse = not isinstance(stream.features, np.ndarray)
+    run = session.begin(np.zeros(stream.n_features), (0, 0), len(stream), sparse=sparse)
     view, nothing = session.view(stream), room_for(np.zeros(0, np.int64), stream.n_features)
     buffers = session.buffers(stream, (0, 0), filled=True)
     done = 0

@@ -231,7 +231,8 @@ def _prefetch(typing_context: Any, table: Any, row: Any) -> Any:
         data = builder.bitcast(array.data, cgutils.voidptr_t)
         prefetch = _prefetch_instruction(builder)
         # A row need not begin with a cache line, so it may end in one more.
-        length = builder.add(builder.mul(count[1], stride[1]), word(_CACHE_LINE - 8))
+        size = signature.args[0].dtype.bitwidth // 8
+        length = builder.add(builder.mul(count[1], stride[1]), word(_CACHE_LINE - size))
         with cgutils.for_range_slice(builder, word(0), length, word(_CACHE_LINE), word) as (at, _):
             place = builder.gep(data, [builder.add(begin, at)])
             builder.call(prefetch, [place, integer(0), integer(3), integer(1)])

@@ -28,8 +28,9 @@ def _sparse_entries_a_row(features: Any) -> float:
 def _dense_add_squares(features: Any, row: Index, least: Floats, squares: Floats, s: Floats, inverse: Floats) -> None:
     """squares += x^2;  s = squares, or ``least`` where that is more, and inverse = 1 / s, where x is not 0"""
     for k in range(s.shape[0]):
-        if features[row, k] != 0.0:
-            squares[k] += features[row, k] * features[row, k]
+        x = np.float64(features[row, k])
+        if x != 0.0:
+            squares[k] += x * x
             s[k] = max(squares[k], least[k])
             if s[k] > 0.0:
                 inverse[k] = 1.0 / s[k]
@@ -37,8 +38,8 @@ def _dense_add_squares(features: Any, row: Index, least: Floats, squares: Floats
 
 def _sparse_add_squares(features: Any, row: Index, least: Floats, squares: Floats, s: Floats, inverse: Floats) -> None:
     for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
-        at = features.indices[k]
-        squares[at] += features.data[k] * features.data[k]
+        at, x = features.indices[k], np.float64(features.data[k])
+        squares[at] += x * x
         s[at] = max(squares[at], least[at])
         if s[at] > 0.0:
             inverse[at] = 1.0 / s[at]

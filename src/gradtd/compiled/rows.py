@@ -4,6 +4,8 @@ Every function here exists twice, for a dense table and for compressed rows, and
 (`kinds`). With sparse rows a vector may be more than an array (`vectors`), so its entries are read by `value_at` and
 added to by `add_at`. Explicit loops, because for the feature counts of this field
 they beat array expressions; each sum is added up in the order written, so that a seed gives the same bytes everywhere.
+Features may be float32. An entry is widened by the float64 that it is first multiplied by; where that comes from a rule
+it is made one, as a number of Python would leave the product narrow.
 """
 
 from __future__ import annotations
@@ -38,13 +40,15 @@ def _sparse_row_dot(features: Any, row: Index, v: Floats) -> float:
 
 def _dense_add_row(features: Any, row: Index, c: float, out: Floats) -> None:
     """out += c x"""
+    wide = np.float64(c)
     for k in range(out.shape[0]):
-        out[k] += c * features[row, k]
+        out[k] += wide * features[row, k]
 
 
 def _sparse_add_row(features: Any, row: Index, c: float, out: Floats) -> None:
+    wide = np.float64(c)
     for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
-        add_at(out, features.indices[k], c * features.data[k])
+        add_at(out, features.indices[k], wide * features.data[k])
 
 
 def _dense_difference_dot(features: Any, row: Index, next_row: Index, discount: float, v: Floats) -> float:
@@ -94,14 +98,15 @@ def _sparse_two_row_dots(features: Any, row: Index, u: Floats, v: Floats) -> tup
 def _dense_add_row_to_two(features: Any, row: Index, c: float, e: float, out: Floats, other: Floats) -> None:
     """out += c x and other += e x"""
     for k in range(out.shape[0]):
-        x = features[row, k]
+        x = np.float64(features[row, k])
         out[k] += c * x
         other[k] += e * x
 
 
 def _sparse_add_row_to_two(features: Any, row: Index, c: float, e: float, out: Floats, other: Floats) -> None:
     for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
-        add_at_two(out, other, features.indices[k], c * features.data[k], e * features.data[k])
+        x = np.float64(features.data[k])
+        add_at_two(out, other, features.indices[k], c * x, e * x)
 
 
 def _dense_two_difference_dots(
@@ -147,7 +152,7 @@ def _dense_add_outer(
 ) -> None:
     """out += c e y', with e in row ``place`` of ``traces``"""
     for i in range(out.shape[0]):
-        scale = c * traces[place, i]
+        scale = c * np.float64(traces[place, i])
         if scale != 0.0:
             for k in range(out.shape[1]):
                 out[i, k] += scale * (discount * features[next_row, k] - features[row, k])
@@ -157,7 +162,7 @@ def _sparse_add_outer(
     features: Any, traces: Any, place: Index, row: Index, next_row: Index, discount: float, c: float, out: Floats
 ) -> None:
     for i in range(traces.begin[place], traces.begin[place + np.uint64(1)]):
-        scale = c * traces.data[i]
+        scale = c * np.float64(traces.data[i])
         _sparse_add_difference(features, row, next_row, discount, scale, out[traces.indices[i]])
 
 

@@ -68,7 +68,8 @@ def _dense_usual_squares(features: Any, out: Floats, scratch: Floats) -> None:
     fill(scratch, 0.0)
     for row in range(0, features.shape[0], 1 + features.shape[0] // ROWS):
         for k in range(out.shape[0]):
-            square = features[row, k] * features[row, k]
+            x = np.float64(features[row, k])
+            square = x * x
             scratch[k] += square
             out[k] += square * square
     divide_where_positive(out, scratch)
@@ -80,7 +81,8 @@ def _sparse_usual_squares(features: Any, out: Floats, scratch: Floats) -> None:
     rows = features.begin.shape[0] - 1
     for row in range(0, rows, 1 + rows // ROWS):
         for k in range(features.begin[row], features.begin[row + 1]):
-            square = features.data[k] * features.data[k]
+            x = np.float64(features.data[k])
+            square = x * x
             scratch[features.indices[k]] += square
             out[features.indices[k]] += square * square
     divide_where_positive(out, scratch)

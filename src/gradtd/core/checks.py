@@ -117,10 +117,10 @@ def whole_numbers(name: str, values: Any) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def finite_array(name: str, values: Any, ndim: int) -> NDArray[np.float64]:
-    """A C-contiguous float64 array of the given dimension with no NaN and no infinity."""
+def finite_array(name: str, values: Any, ndim: int, narrow: bool = False) -> NDArray[np.float64]:
+    """A C-contiguous float64 array of the given dimension with no NaN and no infinity; ``narrow``: or float32."""
     array = numeric_array(name, values, ndim)
-    array = np.ascontiguousarray(array, dtype=np.float64)
+    array = np.ascontiguousarray(array, dtype=stored_kind(array.dtype) if narrow else np.float64)
     refuse_where(name, ~np.isfinite(array), array, "must be finite")
     return array
 
@@ -173,19 +173,27 @@ def file_to_write(name: str, path: Path, *endings: str) -> Path:
     return path
 
 
-def feature_table(features: Any) -> Any:
-    """A table of finite features, dense or sparse (CSR, a copy), with at least one row and column."""
+def stored_kind(given: np.dtype[Any]) -> Any:
+    """In which numbers features are stored: float32 stays float32, all else becomes float64."""
+    return np.float32 if given == np.float32 else np.float64
+
+
+def feature_table(features: Any, narrow: bool = False) -> Any:
+    """A table of finite features, dense or sparse (CSR, a copy), with at least one row and column.
+
+    Its numbers are float64, or with ``narrow`` float32 where they are given so.
+    """
     if type(features).__module__.startswith("scipy.sparse"):
         import scipy.sparse
 
         if features.ndim != 2 or features.dtype.kind not in "biuf":
             raise InputError(f"features must be real numbers in 2 dimensions, got {features.dtype} {features.shape}.")
         sparse_structure(features)  # SciPy's own code would follow a wrong index, too
-        table = scipy.sparse.csr_array(features, dtype=np.float64, copy=True)
+        table = scipy.sparse.csr_array(features, dtype=stored_kind(features.dtype) if narrow else np.float64, copy=True)
         table.sum_duplicates()
         refuse_where("features.data", ~np.isfinite(table.data), table.data, "must be finite")
     else:
-        table = finite_array("features", features, 2)
+        table = finite_array("features", features, 2, narrow)
     if 0 in table.shape:
         raise InputError(f"features needs at least one row and one column, got shape {table.shape}.")
     return table
@@ -195,9 +203,9 @@ def dense_table(features: Any) -> Any:
     """A dense table of features in the form that compiled code reads, seen through a view of our own."""
     if features.ndim != 2 or 0 in features.shape:
         raise InputError(f"features needs at least one row and one column, got shape {features.shape}.")
-    return np.ascontiguousarray(
-        np.asarray(features), dtype=np.float64
-    ).view()  # whoever reshapes theirs does not reshape ours
+    given = np.asarray(features)
+    # A view: whoever reshapes theirs does not reshape ours.
+    return np.ascontiguousarray(given, dtype=stored_kind(given.dtype)).view()
 
 
 def sparse_structure(features: Any) -> None:

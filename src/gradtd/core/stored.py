@@ -25,7 +25,9 @@ from gradtd.core.files import reading, replace_file
 from gradtd.core.stream import STEP, Stream, begins_episode
 from gradtd.core.trusted import refuse_bad_numbers
 
-MADE_BY, FORMAT = "gradtd stream", 1
+MADE_BY = "gradtd stream"
+FORMATS: dict[int, np.dtype[Any]] = {1: np.dtype(np.float64), 2: np.dtype(np.float32)}
+"""The format says what numbers the features are."""
 HEADER, FEATURES, STEPS = "header.json", "features.bin", "steps.bin"
 BYTES = 2**24
 """Bytes that are read or written at a time."""
@@ -62,6 +64,7 @@ class Writer:
             raise InputError(f"there is no folder {str(self.folder.absolute().parent)!r}.")
         self.part = self.folder.with_name(f".{self.folder.name}.{os.getpid()}.part")
         self.n_features = self.rows = self.steps = 0
+        self.format = 0  # until the first rows say what numbers they are
         self.digests = {name: hashlib.sha256() for name in (FEATURES, STEPS)}
 
     def __enter__(self) -> Self:
@@ -76,10 +79,14 @@ class Writer:
             raise InputError(f"a part has {features.shape[1]} features, those before {self.n_features}.")
         if self.rows + len(features) > MOST_ROWS:
             raise InputError(f"a stream has at most {MOST_ROWS} rows of features: store the log in several.")
+        if not self.format:
+            self.format = 2 if features.dtype == np.float32 else 1
+        if features.dtype != np.float32 and self.format == 2:
+            raise InputError(f"a part has features of {features.dtype}, those before of float32: make all of one kind.")
         moved = np.array(steps, STEP)
         for end in ("row", "next_row"):
             moved[end] += np.uint32(self.rows)
-        for name, array in ((FEATURES, np.ascontiguousarray(features, np.float64)), (STEPS, _plain(moved))):
+        for name, array in ((FEATURES, np.ascontiguousarray(features, FORMATS[self.format])), (STEPS, _plain(moved))):
             content = array.reshape(-1).view(np.uint8).data
             self.digests[name].update(content)
             self.files[name].write(content)
@@ -97,7 +104,7 @@ class Writer:
         shutil.rmtree(self.part, ignore_errors=True)
 
     def _header(self) -> dict[str, Any]:
-        told = {"made_by": MADE_BY, "format": FORMAT, "name": self.name, "n_features": self.n_features}
+        told = {"made_by": MADE_BY, "format": self.format, "name": self.name, "n_features": self.n_features}
         sums = {name: digest.hexdigest() for name, digest in self.digests.items()}
         return told | {"rows": self.rows, "steps": self.steps, "sha256": sums}
 
@@ -129,10 +136,11 @@ def open_stream(folder: str | Path) -> StoredStream:
         header = json.loads((path / HEADER).read_text())
         if header["made_by"] != MADE_BY:
             raise KeyError("made_by")
-        if header["format"] != FORMAT:
-            raise InputError(f"{str(path)!r} has format {header['format']!r}, this version of gradtd reads {FORMAT}.")
+        if header["format"] not in FORMATS:
+            known = " and ".join(map(str, FORMATS))
+            raise InputError(f"{str(path)!r} has format {header['format']!r}, this version of gradtd reads {known}.")
         shape = [checks.whole_number(key, header[key], 1, 2**53) for key in ("rows", "n_features", "steps")]
-        features = _mapped(path / FEATURES, np.dtype(np.float64), (shape[0], shape[1]))
+        features = _mapped(path / FEATURES, FORMATS[header["format"]], (shape[0], shape[1]))
         steps = _mapped(path / STEPS, STEP, (shape[2],))
         highest = _check(features, steps, header["sha256"])
         made = StoredStream.of_own(features, steps, str(header["name"]), highest)

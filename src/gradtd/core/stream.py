@@ -87,7 +87,7 @@ class Stream:
     Parameters
     ----------
     features : array or SciPy sparse matrix
-        One row per observation.
+        One row per observation. float32 is stored as float32, everything else as float64.
     steps : record array
         One record of type `STEP` per step. They are copied.
     name : str
@@ -109,7 +109,7 @@ class Stream:
     def __post_init__(self) -> None:
         steps, target = copied_steps(self.steps, self.target)
         _in_one_piece(steps["episode"])
-        table = trusted_features(checks.feature_table(self.features))
+        table = trusted_features(checks.feature_table(self.features, narrow=True))
         self._keep(table, trusted_steps(steps, table), target, self.starts)
 
     def _keep(self, table: TrustedTable, steps: Any, target: Floats | None, starts: Any) -> None:
@@ -237,7 +237,8 @@ class Stream:
         Parameters
         ----------
         features : array or SciPy sparse matrix
-            One row per observation. A dense array is not copied.
+            One row per observation. A dense array is not copied. float32 is stored as float32, everything else as
+            float64; weights and sums are always float64.
         row, next_row : array of int
             The row of features that a step started from, and the row that it led to.
         reward : array
@@ -260,7 +261,7 @@ class Stream:
         >>> stream
         Stream(stream: 3 steps, 2 episodes, 3 features, dense)
         """
-        table = checks.feature_table(features)
+        table = checks.feature_table(features, narrow=True)
         rows = checks.whole_numbers("row", row)
         n_steps = len(rows)
         if n_steps == 0:
@@ -296,6 +297,7 @@ class Stream:
 
     def __repr__(self) -> str:
         kind = "dense" if isinstance(self.features, np.ndarray) else "sparse"
+        kind += " float32" * (self.features.dtype == np.float32)
         return f"Stream({self.name}: {len(self)} steps, {self.n_episodes} episodes, {self.n_features} features, {kind})"
 
     @property

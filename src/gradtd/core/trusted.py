@@ -2,7 +2,8 @@
 
 Compiled code checks no index. So every number that it uses as one is checked here, once per stream, and kept where
 nobody changes it afterwards: the steps are an array of our own that others see through a read-only view, and so are
-the indices of sparse features. The numbers of dense features may change; they are never an index.
+the indices of sparse features. The numbers of dense features may change; they are never an index. Features in float32
+stay so: compiled code widens an entry when it reads it, so that every product and sum is one of float64.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def trusted_features(features: Floats | scipy.sparse.csr_array) -> TrustedTable:
     seen.indices, seen.indptr = read_only(indices), read_only(begin)
     # Numbers of 32 bits that are not negative are the same with and without a sign: nothing is copied.
     columns = indices.view(np.uint32) if indices.dtype == np.int32 else indices.astype(np.uint32)
-    data = np.ascontiguousarray(features.data, dtype=np.float64)
+    data = np.ascontiguousarray(features.data, dtype=checks.stored_kind(features.data.dtype))
     return TrustedTable(seen, SparseRows(data, columns, begin.astype(np.int64), int(features.shape[1])))
 
 

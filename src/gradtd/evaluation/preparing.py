@@ -127,7 +127,7 @@ def log_stream(
     if not isinstance(log, Log):
         target, behaviour = from_table(read, target), from_table(read, behaviour)
     found = ratios(read, target, behaviour=behaviour)
-    table = fitted.transform(read.observations)
+    table = fitted.rows(read.observations)
     return stream_of(read, table, read.episode, found.rho, discount, known_chances(read, found))
 
 

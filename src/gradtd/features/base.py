@@ -60,7 +60,12 @@ class Features:
         return self._with(self._learn(table) | {"n_columns": table.n_columns})
 
     def transform(self, observations: Any) -> Floats | scipy.sparse.csr_array:
-        """The features of observations, one row each: a C-contiguous array, or compressed sparse rows."""
+        """The features of observations, one row each: a C-contiguous float64 array, or compressed sparse rows."""
+        made = self.rows(observations)
+        return made if made.dtype == np.float64 else made.astype(np.float64)
+
+    def rows(self, observations: Any) -> Floats | scipy.sparse.csr_array:
+        """The same, but what a function or a transformer returns as float32 stays float32, as a `Stream` stores it."""
         columns, table = self.n_columns, Table(observations)
         if table.n_columns != columns:
             raise InputError(

@@ -34,7 +34,7 @@ class Selected(Features):
         return self.inner.n_features
 
     def _transform(self, table: Table) -> Floats | scipy.sparse.csr_array:
-        return self.inner.transform(table.array[:, self.learned["kept"]])
+        return self.inner.rows(table.array[:, self.learned["kept"]])
 
     def describe(self) -> str:
         columns = ", ".join(map(str, self.learned["kept"]))

@@ -38,7 +38,7 @@ class _Wrapped(Features):
 
     def _checked_output(self, features: Any, rows: int) -> Any:
         try:
-            table = checks.feature_table(features)
+            table = checks.feature_table(features, narrow=True)
         except InputError as error:
             raise InputError(f"{self._called()} does not return features: {error}") from None
         if table.shape[0] != rows:

@@ -120,7 +120,7 @@ def _td_errors(stream: Stream, indices: Any, thetas: Floats) -> tuple[Floats, Fl
 
 
 def _dense(rows: Any) -> Floats:
-    return np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray())
+    return np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray(), np.float64)
 
 
 def _expected_update(exact: Exact, thetas: Floats) -> Floats:

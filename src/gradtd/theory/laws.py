@@ -306,7 +306,7 @@ def _of_traced_stream(stream: Stream, tracing: Tracing) -> Law:
 
 
 def _dense(table: Any) -> Floats:
-    return np.asarray(table if isinstance(table, np.ndarray) else table.toarray())
+    return np.asarray(table if isinstance(table, np.ndarray) else table.toarray(), np.float64)
 
 
 def _refuse_short(stream: Stream) -> None:

@@ -126,7 +126,7 @@ def _fitted(features: Any, table: ParquetTable, seen: Survey, reading: Reading) 
 
 
 def _dense(features: Features, observations: Any) -> Any:
-    made = features.transform(observations)
+    made = features.rows(observations)
     if isinstance(made, np.ndarray):
         return made
     if features.n_features > MOST_FEATURES:

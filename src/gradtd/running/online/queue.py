@@ -162,8 +162,8 @@ class StepQueue:
             table: Any = stream.features[used]
             if sparse:
                 table = compressed(scipy_rows(table))
-            elif given_sparse:
-                table = table.toarray()
+            else:
+                table = np.asarray(table.toarray() if given_sparse else table, np.float64)
             self.seen += ends.shape[1]
             self._learn(table, index.reshape(ends.shape), numbers[:, part], episode[part])
 
