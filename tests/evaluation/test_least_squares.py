@@ -131,3 +131,25 @@ def test_redundant_features_leave_the_value_and_are_counted():
 
 def test_one_episode_has_no_error():
     assert np.isnan(solved(tamed(1, 1)).error)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_sums_by_fold_are_those_of_the_loops(traced, monkeypatch):
+    """Blocks of 5 steps, each of one fold; with traces as the left factor, too."""
+    monkeypatch.setattr(module, "chunk_rows", lambda table: 5)
+    stream = random_stream(7, episodes=20)
+    fold = np.arange(len(stream)) % 3
+    traces = np.random.default_rng(0).normal(size=(len(stream), 3)) if traced else None
+    heard = []
+    found = module.sums(stream, lambda done, total: heard.append((done, total)), traces, fold=fold)
+    for k, part in enumerate(found.folds):
+        A, b = np.zeros((3, 3)), np.zeros(3)
+        for place in np.flatnonzero(fold == k):
+            s = stream.steps[place]
+            x, after = dense(stream)[s["row"]], dense(stream)[s["next_row"]]
+            e = x if traces is None else traces[place]
+            A += s["rho"] * np.outer(e, s["discount"] * after - x)
+            b += s["rho"] * s["reward"] * e
+        assert pytest.approx(A) == part.A
+        assert part.b == pytest.approx(b)
+    assert heard[-1] == (len(stream), len(stream))

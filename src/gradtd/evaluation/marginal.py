@@ -20,9 +20,10 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.blas import one_thread
 from gradtd.core.stream import Stream
+from gradtd.evaluation.dense_rows import DenseRows
 from gradtd.evaluation.folds import FOLDS, FoldSums, fold_of_episodes
 from gradtd.evaluation.least_squares import LeastSquares, sums
-from gradtd.evaluation.products import chunk_rows, chunks, rows_of, times, values_of
+from gradtd.evaluation.products import chunk_rows, chunks, times, values_of
 from gradtd.evaluation.solvers import DENSE, solver_of
 
 
@@ -112,11 +113,11 @@ def _surprises(stream: Stream, fold: Integers, theta: Floats, left: Floats) -> F
     """The surprise of every step times its weight, both by the solution without its fold."""
     out = np.empty(len(stream))
     if isinstance(stream.features, np.ndarray):
-        for part in chunks(len(stream), chunk_rows(stream.features)):
-            x, y = rows_of(stream, part)
-            steps, mine = stream.steps[part], (np.arange(len(x)), fold[part])
-            delta = steps["reward"] + times(y, theta.T)[mine]
-            out[part] = -steps["rho"] * delta * times(x, left.T)[mine]
+        most = chunk_rows(stream.features)
+        rows, values = DenseRows(stream, most), np.vstack([theta.T, np.ones(len(theta))])
+        for part in chunks(len(stream), most):
+            block, mine = rows.of(part), (np.arange(part.stop - part.start), fold[part])
+            out[part] = -times(block.y, values)[mine] * times(block.x, left.T)[mine]
         return out
     for k in range(len(theta)):
         value, along = values_of(stream.features, theta[k]), values_of(stream.features, left[k])
