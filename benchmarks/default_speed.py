@@ -1,11 +1,12 @@
 """What the default of `gradtd.evaluate` costs: against LSTD, against arithmetic, and with many one-hot states.
 
-    python benchmarks/default_speed.py            # some two minutes; `make bench` prints it, too
+    python benchmarks/default_speed.py            # some five minutes; `make bench` prints it, too
 
-The default over ``algorithm="lstd"`` on 100 000 steps with 4 columns (for 2 million with 50 see large_log.py). Logs of
-the sizes of Taxi (397 states) and of ICU-Sepsis (705), 20 000 steps with 100 refits, sparse as one-hot states are and,
-in the same run, the same features as a dense table; and logs of Taxi and ICU-Sepsis themselves, where gymnasium and
-icu-sepsis are installed. Peak memory of 1 million steps with 100 000 states.
+The default over ``algorithm="lstd"``, the solution over arithmetic, and where the time goes, on 2 million steps with 50
+columns (large_log.py) and on 100 000 with 4 (solve_cost.py). Logs of the sizes of Taxi (397 states) and of ICU-Sepsis
+(705), 20 000 steps with 100 refits, sparse as one-hot states are and, in the same run, the same features as a dense
+table; logs of Taxi and ICU-Sepsis themselves, where gymnasium and icu-sepsis are installed. Peak memory of 1 million
+steps with 100 000 states.
 
     python benchmarks/default_speed.py --real     # only the logs of Taxi and ICU-Sepsis, some ten seconds
 """
@@ -21,7 +22,8 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from large_log import peak_memory
+from large_log import large_log, peak_memory
+from solve_cost import solve_cost
 from timing import least_times
 
 import gradtd
@@ -70,15 +72,14 @@ def plain_log(steps: int, columns: int) -> Any:
     return gradtd.read_log(columns_of | {"obs": seen})
 
 
-def over_lstd(steps: int = 100_000, columns: int = 4, repeats: int = 3) -> dict[str, float]:
-    """Seconds of the default and of LSTD with its 100 refits, both with all checks."""
-    log = plain_log(steps, columns)
+def over_lstd(log: Any, repeats: int = 3) -> dict[str, float]:
+    """Processor seconds of the default and of LSTD with its 100 refits, both with all checks."""
     asked: dict[str, dict[str, Any]] = {"default": {}, "lstd": {"algorithm": "lstd"}}
 
     def call(settings: dict[str, Any]) -> Any:
         return lambda: gradtd.evaluate(log, gamma=GAMMA, features="identity", progress=False, **settings)
 
-    return least_times({name: call(settings) for name, settings in asked.items()}, repeats)
+    return least_times({name: call(settings) for name, settings in asked.items()}, repeats, time.process_time)
 
 
 def one_hot(states: int, dense: bool) -> dict[str, Any]:
@@ -156,10 +157,12 @@ def many_states(states: int, steps: int) -> dict[str, Any]:
 
 def default_speed() -> dict[str, Any]:
     """Everything of this file, printed and returned."""
-    times = over_lstd()
+    log = plain_log(100_000, 4)
+    times = over_lstd(log)
     ratio = times["default"] / times["lstd"]
     print(f"\ndefault over lstd, 100 000 steps with 4 columns: {ratio:.2f} (goal at most {GOAL_LSTD:g}),", end=" ")
-    print(f"{times['default']:.2f} s and {times['lstd']:.2f} s")
+    print(f"{times['default']:.2f} s and {times['lstd']:.2f} s of the processor")
+    solved = solve_cost(log)
     one_hot(100, False), one_hot(80, True)  # compiles
     states: dict[str, Any] = {}
     for name, size in SIZES.items():
@@ -180,7 +183,7 @@ def default_speed() -> dict[str, Any]:
         f"{many['bytes'] / 1e6:.0f} MB beside the log, {many['bytes'] / MANY_STEPS:.0f} bytes per step (a dense matrix "
         f"of the states would be {MANY_STATES**2 * 8 / 1e9:.0f} GB); {many['by']}"
     )
-    return {"over_lstd": times, "states": states, "real": played, "many_states": many}
+    return {"over_lstd": times, "solve": solved, "states": states, "real": played, "many_states": many}
 
 
 def main() -> None:
@@ -193,6 +196,7 @@ def main() -> None:
     elif given.real:
         real_logs()
     else:
+        large_log()
         default_speed()
 
 
