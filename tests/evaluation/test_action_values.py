@@ -273,7 +273,9 @@ def test_actions_beyond_those_of_the_log_are_refused():
         (np.ones(3), {}, "needs the target's probabilities of every action"),
         ("uniform", {"clip": 2.0}, "no use for clip"),
         ("uniform", {"algorithm": "dr"}, "no use for dr"),
-        ("uniform", {"lam": 0.5}, "no use for lam"),
+        ("uniform", {"clip": 2.0, "lam": 0.5, "trace": "tree"}, "no use for clip"),
+        ("uniform", {"lam": 0.5}, "choose trace='tree', which needs the target's probabilities only"),
+        ("uniform", {"lam": 0.5, "trace": "clipped"}, "needs the behaviour's probability of every action"),
         ("uniform", {"samples": 0}, "samples must be at least 1"),
         ("uniform", {"values": "both"}, "values must be one of state, action"),
         ("uniform", {"values": "state", "action_features": "identity"}, "give values='action' with it"),
@@ -285,10 +287,82 @@ def test_refusals(world, target, options, sentence):
         gradtd.evaluate(sampled(world, 30), gamma=GAMMA, target=target, **{**FAST, "values": "action", **options})
 
 
+def traced_case(world, seed=0, episodes=80):
+    """A log with the behaviour's probabilities, its ratios, and the target's probability of every action taken."""
+    log = sampled(world, episodes, seed)
+    at = (log["obs"], log["action"])
+    log["action_prob"] = world[3][at]
+    return log, world[4][at] / world[3][at], world[4][at]
+
+
+@pytest.mark.parametrize("kind", ["tree", "clipped"])
+def test_traces_are_lstdq_with_the_share_of_this_very_action(world, kind):
+    """Richer by nothing but the trace: the same number as the loops, and their sandwich error."""
+    log, rho, chance = traced_case(world)
+    share = {"tree": chance, "clipped": np.minimum(rho, 1)}[kind]
+    base = np.random.default_rng(9).normal(size=(S, 2))
+    value, theta, error = lstdq(log, GAMMA, base, world[4], 0.7, share)
+    if kind == "tree":
+        del log["action_prob"]  # nobody wrote down probabilities
+    found = evaluate(log, world[4], features=lambda s: base[np.asarray(s)], lam=0.7, trace=kind)
+    assert found.value == pytest.approx(value, rel=1e-8)
+    np.testing.assert_allclose(found.theta, theta, rtol=1e-6)
+    assert found.diagnostics.sandwich_error == pytest.approx(error, rel=1e-8)
+    plain = lstdq(log, GAMMA, base, world[4])[0]
+    assert next(row.value for row in found.estimates if row.method == "lstd_without_traces") == pytest.approx(plain)
+    assert abs(plain - value) > 1e-3
+
+
+def test_with_traces_and_a_feature_for_every_pair_the_truth_is_inside(world):
+    """10 logs at 95 %: fewer than 7 inside has a chance of 0.1 %."""
+    truth, _ = exact(world[0], world[1], world[2], world[4], GAMMA)
+    inside = usable = 0
+    for seed in range(10):
+        found = evaluate(sampled(world, 200, seed + 40), world[4], algorithm="auto", lam=0.8, trace="tree")
+        inside += found.interval[0] < truth < found.interval[1]
+        usable += found.verdict == "usable"
+    assert inside >= 7
+    assert usable >= 6
+
+
+def test_a_rule_with_traces_gets_there(world):
+    log, _, _ = traced_case(world, episodes=200)
+    found = evaluate(log, world[4], algorithm="impression_gtd", resamples=None, lam=0.5, trace="tree")
+    assert found.value == pytest.approx(evaluate(log, world[4], lam=0.5, trace="tree").value, abs=0.02)
+
+
+def test_traces_beside_the_behaviours_own_value(world):
+    log, _, _ = traced_case(world)
+    found = gradtd.evaluate(
+        log, gamma=GAMMA, target={"new": world[4], "old": "behaviour"}, values="action", lam=0.5, trace="tree", **FAST
+    )
+    own = gradtd.evaluate(log, gamma=GAMMA, target="behaviour", lam=0.5, **FAST)
+    assert found["old"].value == pytest.approx(own.value, rel=1e-12)
+    assert found["new"].value == pytest.approx(evaluate(log, world[4], lam=0.5, trace="tree").value, rel=1e-12)
+
+
+def test_what_was_never_taken_is_judged_with_the_same_traces(world):
+    """The value without those choices by the loops, with the traces that the value itself has."""
+    log, _, chance = traced_case(world, episodes=60)
+    kept = ~((log["obs"] == 1) & (log["action"] == 2))
+    log, chance = {name: column[kept] for name, column in log.items() if name != "t"}, chance[kept]
+    log["episode"] = np.cumsum(np.r_[True, log["episode"][1:] != log["episode"][:-1]]) - 1
+    found = evaluate(log, world[4], lam=0.6, trace="tree")
+    other = world[4].copy()
+    other[1] = [*other[1, :2] / other[1, :2].sum(), 0.0]
+    effect = abs(lstdq(log, GAMMA, np.eye(S), other, 0.6, chance)[0] - found.value)
+    assert found.diagnostics.never_taken_effect == pytest.approx(effect / found.diagnostics.sandwich_error, rel=1e-6)
+
+
 def test_next_observations_that_are_no_rows_need_probabilities_of_their_own(world):
     log = sampled(world, 30)
     with pytest.raises(InputError, match=r"next observations are no rows of it.*Probabilities\(now, after\)"):
         evaluate(log, world[4][log["obs"]])
+
+
+def test_traces_over_real_actions_are_refused():
+    with pytest.raises(InputError, match=r"over real actions.*leave lam out"):
+        gradtd.evaluate(tracking(), gamma=0.9, target=lambda s: -s[:, 0], values="action", lam=0.5, trace="tree")
 
 
 @pytest.mark.parametrize(

@@ -20,22 +20,25 @@ def expected_features(obs_features, policy, state):
     return row
 
 
-def lstdq(table, gamma, obs_features, policy):
-    """A = sum of x (gamma x' - x)', b = sum of r x; the value is the mean of the expectations where episodes start.
+def lstdq(table, gamma, obs_features, policy, lam=0.0, c=None):
+    """A = sum of e (gamma x' - x)', b = sum of r e; the value is the mean of the expectations where episodes start.
 
-    ``table`` has one row per step, in order, with the next observation; returns value, theta and sandwich error.
+    ``table`` has one row per step, in order, with the next observation; returns value, theta and sandwich error. The
+    trace is e = x + gamma lam c e, with c of the action of the same step, and e = x where an episode starts.
     """
     A = policy.shape[1]
     d = obs_features.shape[1] * A
     M, b, starts, residuals = np.zeros((d, d)), np.zeros(d), [], []
     names = ("episode", "obs", "next_obs", "action", "reward", "terminated")
     steps = list(zip(*(table[name] for name in names), strict=True))
-    last = None
-    for e, s, after, a, r, over in steps:
+    last, trace, traces = None, np.zeros(d), []
+    for i, (e, s, after, a, r, over) in enumerate(steps):
         x = pair_features(obs_features, A, s, a)
         y = -x if over else gamma * expected_features(obs_features, policy, after) - x
-        M += np.outer(x, y)
-        b += r * x
+        trace = x if e != last or c is None else x + gamma * lam * c[i] * trace
+        traces.append(trace)
+        M += np.outer(trace, y)
+        b += r * trace
         if e != last:
             starts.append(expected_features(obs_features, policy, s))
         last = e
@@ -45,14 +48,14 @@ def lstdq(table, gamma, obs_features, policy):
     value, E = float(mean @ theta), len(starts)
     k = -1
     last = None
-    for e, s, after, a, r, over in steps:
+    for i, (e, s, after, a, r, over) in enumerate(steps):
         if e != last:
             k += 1
             residuals.append(0.0)
         last = e
         x = pair_features(obs_features, A, s, a)
         y = -x if over else gamma * expected_features(obs_features, policy, after) - x
-        residuals[k] += (r + y @ theta) * (x @ left)
+        residuals[k] += (r + y @ theta) * (traces[i] @ left)
     psi = np.array([start @ theta - value for start in starts]) - E * np.array(residuals)
     return value, theta, float(np.sqrt((psi**2).sum() / (E * (E - 1))))
 

@@ -14,6 +14,7 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, progress_bar, stage
 from gradtd.evaluation.actions.planning import Asking, PairPlan, plan_pairs
+from gradtd.evaluation.actions.traces import as_given
 from gradtd.evaluation.comparing import Evaluations
 from gradtd.evaluation.diagnosing import diagnose
 from gradtd.evaluation.importance import ESTIMATORS
@@ -174,7 +175,8 @@ def evaluate(
         Decay of eligibility traces, from 0 (none) to 1. Above 0 the value is that of the equations with traces, and so
         are its interval and its checks; least squares without traces is shown beside it.
     trace
-        The ratio in a trace: "rho", "clipped" (at 1), or "tree" (the target's probability of the action taken).
+        The ratio in a trace: "rho", "clipped" (at 1), or "tree" (the target's probability of the action taken). With
+        values of actions "tree" needs no probabilities of the behaviour.
     behaviour
         The policy that made the log, where the log does not say or is wrong, in the forms of ``target``; "estimate"
         fits one to the log.
@@ -281,7 +283,7 @@ def evaluate(
         if not isinstance(log, Log):
             targets = {name: from_table(read, policy) for name, policy in targets.items()}
             behaviour = from_table(read, behaviour)
-        asking = Asking(features, action_features, samples, seed, block, whiten)
+        asking = Asking(features, action_features, samples, seed, block, whiten, settings.tracing, behaviour)
         checked = settings.method not in ESTIMATORS
         plans: dict[str, Planned] = {}
         for name, policy in targets.items():
@@ -327,11 +329,20 @@ def _evaluate_all(plans: Mapping[str, Planned], settings: Settings, progress: St
             stop.set()
 
 
+def suited_to(plan: Plan, settings: Settings) -> Settings:
+    """The settings for one target: the log's own policy has values of observations, and ratios 1 in its traces."""
+    tracing = settings.tracing
+    if isinstance(plan, PairPlan):
+        return replace(settings, tracing=None if tracing is None else as_given(tracing))
+    if settings.values == ACTION and tracing is not None:
+        tracing = tracing._replace(kind="rho")
+    return replace(settings, values=STATE, tracing=tracing)
+
+
 def _evaluate_one(
     plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None
 ) -> Evaluation:
-    if not isinstance(plan, PairPlan):
-        settings = replace(settings, values=STATE)
+    settings = suited_to(plan, settings)
     chances = known_chances(plan.log, found)
     refuse_unknown_chances(settings, chances)
     decision = plan.decide(found.rho, settings.gamma, settings.level, settings.tracing, chances, settings.threads)

@@ -41,14 +41,27 @@ def refuse_unknown_chances(settings: Settings, chances: Floats | None) -> None:
 
 
 def refuse_without_ratios(settings: Settings, clip: Any, action_features: Any, samples: Any) -> None:
-    """Values of actions have no ratios to multiply, to clip or to put into traces."""
+    """Values of actions have no ratios to multiply or to clip, and traces of ratios up to 1."""
     checks.whole_number("samples", samples, 1)
     if settings.values == STATE:
         if action_features is not None:
             raise InputError("a map of actions is for values of actions: give values='action' with it.")
-    elif settings.method in ESTIMATORS or clip is not None or settings.tracing is not None:
-        what = "clip" if clip is not None else "lam" if settings.tracing else settings.method
-        raise InputError(f"values='action' has ratio 1 everywhere, and no use for {what}: leave one of them out.")
+        return
+    if settings.method in ESTIMATORS:
+        raise InputError(
+            f"values='action' has ratio 1 everywhere, and no use for {settings.method}: leave one of them out."
+        )
+    if clip is not None:
+        raise InputError(
+            "values='action' has ratio 1 everywhere, and no use for clip: leave it out; its traces have no ratio above "
+            "1 either."
+        )
+    if settings.tracing is not None and settings.tracing.kind == "rho":
+        raise InputError(
+            "with values='action' the equations hold with any trace, and ratios above 1 only add variance: choose "
+            "trace='tree', which needs the target's probabilities only, or trace='clipped' where the behaviour's are "
+            "known, too."
+        )
 
 
 def refuse_few_percentiles(settings: Settings) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.compiled.traces import Tracing
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.blas import one_thread
 from gradtd.core.checks import InputError
 from gradtd.core.stream import STEP, Stream, episode_begins
 from gradtd.evaluation.actions.choices import Asked, Choices, discrete_choices, real_choices
 from gradtd.evaluation.actions.rows import Laid, PairWide, lay_out, pair_table, pair_wide
+from gradtd.evaluation.actions.traces import shares
 from gradtd.evaluation.least_squares import least_squares, start_features
 from gradtd.evaluation.methods import Case
 from gradtd.evaluation.planning import MOST_CHECKED, Plan
@@ -43,6 +45,8 @@ class Asking:
         Steps of a piece, where episodes are cut.
     whiten
         Whether features are whitened.
+    tracing, behaviour
+        The traces asked for, and what their ratios are made of.
     """
 
     features: Any
@@ -51,6 +55,8 @@ class Asking:
     seed: int
     block: int | None
     whiten: bool
+    tracing: Tracing | None = None
+    behaviour: Any = None
 
     @property
     def function(self) -> Any:
@@ -69,9 +75,9 @@ class PreparedPairs(Prepared):
 
     def stream(self, rho: Floats, gamma: float, target: Floats | None = None) -> Stream:
         """The steps over rows of pairs; episodes start in the target's expectation."""
-        return self._over(self.table, rho, gamma)
+        return self._over(self.table, rho, gamma, target)
 
-    def _over(self, table: Any, rho: Floats, gamma: float) -> Stream:
+    def _over(self, table: Any, rho: Floats, gamma: float, target: Floats | None = None) -> Stream:
         assert self.laid is not None
         refuse_extreme_steps(self.log, rho)
         steps = np.zeros(len(self.log), STEP)
@@ -79,7 +85,7 @@ class PreparedPairs(Prepared):
         steps["reward"], steps["rho"], steps["episode"] = self.log.reward, rho, self.episode
         steps["discount"] = np.where(self.log.terminated, 0.0, gamma)
         highest = int(max(self.laid.row.max(), self.laid.next_row.max()))
-        return replace(Stream.of_own(table, steps, self.log.name, highest, None), starts=self.laid.starts)
+        return replace(Stream.of_own(table, steps, self.log.name, highest, target), starts=self.laid.starts)
 
     def measured(self, case: Case) -> dict[str, Any]:
         """What the verdict has to know of the target's choices beside the ratios, which are all one."""
@@ -90,7 +96,8 @@ class PreparedPairs(Prepared):
             after, first = self.choices.kept
             table = self.otherwise(replace(self.choices, after=after, first=first))
             stream = self._over(table, np.ones(len(case.stream)), case.settings.gamma)
-            again = least_squares(stream, start_features(stream, case.begins), case.begins, C=self.C)
+            starts = start_features(stream, case.begins)
+            again = least_squares(stream, starts, case.begins, traces=case.traces, C=self.C)
             found["never_taken_effect"] = abs(again.value - case.square.value) / case.error
         return found
 
@@ -139,7 +146,10 @@ def plan_pairs(log: Log, target: Any, asking: Asking, checked: bool) -> tuple[Pa
     else:
         choices = real_choices(log, target, of_action, pieces, asking.samples, asking.seed)
         ask = Asked(target, choices_width(log), asking.samples, asking.seed)
-    found = Ratios(np.ones(len(log)), unseen_mass=choices.unseen, unseen_pairs=choices.never)
+    carried = None
+    if asking.tracing is not None:
+        carried = shares(log, target, asking.tracing, asking.behaviour, asking.seed)
+    found = Ratios(np.ones(len(log)), unseen_mass=choices.unseen, unseen_pairs=choices.never, target=carried)
     default = default_features(log.observations) if is_auto(asking.features) else None
     discrete = log.discrete_observations or isinstance(default, OneHot)
     named = default is None or asking.function is not None
