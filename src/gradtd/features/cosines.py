@@ -16,7 +16,7 @@ from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.checks import InputError
 from gradtd.features.base import FEATURE_LIMIT, Features
 from gradtd.features.table import Table, refuse_constant
-from gradtd.features.turns import turner
+from gradtd.features.turns import turned, turner
 
 SAMPLE = 20_000
 """Observations that quantiles are taken of, at most."""
@@ -110,10 +110,15 @@ class Cosines(Features):
         turn, multiplied, ways, varies = turner(), engine.compiled(_maker), self._ways, self.learned["varies"]
         power = np.ones((max(len(varies), 1), int(ways[:, 2].max(initial=1)) + 1))
         low, span, plain = self.learned["lowest"], self.learned["span"], (self.learned["counts"] <= 1).all()
-        scaled = engine.compiled(_scaler)
+        scaled, straight = engine.compiled(_scaler), engine.compiled(_straight)
+        wide = plain and len(varies) == len(low)  # as wide observations are
+        alone = wide and self.n == len(varies) + 1  # a cosine of every column, and no product of two
 
         def write(chunk: Any, out: Floats, at: int) -> None:
-            if plain and len(varies) == len(low):  # as wide observations are
+            if alone:
+                straight(np.ascontiguousarray(chunk, np.float64), low, span, out, at)
+                return
+            if wide:
                 turns = np.empty(chunk.shape)
                 scaled(np.ascontiguousarray(chunk, np.float64), low, span, turns)
             else:
@@ -175,7 +180,24 @@ def scale(chunk: Floats, low: Floats, span: Floats, out: Floats) -> None:
     """Half of where every number is in the range of its column, as `Cosines._unit` has it."""
     for i in range(chunk.shape[0]):
         for k in range(chunk.shape[1]):
-            out[i, k] = 0.5 * min(max((chunk[i, k] - low[k]) / span[k], 0.0), 1.0)
+            out[i, k] = 0.5 * min(max(np.true_divide(chunk[i, k] - low[k], span[k]), 0.0), 1.0)
+
+
+def scale_and_turn(chunk: Floats, low: Floats, span: Floats, out: Floats, at: int) -> None:
+    """The bias and the cosine of every column, as `scale`, `turned` and `multiply` make them."""
+    for i in range(chunk.shape[0]):
+        out[i, at] = 1.0
+        for k in range(chunk.shape[1]):
+            unit = np.true_divide(chunk[i, k] - low[k], span[k])  # "/" asks for zeros, and is not done four at a time
+            out[i, at + 1 + k] = turned(0.5 * min(max(unit, 0.0), 1.0))
+
+
+def _straight(fingerprint: str) -> Plain:
+    def run(chunk: Floats, low: Floats, span: Floats, out: Floats, at: int) -> None:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        scale_and_turn(chunk, low, span, out, at)
+
+    return run
 
 
 def _scaler(fingerprint: str) -> Plain:

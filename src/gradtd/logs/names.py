@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from gradtd.core import checks
@@ -76,7 +77,7 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
     for role in ALIASES:
         if role in taken.roles:
             continue
-        groups = _recognised(role, free)
+        groups = _recognised(role, tuple(free))
         if len(groups) > 1:
             both = " and ".join(repr(group[0][0]) for group in groups[:2])
             raise InputError(
@@ -137,8 +138,12 @@ def _mapped(kinds: Mapping[str, str], columns: Any) -> tuple[Roles, _Taken]:
     return roles, taken
 
 
-def _recognised(role: str, kinds: Iterable[str]) -> list[list[tuple[str, str]]]:
-    """Columns that look like a role, as (column, component), grouped by the name they go by."""
+@lru_cache(maxsize=256)
+def _recognised(role: str, kinds: tuple[str, ...]) -> list[list[tuple[str, str]]]:
+    """Columns that look like a role, as (column, component), grouped by the name they go by.
+
+    A log that is read in parts asks the same again and again. The answer is to be read only.
+    """
     groups: dict[str, list[tuple[str, str]]] = {}
     for column in kinds:
         lower = column.lower()

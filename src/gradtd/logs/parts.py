@@ -139,8 +139,8 @@ class Survey:
             for table in Part((stretch,), np.array([stretch.first, end]), self.hashes[:1]).batches(columns):
                 for k in here:
                     low, high = max(int(self.begins[k]) - at, 0), min(int(self.begins[k + 1]) - at, len(table))
-                    if high > low:
-                        found[k].append(table.slice(low, high - low))
+                    if high > low:  # a copy: a slice would keep all rows that were read with it
+                        found[k].append(table.take(np.arange(low, high)))
                 at += len(table)
         rows = pa.concat_tables([table for k in chosen for table in found[int(k)]])
         return rows, np.r_[0, np.cumsum(np.diff(self.begins)[chosen])]

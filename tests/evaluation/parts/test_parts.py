@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
-from gradtd.evaluation.parts import evaluating, judging
+from gradtd.evaluation.parts import blocks, evaluating, judging
 from gradtd.evaluation.parts import job as jobs
 from gradtd.evaluation.parts import sums as summing
 from gradtd.evaluation.parts.evaluating import large_table
@@ -122,6 +122,20 @@ def test_neither_order_nor_cuts_matter(table, whole, tmp_path):
     assert any("went on in the next file" in note for note in cut.notes)
     matching = large_table(str(tmp_path / "part-*.parquet"), True)
     assert [file.name for file in matching.paths] == [f"part-{k}.parquet" for k in range(4)]
+
+
+def test_neither_do_blocks(path, whole, monkeypatch):
+    """Blocks shorter than episodes, whose traces go on in the next one, and episodes that are not sorted by group."""
+    monkeypatch.setattr(blocks, "BLOCK", 7)
+    monkeypatch.setattr(summing, "LONG", 1)
+    _same(_evaluate(str(path)), whole)
+
+
+def test_a_sample_keeps_its_own_rows_alone(path):
+    """A slice would keep the whole batch that it was read with."""
+    rows, begins = cutting.survey(ParquetTable("log", [path]), "episode").sample(5, ["episode", "t", "obs_0"])
+    assert len(rows) == begins[-1]
+    assert rows.get_total_buffer_size() == rows.nbytes
 
 
 def test_the_bytes_do_not_depend_on_threads(path, whole):

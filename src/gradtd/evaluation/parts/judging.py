@@ -14,7 +14,6 @@ from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.sums import BINS, LOWEST, PER_OCTAVE, Sums, time_sums
 from gradtd.evaluation.solvers import Solver
 from gradtd.evaluation.trust.checking import PRODUCTS, Fits
-from gradtd.evaluation.trust.clock import TimeSums
 from gradtd.evaluation.trust.deciding import LACK, MET, Decision, decide_from
 from gradtd.evaluation.trust.fits import Fit, Solution, see, solve
 from gradtd.evaluation.trust.moments import GROUPS, Moments, joined
@@ -57,7 +56,8 @@ def _fits(job: Job, sums: Sums, sample: tuple[Record, Wide]) -> Fits:
 def _with_time(job: Job, sums: Sums, plain: Moments) -> dict[str, Fit]:
     """Fits of the headlines with the time since the start beside them; ``plain`` are the sums by tenths."""
     narrow, time, pieces = job.wide.n_headline_columns, time_sums(sums), sums["pieces"]
-    tenths = TimeSums(*(np.add.reduceat(array, _tenths(len(array))) for array in time))
+    by_group = {name: np.add.reduceat(getattr(time, name), _tenths(len(pieces))) for name in ("to", "back", "own", "b")}
+    tenths = time._replace(**by_group)
     made, found = joined(plain, tenths, narrow, job.clock), {}
     E, filled = float(pieces.sum()), pieces > 0
     for name in job.wide.headlines:
@@ -92,10 +92,10 @@ def _moments(sums: Sums, A: Floats, b: Floats, columns: int) -> Moments:
 
 
 def _residuals(sums: Sums, columns: Integers, theta: Floats) -> Floats:
-    """For every group z'(y theta + r), over all columns of z, with weights for some of y's."""
+    """For every group left'(y theta + r), over all columns of the left, with weights for some of y's."""
     products = sums["products"]
     every = np.zeros(products.shape[2])
-    every[columns], every[-1] = theta, 1.0
+    every[columns], every[sums.layout.D] = theta, 1.0
     return np.asarray((products.reshape(-1, len(every)) @ every).reshape(products.shape[:2]))
 
 
@@ -118,7 +118,8 @@ def _robust(name: str, columns: Integers, found: Solution, sums: Sums) -> Fit:
     """Doubly robust by a plain fit: every group's sum of its episodes' values."""
     filled = sums["pieces"] > 0
     E, G = float(sums["pieces"].sum()), int(filled.sum())
-    parts = sums["starts"][:, columns] @ found.theta + _residuals(sums, columns, found.theta)[:, -1]
+    D, narrow, _ = sums.layout
+    parts = sums["starts"][:, columns] @ found.theta + _residuals(sums, columns, found.theta)[:, D + narrow]
     value = float(parts.sum() / E)
     fit = as_fit(name, parts[filled])
     return Fit(name, value, (parts - sums["pieces"] * value)[filled] * (G / E), fit.bias, fit.columns)

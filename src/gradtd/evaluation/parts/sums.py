@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.compiled import engine
-from gradtd.core.arrays import Floats, Integers, Plain
+from gradtd.core.arrays import Floats, Integers
 from gradtd.core.blas import one_thread
 from gradtd.core.stream import begins_episode
+from gradtd.evaluation.parts.blocks import Blocks, Layout, layout_of
 from gradtd.evaluation.parts.job import PIECE, Job
-from gradtd.evaluation.products import cross, rows_at
-from gradtd.evaluation.trust.clock import TimeRows, TimeSums, since_start, time_rows
-from gradtd.evaluation.trust.reading import CHUNK, DISCOUNT, REWARD, RHO, Reader
+from gradtd.evaluation.trust.clock import TimeSums
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.trust.robust import products
 from gradtd.logs import Log, Ratios
@@ -34,8 +32,8 @@ SUMMED = (
     *("weights", "weights2", "off", "off2", "beyond"),
 )
 """Numbers that are added."""
-TIMED = "time_"
-"""How the names of sums of the time since the start begin."""
+LONG = 64
+"""Rows of an episode, on average, from which on episodes of a group need not stand together to be added quickly."""
 LARGEST = ("largest_ratio", "largest_reward", "smallest_reward")
 """Numbers of which the largest counts; the smallest reward with its sign changed."""
 
@@ -48,7 +46,7 @@ class Sums:
     ----------
     arrays
         Arrays that are added, by name; ``products``, ``starts`` and ``pieces`` by group. The products of a group are
-        [z, w]'[y, r]: of the plain columns of z, then of those with traces, then of the weights of doubly robust.
+        left'right, ``own`` are own'own of all, as `gradtd.evaluation.parts.blocks.Layout` has these.
     by_time
         Sums of the products of ratios, and of their squares, by the time since the episode began.
     largest
@@ -83,22 +81,31 @@ class Sums:
         """A sum by its name."""
         if name in SUMMED:
             return self.arrays["numbers"][SUMMED.index(name)]
+        D, narrow, times = self.layout
         if name in ("A", "b"):
-            of = self.arrays["products"][:, :-1]
-            return of[..., :-1] if name == "A" else of[..., -1]
+            of = self.arrays["products"][:, : D + narrow]
+            return of[..., :D] if name == "A" else of[..., D]
+        if name in ("C", "x", "missing"):
+            of = self.arrays["own"][:, :D]
+            return of[:D] if name == "C" else of[D + times + (name == "missing")]
         return self.arrays[name]
+
+    @property
+    def layout(self) -> Layout:
+        """What the columns of the products are."""
+        D, narrow = self.arrays["starts"].shape[1], len(self.arrays["marginal"])
+        return Layout(D, narrow, len(self.arrays["own"]) - D - 2)
 
 
 def nothing(job: Job) -> Sums:
     """The sums of no episodes."""
-    G, D, narrow = job.groups, job.wide.n_columns, job.wide.n_headline_columns
+    G, layout = job.groups, layout_of(job)
+    D, narrow, _ = layout
     shapes: dict[str, tuple[int, ...]] = {
-        "products": (G, D + narrow + 1, D + 1),
+        "products": (G, layout.left, layout.right),
         "starts": (G, D),
         "pieces": (G,),
-        "C": (D, D),
-        "x": (D,),
-        "missing": (D,),
+        "own": (layout.own, layout.own),
         "marginal": (narrow, narrow),
         "marginal_episodes": (narrow, narrow),
         "marginal_sum": (narrow,),
@@ -106,41 +113,51 @@ def nothing(job: Job) -> Sums:
         "numbers": (len(SUMMED),),
     }
     arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
-    timed = TimeSums.nothing(G, narrow, job.clock)
-    arrays |= {TIMED + name: array for name, array in timed._asdict().items()}
     return Sums(arrays, np.zeros((2, 0)), dict.fromkeys(LARGEST, -np.inf))
 
 
 def time_sums(sums: Sums) -> TimeSums:
-    """Those of the time since the start: what is added to them is added here."""
-    return TimeSums(*(sums.arrays[TIMED + name] for name in TimeSums._fields))
+    """Those of the time since the start; the last three are not by group, but of all."""
+    D, narrow, times = sums.layout
+    products, own = sums["products"], sums["own"]
+    back, late = products[:, D + narrow + 1 :], slice(D, D + times)
+    return TimeSums(
+        products[:, :narrow, D + 1 :],
+        back[..., :narrow],
+        back[..., D + 1 :],
+        back[..., D],
+        own[None, :narrow, late],
+        own[None, late, late],
+        own[None, -1, late],
+    )
 
 
 @one_thread()
 def part_sums(job: Job, part: Part) -> Sums:
     """Read a part of a log, some ten thousand rows at a time."""
-    total = nothing(job)
+    total, blocks = nothing(job), Blocks(job)
     for rows, begins, hashes in part.chunks(job.reading.needed):
         group = job.group_of(hashes)
-        order = np.argsort(group, kind="stable")
+        order = np.arange(len(group)) if len(rows) >= LONG * len(group) else np.argsort(group, kind="stable")
         lengths = np.diff(begins)[order]
         edges = np.r_[0, np.cumsum(lengths)]
         at = None
         if (np.diff(order) != 1).any():
             at = np.repeat(begins[:-1][order] - edges[:-1], lengths) + np.arange(edges[-1])
         log, found = job.reading.log(rows, edges, job.name, at)
-        _add_log(job, total, log, found, group[order])
+        _add_log(blocks, total, log, found, group[order])
     return total
 
 
-def _add_log(job: Job, total: Sums, log: Log, found: Ratios, group: Integers) -> None:
-    """Add some episodes, sorted by group. Reading may have dropped some that had no step left."""
+def _add_log(blocks: Blocks, total: Sums, log: Log, found: Ratios, group: Integers) -> None:
+    """Add some episodes, of these groups. Reading may have dropped some that had no step left."""
+    job = blocks.job
     group = group[log.extra[PIECE][log.starts].astype(np.int64)]
     wide = job.table(log)
     record = job.record(log, found, wide)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         weights = products(record)
-        _add_features(job, total, record, wide, group, weights)
+        _add_features(blocks, total, record, wide, group, weights)
         _add_numbers(total, log, found, record)
         since = np.arange(len(record)) - np.repeat(record.begins[:-1], np.diff(record.begins))
         by_time = np.array([np.bincount(since, weights), np.bincount(since, weights**2)])
@@ -149,74 +166,28 @@ def _add_log(job: Job, total: Sums, log: Log, found: Ratios, group: Integers) ->
     total.add(short)
 
 
-def _add_features(job: Job, total: Sums, record: Record, wide: Wide, group: Integers, weights: Floats) -> None:
-    arrays, D, narrow = total.arrays, wide.n_columns, wide.n_headline_columns
-    reader, fill, trace = Reader(record, wide, job.lam, weights), engine.compiled(_filler), np.zeros(narrow)
-    piece = np.repeat(np.arange(record.n_pieces), np.diff(record.begins))
-    of_step = group[piece]
-    piece_sums, product = np.zeros((record.n_pieces, narrow)), np.empty(arrays["products"].shape[1:])
-    room, timed = (np.empty((CHUNK, D + narrow + 1)), np.empty((CHUNK, D + 1))), time_sums(total)
-    for start, feats, here, there, numbers in reader.chunks(slice(0, len(record))):
-        n = len(here)
-        z, y = (array[:n] for array in room)
-        fill(feats, np.array([here, there, piece[start : start + n]]), numbers, trace, piece_sums, z, y)
-        x, groups = rows_at(feats, here), of_step[start : start + n]
-        arrays["C"] += cross(x, x)
-        arrays["x"] += np.ones(n) @ x
-        arrays["missing"] += (1.0 - numbers[RHO]) @ x
-        arrays["marginal"] += cross(z[:, :narrow], z[:, :narrow])
-        cuts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1], True]).tolist()
-        since = since_start(record.begins, start, start + n)
-        now = time_rows(job.clock, since, numbers[RHO], numbers[DISCOUNT], numbers[REWARD])
-        for a, b in pairwise(cuts):
-            arrays["products"][groups[a]] += np.matmul(z[a:b].T, y[a:b], out=product)
-            timed.add(groups[a], TimeRows(*(part[a:b] for part in now)), y[a:b, :narrow], x[a:b, :narrow])
-    first = wide.rows(record.start_rows)
-    np.add.at(arrays["starts"], group, first)
+def _add_features(blocks: Blocks, total: Sums, record: Record, wide: Wide, group: Integers, weights: Floats) -> None:
+    arrays, narrow = total.arrays, blocks.layout.narrow
+    sums, product = arrays["products"], np.empty(arrays["products"].shape[1:])
+    piece_sums = np.zeros((record.n_pieces, narrow))
+    for left, right, own, edges, groups in blocks.of(record, wide, weights, group, piece_sums):
+        arrays["own"] += own.T @ own
+        plain = left[:, :narrow]
+        arrays["marginal"] += plain.T @ plain
+        for g, (a, b) in zip(groups, pairwise(edges), strict=True):
+            sums[g] += np.matmul(left[a:b].T, right[a:b], out=product)
+    np.add.at(arrays["starts"], group, blocks.rows(wide, record.start_rows))
     arrays["pieces"] += np.bincount(group, minlength=len(arrays["pieces"]))
     arrays["marginal_episodes"] += piece_sums.T @ piece_sums
     arrays["marginal_sum"] += piece_sums.sum(axis=0)
-
-
-def fill_products(
-    feats: Floats, at: Integers, numbers: Floats, trace: Floats, piece_sums: Floats, z: Floats, y: Floats
-) -> None:
-    """Rows z = rho x, then traces, then the weight of doubly robust; y = discount x_next - x, then the reward.
-
-    As `gradtd.evaluation.trust.moments.fill_rows` has it; the first columns of z are also added by piece. ``at`` has
-    the row of every step, the one it leads to, and its piece.
-    """
-    D, narrow = y.shape[1] - 1, trace.shape[0]
-    for i in range(y.shape[0]):
-        a, b, p = at[0, i], at[1, i], at[2, i]
-        rho, discount, decay = numbers[0, i], numbers[1, i], numbers[3, i]
-        for k in range(D):
-            y[i, k] = discount * feats[b, k] - feats[a, k]
-        for k in range(D):
-            z[i, k] = rho * feats[a, k]
-        for k in range(narrow):
-            piece_sums[p, k] += z[i, k]
-        for k in range(narrow):
-            trace[k] = rho * (feats[a, k] + decay * trace[k])
-            z[i, D + k] = trace[k]
-        y[i, D], z[i, D + narrow] = numbers[2, i], numbers[4, i]
-
-
-def _filler(fingerprint: str) -> Plain:
-    def run(
-        feats: Floats, at: Integers, numbers: Floats, trace: Floats, piece_sums: Floats, z: Floats, y: Floats
-    ) -> None:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        fill_products(feats, at, numbers, trace, piece_sums, z, y)
-
-    return run
 
 
 def _add_numbers(total: Sums, log: Log, found: Ratios, record: Record) -> None:
     """What the diagnostics need besides the features."""
     rho, reward, begins = found.rho, log.reward, record.begins
     inside = ~begins_episode(log.episode)[1:]
-    products_of = np.exp(np.add.reduceat(np.log(rho), begins[:-1]))
+    logs, squares = np.log2(rho), reward * reward
+    products_of = np.exp2(np.add.reduceat(logs, begins[:-1]))
     off = np.add.reduceat(rho, begins[:-1]) - np.diff(begins)
     told = {
         "steps": len(log),
@@ -226,11 +197,11 @@ def _add_numbers(total: Sums, log: Log, found: Ratios, record: Record) -> None:
         "inside": inside.sum(),
         "strangers": log.strangers * len(log),
         "ends_unknown": not log.ends_known,
-        "r2": (reward**2).sum(),
-        "r4": (reward**4).sum(),
+        "r2": squares.sum(),
+        "r4": (squares * squares).sum(),
         "early_rewards": (reward[record.discount != 0] != 0).sum(),
         "rho": rho.sum(),
-        "rho2": (rho**2).sum(),
+        "rho2": (rho * rho).sum(),
         "not_one": (rho != 1).sum(),
         "clipped": found.clipped,
         "weights": products_of.sum(),
@@ -242,7 +213,7 @@ def _add_numbers(total: Sums, log: Log, found: Ratios, record: Record) -> None:
     total.arrays["numbers"] += [float(told[name]) for name in SUMMED]
     largest = {"largest_ratio": rho.max(), "largest_reward": reward.max(), "smallest_reward": -reward.min()}
     total.largest = {name: max(total.largest[name], float(value)) for name, value in largest.items()}
-    place = ((np.log2(rho) - LOWEST) * PER_OCTAVE).clip(0, BINS - 1).astype(np.int64)
+    place = ((logs - LOWEST) * PER_OCTAVE).clip(0, BINS - 1).astype(np.int64)
     total.arrays["ratios"] += [np.bincount(place, minlength=BINS), np.bincount(place, rho, minlength=BINS)]
 
 

@@ -138,13 +138,21 @@ class Wide:
 
     def maker(self) -> Callable[[Any, Floats], None]:
         """A function that writes rows of the widest table, given by their index or a slice, where none are stored."""
-        base, cosines, waves, seen = self.base, self.cosines, self.waves, self.observations
-        write, turn = cosines.writer() if cosines else None, shifted_turner()
+        base, seen, write = self.base, self.observations, self.writer()
 
         def make(index: Any, out: Floats) -> None:
-            done, now = 0, seen[index]
-            if base is not None:
-                part = base[index]
+            write(None if base is None else base[index], seen[index], out)
+
+        return make
+
+    def writer(self) -> Callable[[Any, Any, Floats], None]:
+        """A function of rows of ``base`` (None where there is none), observations and where to write their rows."""
+        cosines, waves = self.cosines, self.waves
+        write, turn = cosines.writer() if cosines else None, shifted_turner()
+
+        def put(part: Any, now: Any, out: Floats) -> None:
+            done = 0
+            if part is not None:
                 done = part.shape[1]
                 out[:, :done] = part if isinstance(part, np.ndarray) else part.toarray()
             if cosines and write:
@@ -153,7 +161,7 @@ class Wide:
             if waves is not None:
                 turn(times(np.asarray(now, np.float64), waves.frequencies), waves.phases, out, done)
 
-        return make
+        return put
 
     def rows(self, index: Any) -> Floats:
         """These rows of the widest table."""
