@@ -16,6 +16,7 @@ from gradtd.compiled.rows import (
     add_row,
     add_row_to_two,
     add_trace_and_row,
+    copy_read,
     difference_dot,
     fetch_steps,
     four_two_difference_dots,
@@ -43,6 +44,7 @@ __all__ = [
     "batch_transpose_apply",
     "batch_transpose_apply_to_two",
     "copy",
+    "copy_where_read",
     "dot",
     "fill",
     "matrix_apply",
@@ -111,6 +113,11 @@ def traced_and_projected(stream: StreamView, t: Index, u: Floats) -> tuple[float
 def add_trace_less_features(stream: StreamView, t: Index, scale: float, a: float, b: float, out: Floats) -> None:
     """out += scale (a e - b x) of step t"""
     add_trace_and_row(stream.traces, stream.features, stream.steps[t].row, t, scale, a, b, out)
+
+
+def copy_where_read(stream: StreamView, t: Index, out: Floats, v: Floats) -> None:
+    """out = v, at least in the entries that step t reads: with sparse features in no others"""
+    copy_read(stream.features, stream.traces, stream.steps[t], t, out, v)
 
 
 def sample_td_update(stream: StreamView, t: Index, theta: Floats, out: Floats) -> None:

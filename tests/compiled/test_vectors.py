@@ -32,6 +32,9 @@ RULES = {
     "tdc_transposed_corrected": {"alpha": 0.1},
     "tdrc": {"alpha": 0.1},
     "htd": {"alpha": 0.1},
+    "gtd2_mp": {"alpha": 0.1},
+    "gtd2_mp lam": {"alpha": 0.1, "lam": 0.6},
+    "sthtd_mp": {"alpha": 0.1},
     "minibatch_tdc": {"alpha": 0.1, "batch_size": 3},
     "minibatch_tdc_replay": {"alpha": 0.1, "batch_size": 3},
 }

@@ -17,11 +17,10 @@ import numpy as np
 
 from gradtd.algorithms.parameters import ETA
 from gradtd.compiled.rows import difference_dot
-from gradtd.compiled.vectors import copy
 from gradtd.core.algorithm import Algorithm, Now
 from gradtd.core.arrays import Floats, Hyper, State
 from gradtd.core.stream import StreamView
-from gradtd.estimates import add_gradient, add_trace_less_features, projected, td_error, traced
+from gradtd.estimates import add_gradient, add_trace_less_features, copy_where_read, projected, td_error, traced
 
 
 def gtd2_mp(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -29,8 +28,8 @@ def gtd2_mp(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 
     Cost O(d), twice that of GTD2. Liu, Liu, Ghavamzadeh, Mahadevan and Petrik (2015), without a proximal map.
     """
-    copy(state.ahead, state.theta)
-    copy(state.ahead_w, state.w)
+    copy_where_read(stream, now.t, state.ahead, state.theta)
+    copy_where_read(stream, now.t, state.ahead_w, state.w)
     _covariance_move(state.theta, state.w, stream, now, hyper.eta, state.ahead, state.ahead_w)
     _covariance_move(state.ahead, state.ahead_w, stream, now, hyper.eta, state.theta, state.w)
 
@@ -43,8 +42,8 @@ def sthtd_mp(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     and the single step-size are theirs; that both half steps use one sample, that no ratio stands in M_t, and that M
     has no trace for lam above 0, is assumed here.
     """
-    copy(state.ahead, state.theta)
-    copy(state.ahead_w, state.w)
+    copy_where_read(stream, now.t, state.ahead, state.theta)
+    copy_where_read(stream, now.t, state.ahead_w, state.w)
     _behaviour_move(state.theta, state.w, stream, now, hyper.eta, state.ahead, state.ahead_w)
     _behaviour_move(state.ahead, state.ahead_w, stream, now, hyper.eta, state.theta, state.w)
 
@@ -76,6 +75,6 @@ def _vectors(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
 
 
 ALGORITHMS = (
-    Algorithm("gtd2_mp", gtd2_mp, _vectors, parameters={"eta": ETA}, traces=True),
-    Algorithm("sthtd_mp", sthtd_mp, _vectors, parameters={"eta": ETA}, traces=True),
+    Algorithm("gtd2_mp", gtd2_mp, _vectors, parameters={"eta": ETA}, traces=True, kept={}),
+    Algorithm("sthtd_mp", sthtd_mp, _vectors, parameters={"eta": ETA}, traces=True, kept={}),
 )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.compiled.kinds import by_storage
-from gradtd.compiled.linalg import FourFloats
+from gradtd.compiled.linalg import FourFloats, copy
 from gradtd.compiled.vectors import add_at, add_at_two, two_values_at, value_at
 from gradtd.core.arrays import Floats, Index
 
@@ -72,6 +72,23 @@ def _dense_add_difference(features: Any, row: Index, next_row: Index, discount: 
 def _sparse_add_difference(features: Any, row: Index, next_row: Index, discount: float, c: float, out: Floats) -> None:
     _sparse_add_row(features, next_row, c * discount, out)
     _sparse_add_row(features, row, -c, out)
+
+
+def _dense_copy_read(features: Any, traces: Any, step: Any, t: Index, out: Floats, v: Floats) -> None:
+    """out = v, at least where step t has entries"""
+    copy(out, v)
+
+
+def _sparse_copy_read(features: Any, traces: Any, step: Any, t: Index, out: Floats, v: Any) -> None:
+    _copy_entries(features, np.uint64(step.row), out, v)
+    _copy_entries(features, np.uint64(step.next_row), out, v)
+    if traces is not None:
+        _copy_entries(traces, np.uint64(t), out, v)
+
+
+def _copy_entries(table: Any, row: Index, out: Floats, v: Any) -> None:
+    for k in range(table.begin[row], table.begin[row + np.uint64(1)]):
+        out[table.indices[k]] = value_at(v, table.indices[k])
 
 
 def _dense_two_row_dots(features: Any, row: Index, u: Floats, v: Floats) -> tuple[float, float]:
@@ -346,4 +363,5 @@ four_row_dots = by_storage(_dense_four_row_dots, _sparse_four_row_dots)
 four_difference_dots = by_storage(_dense_four_difference_dots, _sparse_four_difference_dots)
 four_two_row_dots = by_storage(_dense_four_two_row_dots, _sparse_four_two_row_dots)
 four_two_difference_dots = by_storage(_dense_four_two_difference_dots, _sparse_four_two_difference_dots)
+copy_read = by_storage(_dense_copy_read, _sparse_copy_read)
 is_large = by_storage(_dense_is_large, _sparse_is_large)
