@@ -1,26 +1,31 @@
 """Speed of the library against C and NumPy, growth, threads, start-up and memory, in one run.
 
-Prints a table and writes benchmarks/results.json. Times are the least of several repeats, taken in turn, so
-that a busy moment of the machine hits all contestants alike. What counts are the ratios.
+    python benchmarks/bench.py                      # everything; `make bench`
+    python benchmarks/bench.py --only kernels traces  # some of it
+
+Prints tables and writes benchmarks/results.json. Times are the least of several repeats, taken in turn, so that a busy
+moment of the machine hits all contestants alike. What counts are the ratios. A part that fails does not stop others.
 """
 
 from __future__ import annotations
 
-import ctypes
+import argparse
 import json
 import os
 import platform
 import subprocess
 import sys
 import tempfile
+import time
+import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from contestants import M, c_kernels, our_kernel, plain_numpy, vectorised_numpy
 from default_speed import default_speed
-from float32 import narrow_steps
 from large_log import large_log
 from parts import in_parts
 from sparse import sparse_steps
@@ -28,15 +33,10 @@ from timing import least_times
 from traces import COST_GOAL, step_times
 
 import gradtd
-from gradtd.compiled import random
-from gradtd.compiled.plan import room_for
-from gradtd.compiled.splits import SPLITS
 from gradtd.core.stream import Stream
-from gradtd.running.session import Session
 
 HERE = Path(__file__).parent
 STEPS = 10_000
-M = 32
 PROBLEM = "random_walk_tabular"
 SETTINGS: dict[str, dict[str, Any]] = {
     "td": {"alpha": 1 / 32},
@@ -47,115 +47,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 GOALS = {"impression_gtd": 1.3, "td": 1.5, "tdrc": 1.5}
 GOAL_AUTO = 1.7
-
-
-def our_kernel(stream: Stream, name: str, **hyper: Any) -> Callable[[], np.ndarray]:
-    """One run of the library over a stream, everything but sampling included."""
-    session = Session(name.split()[0], hyper, n_steps=len(stream))
-    wanted, start = room_for(np.array([len(stream)]), stream.n_features), np.zeros(stream.n_features)
-
-    def call() -> np.ndarray:
-        session.over(stream, start, (0, 0), wanted)
-        return wanted.thetas[0]
-
-    return call
-
-
-def c_kernels(stream: Stream, folder: Path, fixed: int | None) -> dict[str, Callable[[], np.ndarray]]:
-    """The C versions, with the number of features fixed when they are compiled, or not."""
-    library = folder / f"kernels_{fixed}.so"
-    flags = [f"-DD={fixed}"] if fixed else []
-    command = ["gcc", "-O3", "-march=native", "-shared", "-fPIC", *flags, "-o", library, HERE / "kernels.c", "-lm"]
-    subprocess.run(command, check=True)
-    c = ctypes.CDLL(str(library))
-    n, d = len(stream), stream.n_features
-    buffers = SPLITS["odd-even"].buffers(stream, (0, 0))
-    x = np.ascontiguousarray(stream.features)
-
-    def at(array: np.ndarray) -> ctypes.c_void_p:
-        return array.ctypes.data_as(ctypes.c_void_p)
-
-    integer, real = ctypes.c_int64, ctypes.c_double
-    data = (at(stream.steps), integer(n), at(x), integer(d))
-
-    def td() -> np.ndarray:
-        theta = np.zeros(d)
-        c.td(*data, real(1 / 32), at(theta))
-        return theta
-
-    def tdrc() -> np.ndarray:
-        theta, w = np.zeros(d), np.zeros(d)
-        c.tdrc(*data, real(1 / 32), real(1), real(1), at(theta), at(w))
-        return theta
-
-    def impression_gtd() -> np.ndarray:
-        theta, u, g, rng = np.zeros(d), np.zeros(d), np.zeros(d), random.seeded(0, 0, random.DRAWS)
-        split = (at(buffers.side), at(buffers.members), integer(int(buffers.begin[1])))
-        c.impression_gtd(*data, *split, integer(M), real(0.5), at(rng), at(theta), at(u), at(g))
-        return theta
-
-    return {"td": td, "tdrc": tdrc, "impression_gtd": impression_gtd}
-
-
-def plain_numpy(stream: Stream, steps: int) -> dict[str, Callable[[], Any]]:
-    """The rules as a user would write them: feature vectors one by one, buffers as lists of transitions."""
-    features, d = stream.features, stream.n_features
-    log = [(int(s.row), int(s.next_row), s.reward, s.discount, s.rho, s.episode) for s in stream.steps[:steps]]
-
-    def td() -> np.ndarray:
-        theta = np.zeros(d)
-        for row, next_row, reward, discount, rho, _ in log:
-            phi, phi_next = features[row], features[next_row]
-            delta = reward + discount * np.dot(phi_next, theta) - np.dot(phi, theta)
-            theta = theta + 1 / 32 * rho * delta * phi
-        return theta
-
-    def tdrc() -> np.ndarray:
-        theta, w = np.zeros(d), np.zeros(d)
-        for row, next_row, reward, discount, rho, _ in log:
-            phi, phi_next = features[row], features[next_row]
-            delta = reward + discount * np.dot(phi_next, theta) - np.dot(phi, theta)
-            along = np.dot(phi, w)
-            theta = theta + 1 / 32 * rho * (delta * phi - discount * along * phi_next)
-            w = w + 1 / 32 * ((rho * delta - along) * phi - w)
-        return theta
-
-    def impression_gtd() -> np.ndarray:
-        rng, theta = np.random.default_rng(0), np.zeros(d)
-        buffers: tuple[list[Any], list[Any]] = ([], [])
-        for row, next_row, reward, discount, rho, episode in log:
-            buffers[1 - episode % 2].append((features[row], discount * features[next_row], reward, rho))
-            if min(map(len, buffers)) > M:
-                batch = [buffers[1][k] for k in rng.integers(len(buffers[1]), size=M)]
-                phi, phi_next, r, ratio = (np.array(column) for column in zip(*batch, strict=True))
-                u = np.mean((ratio * (r + phi_next @ theta - phi @ theta))[:, None] * phi, axis=0)
-                batch = [buffers[0][k] for k in rng.integers(len(buffers[0]), size=M)]
-                phi, phi_next, _, ratio = (np.array(column) for column in zip(*batch, strict=True))
-                theta = theta - 0.5 * np.mean((ratio * (phi @ u))[:, None] * (phi_next - phi), axis=0)
-        return theta
-
-    return {"td": td, "tdrc": tdrc, "impression_gtd": impression_gtd}
-
-
-def vectorised_numpy(stream: Stream, steps: int) -> Callable[[], Any]:
-    """Impression GTD by someone who knows NumPy well: the log as arrays, buffers as index arrays."""
-    s = stream.steps[:steps]
-    phi, phi_next = stream.features[s["row"]], s["discount"][:, None] * stream.features[s["next_row"]]
-    y, reward, rho = phi_next - phi, s["reward"].copy(), s["rho"].copy()
-    side = 1 - s["episode"] % 2
-    members = [np.flatnonzero(side == k) for k in (0, 1)]
-
-    def impression_gtd() -> np.ndarray:
-        rng, theta, count = np.random.default_rng(0), np.zeros(stream.n_features), [0, 0]
-        for t in range(steps):
-            count[side[t]] += 1
-            if count[0] > M and count[1] > M:
-                i, j = (members[k][rng.integers(count[k], size=M)] for k in (0, 1))
-                u = (rho[j] * (reward[j] + y[j] @ theta)) @ phi[j]
-                theta -= 0.5 / M**2 * ((rho[i] * (phi[i] @ u)) @ y[i])
-        return theta
-
-    return impression_gtd
 
 
 def against_c_and_numpy() -> dict[str, Any]:
@@ -291,15 +182,13 @@ def peak_memory() -> dict[str, float]:
     }
 
 
-def main() -> None:
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores; {PROBLEM}, {STEPS} steps, m {M}\n")
-    results: dict[str, Any] = {"steps": STEPS, "m": M, "problem": PROBLEM}
-    results["kernels"] = against_c_and_numpy()
+def kernels(full: bool) -> dict[str, Any]:
+    found = against_c_and_numpy()
     print(
         f"{'ns a step':20s} {'ours':>8} {'C':>8} {'ours/C':>7} {'goal':>5} "
         f"{'C, d fixed':>11} {'NumPy':>9} {'NumPy/ours':>11}"
     )
-    for name, row in results["kernels"].items():
+    for name, row in found.items():
         if "c_ns" in row:
             print(
                 f"{name:20s} {row['ours_ns']:8.1f} {row['c_ns']:8.1f} {row['over_c']:7.2f} {GOALS[name]:5.1f} "
@@ -307,48 +196,104 @@ def main() -> None:
             )
         else:
             print(f"{name:20s} {row['ours_ns']:8.1f}")
-    row = results["kernels"]["impression_gtd"]
-    over = row["numpy_vectorised_ns"] / row["ours_ns"]
-    auto = results["kernels"]["impression_gtd auto"]["ours_ns"] / row["ours_ns"]
-    results["auto_over_fixed"] = auto
+    row = found["impression_gtd"]
+    auto = found["impression_gtd auto"]["ours_ns"] / row["ours_ns"]
     print(f"alpha=auto over a fixed alpha: {auto:.2f} (goal: at most {GOAL_AUTO})")
-    print(f"(goal for NumPy/ours: 150. Against NumPy with index arrays, impression_gtd: {over:.0f})")
-    results["threads"] = two_threads()
-    print("\nspeed-up on 2 threads (goal 1.8):", ", ".join(f"{n} {v:.2f}" for n, v in results["threads"].items()))
-    results["growth"] = growth()
-    grown = results["growth"]
+    indexed = row["numpy_vectorised_ns"] / row["ours_ns"]
+    print(f"(goal for NumPy/ours: 150. Against NumPy with index arrays, impression_gtd: {indexed:.0f})")
+    return found | {"auto_over_fixed": auto}
+
+
+def threads(full: bool) -> dict[str, float]:
+    found = two_threads()
+    print("speed-up on 2 threads (goal 1.8):", ", ".join(f"{n} {v:.2f}" for n, v in found.items()))
+    return found
+
+
+def growing(full: bool) -> dict[str, Any]:
+    grown = growth()
     print("growth exponents (goal at most 1.05):", end=" ")
     print(f"batch size {grown['batch_size']['exponent']:.2f}, runs {grown['runs']['exponent']:.2f},", end=" ")
     print(", ".join(f"features ({n}) {g['exponent']:.2f}" for n, g in grown["features"].items()))
-    results["krylov"] = krylov_cost()
-    ratios = {d: row["krylov_gtd"] / row["impression_gtd"] for d, row in results["krylov"].items()}
+    return grown
+
+
+def krylov(full: bool) -> dict[int, dict[str, float]]:
+    found = krylov_cost()
+    ratios = {d: row["krylov_gtd"] / row["impression_gtd"] for d, row in found.items()}
     print("krylov_gtd / impression_gtd (goal at most 1.2):", ", ".join(f"d {d}: {r:.2f}" for d, r in ratios.items()))
-    results["traces"] = {
+    return found
+
+
+def traces(full: bool) -> dict[str, float]:
+    found = {
         f"d {d}, features {kind}, step-size {label}": float(ns[1] / ns[0]) for (d, kind, label), ns in step_times(15)
     }
     print(f"impression_gtd with lam .8 over lam 0 (goal at most {COST_GOAL}):")
-    print("\n".join(f"  {name}: {ratio:.2f}" for name, ratio in results["traces"].items()))
-    results["start_up"] = start_up()
-    print("start-up:", ", ".join(f"{n} {v:.2f}" for n, v in results["start_up"].items()), "(goal: warm call under 1 s)")
-    results["peak_memory_mib"] = peak_memory()
-    print("peak memory, MiB:", ", ".join(f"{n} {v:.0f}" for n, v in results["peak_memory_mib"].items()))
-    print("\nsparse rows of 8 entries:")
-    results["sparse"] = sparse_steps()
-    print("\nfeatures in float32:")
-    results["float32"] = narrow_steps()
-    results["large_log"] = large_log()
-    results["default_speed"] = default_speed()
-    full = "--full" in sys.argv
+    print("\n".join(f"  {name}: {ratio:.2f}" for name, ratio in found.items()))
+    return found
+
+
+def starting(full: bool) -> dict[str, Any]:
+    times, memory = start_up(), peak_memory()
+    print("start-up:", ", ".join(f"{n} {v:.2f}" for n, v in times.items()), "(goal: warm call under 1 s)")
+    print("peak memory, MiB:", ", ".join(f"{n} {v:.0f}" for n, v in memory.items()))
+    return {"seconds": times, "peak_memory_mib": memory}
+
+
+def sparse(full: bool) -> dict[str, dict[str, float]]:
+    print("sparse rows of 8 entries:")
+    return sparse_steps()
+
+
+def parts(full: bool) -> dict[str, Any]:
     print(
-        "\na log read in parts (memory and time per step flat within 20 %, ratio at most 1.5; --full: up to 16 million)"
+        "a log read in parts (memory and time per step flat within 20 %, ratio at most 1.5; --full: up to 16 million)"
     )
-    results["parts"] = in_parts([1_000_000, 4_000_000, 16_000_000] if full else [250_000, 1_000_000])
+    found: dict[str, Any] = {"sizes": in_parts([1_000_000, 4_000_000, 16_000_000] if full else [250_000, 1_000_000])}
     if full and (os.cpu_count() or 1) > 1:
         from cluster import cluster
 
-        results["cluster"] = cluster(4_000_000, 400, 1000)
+        found["cluster"] = cluster(4_000_000, 400, 1000)
+    return found
+
+
+PARTS: dict[str, Callable[[bool], Any]] = {
+    "kernels": kernels,
+    "threads": threads,
+    "growth": growing,
+    "krylov": krylov,
+    "traces": traces,
+    "start_up": starting,
+    "sparse": sparse,
+    "large_log": lambda full: large_log(),
+    "default_speed": lambda full: default_speed(),
+    "parts": parts,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="some of its parts")
+    parser.add_argument("--full", action="store_true", help="logs in parts up to 16 million steps, and a cluster")
+    given = parser.parse_args()
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores; {PROBLEM}, {STEPS} steps, m {M}")
+    results: dict[str, Any] = {"steps": STEPS, "m": M, "problem": PROBLEM, "seconds": {}}
+    failed = []
+    for name in given.only:
+        print(f"\n== {name}", flush=True)
+        began = time.perf_counter()
+        try:
+            results[name] = PARTS[name](given.full)
+        except Exception:  # the other parts are worth as much without this one
+            traceback.print_exc()
+            failed.append(name)
+        results["seconds"][name] = time.perf_counter() - began
     (HERE / "results.json").write_text(json.dumps(results, indent=1))
-    print(f"\nwritten: {HERE / 'results.json'}")
+    print("\nseconds:", ", ".join(f"{name} {spent:.0f}" for name, spent in results["seconds"].items()))
+    print(f"written: {HERE / 'results.json'}")
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":
