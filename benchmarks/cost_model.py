@@ -23,6 +23,7 @@ from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.names import resolve
 from gradtd.logs.parts import ROWS_OF_A_PART, survey
+from gradtd.running.crew import Threads
 
 STEPS, COLUMNS, PARTS = 100_000, 20, 10_000
 NETWORK = 1.0e9
@@ -36,7 +37,7 @@ def prepared(path: Path) -> tuple[Job, list]:
     asked = evaluating.Asked(None, None, None, None, "refuse", "refuse")
     settings = Settings(0.95, "auto", {}, 0.95, None, "student", None, 0, 1)
     reading = evaluating.reading_of(None, asked, (), roles)
-    job, _ = evaluating._prepared(table, seen, reading, settings, asked)
+    job, _ = evaluating._prepared(table, seen, reading, settings, asked, Threads(1))
     return job, seen.parts()
 
 

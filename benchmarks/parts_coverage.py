@@ -50,10 +50,11 @@ def prepared(key: str, size: int, run: int, seed: int) -> tuple[Record, Wide, fl
 def added(record: Record, wide: Wide, gamma: float, groups: int, group: Any) -> sums.Sums:
     """The log's sums by group."""
     nowhere: Any = None
-    job = Job(nowhere, gamma, None, replace(wide, base=wide.base[:0]), 0.0, groups, "log")
+    job = Job(nowhere, gamma, None, replace(wide, base=wide.base[:0]), 0.0, groups, "log", np.zeros((1, 0)))
     total = sums.nothing(job)
     with np.errstate(all="ignore"):
-        sums._add_features(job, total, record, wide, group, products(record))
+        sums._by_blocks(job)(total.arrays, record, wide, group, products(record))
+    total.arrays["pieces"] += np.bincount(group, minlength=groups)
     total.arrays["numbers"][sums.SUMMED.index("steps")] = len(record)
     return total
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
-from gradtd.evaluation.parts import blocks, evaluating, judging
+from gradtd.evaluation.parts import blocks, evaluating, fitting, judging
 from gradtd.evaluation.parts import job as jobs
 from gradtd.evaluation.parts import sums as summing
 from gradtd.evaluation.parts.evaluating import large_table
@@ -220,8 +220,8 @@ def test_lstd_takes_its_interval_from_refits(path):
 def test_what_a_sample_does_not_tell_is_unchecked(path, plain, monkeypatch):
     """Missing choices and rare surprises are looked for in a sample: what passes by its size alone does not pass."""
     assert plain.verdict == "usable"
-    monkeypatch.setattr(evaluating, "SAMPLE_ROWS", 300)
-    monkeypatch.setattr(evaluating, "FEWEST_SAMPLED", 20)
+    monkeypatch.setattr(fitting, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(fitting, "FEWEST_SAMPLED", 20)
     found = _evaluate(str(path), features="identity")
     assert (found.verdict, found.diagnostics.undecided) == ("usable", None)
     with monkeypatch.context() as patched:  # between what the sample has and what the log would have
@@ -271,7 +271,3 @@ def test_logs_that_cannot_be_read_in_parts_are_refused(table, tmp_path):
         _evaluate(str(tmp_path / "none.parquet"))
     with pytest.raises(gradtd.InputError, match="no file matches"):
         _evaluate(str(tmp_path / "*.pq"))
-    few = table.drop_columns(["obs_0", "obs_1"]).append_column("obs", pa.array(np.arange(len(table)) % 5))
-    pq.write_table(few, tmp_path / "discrete.parquet")
-    with pytest.raises(gradtd.InputError, match="discrete observations is small"):
-        _evaluate(str(tmp_path / "discrete.parquet"))

@@ -71,7 +71,7 @@ class Blocks:
     def of(self, record: Record, wide: Wide, weights: Floats, group: Integers, piece_sums: Floats) -> Iterator[Block]:
         """Blocks of some episodes; adds rho x of the first columns by piece. ``group`` is that of every piece."""
         n, fill = len(record), self._fill
-        steps, numbers = _steps(record, wide.n_rows), _numbers(record, weights, self.job.lam)
+        steps, numbers = steps_of(record, wide.n_rows), numbers_of(record, weights, self.job.lam)
         beyond = self.rows(wide, np.arange(n, wide.n_rows))
         for edges, groups in _cut(record.begins, group):
             a, b = edges[0], edges[-1]
@@ -96,7 +96,7 @@ def layout_of(job: Job) -> Layout:
     return Layout(job.wide.n_columns, job.wide.n_headline_columns, job.clock.shape[1])
 
 
-def _steps(record: Record, n_rows: int) -> Integers:
+def steps_of(record: Record, n_rows: int) -> Integers:
     """For every step its next row, its piece, and the steps since that began.
 
     The next row is 0 for the row of the step, 1 for the one behind it, and -1 - j for row j behind those of the steps.
@@ -113,7 +113,7 @@ def _steps(record: Record, n_rows: int) -> Integers:
     return found
 
 
-def _numbers(record: Record, weights: Floats, lam: float) -> Floats:
+def numbers_of(record: Record, weights: Floats, lam: float) -> Floats:
     """Ratio, discount, reward, weight and decay of the trace of every step."""
     numbers = np.empty((5, len(record)))
     numbers[RHO], numbers[DISCOUNT], numbers[REWARD] = record.rho, record.discount, record.reward

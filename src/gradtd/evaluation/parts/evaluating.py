@@ -17,8 +17,11 @@ from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.methods import AUTO, RESAMPLES, Settings, histogram
+from gradtd.evaluation.parts.fitting import fitted, observed, sampled
 from gradtd.evaluation.parts.job import Job, Reading, groups_for
 from gradtd.evaluation.parts.judging import Solved, decided, diagnosed, ratio_picture, undecided
+from gradtd.evaluation.parts.state_table import StateWide, state_wide
+from gradtd.evaluation.parts.states import find_states
 from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
 from gradtd.evaluation.preparing import is_auto
 from gradtd.evaluation.resamples import interval_from, student_interval
@@ -29,8 +32,7 @@ from gradtd.evaluation.trust.deciding import Decision
 from gradtd.evaluation.trust.enriching import real_wide
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.verdict import judge
-from gradtd.features import Features, make_features
-from gradtd.logs import Log, Ratios
+from gradtd.features import Features
 from gradtd.logs.beside import are_names, kept_columns
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.names import Roles, resolve
@@ -41,9 +43,6 @@ from gradtd.running.crew import Crew
 
 LARGE = 2e8
 """Numbers in a Parquet log from which on it is read in parts (1.6 GB), unless the caller says otherwise."""
-SAMPLE_ROWS, FEWEST_SAMPLED, MOST_SAMPLED = 4096, 32, 4096
-"""Rows, and bounds of episodes, that features are fitted to and missing choices are looked for in."""
-MOST_FEATURES = 1000
 METHODS = (AUTO, "lstd")
 
 
@@ -92,7 +91,7 @@ def evaluate_in_parts(
         found = {}
         for name, target in targets.items():
             reading = reading_of(target, asked, keep, roles)
-            job, sample = _prepared(table, seen, reading, settings, asked)
+            job, sample = _prepared(table, seen, reading, settings, asked, crew)
             total = add_parts(job, seen, crew, progress)
             found[name] = _evaluated(job, total, sample, settings, notes)
             found[name] = replace(found[name], target=name)
@@ -151,41 +150,29 @@ def reading_of(target: Any, asked: Asked, keep: tuple[str, ...], roles: Roles) -
 
 
 def _prepared(
-    table: ParquetTable, seen: Survey, reading: Reading, settings: Settings, asked: Asked
+    table: ParquetTable, seen: Survey, reading: Reading, settings: Settings, asked: Asked, crew: Crew
 ) -> tuple[Job, tuple[Record, Wide]]:
-    """Features and checks fitted to the episodes of a sample, and those episodes."""
+    """Features and checks fitted to the episodes of a sample, or to all states, and those episodes."""
     log, found = sampled(table, seen, reading)
-    observations = log.observations
-    if log.discrete_observations:
-        raise InputError(
-            "a log of discrete observations is small, a few numbers per step: read it into memory, in_parts=False."
-        )
-    ranges = table.ranges(log.observation_names) if len(log.observation_names) == observations.shape[1] else None
-    fitted_to = observations if ranges is None else np.r_[observations, ranges]
     features: Features | None = None
-    if not is_auto(asked.features):
-        features = make_features(asked.features)
-        features = features if features.fitted else features.fit(fitted_to)
-        if features.n_features > MOST_FEATURES:
-            raise InputError(
-                f"a log is read in parts with at most {MOST_FEATURES} features, got {features.n_features}."
-            )
-    base = None if features is None else features.transform(fitted_to)
-    wide = real_wide(fitted_to, base, seen.rows, seen.episodes)
-    empty = replace(wide, base=None, observations=observations[:0])
+    if log.discrete_observations:
+        states = find_states(seen, reading, table.name, crew)
+        features = fitted("one-hot" if is_auto(asked.features) else asked.features, states.values)
+        wide = state_wide(states, features.transform(states.values), seen.episodes)
+    else:
+        seen_there = observed(table, log)
+        features = None if is_auto(asked.features) else fitted(asked.features, seen_there)
+        base = None if features is None else features.transform(seen_there)
+        wide = real_wide(seen_there, base, seen.rows, seen.episodes)
+        wide = replace(wide, base=None, observations=seen_there[:0])
     clock = clock_of(np.r_[log.starts, len(log)])
-    job = Job(reading, settings.gamma, features, empty, 0.0, groups_for(wide), table.name, clock)
+    named = not is_auto(asked.features)
+    job = Job(reading, settings.gamma, features, wide, 0.0, groups_for(wide), table.name, clock, named)
     own = job.table(log)
     record = job.record(log, found, own)
     # The lambda of the fits with memory depends on how many episodes the whole log has.
     lam = other_lambda(replace(record, begins=np.zeros(seen.episodes + 1, np.int64)))
     return replace(job, lam=lam), (record, own)
-
-
-def sampled(table: ParquetTable, seen: Survey, reading: Reading) -> tuple[Log, Ratios]:
-    mean = seen.rows / seen.episodes
-    count = int(np.clip(SAMPLE_ROWS / mean, FEWEST_SAMPLED, MOST_SAMPLED))
-    return reading.log(*seen.sample(min(count, seen.episodes), reading.needed), table.name)
 
 
 def add_parts(job: Job, seen: Survey, crew: Crew, progress: StageProgress | None) -> Sums:
@@ -215,8 +202,10 @@ def _evaluated(job: Job, sums: Sums, sample: tuple[Record, Wide], settings: Sett
     decision = decided(job, sums, settings.level, sample)
     columns = job.wide.rungs[decision.rung]
     solved = Solved(sums, columns)
-    assert job.wide.cosines is not None
-    features = job.features or job.wide.cosines.longer(len(columns))
+    features = job.features
+    if features is None:
+        assert job.wide.cosines is not None
+        features = job.wide.cosines.longer(len(columns))
     rows, resampled = _rows(sums, solved, decision, columns, settings)
     diagnostics = diagnosed(
         job,
@@ -226,7 +215,7 @@ def _evaluated(job: Job, sums: Sums, sample: tuple[Record, Wide], settings: Sett
         columns,
         method=settings.method,
         features=features.n_features,
-        features_named=job.features is not None,
+        features_named=job.named,
         resamples=len(resampled),
         refits=len(resampled) if settings.method == "lstd" else 0,
         undecided=undecided(job, sums, decision, sample),
@@ -301,7 +290,8 @@ def _plural(words: str) -> str:
 
 def _about(job: Job, sums: Sums, sample: tuple[Record, Wide]) -> list[str]:
     groups = int((sums["pieces"] > 0).sum())
+    fitted_too = "" if isinstance(job.wide, StateWide) else "features were fitted, and "
     return [
         f"the log was read in parts: the interval comes from {groups} groups of episodes, by the hash of their ids.",
-        f"features were fitted, and missing choices looked for, in {sample[0].n_pieces} episodes drawn by their hash.",
+        f"{fitted_too}missing choices were looked for in {sample[0].n_pieces} episodes drawn by their hash.",
     ]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.parts.state_table import StateWide
 from gradtd.evaluation.preparing import refuse_extreme
 from gradtd.evaluation.trust.records import Record, Wide, record_of
 from gradtd.features import Features
@@ -74,7 +75,7 @@ class Job:
     gamma
         The discount factor.
     features
-        The features named, fitted; None where they are chosen among the rungs.
+        The features named, or one per state, fitted; None where they are chosen among the rungs.
     wide
         The widest table of the checks, without its rows.
     lam
@@ -85,6 +86,8 @@ class Job:
         What the log is called.
     clock
         Columns of the time since the start.
+    named
+        Whether features were asked for by name.
     """
 
     reading: Reading
@@ -95,6 +98,7 @@ class Job:
     groups: int
     name: str
     clock: Floats
+    named: bool = False
 
     def group_of(self, hashes: Words) -> Integers:
         """The group of every episode."""
@@ -102,6 +106,8 @@ class Job:
 
     def table(self, log: Log) -> Wide:
         """The widest table over the observations of some episodes."""
+        if isinstance(self.wide, StateWide):
+            return self.wide.of(log)
         base = None if self.features is None else self.features.transform(log.observations)
         if base is not None:
             refuse_extreme("feature", base if isinstance(base, np.ndarray) else base.data, "rescale the features")

@@ -14,8 +14,10 @@ from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress
 from gradtd.core.stored import Writer, open_stream, save_stream
 from gradtd.core.stream import Stream
-from gradtd.evaluation.parts.evaluating import MOST_FEATURES, Asked, grouped, reading_of, sampled
+from gradtd.evaluation.parts.evaluating import Asked, grouped, reading_of
+from gradtd.evaluation.parts.fitting import MOST_FEATURES, fitted, observed, sampled
 from gradtd.evaluation.parts.job import Reading
+from gradtd.evaluation.parts.states import find_states
 from gradtd.evaluation.preparing import log_stream, stream_of
 from gradtd.features import Features, make_features
 from gradtd.logs.beside import kept_columns
@@ -23,6 +25,7 @@ from gradtd.logs.files import ParquetTable
 from gradtd.logs.names import resolve
 from gradtd.logs.parts import Survey
 from gradtd.logs.read import open_table
+from gradtd.running.crew import Threads
 
 
 def store_stream(
@@ -116,13 +119,9 @@ def _fitted(features: Any, table: ParquetTable, seen: Survey, reading: Reading) 
     if made.fitted:
         return made
     log, _ = sampled(table, seen, reading)
-    observations = log.observations
     if log.discrete_observations:
-        raise InputError(
-            "a map of discrete observations must be fitted before, to all of them: give features.fit(...)."
-        )
-    ranges = table.ranges(log.observation_names) if len(log.observation_names) == observations.shape[1] else None
-    return made.fit(observations if ranges is None else np.r_[observations, ranges])
+        return fitted(made, find_states(seen, reading, table.name, Threads(1)).values)
+    return fitted(made, observed(table, log))
 
 
 def _dense(features: Features, observations: Any) -> Any:

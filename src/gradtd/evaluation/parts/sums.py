@@ -7,6 +7,7 @@ an episode's id, so it does not depend on the order of parts nor on how they are
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -18,6 +19,7 @@ from gradtd.core.blas import one_thread
 from gradtd.core.stream import begins_episode
 from gradtd.evaluation.parts.blocks import Blocks, Layout, layout_of
 from gradtd.evaluation.parts.job import PIECE, Job
+from gradtd.evaluation.parts.state_sums import StateSums
 from gradtd.evaluation.trust.clock import TimeSums
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.trust.robust import products
@@ -135,7 +137,8 @@ def time_sums(sums: Sums) -> TimeSums:
 @one_thread()
 def part_sums(job: Job, part: Part) -> Sums:
     """Read a part of a log, some ten thousand rows at a time."""
-    total, blocks = nothing(job), Blocks(job)
+    total = nothing(job)
+    add = _by_states(job) if job.wide.table is not None else _by_blocks(job)
     for rows, begins, hashes in part.chunks(job.reading.needed):
         group = job.group_of(hashes)
         order = np.arange(len(group)) if len(rows) >= LONG * len(group) else np.argsort(group, kind="stable")
@@ -145,19 +148,23 @@ def part_sums(job: Job, part: Part) -> Sums:
         if (np.diff(order) != 1).any():
             at = np.repeat(begins[:-1][order] - edges[:-1], lengths) + np.arange(edges[-1])
         log, found = job.reading.log(rows, edges, job.name, at)
-        _add_log(blocks, total, log, found, group[order])
+        _add_log(job, add, total, log, found, group[order])
     return total
 
 
-def _add_log(blocks: Blocks, total: Sums, log: Log, found: Ratios, group: Integers) -> None:
+Add = Callable[[dict[str, Floats], Record, Wide, Integers, Floats], None]
+"""Adds products of the rows of some steps to arrays."""
+
+
+def _add_log(job: Job, add: Add, total: Sums, log: Log, found: Ratios, group: Integers) -> None:
     """Add some episodes, of these groups. Reading may have dropped some that had no step left."""
-    job = blocks.job
     group = group[log.extra[PIECE][log.starts].astype(np.int64)]
     wide = job.table(log)
     record = job.record(log, found, wide)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         weights = products(record)
-        _add_features(blocks, total, record, wide, group, weights)
+        add(total.arrays, record, wide, group, weights)
+        total.arrays["pieces"] += np.bincount(group, minlength=job.groups)
         _add_numbers(total, log, found, record)
         since = np.arange(len(record)) - np.repeat(record.begins[:-1], np.diff(record.begins))
         by_time = np.array([np.bincount(since, weights), np.bincount(since, weights**2)])
@@ -166,20 +173,35 @@ def _add_log(blocks: Blocks, total: Sums, log: Log, found: Ratios, group: Intege
     total.add(short)
 
 
-def _add_features(blocks: Blocks, total: Sums, record: Record, wide: Wide, group: Integers, weights: Floats) -> None:
-    arrays, narrow = total.arrays, blocks.layout.narrow
-    sums, product = arrays["products"], np.empty(arrays["products"].shape[1:])
-    piece_sums = np.zeros((record.n_pieces, narrow))
-    for left, right, own, edges, groups in blocks.of(record, wide, weights, group, piece_sums):
-        arrays["own"] += own.T @ own
-        plain = left[:, :narrow]
-        arrays["marginal"] += plain.T @ plain
-        for g, (a, b) in zip(groups, pairwise(edges), strict=True):
-            sums[g] += np.matmul(left[a:b].T, right[a:b], out=product)
-    np.add.at(arrays["starts"], group, blocks.rows(wide, record.start_rows))
-    arrays["pieces"] += np.bincount(group, minlength=len(arrays["pieces"]))
-    arrays["marginal_episodes"] += piece_sums.T @ piece_sums
-    arrays["marginal_sum"] += piece_sums.sum(axis=0)
+def _by_blocks(job: Job) -> Add:
+    """By products of blocks of rows."""
+    blocks, narrow = Blocks(job), job.wide.n_headline_columns
+
+    def add(arrays: dict[str, Floats], record: Record, wide: Wide, group: Integers, weights: Floats) -> None:
+        sums, product = arrays["products"], np.empty(arrays["products"].shape[1:])
+        piece_sums = np.zeros((record.n_pieces, narrow))
+        for left, right, own, edges, groups in blocks.of(record, wide, weights, group, piece_sums):
+            arrays["own"] += own.T @ own
+            plain = left[:, :narrow]
+            arrays["marginal"] += plain.T @ plain
+            for g, (a, b) in zip(groups, pairwise(edges), strict=True):
+                sums[g] += np.matmul(left[a:b].T, right[a:b], out=product)
+        np.add.at(arrays["starts"], group, blocks.rows(wide, record.start_rows))
+        arrays["marginal_episodes"] += piece_sums.T @ piece_sums
+        arrays["marginal_sum"] += piece_sums.sum(axis=0)
+
+    return add
+
+
+def _by_states(job: Job) -> Add:
+    """By entries of the rows of a table."""
+    entries = StateSums(job)
+
+    def add(arrays: dict[str, Floats], record: Record, wide: Wide, group: Integers, weights: Floats) -> None:
+        entries(record, group, weights, arrays)
+        np.add.at(arrays["starts"], group, wide.rows(record.start_rows))
+
+    return add
 
 
 def _add_numbers(total: Sums, log: Log, found: Ratios, record: Record) -> None:
