@@ -2,7 +2,7 @@
 
     python benchmarks/sweep_kills.py [--kills 50]
 
-A kill (SIGKILL, no warning) comes up to 0.3 seconds after the first unit of a start is done. "Lost" counts parts that
+A kill (SIGKILL, no warning) comes up to 0.15 seconds after the first unit of a start is done. "Lost" counts parts that
 were there before a kill and are not there after it; "twice" counts parts that were written again.
 """
 
@@ -57,7 +57,7 @@ def killed(file: Path, out: Path, kills: int, chance: random.Random) -> None:
         begin = time.monotonic()
         while process.poll() is None and parts(out).keys() == before.keys() and time.monotonic() - begin < 120:
             time.sleep(0.02)
-        time.sleep(chance.uniform(0, 0.3))
+        time.sleep(chance.uniform(0, 0.15))
         finished += process.poll() is not None
         process.kill()
         process.wait()

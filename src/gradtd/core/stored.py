@@ -1,4 +1,6 @@
-"""A stream in a folder: its features and steps are mapped from two files, so that memory does not bound its length.
+"""A stream in a folder: its features and steps are mapped from files, so that memory does not bound its length.
+
+Dense features are one file, sparse ones are three: entries, their columns, and where each row ends.
 
 A folder may come from a stranger. Whoever opens it reads it once, a piece at a time: checksums, every index, every
 number. From then on the files are trusted, so nobody else should write to them while they are open.
@@ -19,18 +21,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.files import reading, replace_file
 from gradtd.core.stream import STEP, Stream, begins_episode
 from gradtd.core.trusted import refuse_bad_numbers
 
 MADE_BY = "gradtd stream"
-FORMATS: dict[int, np.dtype[Any]] = {1: np.dtype(np.float64), 2: np.dtype(np.float32)}
-"""The format says what numbers the features are."""
+FORMATS: dict[int, np.dtype[Any]] = {
+    **{1: np.dtype(np.float64), 2: np.dtype(np.float32)},
+    **{3: np.dtype(np.float64), 4: np.dtype(np.float32)},
+}
+"""The format says what numbers the features are; from the third on they are sparse."""
+SPARSE = 3
 HEADER, FEATURES, STEPS = "header.json", "features.bin", "steps.bin"
-BYTES = 2**24
-"""Bytes that are read or written at a time."""
+COLUMNS, ENDS = "columns.bin", "ends.bin"
+MOST_ENTRIES = 2**31 - 1
+"""Of sparse features: columns and ends of rows have 32 bits, as SciPy has them."""
+BYTES, ROWS = 2**24, 2**16
+"""Bytes that are read or written at a time, and rows of sparse features that are checked at a time."""
 MOST_ROWS = 2**32
 """Steps point to rows with 32 bits."""
 
@@ -65,32 +73,56 @@ class Writer:
         self.part = self.folder.with_name(f".{self.folder.name}.{os.getpid()}.part")
         self.n_features = self.rows = self.steps = 0
         self.format = 0  # until the first rows say what numbers they are
-        self.digests = {name: hashlib.sha256() for name in (FEATURES, STEPS)}
+        self.entries = 0
+        self.digests: dict[str, Any] = {}
+        self.files: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
         shutil.rmtree(self.part, ignore_errors=True)
         self.part.mkdir()
-        self.files = {name: (self.part / name).open("wb") for name in (FEATURES, STEPS)}
+        for name in (FEATURES, STEPS):
+            self._write(name, np.zeros(0))
         return self
 
-    def add(self, features: Floats, steps: NDArray[Any]) -> None:
-        """Further rows, and steps that point to them; ``steps`` number their episodes in one go."""
-        if self.rows and features.shape[1] != self.n_features:
-            raise InputError(f"a part has {features.shape[1]} features, those before {self.n_features}.")
-        if self.rows + len(features) > MOST_ROWS:
+    def _write(self, name: str, array: NDArray[Any]) -> None:
+        """Add to a file of the folder."""
+        if name not in self.files:
+            self.files[name], self.digests[name] = (self.part / name).open("wb"), hashlib.sha256()
+        content = array.reshape(-1).view(np.uint8).data
+        self.digests[name].update(content)
+        self.files[name].write(content)
+
+    def add(self, features: Any, steps: NDArray[Any]) -> None:
+        """Further rows, dense or sparse, and steps that point to them; ``steps`` number their episodes in one go."""
+        rows, columns = features.shape
+        if self.rows and columns != self.n_features:
+            raise InputError(f"a part has {columns} features, those before {self.n_features}.")
+        if self.rows + rows > MOST_ROWS:
             raise InputError(f"a stream has at most {MOST_ROWS} rows of features: store the log in several.")
-        if not self.format:
-            self.format = 2 if features.dtype == np.float32 else 1
-        if features.dtype != np.float32 and self.format == 2:
+        kind = 2 if features.dtype == np.float32 else 1
+        kind += 0 if isinstance(features, np.ndarray) else SPARSE - 1
+        self.format = self.format or kind
+        if features.dtype != np.float32 and self.format in (2, 4):
             raise InputError(f"a part has features of {features.dtype}, those before of float32: make all of one kind.")
+        if (kind >= SPARSE) != (self.format >= SPARSE):
+            raise InputError("a part has sparse features and another dense ones: make all of one kind.")
         moved = np.array(steps, STEP)
         for end in ("row", "next_row"):
             moved[end] += np.uint32(self.rows)
-        for name, array in ((FEATURES, np.ascontiguousarray(features, FORMATS[self.format])), (STEPS, _plain(moved))):
-            content = array.reshape(-1).view(np.uint8).data
-            self.digests[name].update(content)
-            self.files[name].write(content)
-        self.n_features, self.rows, self.steps = features.shape[1], self.rows + len(features), self.steps + len(moved)
+        if kind >= SPARSE:
+            self._add_sparse(features)
+        else:
+            self._write(FEATURES, np.ascontiguousarray(features, FORMATS[self.format]))
+        self._write(STEPS, _plain(moved))
+        self.n_features, self.rows, self.steps = columns, self.rows + rows, self.steps + len(moved)
+
+    def _add_sparse(self, features: Any) -> None:
+        if self.entries + features.nnz > MOST_ENTRIES:
+            raise InputError(f"a stream has at most {MOST_ENTRIES} entries of sparse rows: store the log in several.")
+        self._write(FEATURES, np.ascontiguousarray(features.data, FORMATS[self.format]))
+        self._write(COLUMNS, np.ascontiguousarray(features.indices, np.int32))
+        self._write(ENDS, (features.indptr[1:] + self.entries).astype(np.int32))
+        self.entries += features.nnz
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for file in self.files.values():
@@ -106,7 +138,7 @@ class Writer:
     def _header(self) -> dict[str, Any]:
         told = {"made_by": MADE_BY, "format": self.format, "name": self.name, "n_features": self.n_features}
         sums = {name: digest.hexdigest() for name, digest in self.digests.items()}
-        return told | {"rows": self.rows, "steps": self.steps, "sha256": sums}
+        return told | {"rows": self.rows, "steps": self.steps, "entries": self.entries, "sha256": sums}
 
 
 def _plain(steps: NDArray[Any]) -> NDArray[Any]:
@@ -116,17 +148,17 @@ def _plain(steps: NDArray[Any]) -> NDArray[Any]:
 
 def save_stream(stream: Stream, folder: str | Path) -> None:
     """Write a stream, a piece at a time."""
-    if not isinstance(stream.features, np.ndarray):
-        raise InputError(f"the features of {stream.name} are sparse, and a folder holds dense ones: make them dense.")
+    n_rows = int(stream.features.shape[0])
     with Writer(folder, stream.name) as writer:
-        rows = max(1, BYTES // (8 * stream.n_features))
+        each = 8 * stream.n_features if isinstance(stream.features, np.ndarray) else 12 * stream.features.nnz // n_rows
+        rows = max(1, BYTES // max(each, 1))
         nothing = np.zeros(0, STEP)
-        for begin in range(0, len(stream.features), rows):
+        for begin in range(0, n_rows, rows):
             writer.add(stream.features[begin : begin + rows], nothing)
         writer.rows = 0  # these steps point to rows of the whole table
         for begin in range(0, len(stream), BYTES // STEP.itemsize):
             writer.add(stream.features[:0], np.asarray(stream.steps[begin : begin + BYTES // STEP.itemsize]))
-        writer.rows = len(stream.features)
+        writer.rows = n_rows
 
 
 def open_stream(folder: str | Path) -> StoredStream:
@@ -140,9 +172,15 @@ def open_stream(folder: str | Path) -> StoredStream:
             known = " and ".join(map(str, FORMATS))
             raise InputError(f"{str(path)!r} has format {header['format']!r}, this version of gradtd reads {known}.")
         shape = [checks.whole_number(key, header[key], 1, 2**53) for key in ("rows", "n_features", "steps")]
-        features = _mapped(path / FEATURES, FORMATS[header["format"]], (shape[0], shape[1]))
         steps = _mapped(path / STEPS, STEP, (shape[2],))
-        highest = _check(features, steps, header["sha256"])
+        if header["format"] < SPARSE:
+            features: Any = _mapped(path / FEATURES, FORMATS[header["format"]], (shape[0], shape[1]))
+            tables = {FEATURES: features}
+        else:
+            entries = checks.whole_number("entries", header["entries"], 0, MOST_ENTRIES)
+            tables = _sparse_files(path, FORMATS[header["format"]], entries, shape[0])
+            features = _sparse(tables, shape[1])
+        highest = _check(tables, steps, header["sha256"])
         made = StoredStream.of_own(features, steps, str(header["name"]), highest)
     object.__setattr__(made, "folder", path.absolute())
     return made
@@ -150,6 +188,8 @@ def open_stream(folder: str | Path) -> StoredStream:
 
 def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """An array in a file that has its size; pages that somebody writes to are this process's own."""
+    if not np.prod(shape, dtype=object) and path.stat().st_size == 0:
+        return np.zeros(shape, dtype)
     if path.stat().st_size != int(np.prod(shape, dtype=object)) * dtype.itemsize:
         raise ValueError("a file is not as large as it says")
     return np.asarray(np.memmap(path, dtype, "c", shape=shape))
@@ -161,12 +201,40 @@ def _pieces(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield array[begin : begin + rows]
 
 
-def _check(features: Floats, steps: NDArray[Any], sums: Any) -> int:
+def _sparse_files(path: Path, dtype: np.dtype[Any], entries: int, rows: int) -> dict[str, NDArray[Any]]:
+    whole = np.dtype(np.int32)
+    kinds = {FEATURES: (dtype, entries), COLUMNS: (whole, entries), ENDS: (whole, rows)}
+    return {name: _mapped(path / name, kind, (length,)) for name, (kind, length) in kinds.items()}
+
+
+def _sparse(tables: dict[str, NDArray[Any]], n_columns: int) -> Any:
+    """Compressed rows over mapped arrays, checked: ends do not fall, columns of a row are some of all, and rise."""
+    from scipy.sparse import csr_array
+
+    columns, ends = tables[COLUMNS], tables[ENDS]
+    begins = np.append(np.zeros(1, np.int32), ends)
+    if (ends < begins[:-1]).any() or ends[-1] != len(columns):
+        raise ValueError("rows do not follow each other")
+    for first in range(0, len(ends), ROWS):
+        last = min(first + ROWS, len(ends))
+        here = columns[begins[first] : begins[last]]
+        rises = np.append(True, here[1:] > here[:-1])
+        rises[np.asarray(begins[first:last][begins[first:last] < begins[last]]) - begins[first]] = True
+        if not rises.all() or (len(here) and not 0 <= here.min() <= here.max() < n_columns):
+            raise ValueError("columns of a row are not some of all, in order")
+    made = csr_array((len(ends), n_columns), dtype=tables[FEATURES].dtype)
+    made.data, made.indices, made.indptr = tables[FEATURES], columns, begins
+    return made
+
+
+def _check(tables: dict[str, NDArray[Any]], steps: NDArray[Any], sums: Any) -> int:
     """Read everything once; the highest row that a step points to."""
-    digests = {FEATURES: hashlib.sha256(), STEPS: hashlib.sha256()}
-    for piece in _pieces(features):
-        digests[FEATURES].update(piece.reshape(-1).view(np.uint8).data)
-        checks.refuse_where("features", ~np.isfinite(piece), piece, "must be finite")
+    digests = {name: hashlib.sha256() for name in (*tables, STEPS)}
+    for name, table in tables.items():
+        for piece in _pieces(table):
+            digests[name].update(piece.reshape(-1).view(np.uint8).data)
+            if name == FEATURES:
+                checks.refuse_where("features", ~np.isfinite(piece), piece, "must be finite")
     highest, last = 0, -1
     for piece in _pieces(steps):
         digests[STEPS].update(_plain(piece).data)

@@ -58,6 +58,16 @@ def test_features_may_be_fitted_to_a_sample(path, tmp_path):
     assert not (tmp_path / ".s.part").exists()
 
 
+def test_sparse_maps_stay_sparse(path, tmp_path):
+    """More features than dense rows would have room for; the same entries as in memory."""
+    fitted = gradtd.make_features("tiles:tilings=4,tiles=30").fit(gradtd.read_log(str(path)).observations)
+    told = {"gamma": 0.9, "features": fitted, "target": "pi_new"}
+    ours, memory = gradtd.store_stream(str(path), tmp_path / "s", **told), gradtd.log_stream(str(path), **told)
+    assert ours.n_features > 1000
+    for name in ("row", "next_row"):
+        assert (ours.features[ours.steps[name]] != memory.features[memory.steps[name]]).nnz == 0
+
+
 def test_what_cannot_be_stored_is_said(path, tmp_path):
     with pytest.raises(gradtd.InputError, match="has no column of episodes"):
         gradtd.store_stream(str(path), tmp_path / "s", gamma=0.9, features="identity", columns={"episode": None})

@@ -17,7 +17,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.methods import AUTO, RESAMPLES, Settings, histogram
-from gradtd.evaluation.parts.fitting import fitted, observed, sampled
+from gradtd.evaluation.parts.fitting import fitted, observed, refuse_many, sampled
 from gradtd.evaluation.parts.job import Job, Reading, groups_for
 from gradtd.evaluation.parts.judging import Solved, decided, diagnosed, ratio_picture, undecided
 from gradtd.evaluation.parts.state_table import StateWide, state_wide
@@ -157,11 +157,11 @@ def _prepared(
     features: Features | None = None
     if log.discrete_observations:
         states = find_states(seen, reading, table.name, crew)
-        features = fitted("one-hot" if is_auto(asked.features) else asked.features, states.values)
+        features = refuse_many(fitted("one-hot" if is_auto(asked.features) else asked.features, states.values))
         wide = state_wide(states, features.transform(states.values), seen.episodes)
     else:
         seen_there = observed(table, log)
-        features = None if is_auto(asked.features) else fitted(asked.features, seen_there)
+        features = None if is_auto(asked.features) else refuse_many(fitted(asked.features, seen_there))
         base = None if features is None else features.transform(seen_there)
         wide = real_wide(seen_there, base, seen.rows, seen.episodes)
         wide = replace(wide, base=None, observations=seen_there[:0])

@@ -38,7 +38,11 @@ def observed(table: ParquetTable, log: Log) -> Floats:
 def fitted(features: Any, observations: Any) -> Features:
     """Features that were named, fitted to these observations where they are not yet."""
     made = make_features(features)
-    made = made if made.fitted else made.fit(observations)
-    if made.n_features > MOST_FEATURES:
-        raise InputError(f"a log is read in parts with at most {MOST_FEATURES} features, got {made.n_features}.")
-    return made
+    return made if made.fitted else made.fit(observations)
+
+
+def refuse_many(features: Features) -> Features:
+    """Features whose sums are kept by group must be few."""
+    if features.n_features > MOST_FEATURES:
+        raise InputError(f"a log is read in parts with at most {MOST_FEATURES} features, got {features.n_features}.")
+    return features

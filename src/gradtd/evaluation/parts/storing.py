@@ -15,7 +15,7 @@ from gradtd.core.progress import StageProgress
 from gradtd.core.stored import Writer, open_stream, save_stream
 from gradtd.core.stream import Stream
 from gradtd.evaluation.parts.evaluating import Asked, grouped, reading_of
-from gradtd.evaluation.parts.fitting import MOST_FEATURES, fitted, observed, sampled
+from gradtd.evaluation.parts.fitting import fitted, observed, sampled
 from gradtd.evaluation.parts.job import Reading
 from gradtd.evaluation.parts.states import find_states
 from gradtd.evaluation.preparing import log_stream, stream_of
@@ -55,7 +55,8 @@ def store_stream(
         The discount factor, 0 to 1.
     features
         A fitted map, or one in the forms of `gradtd.evaluate`. Where the log is read in parts, a map that is not
-        fitted is fitted to a sample of its episodes and to the ranges that the files tell.
+        fitted is fitted to a sample of its episodes and to the ranges that the files tell, or to all states. Sparse
+        features stay sparse.
     target
         The policy to evaluate; for Parquet the name of a column, or a function of observations. By default the log's
         target or ratio column.
@@ -106,7 +107,7 @@ def _from_parts(
         for part in seen.parts():
             for rows, begins, _ in part.chunks(reading.needed):
                 log, found = reading.log(rows, begins, table.name)
-                made = stream_of(log, _dense(features, log.observations), log.episode + episodes, found.rho, gamma)
+                made = stream_of(log, features.transform(log.observations), log.episode + episodes, found.rho, gamma)
                 writer.add(made.features, np.asarray(made.steps))
                 episodes += int(log.episode[-1]) + 1
             done += len(part)
@@ -122,12 +123,3 @@ def _fitted(features: Any, table: ParquetTable, seen: Survey, reading: Reading) 
     if log.discrete_observations:
         return fitted(made, find_states(seen, reading, table.name, Threads(1)).values)
     return fitted(made, observed(table, log))
-
-
-def _dense(features: Features, observations: Any) -> Any:
-    made = features.rows(observations)
-    if isinstance(made, np.ndarray):
-        return made
-    if features.n_features > MOST_FEATURES:
-        raise InputError(f"a stream in a folder is dense: take at most {MOST_FEATURES} features of a sparse map.")
-    return made.toarray()
