@@ -278,8 +278,10 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="logs in parts up to 16 million steps, and a cluster")
     given = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores; {PROBLEM}, {STEPS} steps, m {M}")
+    file, failed = HERE / "results.json", []
     results: dict[str, Any] = {"steps": STEPS, "m": M, "problem": PROBLEM, "seconds": {}}
-    failed = []
+    if len(given.only) < len(PARTS) and file.exists():  # the other parts stay as they were
+        results = {"seconds": {}} | json.loads(file.read_text())
     for name in given.only:
         print(f"\n== {name}", flush=True)
         began = time.perf_counter()
@@ -289,9 +291,9 @@ def main() -> None:
             traceback.print_exc()
             failed.append(name)
         results["seconds"][name] = time.perf_counter() - began
-    (HERE / "results.json").write_text(json.dumps(results, indent=1))
-    print("\nseconds:", ", ".join(f"{name} {spent:.0f}" for name, spent in results["seconds"].items()))
-    print(f"written: {HERE / 'results.json'}")
+    file.write_text(json.dumps(results, indent=1))
+    print("\nseconds:", ", ".join(f"{name} {results['seconds'][name]:.0f}" for name in given.only))
+    print(f"written: {file}")
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")
 
