@@ -26,7 +26,6 @@ GAMMA = 0.95
 AT_ONCE = 2000
 """Chains in a row group of the file."""
 CASES: dict[str, dict[str, Any]] = {
-    "lstd, sandwich": {"algorithm": "lstd", "resamples": 0},
     "lstd, 100 refits": {"algorithm": "lstd", "resamples": 100},
     "default": {},
 }
