@@ -7,7 +7,7 @@ import pytest
 
 from gradtd import evaluate, load_evaluation, sample_log
 from gradtd.evaluation.planning import make_plan
-from gradtd.evaluation.trust import deciding
+from gradtd.evaluation.trust import deciding, enriching
 from gradtd.evaluation.trust.checking import all_fits
 from gradtd.evaluation.trust.deciding import beyond
 from gradtd.evaluation.trust.records import record_of
@@ -217,3 +217,15 @@ def test_threads_make_the_same_numbers():
         assert one.interval == two.interval
         assert one.checks == two.checks
         np.testing.assert_array_equal(one.influences, two.influences)
+
+
+def test_a_long_log_has_waves_enough_to_check_the_features_given():
+    """Work bounds the table there, not the log. A check counts from 1.5 times the columns on: 77 for 51, it were 76."""
+    seen = np.random.default_rng(0).normal(size=(500, 50))
+    base = np.c_[np.ones(500), seen]
+    for steps in (500_000, 2_000_000):
+        wide = enriching.real_wide(seen, base, steps, 30_000)
+        assert max(map(len, wide.checkers.values())) >= enriching.STEP * 51
+        assert wide.waves.frequencies.shape[1] <= enriching.MOST_WAVES
+    short = enriching.real_wide(seen, np.c_[base, seen**2], 2000, 60)  # as before where the log bounds it
+    assert short.waves.frequencies.shape[1] == 30

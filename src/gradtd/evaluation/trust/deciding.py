@@ -9,6 +9,7 @@ import numpy as np
 
 from gradtd.core.blas import one_thread
 from gradtd.evaluation.trust.checking import LEAST_TRACE, Fits, all_fits
+from gradtd.evaluation.trust.enriching import STEP
 from gradtd.evaluation.trust.fits import Fit
 from gradtd.evaluation.trust.records import GIVEN, Record, Wide
 from gradtd.evaluation.trust.size import DEPENDENT, faults, interval
@@ -23,8 +24,6 @@ WIDEST = 4.5
 """Times that such a hull may be wider than the interval of the features chosen even so: beyond, they are too poor."""
 RICHER = 1.15
 """Times the columns that a checker must have to count as richer."""
-STEP = 1.5
-"""Times the columns of a poorer rung that one must have for the step between them to say how fast the value moves."""
 LACK = 0.2
 """Part of the target's choices that the log may lack, unless that can move the value by half an interval at most."""
 MET = 0.5

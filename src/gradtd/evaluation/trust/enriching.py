@@ -33,6 +33,8 @@ SLACK = 0.66
 """Part of the width for which there is time that rungs take; the rest is for random waves."""
 STEEP = 1.5
 """A rung has at least so many times the columns of the one before."""
+STEP = 1.5
+"""Times the columns of a poorer rung that one must have for the step between them to say how fast the value moves."""
 
 
 def discrete_wide(log: Log, observations: Any, table: Any, episode: Integers, chosen: bool = False) -> Wide:
@@ -152,14 +154,18 @@ def real_wide(observations: Any, base: Any, n_steps: int, n_pieces: int) -> Wide
     varies = cosines.learned["varies"]
     k, d = len(varies), 0 if base is None else base.shape[1]
     room = SLACK * max(np.sqrt(WORK / n_steps) - d, FEWEST_COLUMNS)
-    D = max(int(min(MOST_COLUMNS, max(FEWEST_COLUMNS, n_pieces), n_steps / STEPS_PER_COLUMN, room)), k + 1)
+    carried = min(MOST_COLUMNS, max(FEWEST_COLUMNS, n_pieces), n_steps / STEPS_PER_COLUMN)
+    D = max(int(min(carried, room)), k + 1)
     sizes = frequencies(k, D)[1]
     cuts = [sizes[-1]]
     for size in sizes[-2:0:-1]:
         if STEEP * size <= cuts[0] and size > k + 1:
             cuts.insert(0, size)
     m = cuts[-1]
-    count = min(MOST_WAVES, max(FEWEST_WAVES, min(D // (2 if k > 2 else 4), m)))
+    count = max(FEWEST_WAVES, min(D // (2 if k > 2 else 4), m))
+    if room < carried:  # the log could carry more: as many as a check of the features given must have
+        count = max(count, int(np.ceil(STEP * d)) - m)
+    count = min(MOST_WAVES, count)
     waves = random_waves(observations, varies, count)
     rungs = {f"{size} cosines": d + np.arange(size) for size in cuts}
     checkers = {
