@@ -25,6 +25,7 @@ from gradtd.running.session import Session
 
 NARROW, WIDE = 10**4, 10**7
 ENTRIES, STEPS, M = 8, 100_000, 32
+SEEN = 20_000
 GOAL = 1.5
 REPEATS = 5
 
@@ -36,6 +37,9 @@ RULES: dict[str, tuple[str, dict[str, Any], int, int, int]] = {
     "tdrc": ("tdrc", {"alpha": 1e-3}, 20_000, 2, 2),
     "gtd2": ("gtd2", {"alpha": 1e-3}, 20_000, 2, 2),
     "htd": ("htd", {"alpha": 1e-3}, 20_000, 2, 2),
+    "gtd2_mp": ("gtd2_mp", {"alpha": 1e-3}, 20_000, 4, 2),
+    "saga_gtd": ("saga_gtd", {"alpha": 1e-3, "batch_size": M}, 2000, 4, 2 * M),
+    "svrg_gtd": ("svrg_gtd", {"alpha": 1e-3, "batch_size": M}, 2000, 16, 10 * M),
 }
 JUDGED = ("impression_gtd auto", "minibatch_td", "tdc")
 
@@ -55,13 +59,18 @@ def stream_of(d: int) -> gradtd.Stream:
 
 
 def steps_of(stream: gradtd.Stream, rule: str, hyper: dict[str, Any], count: int) -> Callable[[], None]:
-    """Takes the next steps of a run; it has begun and its buffers hold the whole stream."""
+    """Takes the next steps of a run; it has begun and its buffers hold the whole stream.
+
+    A rule that reads stored steps by their number has seen so many, and draws from these.
+    """
     session = Session(rule, hyper, n_steps=len(stream))
     sparse = not isinstance(stream.features, np.ndarray)
     run = session.begin(np.zeros(stream.n_features), (0, 0), len(stream), sparse=sparse)
     view, nothing = session.view(stream), room_for(np.zeros(0, np.int64), stream.n_features)
-    buffers = session.buffers(stream, (0, 0), filled=True)
-    done = 0
+    stored = session.rule.stored
+    buffers = session.buffers(stream, (0, 0), filled=not stored)
+    done = SEEN if stored else 0
+    session.drive(run, view, buffers, nothing, 0, done)
 
     def take() -> None:
         nonlocal done

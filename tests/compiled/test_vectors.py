@@ -5,8 +5,10 @@ import pytest
 import scipy.sparse
 
 import gradtd
-from gradtd.compiled import vectors
+from gradtd.compiled import drifting, keeping, vectors
+from gradtd.compiled.drifting import Drifting
 from gradtd.compiled.plan import room_for
+from gradtd.compiled.theta import report, within
 from gradtd.running.session import Session
 
 D, WIDE, N = 12, 40, 160
@@ -35,6 +37,10 @@ RULES = {
     "gtd2_mp": {"alpha": 0.1},
     "gtd2_mp lam": {"alpha": 0.1, "lam": 0.6},
     "sthtd_mp": {"alpha": 0.1},
+    "saga_gtd": {"alpha": 0.1, "batch_size": 3, "average": "uniform"},
+    "saga_gtd lam": {"alpha": 0.1, "batch_size": 3, "lam": 0.6},
+    "svrg_gtd": {"alpha": 0.1, "batch_size": 3, "M": 6},
+    "svrg_gtd lam": {"alpha": 0.1, "batch_size": 3, "M": 6, "lam": 0.6},
     "minibatch_tdc": {"alpha": 0.1, "batch_size": 3},
     "minibatch_tdc_replay": {"alpha": 0.1, "batch_size": 3},
 }
@@ -71,6 +77,8 @@ def test_an_update_reads_and_writes_the_entries_of_its_rows_only(rule):
         assert run.table is not None
         probe = run.state.z.values[D:].copy() if "auto" in rule else None
         run.table[D:] = poison
+        if isinstance(run.state.theta, Drifting):  # all of them are looked at when they are reported
+            run.state.theta.values[D:] = run.state.theta.course[D:] = 0.0
         if probe is not None:  # its squares are all added up once in a while, after many touched entries
             run.state.z.values[D:] = probe
         wanted = room_for(np.array([N]), WIDE)
@@ -98,7 +106,33 @@ def test_a_lazy_average_is_the_average(settings):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("rule", ["tdrc", "minibatch_td", "impression_gtd auto"])
+@pytest.mark.parametrize("settings", AVERAGES, ids=str)
+@pytest.mark.parametrize("rule", ["saga_gtd", "svrg_gtd"])
+def test_what_drifts_is_where_its_steps_would_have_taken_it(rule, settings):
+    """The mean of all gradients is added to every weight at every step; their average over time is lazy, too."""
+    settings = RULES[rule] | settings | {"start": 10, "p": 0.5}
+    expected = weights(stream_of(False), rule, **settings)
+    found = weights(stream_of(True), rule, **settings)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_drift_is_added_to_the_entries_once_in_a_while(monkeypatch):
+    monkeypatch.setattr(drifting, "SELDOM", 15)
+    test_what_drifts_is_where_its_steps_would_have_taken_it("saga_gtd", {"average": "polynomial", "capacity": 20})
+
+
+def test_a_weight_that_drifts_beyond_the_limit_is_found_when_it_is_reported():
+    theta = Drifting(np.zeros(2), np.zeros(0), np.array([0.0, 0.0, 5.0, 0.0, 0.0, 0.0]), np.array([1.0, 0.0]))
+    course = vectors.Course(theta.course, theta)
+    vectors.add_scaled(theta, 6.0, course)
+    assert within(theta, 5.0)  # nobody has looked
+    out = np.zeros(2)
+    report(theta, out, 0, out, 5.0)
+    assert out.tolist() == [5.0, 0.0]
+    assert not within(theta, 5.0)
+
+
+@pytest.mark.parametrize("rule", ["tdrc", "minibatch_td", "impression_gtd auto", "saga_gtd", "svrg_gtd"])
 def test_compiled_and_averaged_they_are_their_dense_twins(rule):
     settings = RULES[rule] | {"average": "polynomial"}
     expected = weights(stream_of(False), rule, **settings)
@@ -128,7 +162,7 @@ def test_the_square_of_a_vector_that_shrinks_stays_its_square():
     """Entry by entry it loses many orders of magnitude, the factor makes up for it, and no rounding stays behind."""
     rng = np.random.default_rng(1)
     state = {"theta": np.zeros(D), "z": rng.standard_normal(D), "q": np.zeros(D)}
-    made = vectors.sparse_state(state, {"z": "scaled", "q": "cleared"}, False, 1e12).fields
+    made = keeping.sparse_state(state, {"z": "scaled", "q": "cleared"}, False, 1e12).fields
     z, q = made["z"], made["q"]
     for _ in range(2000):
         vectors.fill(q, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradtd.algorithms.parameters import ETA
 from gradtd.compiled.linalg import ThreeFloats
-from gradtd.compiled.vectors import add_scaled, copy
+from gradtd.compiled.vectors import add_scaled
 from gradtd.core.algorithm import Algorithm, Now
 from gradtd.core.arrays import Floats, Hyper, Index, State
 from gradtd.core.stream import StreamView
@@ -43,14 +43,12 @@ def saga_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """
     size = state.table.shape[0]
     n, m = 1.0 / min(now.seen, size), 1.0 / now.first.shape[0]
-    copy(state.old, state.theta)
-    copy(state.old_w, state.w)
+    for i in range(now.first.shape[0]):
+        state.batch[i, 0], state.batch[i, 1] = gradient_numbers(stream, now.first[i], state.theta, state.w)
     add_scaled(state.theta, -now.alpha * n, state.sum)
     add_scaled(state.w, hyper.eta * now.alpha * n, state.sum_w)
     for i in range(now.first.shape[0]):
-        t = now.first[i]
-        g, h = gradient_numbers(stream, t, state.old, state.old_w)
-        state.batch[i, 0], state.batch[i, 1] = g, h
+        t, g, h = now.first[i], state.batch[i, 0], state.batch[i, 1]
         add_gradient(stream, t, -now.alpha * m * (g - state.table[t % size, 0]), state.theta)
         add_features(stream, t, hyper.eta * now.alpha * m * (h - state.table[t % size, 1]), state.w)
     # In a loop of its own: a step drawn twice counts twice above, against the numbers of its last visit.
@@ -92,17 +90,16 @@ def saga_gtd_with_traces(state: State, stream: StreamView, now: Now, hyper: Hype
     size = state.table.shape[0]
     n, m = 1.0 / min(now.seen, size), 1.0 / now.first.shape[0]
     beta = hyper.eta * now.alpha
-    copy(state.old, state.theta)
-    copy(state.old_w, state.w)
+    for i in range(now.first.shape[0]):
+        g, a, c = three_numbers(stream, now.first[i], state.theta, state.w)
+        state.batch[i, 0], state.batch[i, 1], state.batch[i, 2] = g, a, c
     add_scaled(state.theta, -now.alpha * n, state.sum)
     add_scaled(state.w, beta * n, state.sum_w)
     for i in range(now.first.shape[0]):
-        t = now.first[i]
-        g, a, c = three_numbers(stream, t, state.old, state.old_w)
-        state.batch[i, 0], state.batch[i, 1], state.batch[i, 2] = g, a, c
+        t, new = now.first[i], state.batch[i]
         kept = state.table[t % size]
-        add_gradient(stream, t, -now.alpha * m * (g - kept[0]), state.theta)
-        add_trace_less_features(stream, t, beta * m, a - kept[1], c - kept[2], state.w)
+        add_gradient(stream, t, -now.alpha * m * (new[0] - kept[0]), state.theta)
+        add_trace_less_features(stream, t, beta * m, new[1] - kept[1], new[2] - kept[2], state.w)
     for i in range(now.first.shape[0]):
         new = state.batch[i]
         put_three(state, stream, now.first[i], now.first[i] % size, new[0], new[1], new[2])
@@ -134,7 +131,7 @@ def put_three(state: State, stream: StreamView, t: Index, place: Index, g: float
 
 
 def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
-    vectors = {name: np.zeros(n_features) for name in ("w", "old", "old_w", "sum", "sum_w")}
+    vectors = {name: np.zeros(n_features) for name in ("w", "sum", "sum_w")}
     capacity = hyper["capacity"]
     size = hyper["n_steps"] if capacity is None else min(capacity, hyper["n_steps"])
     numbers = 3 if hyper["lam"] > 0 else 2
@@ -156,6 +153,7 @@ _SAGA = Algorithm(
     draws="one batch",
     parameters={"eta": ETA},
     traces=True,
+    kept={"sum": "course of theta", "sum_w": "course of w"},
     choose=_choose,
 )
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
-from gradtd.compiled.rows import difference_dot
-from gradtd.compiled.vectors import add_scaled, copy, fill
+from gradtd.compiled.near import LOOKS_AHEAD, column_met, columns_met, step_near
+from gradtd.compiled.rows import difference_dot, meet_step
+from gradtd.compiled.vectors import add_scaled, set_at, subtract, value_at
 from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Floats, Hyper, Index, State
 from gradtd.core.checks import whole
@@ -33,23 +34,24 @@ def svrg_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     converges linearly. Du, Chen, Li, Xiao and Zhou (2017), who have fixed data and a ridge on theta.
     """
     n, m = 1.0 / now.seen, 1.0 / now.first.shape[0]
-    copy(state.difference, state.theta)
-    add_scaled(state.difference, -1.0, state.anchor)
-    copy(state.difference_w, state.w)
-    add_scaled(state.difference_w, -1.0, state.anchor_w)
+    subtract(state.difference, state.theta, state.anchor)
+    subtract(state.difference_w, state.w, state.anchor_w)
+    for i in range(now.first.shape[0]):
+        step, numbers = stream.steps[now.first[i]], state.batch[i]
+        numbers[0], numbers[1] = traced_and_projected(stream, now.first[i], state.difference_w)
+        numbers[2] = difference_dot(stream.features, step.row, step.next_row, step.discount, state.difference)
     add_scaled(state.theta, -now.alpha * n, state.sum)
     add_scaled(state.w, hyper.eta * now.alpha * n, state.sum_w)
     for i in range(now.first.shape[0]):
-        t = now.first[i]
-        step = stream.steps[t]
-        along_e, along_w = traced_and_projected(stream, t, state.difference_w)
-        along = difference_dot(stream.features, step.row, step.next_row, step.discount, state.difference)
-        add_gradient(stream, t, -now.alpha * m * step.rho * along_e, state.theta)
-        add_trace_less_features(stream, t, hyper.eta * now.alpha * m, step.rho * along, along_w, state.w)
+        t, rho = now.first[i], stream.steps[now.first[i]].rho
+        along_e, along_w, along = state.batch[i, 0], state.batch[i, 1], state.batch[i, 2]
+        add_gradient(stream, t, -now.alpha * m * rho * along_e, state.theta)
+        add_trace_less_features(stream, t, hyper.eta * now.alpha * m, rho * along, along_w, state.w)
 
 
 def add_and_read(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Add the latest step to the sums at the anchor, and read stored steps for the coming one."""
+    meet_step(stream.features, stream.traces, stream.steps[now.t], now.t, state.met)
     add_at(stream, now.t, state.anchor, state.anchor_w, state.sum, state.sum_w)
     read_for_next_anchor(state, stream, now, int(hyper.M))
 
@@ -66,26 +68,56 @@ def read_for_next_anchor(state: State, stream: StreamView, now: Now, most: int) 
     """Read the next stored steps for the sums at the coming anchor; after the last one it becomes the anchor."""
     begin = state.read[0]
     if begin == 0:
-        copy(state.coming, state.theta)
-        copy(state.coming_w, state.w)
-        fill(state.coming_sum, 0.0)
-        fill(state.coming_sum_w, 0.0)
+        begin_pass(state)
     end = min(begin + most, now.seen)
     for t in range(begin, end):
+        step_near(stream.features, stream.steps, t + LOOKS_AHEAD, state.coming, state.coming_sum)
         add_at(stream, np.uint64(t), state.coming, state.coming_w, state.coming_sum, state.coming_sum_w)
     state.read[0] = end
     if end == now.seen:
-        copy(state.anchor, state.coming)
-        copy(state.anchor_w, state.coming_w)
-        copy(state.sum, state.coming_sum)
-        copy(state.sum_w, state.coming_sum_w)
+        end_pass(state)
         state.read[0] = 0
+
+
+# A pass reads every column that any step so far has an entry for, so copies of those alone cost no more than the pass.
+
+
+def begin_pass(state: State) -> None:
+    """The coming anchor is the theta and w of now, and its sums are empty."""
+    for i in range(columns_met(state.met, state.coming)):
+        k = column_met(state.met, i, state.coming, state.coming_sum)
+        set_at(state.coming, k, value_at(state.theta, k))
+        set_at(state.coming_w, k, value_at(state.w, k))
+        set_at(state.coming_sum, k, 0.0)
+        set_at(state.coming_sum_w, k, 0.0)
+
+
+def end_pass(state: State) -> None:
+    """The coming anchor becomes the anchor, with its sums."""
+    for i in range(columns_met(state.met, state.coming)):
+        k = column_met(state.met, i, state.coming, state.coming_sum)
+        set_at(state.anchor, k, value_at(state.coming, k))
+        set_at(state.anchor_w, k, value_at(state.coming_w, k))
+        set_at(state.sum, k, value_at(state.coming_sum, k))
+        set_at(state.sum_w, k, value_at(state.coming_sum_w, k))
 
 
 def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     names = ("anchor", "sum", "coming", "coming_sum", "difference")
     vectors = {name + suffix: np.zeros(n_features) for name in names for suffix in ("", "_w")}
-    return vectors | {"w": np.zeros(n_features), "read": np.zeros(1, np.int64)}
+    numbers = {"batch": np.zeros((hyper["batch_size"], 3)), "read": np.zeros(1, np.int64), "met": np.zeros(0)}
+    return {"w": np.zeros(n_features)} | vectors | numbers  # what an update reads first, so that it is in one line
+
+
+_KEPT = {
+    "sum": "course of theta",
+    "sum_w": "course of w",
+    "difference": "theta less anchor",
+    "difference_w": "w less anchor_w",
+    "anchor": "begins as theta",
+    "coming": "begins as theta",
+    "met": "met",
+}
 
 
 ALGORITHMS = (
@@ -97,6 +129,7 @@ ALGORITHMS = (
         observe=add_and_read,
         draws="one batch",
         traces=True,
+        kept=_KEPT,
         parameters={"eta": ETA, "M": Parameter(32, "stored steps read each step for the next anchor", whole(2))},
     ),
 )

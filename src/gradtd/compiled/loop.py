@@ -12,7 +12,8 @@ from gradtd.compiled.buffers import Buffers
 from gradtd.compiled.draws import Drawing
 from gradtd.compiled.near import bring_near, look_ahead
 from gradtd.compiled.plan import Plan, Run, Snapshots
-from gradtd.compiled.vectors import blend, check_every, forget, report, within
+from gradtd.compiled.theta import blend, check_every, report, within
+from gradtd.compiled.vectors import forget
 from gradtd.core.algorithm import Algorithm, Now
 from gradtd.core.arrays import Floats, Hyper, Plain, State
 from gradtd.core.stream import StreamView

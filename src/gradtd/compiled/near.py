@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.compiled.kinds import by_storage
+from gradtd.compiled.kinds import by_kind, by_storage
 from gradtd.compiled.rows import NEAR, touch
+from gradtd.compiled.vectors import Touched
 from gradtd.core.arrays import Index
 
+FURTHER = 16
+"""Columns by which entries are asked for before a loop over columns gets there."""
 LOOKS_AHEAD = 4
 """Steps by which entries of vectors are asked for before a rule that reads the latest step alone gets there."""
 
@@ -67,5 +70,40 @@ def _sparse_look_ahead(features: Any, steps: Any, t: Index, table: Any) -> None:
         _touch_vectors(features, np.uint64(steps[t + LOOKS_AHEAD].next_row), table)
 
 
+def _dense_step_near(features: Any, steps: Any, t: Index, u: Any, v: Any) -> None:
+    """Have the entries of two vectors that step t names brought near, where there is such a step"""
+
+
+def _sparse_step_near(features: Any, steps: Any, t: Index, u: Any, v: Any) -> None:
+    if u.shape[0] > NEAR and t < steps.shape[0]:
+        for row in (np.uint64(steps[t].row), np.uint64(steps[t].next_row)):
+            _touch_vectors(features, row, u)
+            _touch_vectors(features, row, v)
+
+
+def _dense_columns_met(met: Any, u: Any) -> Any:
+    """How many columns steps have had entries for; all, where rows are dense"""
+    return u.shape[0]
+
+
+def _columns_met(met: Touched, u: Any) -> Any:
+    return met.size[0]
+
+
+def _dense_column_met(met: Any, i: Index, u: Any, v: Any) -> Any:
+    """The i-th of them; entries of two vectors that will be asked for soon are brought near"""
+    return i
+
+
+def _column_met(met: Touched, i: Index, u: Any, v: Any) -> Any:
+    if u.shape[0] > NEAR and i + FURTHER < met.size[0]:
+        touch(u, met.columns[i + FURTHER])
+        touch(v, met.columns[i + FURTHER])
+    return met.columns[i]
+
+
+step_near = by_storage(_dense_step_near, _sparse_step_near)
+columns_met = by_kind(0, _dense_columns_met, Touched=_columns_met)
+column_met = by_kind(0, _dense_column_met, Touched=_column_met)
 bring_near = by_storage(_dense_bring_near, _sparse_bring_near)
 look_ahead = by_storage(_dense_look_ahead, _sparse_look_ahead)

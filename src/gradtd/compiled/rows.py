@@ -16,7 +16,7 @@ import numpy as np
 
 from gradtd.compiled.kinds import by_storage
 from gradtd.compiled.linalg import FourFloats, copy
-from gradtd.compiled.vectors import add_at, add_at_two, two_values_at, value_at
+from gradtd.compiled.vectors import add_at, add_at_two, meet, two_values_at, value_at
 from gradtd.core.arrays import Floats, Index
 
 NEAR = 2**16
@@ -89,6 +89,22 @@ def _sparse_copy_read(features: Any, traces: Any, step: Any, t: Index, out: Floa
 def _copy_entries(table: Any, row: Index, out: Floats, v: Any) -> None:
     for k in range(table.begin[row], table.begin[row + np.uint64(1)]):
         out[table.indices[k]] = value_at(v, table.indices[k])
+
+
+def _dense_meet_step(features: Any, traces: Any, step: Any, t: Index, met: Any) -> None:
+    """The columns of step t are met"""
+
+
+def _sparse_meet_step(features: Any, traces: Any, step: Any, t: Index, met: Any) -> None:
+    _meet_entries(features, np.uint64(step.row), met)
+    _meet_entries(features, np.uint64(step.next_row), met)
+    if traces is not None:
+        _meet_entries(traces, np.uint64(t), met)
+
+
+def _meet_entries(table: Any, row: Index, met: Any) -> None:
+    for k in range(table.begin[row], table.begin[row + np.uint64(1)]):
+        meet(met, table.indices[k])
 
 
 def _dense_two_row_dots(features: Any, row: Index, u: Floats, v: Floats) -> tuple[float, float]:
@@ -363,5 +379,6 @@ four_row_dots = by_storage(_dense_four_row_dots, _sparse_four_row_dots)
 four_difference_dots = by_storage(_dense_four_difference_dots, _sparse_four_difference_dots)
 four_two_row_dots = by_storage(_dense_four_two_row_dots, _sparse_four_two_row_dots)
 four_two_difference_dots = by_storage(_dense_four_two_difference_dots, _sparse_four_two_difference_dots)
+meet_step = by_storage(_dense_meet_step, _sparse_meet_step)
 copy_read = by_storage(_dense_copy_read, _sparse_copy_read)
 is_large = by_storage(_dense_is_large, _sparse_is_large)

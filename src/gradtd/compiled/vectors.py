@@ -13,23 +13,35 @@ as the rows that it reads have, however many features there are:
 
   so that the second sum, the ``lag``, is all there is to keep, and that changes where theta does.
 
+* `Drifting`: a vector to which a multiple of another, its `Course`, is added at every step (`drifting`).
+* `Difference`: of two others, where a rule reads it and does not change it.
+* `Touched`: the columns that any step so far has entries for. A vector that is 0 elsewhere is copied there only.
+
 What stays from one update to the next lies in one table, a row per feature: who waits for one entry gets all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.compiled import linalg
+from gradtd.compiled.drifting import (
+    LIMIT,
+    OUTSIDE,
+    WEIGHT,
+    Course,
+    course_add_at,
+    course_set_at,
+    drift,
+    drifting_add_at,
+    drifting_value_at,
+)
 from gradtd.compiled.kinds import by_kind
 from gradtd.core.arrays import Floats, Index, Integers
 
-WEIGHT, OUTSIDE, LIMIT = 0, 1, 2
-"""Numbers of `Weights`: the sum C of the weights in the average, whether an entry was beyond the limit, the limit."""
 SCALE, SQUARE, PEAK = 0, 1, 2
 """Numbers of `Scaled`: the factor, the sum of squares without it or NaN, and the largest since all were added up."""
 SHRUNK = 1 / 4
@@ -68,59 +80,11 @@ class Weights(NamedTuple):
     numbers: Floats
 
 
-class SparseState(NamedTuple):
-    """The vectors of a rule on sparse features: all fields, the table of those that stay, and those cleared."""
+class Difference(NamedTuple):
+    """The vector u - v."""
 
-    fields: dict[str, Any]
-    table: Floats
-    touched: Touched
-    cleared: Floats
-
-
-def sparse_state(state: Mapping[str, Any], kept: Mapping[str, str], averaged: bool, limit: float) -> SparseState:
-    """The same state, kept as a rule says that its vectors may be."""
-    d = len(state["theta"])
-    stay = [n for n, field in state.items() if field.shape == (d,) and field.dtype == float and n not in kept]
-    stay += [n for n, kind in kept.items() if kind == "scaled"]
-    clear = [n for n, kind in kept.items() if kind == "cleared"]
-    table = in_lines(d, len(stay) + averaged + bool(clear))
-    place = table.view(np.uint32)[:, -2] if clear else np.zeros(0, np.uint32)
-    fields = dict(state)
-    for i, name in enumerate(stay):
-        table[:, i] = state[name]
-        fields[name] = table[:, i]
-    touched = Touched(place, np.empty(d, np.uint32), np.zeros(1, np.int64))
-    cleared = np.zeros((len(clear), d))  # pages that nobody writes to take no memory
-    for name, values in zip(clear, cleared, strict=True):
-        fields[name] = Cleared(values, touched)
-    for name, kind in kept.items():
-        if kind == "scaled":
-            square = float(state[name] @ state[name])
-            fields[name] = Scaled(fields[name], np.array([1.0, square, square]))
-    lag = table[:, len(stay)] if averaged else table[:0, 0]
-    fields["theta"] = Weights(fields["theta"], lag, np.array([0.0, 0.0, limit]))
-    return SparseState(fields, table, touched, cleared)
-
-
-def in_lines(rows: int, columns: int) -> Floats:
-    """A table of zeros whose rows do not cross lines of the cache, as far as there are not too many columns."""
-    width = next((n for n in (1, 2, 4, 8) if n >= columns), columns)
-    room = np.empty(8 * rows * width + 64, np.uint8)
-    begin = -room.ctypes.data % 64
-    table = room[begin : begin + 8 * rows * width].view(np.float64).reshape(rows, width)
-    table[:] = 0.0  # at once, so that pages are large where the system has such
-    return table
-
-
-def kept_together(run: Any) -> Any:
-    """A run whose cleared vectors are the rows of ``cleared``: those of a copied or unpickled one are not any more."""
-    own = [field for field in run.state if isinstance(field, Cleared)]
-    if not own or np.may_share_memory(own[0].values, run.cleared):
-        return run
-    run.cleared[:], run.touched.size[0] = 0.0, 0
-    rows = iter(run.cleared)
-    fields = [Cleared(next(rows), run.touched) if isinstance(f, Cleared) else f for f in run.state]
-    return run._replace(state=type(run.state)(*fields))
+    u: Any
+    v: Any
 
 
 def forget(touched: Any, cleared: Any) -> None:
@@ -150,6 +114,14 @@ def _scaled_value_at(v: Scaled, k: Index) -> Any:
 def _cleared_value_at(v: Cleared, k: Index) -> Any:
     i = v.touched.place[k]
     return v.values[i] if i < v.touched.size[0] and v.touched.columns[i] == k else 0.0
+
+
+def _difference_value_at(v: Difference, k: Index) -> Any:
+    return value_at(v.u, k) - value_at(v.v, k)
+
+
+def _course_value_at(v: Course, k: Index) -> Any:
+    return v.values[k]
 
 
 def _two_values_at(u: Any, v: Any, k: Index) -> tuple[Any, Any]:
@@ -210,7 +182,30 @@ def _weights_add_at(out: Weights, k: Index, x: float) -> None:
         out.numbers[OUTSIDE] = 1.0
 
 
+def _dense_set_at(out: Floats, k: Index, x: float) -> None:
+    """out[k] = x"""
+    out[k] = x
+
+
 # The vector
+
+
+def _dense_meet(met: Floats, k: Index) -> None:
+    """Column k is met"""
+
+
+def _meet(met: Touched, k: Index) -> None:
+    _place_of(met, k)
+
+
+def _dense_subtract(out: Floats, u: Floats, v: Floats) -> None:
+    """out = u - v"""
+    linalg.copy(out, u)
+    linalg.add_scaled(out, -1.0, v)
+
+
+def _read_later(out: Difference, u: Any, v: Any) -> None:
+    """It is read before either changes"""
 
 
 def _clear(out: Cleared, value: float) -> None:
@@ -296,12 +291,30 @@ def _own_square(u: Scaled, v: Scaled) -> Any:
     return v.numbers[SCALE] * v.numbers[SCALE] * v.numbers[SQUARE]
 
 
-value_at = by_kind(0, _dense_value_at, Cleared=_cleared_value_at, Weights=_weights_value_at, Scaled=_scaled_value_at)
-add_at = by_kind(0, _dense_add_at, Cleared=_cleared_add_at, Scaled=_scaled_add_at, Weights=_weights_add_at)
-two_values_at = by_kind(
-    0, _two_values_at, Cleared=_cleared_two_values_at, Weights=_two_values_at, Scaled=_two_values_at
+_EACH = dict.fromkeys(("Weights", "Scaled", "Drifting", "Course", "Difference"), _two_values_at)
+_BOTH = dict.fromkeys(("Weights", "Scaled", "Drifting", "Course"), _add_at_two)
+value_at = by_kind(
+    0,
+    _dense_value_at,
+    Cleared=_cleared_value_at,
+    Weights=_weights_value_at,
+    Scaled=_scaled_value_at,
+    Drifting=drifting_value_at,
+    Course=_course_value_at,
+    Difference=_difference_value_at,
 )
-add_at_two = by_kind(0, _add_at_two, Cleared=_cleared_add_at_two, Weights=_add_at_two, Scaled=_add_at_two)
+add_at = by_kind(
+    0,
+    _dense_add_at,
+    Cleared=_cleared_add_at,
+    Scaled=_scaled_add_at,
+    Weights=_weights_add_at,
+    Drifting=drifting_add_at,
+    Course=course_add_at,
+)
+set_at = by_kind(0, _dense_set_at, Course=course_set_at)
+two_values_at = by_kind(0, _two_values_at, Cleared=_cleared_two_values_at, **_EACH)
+add_at_two = by_kind(0, _add_at_two, Cleared=_cleared_add_at_two, **_BOTH)
 add_touched = by_kind(
     0, _touched_to_dense, Cleared=_touched_to_cleared, Scaled=_touched_to_scaled, Weights=_touched_to_weights
 )
@@ -310,91 +323,8 @@ dot_touched = by_kind(
 )
 fill = by_kind(0, linalg.fill, Cleared=_clear)
 scale_by = by_kind(0, linalg.scale_by, Cleared=_scale_touched, Scaled=_scale_all)
-add_scaled = by_kind(2, linalg.add_scaled, Cleared=_add_touched)
+add_scaled = by_kind(2, linalg.add_scaled, Cleared=_add_touched, Course=drift)
 dot = by_kind(1, linalg.dot, Cleared=_dot_touched, Scaled=_own_square)
 copy = linalg.copy
-
-
-# Theta in the loop
-
-
-def _dense_check_every(theta: Floats) -> int:
-    """After how many steps weights are checked: all of many features every step would cost more than an update"""
-    return 1 + theta.shape[0] // 1000
-
-
-def _weights_check_every(theta: Weights) -> int:
-    return 1
-
-
-def _dense_within(theta: Floats, limit: float) -> bool:
-    """Whether every weight lies in [-limit, limit]; NaN does not."""
-    inside = True
-    for k in range(theta.shape[0]):
-        inside = inside and abs(theta[k]) <= limit
-    return inside
-
-
-def _weights_within(theta: Weights, limit: float) -> bool:
-    if theta.numbers[OUTSIDE] == 0.0:
-        return True
-    theta.numbers[OUTSIDE] = 0.0
-    return _dense_within(theta.values, limit)
-
-
-def _dense_blend(theta: Floats, average: Floats, weight: float) -> None:
-    """average = (1 - weight) average + weight theta"""
-    linalg.scale_by(average, 1.0 - weight)
-    linalg.add_scaled(average, weight, theta)
-
-
-def _weights_blend(theta: Weights, average: Floats, weight: float) -> None:
-    # A weight of one is that of the first of all.
-    theta.numbers[WEIGHT] = 1.0 if weight == 1.0 else theta.numbers[WEIGHT] / (1.0 - weight)
-    if theta.numbers[WEIGHT] > FAR:
-        linalg.scale_by(theta.lag, 1.0 / theta.numbers[WEIGHT])
-        theta.numbers[WEIGHT] = 1.0
-
-
-def copy_to(out: Floats, theta: Floats, limit: float) -> None:
-    """Copy weights, cut at the limit so that what is kept is always finite."""
-    for k in range(theta.shape[0]):
-        out[k] = cut(theta[k], limit)
-
-
-def cut(value: float, limit: float) -> float:
-    """The number of [-limit, limit] that is nearest; NaN becomes the limit"""
-    if not value <= limit:
-        return limit
-    if value < -limit:
-        return -limit
-    return value
-
-
-def _dense_report(theta: Floats, average: Floats, averaged: int, out: Floats, limit: float) -> None:
-    """out = the average where there is one, else theta"""
-    copy_to(out, average if averaged > 0 else theta, limit)
-
-
-def _weights_report(theta: Weights, average: Floats, averaged: int, out: Floats, limit: float) -> None:
-    if averaged == 0:
-        copy_to(out, theta.values, limit)
-        return
-    for k in range(out.shape[0]):
-        out[k] = cut(theta.values[k] - theta.lag[k] / theta.numbers[WEIGHT], limit)
-
-
-def reported(theta: Any, limit: float, *, average: bool = True) -> Floats:
-    """The weights that are reported, outside compiled code: theta, or its lazy average where there is one."""
-    values = theta
-    if isinstance(theta, Weights):
-        lags = average and theta.numbers[WEIGHT] > 0.0
-        values = theta.values - theta.lag / theta.numbers[WEIGHT] if lags else theta.values
-    values = np.where(values <= limit, values, limit)
-    return np.where(values < -limit, -limit, values)
-
-
-check_every = by_kind(0, _dense_check_every, Weights=_weights_check_every)
-within = by_kind(0, _dense_within, Weights=_weights_within)
-blend = by_kind(0, _dense_blend, Weights=_weights_blend)
-report = by_kind(0, _dense_report, Weights=_weights_report)
+meet = by_kind(0, _dense_meet, Touched=_meet)
+subtract = by_kind(0, _dense_subtract, Difference=_read_later)

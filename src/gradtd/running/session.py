@@ -15,12 +15,12 @@ import numpy as np
 from gradtd.algorithms import as_algorithm
 from gradtd.compiled import random
 from gradtd.compiled.buffers import Buffers
+from gradtd.compiled.keeping import sparse_state
 from gradtd.compiled.loop import code_of, compile_run
 from gradtd.compiled.plan import Run, Snapshots, new_clock
 from gradtd.compiled.records import record
 from gradtd.compiled.splits import Seed
 from gradtd.compiled.traces import traces_of
-from gradtd.compiled.vectors import sparse_state
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.checks import InputError, NeverLearnsError

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.algorithms import as_algorithm
+from gradtd.compiled.keeping import kept_together
 from gradtd.compiled.plan import Run, Snapshots
-from gradtd.compiled.vectors import Weights, kept_together, reported
+from gradtd.compiled.theta import reported
+from gradtd.compiled.vectors import Weights
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
