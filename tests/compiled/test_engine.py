@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from numba.core.codegen import JITCodeLibrary
 
 import gradtd
 from gradtd.compiled import cache, engine
@@ -159,3 +160,19 @@ def test_a_misspelt_name_in_a_rule_is_named_with_its_place():
 
     with pytest.raises(gradtd.InputError, match=r"thta.*test_engine.py"):
         gradtd.learn(gradtd.sample("boyan_chain", 10), gradtd.Algorithm("misspelt", misspelt), alpha=0.1)
+
+
+def test_only_the_kernel_becomes_machine_code(monkeypatch):
+    """What it calls is a piece of it."""
+    made = []
+    original = JITCodeLibrary._finalize_specific
+    monkeypatch.setattr(JITCodeLibrary, "_finalize_specific", lambda self: (made.append(self.name), original(self)))
+
+    def rule(state, stream, now, hyper):
+        add_features(stream, now.t, 0.5 * now.alpha * td_error(stream, now.t, state.theta), state.theta)
+
+    stream = gradtd.sample("boyan_chain", 100)
+    made.clear()
+    found = gradtd.learn(stream, gradtd.Algorithm("mine", rule), alpha=0.01)
+    assert [name.rpartition(".")[2] for name in made] == ["drive"]
+    assert np.abs(found.theta).max() > 0

@@ -1,4 +1,4 @@
-"""Plain Python functions to compiled ones: with its `cache`, the only file that imports Numba.
+"""Plain Python functions to compiled ones: with its `cache` and `inlined`, the only file that imports Numba.
 
 Rules and helpers stay plain functions, so the whole library also runs interpreted
 (``GRADTD_INTERPRET=1``). To compile one, every plain function it reaches is made known to Numba, and
@@ -31,17 +31,18 @@ from numba.core import types as numba_types
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, overload, register_jitable
 
-from gradtd.compiled import rows
+from gradtd.compiled import inlined, rows
 from gradtd.compiled.cache import keep_safely, say_once
 from gradtd.compiled.kinds import BY_KIND, DENSE, Choice
 from gradtd.core.arrays import Plain
 from gradtd.core.checks import InputError
 
 log = logging.getLogger(__name__)
-_LEAN: Any = {"_nrt": False, "forceinline": True}
+_LEAN: Any = {"_nrt": False, "forceinline": True, "pipeline_class": inlined.PieceCompiler}
 _known: set[Plain] = set()
 _one_at_a_time = RLock()
-_OWN_CODE = Path(__file__).read_bytes()  # how this file compiles is part of what it compiled
+_OWN_CODE = b"".join(Path(file).read_bytes() for file in (__file__, inlined.__file__))
+"""How these files compile is part of what they compiled."""
 
 
 def interpreted() -> bool:
@@ -230,11 +231,14 @@ def _prefetch(typing_context: Any, table: Any, row: Any) -> Any:
         )
         data = builder.bitcast(array.data, cgutils.voidptr_t)
         prefetch = _prefetch_instruction(builder)
-        # A row need not begin with a cache line, so it may end in one more.
-        size = signature.args[0].dtype.bitwidth // 8
-        length = builder.add(builder.mul(count[1], stride[1]), word(_CACHE_LINE - size))
-        with cgutils.for_range_slice(builder, word(0), length, word(_CACHE_LINE), word) as (at, _):
-            place = builder.gep(data, [builder.add(begin, at)])
+        # A row need not begin with a cache line, so it may end in one more: the last number's. A line beyond costs as
+        # much as any.
+        length = builder.mul(count[1], stride[1])
+        last = builder.sub(length, stride[1])
+        end = builder.add(last, word(_CACHE_LINE))
+        with cgutils.for_range_slice(builder, word(0), end, word(_CACHE_LINE), word) as (at, _):
+            within = builder.select(builder.icmp_signed("<", at, last), at, last)
+            place = builder.gep(data, [builder.add(begin, within)])
             builder.call(prefetch, [place, integer(0), integer(3), integer(1)])
         return context.get_dummy_value()
 
