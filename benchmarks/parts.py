@@ -160,6 +160,9 @@ def in_parts(sizes: Sequence[int], columns: int = 20) -> list[dict[str, float]]:
             flush=True,
         )
         rows.append({"steps": steps, "memory": found["memory"], "us": ours, "ratio": ratio})
+    for name, what in (("memory", "peak memory"), ("us", "time per step")):
+        values = [row[name] for row in rows]
+        print(f"{what}: the largest is {max(values) / min(values):.2f} times the least (goal 1.2)")
     return rows
 
 
