@@ -37,6 +37,9 @@ RULES = {
     "gtd2_mp": {"alpha": 0.1},
     "gtd2_mp lam": {"alpha": 0.1, "lam": 0.6},
     "sthtd_mp": {"alpha": 0.1},
+    "nasa": {"alpha": 0.1},
+    "nasa lam": {"alpha": 0.1, "lam": 0.6},
+    "tdc_transposed": {"alpha": 0.1, "average": "uniform"},
     "saga_gtd": {"alpha": 0.1, "batch_size": 3, "average": "uniform"},
     "saga_gtd lam": {"alpha": 0.1, "batch_size": 3, "lam": 0.6},
     "svrg_gtd": {"alpha": 0.1, "batch_size": 3, "M": 6},
@@ -107,12 +110,19 @@ def test_a_lazy_average_is_the_average(settings):
 
 
 @pytest.mark.parametrize("settings", AVERAGES, ids=str)
-@pytest.mark.parametrize("rule", ["saga_gtd", "svrg_gtd"])
+@pytest.mark.parametrize("rule", ["saga_gtd", "svrg_gtd", "tdc_transposed"])
 def test_what_drifts_is_where_its_steps_would_have_taken_it(rule, settings):
     """The mean of all gradients is added to every weight at every step; their average over time is lazy, too."""
     settings = RULES[rule] | settings | {"start": 10, "p": 0.5}
     expected = weights(stream_of(False), rule, **settings)
     found = weights(stream_of(True), rule, **settings)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("settings", [{}, {"p": 0.5, "a": 2.0, "b": 0.5, "beta": 3.0}, {"a": 10.0}], ids=str)
+def test_theta_of_nasa_is_kept_as_what_its_direction_does_not_move(settings):
+    """With a alpha = 1 the direction is forgotten at every step, and its factor is 0."""
+    expected, found = (weights(stream_of(sparse), "nasa", alpha=0.1, **settings) for sparse in (False, True))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
-from gradtd.compiled.vectors import add_scaled, dot, scale_by
+from gradtd.compiled.vectors import add_scaled, dot, scale_by, sliding
 from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Hyper, State
 from gradtd.core.checks import above, at_least
@@ -169,8 +169,7 @@ def nasa(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """
     rho = stream.steps[now.t].rho
     along = traced(stream, now.t, state.u)
-    add_scaled(state.theta, -now.alpha / hyper.beta, state.z)
-    scale_by(state.z, 1.0 - hyper.a * now.alpha)
+    sliding(state.theta, state.z, now.alpha, hyper.a, hyper.beta)
     add_gradient(stream, now.t, hyper.a * now.alpha * rho * along, state.z)
     delta = td_error(stream, now.t, state.theta)
     scale_by(state.u, 1.0 - hyper.b * now.alpha)
@@ -183,12 +182,29 @@ def _choose_htd(hyper: Mapping[str, Any]) -> Algorithm:
     return replace(_HTD, update=htd_with_traces, init=_two_traces, observe=trace_without_ratio, kept=None, choose=None)
 
 
+def _choose_nasa(hyper: Mapping[str, Any]) -> Algorithm:
+    # The average of theta over time would need that of z.
+    return replace(_NASA, kept={"z": "shrinks", "u": "scaled"} if hyper["average"] == "none" else None, choose=None)
+
+
 def _two_traces(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     own = {"f": np.zeros(n_features), "carried": np.zeros(1), "episode": np.full(1, -1)}
     return _second_vector(n_features, hyper) | own
 
 
 _HTD = Algorithm("htd", htd, init=_second_vector, parameters={"eta": ETA}, traces=True, kept={}, choose=_choose_htd)
+_NASA = Algorithm(
+    "nasa",
+    nasa,
+    init=lambda n_features, hyper: {"z": np.zeros(n_features), "u": np.zeros(n_features)},
+    parameters={
+        "a": Parameter(1.0, "speed of the averaged direction", above(0)),
+        "b": Parameter(1.0, "speed of the averaged TD update", above(0)),
+        "beta": Parameter(1.0, "regulariser of the direction", above(0)),
+    },
+    traces=True,
+    choose=_choose_nasa,
+)
 
 ALGORITHMS = (
     Algorithm("gtd", gtd, init=_second_vector, parameters={"eta": ETA}, traces=True, kept={"w": "scaled"}),
@@ -199,6 +215,7 @@ ALGORITHMS = (
         tdc_transposed,
         init=_second_vector,
         parameters={"eta": ETA},
+        kept={"theta": "course of w"},
         traces="as printed it does not lead to the TD solution; tdc_transposed_corrected does, and takes lam",
     ),
     Algorithm(
@@ -218,15 +235,5 @@ ALGORITHMS = (
         kept={"w": "scaled"},
     ),
     _HTD,
-    Algorithm(
-        "nasa",
-        nasa,
-        init=lambda n_features, hyper: {"z": np.zeros(n_features), "u": np.zeros(n_features)},
-        parameters={
-            "a": Parameter(1.0, "speed of the averaged direction", above(0)),
-            "b": Parameter(1.0, "speed of the averaged TD update", above(0)),
-            "beta": Parameter(1.0, "regulariser of the direction", above(0)),
-        },
-        traces=True,
-    ),
+    _NASA,
 )

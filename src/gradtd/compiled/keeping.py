@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradtd.compiled.drifting import LIMIT, Course, Drifting
+from gradtd.compiled.drifting import LIMIT, Course, Drifting, Leading, Shrinking
 from gradtd.compiled.vectors import Cleared, Difference, Scaled, Touched, Weights
 from gradtd.core.arrays import Floats
 
@@ -53,22 +53,33 @@ def _stays(kind: str) -> bool:
 
 def _let_drift(fields: dict[str, Any], kept: Mapping[str, str]) -> None:
     """Make the vectors that drift, those they drift along, their differences and the columns met."""
-    d = len(fields["theta"].values)
+    theta = fields["theta"]
+    d = len(theta.values)
     for name, kind in kept.items():
-        if kind.startswith("course of "):
-            of = kind.removeprefix("course of ")
-            own = fields[of]
-            values, lag, limit = own, fields["theta"].lag[:0], np.inf
-            if isinstance(own, Weights):
-                values, lag, limit = own.values, own.lag, own.numbers[LIMIT]
-            fields[of] = Drifting(values, lag, np.array([0.0, 0.0, limit, 0.0, 0.0, 0.0]), fields[name])
-            fields[name] = Course(fields[name], fields[of])
-        elif kind == "met":
+        if kind == "met":
             fields[name] = Touched(np.zeros(d, np.uint32), np.empty(d, np.uint32), np.zeros(1, np.int64))
+        elif kind == "shrinks":
+            fields["theta"] = own = _drifting(theta, theta, fields[name])
+            fields[name] = Shrinking(fields[name], np.ones(1), own)
+        elif name == "theta":
+            of = kind.removeprefix("course of ")
+            fields[of] = _drifting(fields[of], theta, theta.values)
+            fields["theta"] = Leading(theta.values, theta.lag, theta.numbers, fields[of])
+        elif kind.startswith("course of "):
+            of = kind.removeprefix("course of ")
+            fields[of] = _drifting(fields[of], theta, fields[name])
+            fields[name] = Course(fields[name], fields[of])
     for name, kind in kept.items():
         if " less " in kind:
             one, other = kind.split(" less ")
             fields[name] = Difference(fields[one], fields[other])
+
+
+def _drifting(own: Any, theta: Weights, course: Floats) -> Drifting:
+    """A vector that drifts: theta, with its lag and its limit, or another one."""
+    if own is theta:
+        return Drifting(theta.values, theta.lag, np.array([0.0, 0.0, theta.numbers[LIMIT], 0.0, 0.0, 0.0]), course)
+    return Drifting(own, theta.lag[:0], np.array([0.0, 0.0, np.inf, 0.0, 0.0, 0.0]), course)
 
 
 def in_lines(rows: int, columns: int) -> Floats:

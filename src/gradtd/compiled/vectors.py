@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from gradtd.compiled import linalg
 from gradtd.compiled.drifting import (
+    FAR,
     LIMIT,
     OUTSIDE,
     WEIGHT,
@@ -38,6 +39,9 @@ from gradtd.compiled.drifting import (
     drift,
     drifting_add_at,
     drifting_value_at,
+    leading_add_at,
+    shrinking_add_at,
+    slide,
 )
 from gradtd.compiled.kinds import by_kind
 from gradtd.core.arrays import Floats, Index, Integers
@@ -46,8 +50,6 @@ SCALE, SQUARE, PEAK = 0, 1, 2
 """Numbers of `Scaled`: the factor, the sum of squares without it or NaN, and the largest since all were added up."""
 SHRUNK = 1 / 4
 """Squares are all added up again where their sum is below this part of its peak, whose rounding it has."""
-FAR = 1e100
-"""Where a factor is beyond this, or below its inverse, it is multiplied into the entries, once in a long while."""
 
 
 class Touched(NamedTuple):
@@ -204,6 +206,12 @@ def _dense_subtract(out: Floats, u: Floats, v: Floats) -> None:
     linalg.add_scaled(out, -1.0, v)
 
 
+def _dense_slide(theta: Floats, z: Floats, alpha: float, a: float, beta: float) -> None:
+    """theta -= (alpha / beta) z, then z *= 1 - a alpha"""
+    linalg.add_scaled(theta, -alpha / beta, z)
+    linalg.scale_by(z, 1.0 - a * alpha)
+
+
 def _read_later(out: Difference, u: Any, v: Any) -> None:
     """It is read before either changes"""
 
@@ -291,13 +299,14 @@ def _own_square(u: Scaled, v: Scaled) -> Any:
     return v.numbers[SCALE] * v.numbers[SCALE] * v.numbers[SQUARE]
 
 
-_EACH = dict.fromkeys(("Weights", "Scaled", "Drifting", "Course", "Difference"), _two_values_at)
-_BOTH = dict.fromkeys(("Weights", "Scaled", "Drifting", "Course"), _add_at_two)
+_EACH = dict.fromkeys(("Weights", "Scaled", "Drifting", "Course", "Difference", "Leading"), _two_values_at)
+_BOTH = dict.fromkeys(("Weights", "Scaled", "Drifting", "Course", "Leading", "Shrinking"), _add_at_two)
 value_at = by_kind(
     0,
     _dense_value_at,
     Cleared=_cleared_value_at,
     Weights=_weights_value_at,
+    Leading=_weights_value_at,
     Scaled=_scaled_value_at,
     Drifting=drifting_value_at,
     Course=_course_value_at,
@@ -311,6 +320,8 @@ add_at = by_kind(
     Weights=_weights_add_at,
     Drifting=drifting_add_at,
     Course=course_add_at,
+    Leading=leading_add_at,
+    Shrinking=shrinking_add_at,
 )
 set_at = by_kind(0, _dense_set_at, Course=course_set_at)
 two_values_at = by_kind(0, _two_values_at, Cleared=_cleared_two_values_at, **_EACH)
@@ -323,8 +334,9 @@ dot_touched = by_kind(
 )
 fill = by_kind(0, linalg.fill, Cleared=_clear)
 scale_by = by_kind(0, linalg.scale_by, Cleared=_scale_touched, Scaled=_scale_all)
-add_scaled = by_kind(2, linalg.add_scaled, Cleared=_add_touched, Course=drift)
+add_scaled = by_kind(2, linalg.add_scaled, Cleared=_add_touched, Course=drift, Leading=drift)
 dot = by_kind(1, linalg.dot, Cleared=_dot_touched, Scaled=_own_square)
 copy = linalg.copy
 meet = by_kind(0, _dense_meet, Touched=_meet)
+sliding = by_kind(1, _dense_slide, Shrinking=slide)
 subtract = by_kind(0, _dense_subtract, Difference=_read_later)

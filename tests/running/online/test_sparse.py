@@ -14,6 +14,9 @@ D, N = 9, 240
 RULES = {
     "td": {"alpha": 0.1, "average": "uniform"},
     "tdrc": {"alpha": 0.05},
+    "nasa": {"alpha": 0.05},
+    "tdc_transposed": {"alpha": 0.05},
+    "gtd2_mp": {"alpha": 0.05},
     "impression_gtd": {"batch_size": 3, "capacity": 40},
 }
 

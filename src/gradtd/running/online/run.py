@@ -12,7 +12,6 @@ from gradtd.algorithms import as_algorithm
 from gradtd.compiled.keeping import kept_together
 from gradtd.compiled.plan import Run, Snapshots
 from gradtd.compiled.theta import reported
-from gradtd.compiled.vectors import Weights
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
@@ -81,7 +80,7 @@ class OnlineRun:
         clock["taken"] = 0
         # A rule that reads changes its state by being asked: it is asked on a copy, when somebody wants to know. And
         # where rows are sparse nobody looks at all weights before.
-        later = self.session.setup.algorithm.read or isinstance(run.state.theta, Weights)
+        later = self.session.setup.algorithm.read or isinstance(run.state.theta, tuple)
         at = _NEVER if later else clock["seen"] + len(steps)
         self.diverged_at = self._drive(run, features, at, begin, len(steps))
         if self.diverged_at >= 0:
@@ -92,7 +91,7 @@ class OnlineRun:
         """The weights now; before learning starts, those of the start."""
         if self.run is None or self.diverged_at >= 0:
             return np.array(self.weights[0])
-        if isinstance(self.run.state.theta, Weights):
+        if isinstance(self.run.state.theta, tuple):
             self.weights[0] = reported(self.run.state.theta, self.session.setup.plan.limit)
         if self.session.setup.algorithm.read and self.diverged_at < 0 and self.window.size:
             state = type(self.run.state)(*(array.copy() for array in self.run.state))

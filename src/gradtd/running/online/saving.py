@@ -135,7 +135,8 @@ def _arrays_of(name: str, field: Any) -> Arrays:
         return {}
     if isinstance(field, np.ndarray):
         return {name: field}
-    return {name if label == "values" else f"{name}.{label}": part for label, part in field._asdict().items()}
+    arrays = {label: part for label, part in field._asdict().items() if isinstance(part, np.ndarray)}
+    return {name if label == "values" else f"{name}.{label}": part for label, part in arrays.items()}
 
 
 def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> tuple[list[str], StepQueue]:
