@@ -40,9 +40,10 @@ def prepared(key: str, size: int, run: int, seed: int) -> tuple[Record, Wide, fl
     problem = gradtd.PROBLEMS[told["make"]](**told.get("with", {}))
     log = sample_log(problem, size, steps=size * BLOCK, seed=seed, run=run)
     rows = Table(problem.features) if "features" not in told else Table(np.eye(len(problem.features)))
-    base = rows(log.observations)
-    columns = {GIVEN: np.arange(base.shape[1])}
-    wide = Wide(columns, {}, (GIVEN,), False, False, base=base, observations=base)
+    table, n = rows(log.observations), len(log)
+    base = np.r_[table[log.row], table[log.next_row]]  # a row for each step, as logs in files have it
+    columns, number = {GIVEN: np.arange(base.shape[1])}, np.arange(n)
+    wide = Wide(columns, {}, (GIVEN,), False, False, None, number, n + number, base=base, observations=base)
     pieces = pieces_of(log, BLOCK if problem.continuing else None)
     return record_of(log, pieces, ratios(log).rho, problem.gamma, wide, blocks=False), wide, problem.gamma
 
