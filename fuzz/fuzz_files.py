@@ -54,7 +54,7 @@ def attempt(seed, number, folder):
     content, header, arrays, load = _kept[int(rng.integers(len(_kept)))]
     path = folder / "it.npz"
     if rng.random() < 0.4:
-        path.write_bytes(_flipped(rng, content))
+        path.write_bytes(flipped(rng, content))
     else:
         _write(rng, path, json.loads(json.dumps(header)), {name: array.copy() for name, array in arrays.items()})
     made = load(path)
@@ -69,7 +69,7 @@ def attempt(seed, number, folder):
         repr(made)
 
 
-def _flipped(rng, content):
+def flipped(rng, content):
     damaged = bytearray(content)
     kind = rng.random()
     if kind < 0.2:
@@ -88,7 +88,7 @@ def _write(rng, path, header, arrays):
     """Without a checksum, as somebody who means harm would write it."""
     for _ in range(int(rng.integers(1, 4))):
         if rng.random() < 0.5:
-            _spoil_header(rng, header)
+            spoil_header(rng, header)
         else:
             _spoil_arrays(rng, arrays)
     with zipfile.ZipFile(path, "w") as file:
@@ -98,7 +98,7 @@ def _write(rng, path, header, arrays):
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def _spoil_header(rng, node):
+def spoil_header(rng, node):
     """Walk down to some entry and change it."""
     while True:
         keys = list(node) if isinstance(node, dict) else list(range(len(node)))

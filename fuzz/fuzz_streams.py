@@ -14,6 +14,8 @@ RULES = (
     ("lstd", {}),
     ("gtd2", {"alpha": 0.1, "eta": 1.0, "lam": 0.9}),
     ("expected_gtd", {"alpha": 0.1}),
+    ("saga_gtd", {"alpha": 0.1}),
+    ("gtd2_mp", {"eta": 0.1}),
 )
 ODD = (0, 1, -1, 2, 3, 7, 100, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 4e9, -(2**31), 2**62, 1e300, np.nan, np.inf, 0.5)
 
@@ -34,6 +36,8 @@ def attempt(seed, number, folder):
         "rho": rng.exponential(size=n),
         "episode": np.sort(rng.integers(0, 5, n)),
     }
+    if number % 3 == 0:
+        features = features.astype(np.float32)
     sparse = rng.random() < 0.5
     table = scipy.sparse.csr_array(features) if sparse else features
     if rng.random() < 0.8:
@@ -57,7 +61,7 @@ def _spoil(rng, columns, table):
         if table is not None and rng.random() < 0.5:
             target = (table.indices, table.indptr, table.data)[int(rng.integers(3))]
             if len(target):
-                with np.errstate(invalid="ignore"):
+                with np.errstate(invalid="ignore", over="ignore"):
                     target[int(rng.integers(len(target)))] = np.array(odd).astype(target.dtype)
             continue
         label = str(rng.choice(list(columns)))

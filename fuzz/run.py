@@ -1,11 +1,12 @@
 """Mutated streams, saved files, logs and command lines: each try ends well, or with one sentence.
 
-    python fuzz/run.py [streams files logs commands] [--count 1000] [--seed 0] [--only K]
+    python fuzz/run.py [streams stored files logs commands] [--count 1000] [--seed 0] [--only K]
 
-Compiled code runs with its bounds checked (NUMBA_BOUNDSCHECK=1, with a cache of its own). A try is a crash where the
-process dies, a traceback where anything but `gradtd.InputError` is raised or NumPy warns, and a lie where a value
-beyond the rewards' bound is called usable. Each is printed with the command that repeats it. Tries are made in a
-process of their own, which is started again behind a crash. The exit code is 1 where something was found.
+Streams are in memory, or stored in folders. Compiled code runs with its bounds checked (NUMBA_BOUNDSCHECK=1, with a
+cache of its own). A try is a crash where the process dies, a traceback where anything but `gradtd.InputError` is raised
+or NumPy warns, and a lie where a value beyond the rewards' bound is called usable. Each is printed with the command
+that repeats it. Tries are made in a process of their own, which is started again behind a crash. The exit code is 1
+where something was found.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TARGETS = ("streams", "files", "logs", "commands")
+TARGETS = ("streams", "stored", "files", "logs", "commands")
 
 
 def work(target: str, seed: int, numbers: range, journal: Path, folder: Path) -> int:

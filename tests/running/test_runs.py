@@ -4,8 +4,10 @@ import time
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import gradtd
+from gradtd.compiled.plan import room_for
 from gradtd.running.runs import for_each
 
 NEU_FAMILY = {
@@ -283,3 +285,13 @@ def test_an_error_stops_the_runs_that_wait():
     with pytest.raises(KeyboardInterrupt):
         for_each(work, 400, 2, None)
     assert 0 < len(done) < 398
+
+
+def test_more_sparse_columns_than_memory_has_room_for_are_refused_before_the_weights_are_made():
+    wide = scipy.sparse.csr_array(([1.0, 2.0], ([0, 1], [0, 2**44])), shape=(2, 2**44 + 1))
+    columns = {"row": [0], "next_row": [1], "reward": [1.0], "discount": [0.9], "rho": [1.0], "episode": [0]}
+    stream = gradtd.Stream.from_arrays(features=wide, **columns)
+    with pytest.raises(gradtd.InputError, match=r"what td keeps .* of memory"):
+        gradtd.learn(stream, "td", alpha=0.1)
+    with pytest.raises(gradtd.InputError, match="1000 snapshots of 4194304000 weights would take"):
+        room_for(np.arange(1000), 4_194_304_000)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.core.arrays import Batch, Floats, Hyper, Integers, State, Words
+from gradtd.core.memory import refuse_beyond_memory
 
 
 class Plan(NamedTuple):
@@ -85,4 +86,6 @@ def new_clock() -> Any:
 
 def room_for(at: Integers, n_features: int) -> Snapshots:
     """Room for the weights after these steps."""
+    what = f"{len(at)} snapshots of {n_features} weights"
+    refuse_beyond_memory(8.0 * len(at) * n_features, what, "take fewer: snapshots=[k] keeps those of step k")
     return Snapshots(at, np.empty((len(at), n_features)), np.full(len(at), np.nan))

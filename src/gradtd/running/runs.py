@@ -78,6 +78,7 @@ def learn(
     session = Session(rule, hyper, n_steps=count, compile=compile)
     _refuse_passes(session, passes)
     session.refuse_sparse(stream)
+    session.refuse_many_features(stream.n_features)
     start = start_weights(theta0, np.zeros(stream.n_features))
     wanted = room_for(at, stream.n_features)
     seed = checks.whole_number("seed", seed, 0)

@@ -120,18 +120,22 @@ class Session:
         bend = (three - 2 * two + one) / 2
         return int(8 * n_features + one + (n_features - 1) * (two - one + bend * (n_features - 2)))
 
+    def refuse_many_features(self, n_features: int, n_steps: int = 0) -> None:
+        """Refuse a run whose weights, and what the rule keeps beside them, are more than memory holds."""
+        if n_features > MANY_FEATURES:
+            refuse_beyond_memory(
+                self.state_bytes(n_features, n_steps),
+                f"what {self.rule.name} keeps for {n_features} features",
+                "take fewer features, or a rule that keeps vectors only, as td and impression_gtd do",
+            )
+
     def begin(self, theta0: Floats, seed: Seed, n_steps: int = 0, sparse: bool = False) -> Run:
         """A run that has not begun; rules that read stored steps by their number are told how many there will be.
 
         Where features are ``sparse`` the rule's vectors are kept so that only what is read of them costs anything.
         """
         setup = self.setup
-        if len(theta0) > MANY_FEATURES:
-            refuse_beyond_memory(
-                self.state_bytes(len(theta0), n_steps),
-                f"what {self.rule.name} keeps for {len(theta0)} features",
-                "take fewer features, or a rule that keeps vectors only, as td and impression_gtd do",
-            )
+        self.refuse_many_features(len(theta0), n_steps)
         state = {"theta": theta0.copy(), **setup.algorithm.init(len(theta0), {**setup.hyper, "n_steps": n_steps})}
         run = Run(
             state=state,
