@@ -127,7 +127,7 @@ def test_neither_order_nor_cuts_matter(table, whole, tmp_path):
 def test_neither_do_blocks(path, whole, monkeypatch):
     """Blocks shorter than episodes, whose traces go on in the next one, and episodes that are not sorted by group."""
     monkeypatch.setattr(blocks, "BLOCK", 7)
-    monkeypatch.setattr(summing, "LONG", 1)
+    monkeypatch.setattr(summing, "FEW", 10**9)
     _same(_evaluate(str(path)), whole)
 
 

@@ -34,8 +34,8 @@ SUMMED = (
     *("weights", "weights2", "off", "off2", "beyond"),
 )
 """Numbers that are added."""
-LONG = 64
-"""Rows of an episode, on average, from which on episodes of a group need not stand together to be added quickly."""
+FEW = 100
+"""Entries of a group's products for each row of an episode, up to which sorting episodes by group saves nothing."""
 LARGEST = ("largest_ratio", "largest_reward", "smallest_reward")
 """Numbers of which the largest counts; the smallest reward with its sign changed."""
 
@@ -141,7 +141,8 @@ def part_sums(job: Job, part: Part) -> Sums:
     add = _by_states(job) if job.wide.table is not None else _by_blocks(job)
     for rows, begins, hashes in part.chunks(job.reading.needed):
         group = job.group_of(hashes)
-        order = np.arange(len(group)) if len(rows) >= LONG * len(group) else np.argsort(group, kind="stable")
+        few = len(group) * total["products"][0].size <= FEW * len(rows)
+        order = np.arange(len(group)) if few else np.argsort(group, kind="stable")
         lengths = np.diff(begins)[order]
         edges = np.r_[0, np.cumsum(lengths)]
         at = None
