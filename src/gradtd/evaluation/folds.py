@@ -19,11 +19,11 @@ class FoldSums(NamedTuple):
     b: Floats
 
 
-def fold_of_episodes(n_episodes: int, folds: int = FOLDS) -> Integers:
+def fold_of_episodes(n_episodes: int, folds: int = FOLDS) -> Any:
     """The fold of every episode: its number mod ``folds``."""
-    return np.arange(n_episodes) % min(folds, n_episodes)
+    return (np.arange(n_episodes) % min(folds, n_episodes)).astype(np.int16)  # compared for every step and fold
 
 
-def fold_of_steps(begins: Integers) -> Integers:
+def fold_of_steps(begins: Integers) -> Any:
     """The fold of every step."""
     return np.repeat(fold_of_episodes(len(begins) - 1), np.diff(begins))
