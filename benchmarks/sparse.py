@@ -37,6 +37,8 @@ RULES: dict[str, tuple[str, dict[str, Any], int, int, int]] = {
     "tdrc": ("tdrc", {"alpha": 1e-3}, 20_000, 2, 2),
     "gtd2": ("gtd2", {"alpha": 1e-3}, 20_000, 2, 2),
     "htd": ("htd", {"alpha": 1e-3}, 20_000, 2, 2),
+    "nasa": ("nasa", {"alpha": 1e-3}, 20_000, 3, 2),
+    "true_online_gtd": ("true_online_gtd", {"alpha": 1e-3, "lam": 0.5}, 20_000, 3, 10),
     "gtd2_mp": ("gtd2_mp", {"alpha": 1e-3}, 20_000, 4, 2),
     "saga_gtd": ("saga_gtd", {"alpha": 1e-3, "batch_size": M}, 2000, 4, 2 * M),
     "svrg_gtd": ("svrg_gtd", {"alpha": 1e-3, "batch_size": M}, 2000, 16, 10 * M),

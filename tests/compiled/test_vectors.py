@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 import gradtd
-from gradtd.compiled import drifting, keeping, vectors
+from gradtd.compiled import drifting, keeping, listed, vectors
 from gradtd.compiled.drifting import Drifting
 from gradtd.compiled.plan import room_for
 from gradtd.compiled.theta import report, within
@@ -37,6 +37,9 @@ RULES = {
     "gtd2_mp": {"alpha": 0.1},
     "gtd2_mp lam": {"alpha": 0.1, "lam": 0.6},
     "sthtd_mp": {"alpha": 0.1},
+    "htd lam": {"alpha": 0.1, "lam": 0.6},
+    "true_online_td": {"alpha": 0.1, "lam": 0.6, "average": "uniform"},
+    "true_online_gtd": {"alpha": 0.1, "lam": 0.6},
     "nasa": {"alpha": 0.1},
     "nasa lam": {"alpha": 0.1, "lam": 0.6},
     "tdc_transposed": {"alpha": 0.1, "average": "uniform"},
@@ -142,7 +145,9 @@ def test_a_weight_that_drifts_beyond_the_limit_is_found_when_it_is_reported():
     assert not within(theta, 5.0)
 
 
-@pytest.mark.parametrize("rule", ["tdrc", "minibatch_td", "impression_gtd auto", "saga_gtd", "svrg_gtd"])
+@pytest.mark.parametrize(
+    "rule", ["tdrc", "minibatch_td", "impression_gtd auto", "saga_gtd", "svrg_gtd", "true_online_gtd"]
+)
 def test_compiled_and_averaged_they_are_their_dense_twins(rule):
     settings = RULES[rule] | {"average": "polynomial"}
     expected = weights(stream_of(False), rule, **settings)
@@ -183,6 +188,38 @@ def test_the_square_of_a_vector_that_shrinks_stays_its_square():
         vectors.scale_by(z, 1.0 / size)
         assert sum(vectors.value_at(z, k) ** 2 for k in range(D)) == pytest.approx(1.0, abs=1e-13)
     assert z.numbers[vectors.SCALE] > 1e20
+
+
+def test_a_trace_lists_its_entries_until_they_have_decayed():
+    """Against an array, with entries that come, decay to nothing, come back, and are cleared."""
+    rng, trace, dense = np.random.default_rng(2), listed.empty_list(D), np.zeros(D)
+    shortest = D
+    for t in range(600):
+        k, x, c = int(rng.integers(D)), rng.standard_normal(), rng.choice([0.9, 0.1])
+        vectors.scale_by(trace, c)
+        dense *= c
+        if t % 40 < 20:
+            vectors.add_at(trace, k, x)
+            dense[k] += x
+        if t % 200 == 199:
+            vectors.fill(trace, 0.0)
+            dense[:] = 0.0
+        shortest = min(shortest, trace.size[0]) if t % 40 == 39 else shortest
+        found = np.array([vectors.value_at(trace, k) for k in range(D)])
+        np.testing.assert_allclose(found, dense, rtol=1e-12, atol=1e-15 * trace.largest[0])
+        assert vectors.dot(np.arange(D) + 1.0, trace) == pytest.approx((np.arange(D) + 1.0) @ dense, abs=1e-12)
+        assert sorted(trace.columns[: trace.size[0]]) == sorted(set(trace.columns[: trace.size[0]]))
+    assert shortest < D / 2
+
+
+@pytest.mark.parametrize("rule", ["htd lam", "true_online_td", "true_online_gtd"])
+@pytest.mark.parametrize("more", [{}, {"lam": 1.0, "average": "polynomial"}, {"lam": 0.0, "start": 20}], ids=str)
+def test_rules_with_traces_of_their_own_have_the_weights_of_dense_features(rule, more):
+    settings = RULES[rule] | more
+    if rule == "htd lam" and settings["lam"] == 0:
+        return  # that is htd
+    expected, found = (weights(stream_of(sparse), rule, **settings) for sparse in (False, True))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 def test_a_rule_that_names_no_vectors_gets_arrays():

@@ -54,7 +54,7 @@ def true_online_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) ->
     scale_by(state.z, rho * decay)
     add_features(stream, now.t, rho, state.z)
     state.rho[0] = rho
-    along_z, along = dot(state.z, state.w), projected(stream, now.t, state.w)
+    along_z, along = dot(state.w, state.z), projected(stream, now.t, state.w)
     add_scaled(state.theta, delta + change, state.e)
     add_features(stream, now.t, -now.alpha * rho * change, state.theta)
     add_next_features(stream, now.t, -now.alpha * (1.0 - hyper.lam) * along_z, state.theta)
@@ -94,9 +94,11 @@ def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     return vectors | numbers
 
 
+# Where rows are sparse a step costs the entries of its trace: the columns met since the episode began, while they last.
+_KEPT = {"e": "listed", "f": "listed", "z": "listed", "old": "former theta"}
 LAM = Parameter(0.0, "decay of the traces, from 0 to 1", fraction)
 
 ALGORITHMS = (
-    Algorithm("true_online_td", true_online_td, _fields, parameters={"lam": LAM}),
-    Algorithm("true_online_gtd", true_online_gtd, _fields, parameters={"eta": ETA, "lam": LAM}),
+    Algorithm("true_online_td", true_online_td, _fields, parameters={"lam": LAM}, kept=_KEPT),
+    Algorithm("true_online_gtd", true_online_gtd, _fields, parameters={"eta": ETA, "lam": LAM}, kept=_KEPT),
 )

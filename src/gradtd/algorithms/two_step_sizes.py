@@ -144,7 +144,7 @@ def htd_with_traces(state: State, stream: StreamView, now: Now, hyper: Hyper) ->
     """
     rho = stream.steps[now.t].rho
     delta, along_e = td_error(stream, now.t, state.theta), traced(stream, now.t, state.w)
-    along_f = dot(state.f, state.w)
+    along_f = dot(state.w, state.f)
     add_trace(stream, now.t, now.alpha * rho * delta, state.theta)
     add_gradient(stream, now.t, -now.alpha * (rho * along_e - along_f), state.theta)
     add_trace(stream, now.t, hyper.eta * now.alpha * rho * delta, state.w)
@@ -179,7 +179,8 @@ def nasa(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def _choose_htd(hyper: Mapping[str, Any]) -> Algorithm:
     if hyper["lam"] == 0:
         return replace(_HTD, choose=None)
-    return replace(_HTD, update=htd_with_traces, init=_two_traces, observe=trace_without_ratio, kept=None, choose=None)
+    traced = replace(_HTD, update=htd_with_traces, init=_two_traces, observe=trace_without_ratio, choose=None)
+    return replace(traced, kept={"f": "listed"})
 
 
 def _choose_nasa(hyper: Mapping[str, Any]) -> Algorithm:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.compiled.drifting import LIMIT, Course, Drifting, Leading, Shrinking
+from gradtd.compiled.listed import Former, Listed, Recorded, empty_list
 from gradtd.compiled.vectors import Cleared, Difference, Scaled, Touched, Weights
 from gradtd.core.arrays import Floats
 
@@ -48,7 +49,7 @@ def sparse_state(state: Mapping[str, Any], kept: Mapping[str, str], averaged: bo
 
 def _stays(kind: str) -> bool:
     """Whether a vector has entries of its own from one update to the next."""
-    return kind not in ("cleared", "met") and " less " not in kind
+    return kind not in ("cleared", "met", "listed", "former theta") and " less " not in kind
 
 
 def _let_drift(fields: dict[str, Any], kept: Mapping[str, str]) -> None:
@@ -61,6 +62,11 @@ def _let_drift(fields: dict[str, Any], kept: Mapping[str, str]) -> None:
         elif kind == "shrinks":
             fields["theta"] = own = _drifting(theta, theta, fields[name])
             fields[name] = Shrinking(fields[name], np.ones(1), own)
+        elif kind == "listed":
+            fields[name] = empty_list(d)
+        elif kind == "former theta":
+            changes = empty_list(d)
+            fields["theta"], fields[name] = _recorded(theta, changes), Former(theta.values, changes)
         elif name == "theta":
             of = kind.removeprefix("course of ")
             fields[of] = _drifting(fields[of], theta, theta.values)
@@ -73,6 +79,10 @@ def _let_drift(fields: dict[str, Any], kept: Mapping[str, str]) -> None:
         if " less " in kind:
             one, other = kind.split(" less ")
             fields[name] = Difference(fields[one], fields[other])
+
+
+def _recorded(theta: Weights, changes: Listed) -> Recorded:
+    return Recorded(theta.values, theta.lag, theta.numbers, changes)
 
 
 def _drifting(own: Any, theta: Weights, course: Floats) -> Drifting:

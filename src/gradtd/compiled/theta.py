@@ -9,6 +9,7 @@ import numpy as np
 from gradtd.compiled import linalg
 from gradtd.compiled.drifting import DRIFT, FAR, LAGGED, OUTSIDE, WEIGHT, Drifting, Leading
 from gradtd.compiled.kinds import by_kind
+from gradtd.compiled.listed import Recorded
 from gradtd.compiled.vectors import Weights
 from gradtd.core.arrays import Floats
 
@@ -112,16 +113,15 @@ def reported(theta: Any, limit: float, *, average: bool = True) -> Floats:
     values = theta
     if isinstance(theta, Drifting):
         values = theta.values + theta.numbers[DRIFT] * theta.course  # what a learner keeps so is not averaged
-    elif isinstance(theta, Weights | Leading):
+    elif isinstance(theta, Weights | Leading | Recorded):
         lags = average and theta.numbers[WEIGHT] > 0.0
         values = theta.values - theta.lag / theta.numbers[WEIGHT] if lags else theta.values
     values = np.where(values <= limit, values, limit)
     return np.where(values < -limit, -limit, values)
 
 
-check_every = by_kind(
-    0, _dense_check_every, Weights=_weights_check_every, Leading=_weights_check_every, Drifting=_weights_check_every
-)
-within = by_kind(0, _dense_within, Weights=_weights_within, Leading=_weights_within, Drifting=_drifting_within)
-blend = by_kind(0, _dense_blend, Weights=_weights_blend, Leading=_weights_blend, Drifting=_drifting_blend)
-report = by_kind(0, _dense_report, Weights=_weights_report, Leading=_weights_report, Drifting=_drifting_report)
+_WEIGHTS = ("Weights", "Leading", "Recorded")
+check_every = by_kind(0, _dense_check_every, **dict.fromkeys((*_WEIGHTS, "Drifting"), _weights_check_every))
+within = by_kind(0, _dense_within, Drifting=_drifting_within, **dict.fromkeys(_WEIGHTS, _weights_within))
+blend = by_kind(0, _dense_blend, Drifting=_drifting_blend, **dict.fromkeys(_WEIGHTS, _weights_blend))
+report = by_kind(0, _dense_report, Drifting=_drifting_report, **dict.fromkeys(_WEIGHTS, _weights_report))

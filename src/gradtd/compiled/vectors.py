@@ -14,6 +14,7 @@ as the rows that it reads have, however many features there are:
   so that the second sum, the ``lag``, is all there is to keep, and that changes where theta does.
 
 * `Drifting`: a vector to which a multiple of another, its `Course`, is added at every step (`drifting`).
+* `Listed`: a trace that the rule keeps itself, and `Recorded` and `Former`, theta and theta one update ago (`listed`).
 * `Difference`: of two others, where a rule reads it and does not change it.
 * `Touched`: the columns that any step so far has entries for. A vector that is 0 elsewhere is copied there only.
 
@@ -44,6 +45,19 @@ from gradtd.compiled.drifting import (
     slide,
 )
 from gradtd.compiled.kinds import by_kind
+from gradtd.compiled.listed import (
+    Listed,
+    begin_record,
+    dot_list,
+    empty,
+    former_value_at,
+    list_to_dense,
+    list_to_recorded,
+    listed_add_at,
+    listed_value_at,
+    recorded_add_at,
+    shrink,
+)
 from gradtd.core.arrays import Floats, Index, Integers
 
 SCALE, SQUARE, PEAK = 0, 1, 2
@@ -206,6 +220,10 @@ def _dense_subtract(out: Floats, u: Floats, v: Floats) -> None:
     linalg.add_scaled(out, -1.0, v)
 
 
+def _add_list(out: Any, c: float, v: Listed) -> None:
+    add_list(out, c, v)
+
+
 def _dense_slide(theta: Floats, z: Floats, alpha: float, a: float, beta: float) -> None:
     """theta -= (alpha / beta) z, then z *= 1 - a alpha"""
     linalg.add_scaled(theta, -alpha / beta, z)
@@ -299,14 +317,18 @@ def _own_square(u: Scaled, v: Scaled) -> Any:
     return v.numbers[SCALE] * v.numbers[SCALE] * v.numbers[SQUARE]
 
 
-_EACH = dict.fromkeys(("Weights", "Scaled", "Drifting", "Course", "Difference", "Leading"), _two_values_at)
-_BOTH = dict.fromkeys(("Weights", "Scaled", "Drifting", "Course", "Leading", "Shrinking"), _add_at_two)
+_CHANGED = ("Weights", "Scaled", "Drifting", "Course", "Leading", "Recorded", "Listed")
+_EACH = dict.fromkeys((*_CHANGED, "Difference", "Former"), _two_values_at)
+_BOTH = dict.fromkeys((*_CHANGED, "Shrinking"), _add_at_two)
 value_at = by_kind(
     0,
     _dense_value_at,
     Cleared=_cleared_value_at,
     Weights=_weights_value_at,
     Leading=_weights_value_at,
+    Recorded=_weights_value_at,
+    Former=former_value_at,
+    Listed=listed_value_at,
     Scaled=_scaled_value_at,
     Drifting=drifting_value_at,
     Course=_course_value_at,
@@ -322,6 +344,8 @@ add_at = by_kind(
     Course=course_add_at,
     Leading=leading_add_at,
     Shrinking=shrinking_add_at,
+    Recorded=recorded_add_at,
+    Listed=listed_add_at,
 )
 set_at = by_kind(0, _dense_set_at, Course=course_set_at)
 two_values_at = by_kind(0, _two_values_at, Cleared=_cleared_two_values_at, **_EACH)
@@ -332,11 +356,12 @@ add_touched = by_kind(
 dot_touched = by_kind(
     0, _dense_dot_touched, Cleared=_cleared_dot_touched, Weights=_dense_dot_touched, Scaled=_dense_dot_touched
 )
-fill = by_kind(0, linalg.fill, Cleared=_clear)
-scale_by = by_kind(0, linalg.scale_by, Cleared=_scale_touched, Scaled=_scale_all)
-add_scaled = by_kind(2, linalg.add_scaled, Cleared=_add_touched, Course=drift, Leading=drift)
-dot = by_kind(1, linalg.dot, Cleared=_dot_touched, Scaled=_own_square)
-copy = linalg.copy
+fill = by_kind(0, linalg.fill, Cleared=_clear, Listed=empty)
+scale_by = by_kind(0, linalg.scale_by, Cleared=_scale_touched, Scaled=_scale_all, Listed=shrink)
+add_list = by_kind(0, list_to_dense, Recorded=list_to_recorded)
+add_scaled = by_kind(2, linalg.add_scaled, Cleared=_add_touched, Course=drift, Leading=drift, Listed=_add_list)
+dot = by_kind(1, linalg.dot, Cleared=_dot_touched, Scaled=_own_square, Listed=dot_list)
+copy = by_kind(0, linalg.copy, Former=begin_record)
 meet = by_kind(0, _dense_meet, Touched=_meet)
 sliding = by_kind(1, _dense_slide, Shrinking=slide)
 subtract = by_kind(0, _dense_subtract, Difference=_read_later)

@@ -99,9 +99,10 @@ class Algorithm:
         What the rule does with the vectors of its ``init``, so that on sparse features an update costs no more than it
         reads: ``"cleared"`` for a vector that it clears before it fills it, ``"scaled"`` for one that it multiplies by
         numbers, ``"course of w"`` for one of which a multiple is added to w at every step, ``"w less anchor"`` for such
-        a difference, ``"shrinks"`` for the z of NASA, ``"met"`` for the columns that steps had entries for. One that
-        only gets rows added is not named, or ``"begins as theta"``. The rule then reads and changes vectors, ``theta``
-        too, by the functions of `gradtd.estimates` alone. None: all vectors are arrays.
+        a difference, ``"listed"`` for a trace of its own, ``"former theta"``, ``"shrinks"`` for the z of NASA and
+        ``"met"`` for the columns that steps had entries for. One that only gets rows added is not named, or
+        ``"begins as theta"``. The rule then reads and changes vectors, ``theta`` too, by the functions of
+        `gradtd.estimates` alone. None: all vectors are arrays.
     choose : callable, optional
         Where a parameter changes the code of the rule, ``choose(hyper)`` returns the algorithm that is meant.
     """

@@ -173,3 +173,12 @@ def test_a_file_whose_indices_are_none_is_refused(change, sentence, tmp_path):
     np.savez(path, **arrays | {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)})
     with pytest.raises(InputError, match=sentence):
         Learner.load(path, compile=False)
+
+
+def test_traces_of_a_rule_are_arrays_in_a_learner(tmp_path):
+    """`learn` lists their entries where rows are sparse; a list would have to be checked when it is loaded."""
+    expected = gradtd.learn(STREAM, "true_online_gtd", compile=False, alpha=0.05, lam=0.7).theta
+    learner = feed(Learner(D, "true_online_gtd", alpha=0.05, lam=0.7, compile=False), 0, 200)
+    learner.save(tmp_path / "learner.npz")
+    again = feed(Learner.load(tmp_path / "learner.npz", compile=False), 200, N)
+    np.testing.assert_allclose(again.theta, expected, rtol=0, atol=1e-12)
