@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from contestants import M, c_kernels, our_kernel, plain_numpy, vectorised_numpy
 from default_speed import default_speed
+from float32 import narrow_steps
 from large_log import large_log
 from parts import in_parts
 from sparse import sparse_steps
@@ -246,6 +247,11 @@ def sparse(full: bool) -> dict[str, dict[str, float]]:
     return sparse_steps()
 
 
+def narrow(full: bool) -> dict[str, dict[str, float]]:
+    print("features in float32:")
+    return narrow_steps()
+
+
 def parts(full: bool) -> dict[str, Any]:
     print(
         "a log read in parts (memory and time per step flat within 20 %, ratio at most 1.5; --full: up to 16 million)"
@@ -266,6 +272,7 @@ PARTS: dict[str, Callable[[bool], Any]] = {
     "traces": traces,
     "start_up": starting,
     "sparse": sparse,
+    "float32": narrow,
     "large_log": lambda full: large_log(),
     "default_speed": lambda full: default_speed(),
     "parts": parts,
