@@ -1,5 +1,7 @@
 """Discrete observations in parts: states are found in a pass of their own, and nothing else changes."""
 
+import pickle
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -112,3 +114,17 @@ def test_too_many_states_are_refused(path, monkeypatch):
         gradtd.InputError, match=r"has at most 5 states, .* this one has 6 or more; read it into memory"
     ):
         _evaluate(str(path))
+
+
+def test_what_workers_are_sent_can_be_sent(path):
+    """Finding states, and the table of states, go to other processes."""
+    table = evaluating.open_table(str(path))
+    roles = evaluating.resolve(table.kinds, None, ())
+    asked = evaluating.Asked(None, None, None, None, "refuse", "refuse")
+    look = states._Look(evaluating.reading_of(None, asked, (), roles), table.name)
+    part = cutting.survey(table, "episode").parts()[0]
+    sent, part = pickle.loads(pickle.dumps((look, part)))
+    found = sent(part)
+    wide = pickle.loads(pickle.dumps(state_table.state_wide(found, np.eye(len(found.values)), EPISODES)))
+    assert isinstance(wide, state_table.StateWide)
+    assert found.values.tolist() == [1, 3, 5, 7, 9, 11]
