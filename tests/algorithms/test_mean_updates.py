@@ -281,7 +281,14 @@ def test_replayed_tdc_goes_along_the_ode_of_tdc(law):
 def test_svrg_goes_along_the_ode_of_gtd2_wherever_its_anchor_is(law):
     """With the exact sums at the anchor, over n = 40 steps."""
     theta0, w0 = np.random.default_rng(4).normal(size=(2, len(law.theta)))
-    own = {"w": law.w, "difference": law.z, "difference_w": law.z, "anchor": theta0, "anchor_w": w0}
+    own = {
+        "w": law.w,
+        "difference": law.z,
+        "difference_w": law.z,
+        "anchor": theta0,
+        "anchor_w": w0,
+        "batch": np.zeros((1, 3)),
+    }
     own |= {"sum": 40 * law.A.T @ w0, "sum_w": 40 * (law.td_update(theta0) - law.C @ w0)}
     update = ALGORITHMS["svrg_gtd"].update
     of_theta, of_w, _ = ODES["gtd2"]
@@ -295,7 +302,14 @@ def test_svrg_goes_along_the_ode_of_gtd2_wherever_its_anchor_is(law):
 def test_svrg_has_no_noise_at_the_solution(law):
     """With the anchor there, too: no step of the batch moves theta or w. GTD2 does move."""
     theta, nothing = law.exact.theta_star, np.zeros(len(law.theta))
-    own = {"w": nothing, "difference": nothing, "difference_w": nothing, "anchor": theta, "anchor_w": nothing}
+    own = {
+        "w": nothing,
+        "difference": nothing,
+        "difference_w": nothing,
+        "anchor": theta,
+        "anchor_w": nothing,
+        "batch": np.zeros((1, 3)),
+    }
     own |= {"sum": nothing, "sum_w": nothing}
     moved = []
     for t in range(len(law.p)):
@@ -313,7 +327,7 @@ def test_saga_goes_along_the_ode_of_gtd2_whatever_its_table_holds(law):
     """With the exact sums of what the table holds, over n stored steps of the law."""
     n = len(law.p)
     table = np.random.default_rng(4).normal(size=(n, 2))
-    own = {"w": law.w, "old": law.z, "old_w": law.z, "table": table, "batch": np.zeros((1, 2))}
+    own = {"w": law.w, "table": table, "batch": np.zeros((1, 2))}
     own |= {"sum": n * (law.p * table[:, 0]) @ law.y, "sum_w": n * (law.p * table[:, 1]) @ law.x}
     update = ALGORITHMS["saga_gtd"].update
     of_theta, of_w, _ = ODES["gtd2"]
@@ -328,7 +342,7 @@ def test_saga_with_traces_goes_along_the_ode_of_gtd2_whatever_its_table_holds(la
     """Three numbers are kept of a step: g y for theta, a e - c x for w."""
     n = len(law.p)
     table = np.random.default_rng(4).normal(size=(n, 3))
-    own = {"w": law.w, "old": law.z, "old_w": law.z, "table": table, "batch": np.zeros((1, 3))}
+    own = {"w": law.w, "table": table, "batch": np.zeros((1, 3))}
     own |= {"sum": n * (law.p * table[:, 0]) @ law.y}
     own |= {"sum_w": n * ((law.p * table[:, 1]) @ law.e - (law.p * table[:, 2]) @ law.x)}
     update = ALGORITHMS["saga_gtd"].choose({"lam": law.lam}).update
