@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import gradtd
-from gradtd.compiled import splits
+from gradtd.compiled import splits, traces
 from gradtd.core import stored
 from gradtd.core.stored import COLUMNS, ENDS, FEATURES, HEADER, STEPS
 
@@ -47,6 +47,7 @@ def _is_mapped(array):
         ("impression_gtd", {"alpha": 5, "batch_size": 8, "split": "coin", "replacement": False}),
         ("impression_gtd", {"alpha": 5, "batch_size": 8, "split": "episode-index", "capacity": 500}),
         ("minibatch_td", {"alpha": 0.05, "batch_size": 8}),
+        ("impression_gtd", {"alpha": 0.5, "batch_size": 8, "lam": 0.8}),
     ],
 )
 def test_learning_has_the_bytes_of_memory(folder, algorithm, more):
@@ -65,6 +66,16 @@ def test_buffers_do_not_depend_on_the_pieces_they_are_made_in(monkeypatch):
         found.append((made.side.tobytes(), made.members.tobytes()))
         assert (made.members == np.argsort(made.side, kind="stable")).all()
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("emphatic", [False, True])
+def test_traces_of_a_mapped_stream_are_on_disk_with_the_bytes_of_memory(folder, monkeypatch, emphatic):
+    wanted = traces.traces_of(STREAM, traces.Tracing(0.8, emphatic=emphatic), compile=False)
+    monkeypatch.setattr(traces, "PIECE", 700)
+    mapped = gradtd.Stream.open(folder)
+    made = traces.traces_of(mapped, traces.Tracing(0.8, emphatic=emphatic), compile=False)
+    assert _is_mapped(made)
+    assert made.tobytes() == wanted.tobytes()
 
 
 def test_a_learner_over_parts_has_the_weights_of_one_pass(folder):

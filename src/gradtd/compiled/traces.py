@@ -31,6 +31,9 @@ DROPPED = 1e-16
 Entry by entry what is kept then differs from the full trace by at most as much times s, where s is the trace that a
 constant feature 1 would have, s_t = discount_{t-1} lam c_{t-1} s_{t-1} + 1. What was dropped decays as the rest."""
 
+PIECE = 2**18
+"""Steps whose traces are made at a time: those of a stream on disk go to disk, and little else is in memory."""
+
 
 class Tracing(NamedTuple):
     """Which traces a rule wants."""
@@ -127,8 +130,11 @@ def _traces_of(stream: Stream, tracing: Tracing, compile: bool | None) -> Floats
     tracer = Tracer(tracing, stream.n_features, compile)
     features, steps = stream.view.features, stream.view.steps
     if isinstance(features, np.ndarray):
-        out = np.empty((len(stream), stream.n_features))
-        tracer.add(features, steps, stream.target, stream.name, out)
+        out = stream.room(len(stream) * stream.n_features, np.float64).reshape(len(stream), stream.n_features)
+        for first in range(0, len(stream), PIECE):
+            some = slice(first, first + PIECE)
+            target = None if stream.target is None else stream.target[some]
+            tracer.add(features, steps[some], target, stream.name, out[some])
         return out
     taken, weight = tracer.weights(steps, stream.target, stream.name)
     rows = np.ascontiguousarray(steps["row"])

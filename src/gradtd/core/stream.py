@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.core.memory import refuse_beyond_memory
 from gradtd.core.trusted import STEP as STEP
 from gradtd.core.trusted import SparseRows as SparseRows
 from gradtd.core.trusted import StreamView as StreamView
@@ -213,6 +214,8 @@ class Stream:
 
     def room(self, n: int, dtype: Any) -> NDArray[Any]:
         """Zeros for what a run keeps of every step."""
+        what, advice = f"what a run keeps of {self.name}", "save it, and learn from what Stream.open returns"
+        refuse_beyond_memory(float(n) * np.dtype(dtype).itemsize, what, advice)
         return np.zeros(n, dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
