@@ -32,8 +32,8 @@ def shares(log: Log, target: Any, tracing: Tracing, behaviour: Any, seed: int) -
     """
     if not log.discrete_actions:
         raise InputError(
-            "traces of values of actions need the target's probability of the action taken, and over real actions a "
-            "target= of values='action' gives none: leave lam out, or take values='state' with densities of both."
+            "traces of values of actions need the target's probability of the action taken, and over real actions "
+            "values='action' has none: leave lam out, or take values='state' with densities of both."
         )
     if tracing.kind == TREE:
         found = ratios(log, target, behaviour=np.ones(len(log))).target
