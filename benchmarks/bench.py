@@ -176,9 +176,12 @@ def peak_memory() -> dict[str, float]:
         f"gradtd.run({PROBLEM!r}, 'impression_gtd', alpha=.5, batch_size={M}, runs={{}}, steps={{}}, snapshots=[{{}}])"
     )
     jobs = {"a run of 100 steps": (1, 100), "100 runs of 10 000": (100, 10_000), "one run of 1 000 000": (1, 10**6)}
-    tail = "; import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    head, tail = (
+        f"import sys, gradtd; sys.path.append({str(HERE)!r}); ",
+        "; import timing; print(timing.peak_memory() / 2**20)",
+    )
     return {
-        label: float(subprocess.check_output([sys.executable, "-c", "import gradtd; " + run.format(r, t, t) + tail]))
+        label: float(subprocess.check_output([sys.executable, "-c", head + run.format(r, t, t) + tail]))
         for label, (r, t) in jobs.items()
     }
 

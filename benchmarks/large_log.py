@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from timing import peak_memory
 
 STEPS, COLUMNS, LENGTH = 2_000_000, 50, 100
 GAMMA = 0.95
@@ -95,12 +96,6 @@ def evaluate_once(path: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         "reasons": found.reasons,
         "numbers": {k: found.numbers.get(k) for k in ("updates", "resamples", "hyper", "moved", "error_ratio")},
     }
-
-
-def peak_memory() -> int:
-    """VmHWM of this process, in bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
 
 
 def in_fresh_process(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:

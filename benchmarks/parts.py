@@ -35,19 +35,13 @@ from typing import Any
 
 import numpy as np
 from large_log import LENGTH, make_log
+from timing import peak_memory
 
 GAMMA = 0.95
 BATCH, NARROW = 65_536, 6
 """Rows that are read at a time, and columns that are no observations."""
 BLOCK = 5 * LENGTH
 """Steps that are in the cache at a time."""
-
-
-def peak_memory() -> float:
-    """The peak of this process's memory, in MB."""
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def least(work: Callable[[], Any], enough: float = 4.0) -> float:
@@ -70,7 +64,7 @@ def evaluated(path: str) -> dict[str, Any]:
     wall = time.perf_counter()
     seconds = least(lambda: found.append(gradtd.evaluate(path, gamma=GAMMA, in_parts=True, threads=1, progress=False)))
     result, wall = found[-1], (time.perf_counter() - wall) / len(found)
-    told = {"seconds": seconds, "wall": wall, "memory": peak_memory()}
+    told = {"seconds": seconds, "wall": wall, "memory": peak_memory() / 2**20}
     return told | {"value": result.value, "interval": result.interval, "word": result.verdict, "steps": result.steps}
 
 

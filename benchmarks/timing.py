@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,3 +23,9 @@ def least_times(
             call()
             best[name] = min(best[name], clock() - began)
     return best
+
+
+def peak_memory() -> int:
+    """Bytes that this process had in memory at most; getrusage would count what its parent had when it was forked."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
