@@ -75,10 +75,13 @@ def until_finished(
         out = Path(place, "killed")
         while kills < given.kills:
             before = {path.name: path.read_bytes() for path in out.glob(kept)}
-            ended = killed(lambda: work(out), chance.uniform(0, 0.6 * seconds))
+            ended = killed(lambda: work(out), chance.uniform(0, seconds))
             kills += not ended
             after = {path.name: path.read_bytes() for path in out.glob(kept)}
             lost += sum(after.get(file) != content for file, content in before.items())
+            if kills == given.kills and not ended:
+                work(out)  # the last one is left alone
+                ended = True
             if ended:
                 complete += 1
                 other += sum((out / table).read_bytes() != content for table, content in wanted.items())
