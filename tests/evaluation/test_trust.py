@@ -10,7 +10,7 @@ from gradtd.evaluation.planning import make_plan
 from gradtd.evaluation.trust import deciding, enriching
 from gradtd.evaluation.trust.checking import all_fits
 from gradtd.evaluation.trust.deciding import beyond
-from gradtd.evaluation.trust.records import record_of
+from gradtd.evaluation.trust.records import GIVEN, record_of
 from gradtd.evaluation.trust.size import inflation
 from gradtd.logs import read_log
 from naive.evaluation import real_walk, walk, walk_truth
@@ -229,3 +229,18 @@ def test_a_long_log_has_waves_enough_to_check_the_features_given():
         assert wide.waves.frequencies.shape[1] <= enriching.MOST_WAVES
     short = enriching.real_wide(seen, np.c_[base, seen**2], 2000, 60)  # as before where the log bounds it
     assert short.waves.frequencies.shape[1] == 30
+
+
+def test_columns_of_fits_with_states_and_pairs():
+    """Three columns given, then those of four states, then of two pairs."""
+    rungs, checkers = enriching.fits_of_states(np.arange(3), 4, 2)
+    assert {name: list(columns) for name, columns in (rungs | checkers).items()} == {
+        GIVEN: [0, 1, 2],
+        "with a feature per state": [0, 1, 2, 3, 4, 5, 6],
+        "with states and pairs": [0, 1, 2, 3, 4, 5, 6, 7, 8],
+        "with half of the states": [0, 1, 2, 3, 4],
+        "with a quarter": [0, 1, 2, 3],
+        "with pairs of states": [0, 1, 2, 7, 8],
+    }
+    behind = enriching.fits_of_states(np.array([1, 2]), 0, 1)  # a shared column stands first
+    assert [list(columns) for part in behind for columns in part.values()] == [[1, 2], [1, 2, 3]]

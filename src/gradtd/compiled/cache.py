@@ -1,4 +1,4 @@
-"""Compiled code on disk, so that nothing on the disk can stop a program: with `engine`, the only file that knows Numba.
+"""Compiled code on disk, so that nothing on the disk can stop a program; it knows Numba, as `engine` and `inlined` do.
 
 Numba keeps compiled functions in files that it unpickles and runs. A file that is empty, cut or flipped by a bad disk
 raises whatever it raises, or runs; a full or read-only disk raises in the middle of a first call; two processes that

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradtd.core.arrays import Integers
 from gradtd.core.stream import begins_episode
-from gradtd.evaluation.trust.enriching import FEWEST_STATES, PIECES_PER_STATE, SEEN
+from gradtd.evaluation.trust.enriching import FEWEST_STATES, PIECES_PER_STATE, SEEN, fits_of_states
 from gradtd.evaluation.trust.records import GIVEN, Wide
 from gradtd.logs import Log
 
@@ -64,14 +64,7 @@ def state_wide(states: States, base: Any, n_pieces: int) -> Wide:
     of_state = np.c_[base, np.eye(S)[:, often], np.zeros((S, p))]
     of_pair = of_state[pairs[:, 1]]
     of_pair[np.arange(p), d + k + np.arange(p)] = 1.0
-    rungs, checkers = {GIVEN: np.arange(d)}, {}
-    if k:
-        rungs["with a feature per state"] = np.arange(d + k)
-        if p:
-            rungs["with states and pairs"] = np.arange(d + k + p)
-        checkers = {"with half of the states": np.arange(d + k // 2), "with a quarter": np.arange(d + k // 4)}
-    if p:
-        checkers["with pairs of states"] = np.r_[np.arange(d), d + k + np.arange(p)]
+    rungs, checkers = fits_of_states(np.arange(d), k, p)
     return StateWide(
         rungs, checkers, (GIVEN,), complete, False, table=np.r_[of_state, of_pair], states=states.values, pairs=pairs
     )

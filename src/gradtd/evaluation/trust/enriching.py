@@ -85,16 +85,28 @@ def discrete_wide(log: Log, observations: Any, table: Any, episode: Integers, ch
     fewer = tuple(groups)[:0:-1]
     headlines = fewer if fewer and len(row) < LEAST_STEPS * (visits > 0).sum() else (GIVEN, *fewer)
     given = e - d + np.arange(d)
-    rungs = groups | {GIVEN: given}
-    checkers = {}
+    rungs, checkers = fits_of_states(given, k, p)
+    return Wide(
+        groups | rungs, checkers, headlines, complete, False, table=made, row=pairs.row, next_row=pairs.next_row
+    )
+
+
+def fits_of_states(given: Integers, k: int, p: int) -> tuple[dict[str, Integers], dict[str, Integers]]:
+    """Rungs and checkers by their columns: behind those ``given`` one for each of k states, then of p pairs."""
+    states = int(given[-1]) + 1 + np.arange(k)
+    pairs = int(given[-1]) + 1 + k + np.arange(p)
+    rungs, checkers = {GIVEN: given}, {}
     if k:
-        rungs["with a feature per state"] = np.arange(d + k)
+        rungs["with a feature per state"] = np.r_[given, states]
         if p:
-            rungs["with states and pairs"] = np.arange(d + k + p)
-        checkers = {"with half of the states": np.arange(d + k // 2), "with a quarter": np.arange(d + k // 4)}
+            rungs["with states and pairs"] = np.r_[given, states, pairs]
+        checkers = {
+            "with half of the states": np.r_[given, states[: k // 2]],
+            "with a quarter": np.r_[given, states[: k // 4]],
+        }
     if p:
-        checkers["with pairs of states"] = np.r_[given, e + k + np.arange(p)]
-    return Wide(rungs, checkers, headlines, complete, False, table=made, row=pairs.row, next_row=pairs.next_row)
+        checkers["with pairs of states"] = np.r_[given, pairs]
+    return rungs, checkers
 
 
 def _groups(visits: Integers, most: int) -> dict[str, Integers]:
