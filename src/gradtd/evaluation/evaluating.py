@@ -216,7 +216,7 @@ def evaluate(
         Threads to refit on; by default one for each core.
     in_parts
         Whether a Parquet log is read part by part, in a memory that does not depend on its length. By default where it
-        holds more than 2e8 numbers. The interval then comes from groups of episodes. At most 500 discrete states.
+        holds more than 2e8 numbers. The interval then comes from groups of episodes.
     scheduler
         The address of a Dask scheduler whose workers read the parts, or ``"local:2"`` for two processes.
     progress

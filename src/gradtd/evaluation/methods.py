@@ -381,11 +381,13 @@ def for_pictures(case: Case, theta: Floats) -> dict[str, Floats]:
     return {name: np.asarray(array, dtype=np.float64) for name, array in made.items()}
 
 
-def histogram(values: Floats, bins: int = 40) -> tuple[Floats, Floats]:
+def histogram(values: Floats, bins: int = 40, weights: Floats | None = None) -> tuple[Floats, Floats]:
     """Counts and edges; values that are equal but for rounding all fall into one bin."""
+    if weights is not None:
+        values, weights = values[weights > 0], weights[weights > 0]
     low, high = float(values.min()), float(values.max())
     if high - low <= 1e-9 * max(abs(low), abs(high)) + 1e-200:
         half = max(0.5, 0.1 * abs(low))
         low, high = low - half, low + half
-    counts, edges = np.histogram(values, bins, (low, high))
+    counts, edges = np.histogram(values, bins, (low, high), weights=weights)
     return counts.astype(np.float64), edges

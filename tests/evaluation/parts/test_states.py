@@ -111,7 +111,7 @@ def test_a_stream_in_a_folder_takes_one_hot_states(path, tmp_path):
 def test_too_many_states_are_refused(path, monkeypatch):
     monkeypatch.setattr(states, "MOST_STATES", 5)
     with pytest.raises(
-        gradtd.InputError, match=r"has at most 5 states, .* this one has 6 or more; read it into memory"
+        gradtd.InputError, match=r"has at most 5 states, .* this one has 6 and .*, or more; put states together"
     ):
         _evaluate(str(path))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -17,11 +16,14 @@ from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.methods import AUTO, RESAMPLES, Settings, histogram
+from gradtd.evaluation.parts.answer import Answer, evaluation_of
+from gradtd.evaluation.parts.cell_evaluating import evaluate_cells
+from gradtd.evaluation.parts.cell_table import cell_features, cell_wide
 from gradtd.evaluation.parts.fitting import fitted, observed, refuse_many, sampled
-from gradtd.evaluation.parts.job import Job, Reading, groups_for
-from gradtd.evaluation.parts.judging import Solved, decided, diagnosed, ratio_picture, undecided
+from gradtd.evaluation.parts.job import MOST_GROUPS, Job, Reading, groups_for
+from gradtd.evaluation.parts.judging import Solved, decided, undecided
 from gradtd.evaluation.parts.state_table import StateWide, state_wide
-from gradtd.evaluation.parts.states import find_states
+from gradtd.evaluation.parts.states import DENSE_STATES, find_states
 from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
 from gradtd.evaluation.preparing import is_auto
 from gradtd.evaluation.resamples import interval_from, student_interval
@@ -31,8 +33,7 @@ from gradtd.evaluation.trust.clock import clock_of
 from gradtd.evaluation.trust.deciding import Decision
 from gradtd.evaluation.trust.enriching import real_wide
 from gradtd.evaluation.trust.records import Record, Wide
-from gradtd.evaluation.verdict import judge
-from gradtd.features import Features
+from gradtd.features import Features, OneHot
 from gradtd.logs.beside import are_names, kept_columns
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.names import Roles, resolve
@@ -44,6 +45,8 @@ from gradtd.running.crew import Crew
 LARGE = 2e8
 """Numbers in a Parquet log from which on it is read in parts (1.6 GB), unless the caller says otherwise."""
 METHODS = (AUTO, "lstd")
+NO_CLOCK = np.zeros((1, 0))
+"""No columns of the time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +95,11 @@ def evaluate_in_parts(
         for name, target in targets.items():
             reading = reading_of(target, asked, keep, roles)
             job, sample = _prepared(table, seen, reading, settings, asked, crew)
-            total = add_parts(job, seen, crew, progress)
-            found[name] = _evaluated(job, total, sample, settings, notes)
-            found[name] = replace(found[name], target=name)
+            if sample is None:
+                made = evaluate_cells(job, seen, settings, notes, crew, progress)
+            else:
+                made = _evaluated(job, add_parts(job, seen, crew, progress), sample, settings, notes)
+            found[name] = replace(made, target=name)
         return found
 
 
@@ -151,22 +156,31 @@ def reading_of(target: Any, asked: Asked, keep: tuple[str, ...], roles: Roles) -
 
 def _prepared(
     table: ParquetTable, seen: Survey, reading: Reading, settings: Settings, asked: Asked, crew: Crew
-) -> tuple[Job, tuple[Record, Wide]]:
-    """Features and checks fitted to the episodes of a sample, or to all states, and those episodes."""
+) -> tuple[Job, tuple[Record, Wide] | None]:
+    """Features and checks fitted to the episodes of a sample, or to all states, and those episodes.
+
+    With many states there is no sample: everything is looked for in all of the log.
+    """
     log, found = sampled(table, seen, reading)
     features: Features | None = None
+    wide: Wide
+    named = not is_auto(asked.features)
     if log.discrete_observations:
         states = find_states(seen, reading, table.name, crew)
-        features = refuse_many(fitted("one-hot" if is_auto(asked.features) else asked.features, states.values))
+        if len(states.values) > DENSE_STATES:
+            features = cell_features(asked.features if named else None, states)
+            chosen = not named and isinstance(features, OneHot)
+            wide = cell_wide(states, features.transform(states.values), seen.episodes, chosen)
+            return Job(reading, settings.gamma, features, wide, 0.0, MOST_GROUPS, table.name, NO_CLOCK, named), None
+        features = refuse_many(fitted(asked.features if named else "one-hot", states.values))
         wide = state_wide(states, features.transform(states.values), seen.episodes)
     else:
         seen_there = observed(table, log)
-        features = None if is_auto(asked.features) else refuse_many(fitted(asked.features, seen_there))
+        features = None if not named else refuse_many(fitted(asked.features, seen_there))
         base = None if features is None else features.transform(seen_there)
         wide = real_wide(seen_there, base, seen.rows, seen.episodes)
         wide = replace(wide, base=None, observations=seen_there[:0])
     clock = clock_of(np.r_[log.starts, len(log)])
-    named = not is_auto(asked.features)
     job = Job(reading, settings.gamma, features, wide, 0.0, groups_for(wide), table.name, clock, named)
     own = job.table(log)
     record = job.record(log, found, own)
@@ -207,48 +221,12 @@ def _evaluated(job: Job, sums: Sums, sample: tuple[Record, Wide], settings: Sett
         assert job.wide.cosines is not None
         features = job.wide.cosines.longer(len(columns))
     rows, resampled = _rows(sums, solved, decision, columns, settings)
-    diagnostics = diagnosed(
-        job,
-        sums,
-        solved,
-        decision,
-        columns,
-        method=settings.method,
-        features=features.n_features,
-        features_named=job.named,
-        resamples=len(resampled),
-        refits=len(resampled) if settings.method == "lstd" else 0,
-        undecided=undecided(job, sums, decision, sample),
-    )
-    verdict = judge(diagnostics, rows)
+    refits = len(resampled) if settings.method == "lstd" else 0
+    told = solved.measured(sums, columns) | {"refits": refits, "undecided": undecided(job, sums, decision, sample)}
     record, wide = sample
-    counts, edges = histogram(wide.rows(record.start_rows)[:, columns] @ solved.theta)
-    pictured = ratio_picture(sums["ratios"]) | {"starts": counts, "starts_edges": edges}
-    headline = rows[0]
-    assert headline.low is not None
-    assert headline.high is not None
-    return Evaluation(
-        value=solved.value,
-        interval=(headline.low, headline.high),
-        level=settings.level,
-        method=settings.method,
-        gamma=settings.gamma,
-        episodes=diagnostics.episodes,
-        steps=diagnostics.steps,
-        verdict=verdict.word,
-        reasons=verdict.reasons,
-        warnings=verdict.warnings,
-        notes=(*_told(sums.notes), *notes, *_about(job, sums, sample)),
-        estimates=rows,
-        diagnostics=diagnostics,
-        theta=solved.theta,
-        features=features,
-        resampled=resampled,
-        influences=decision.fit.psi,
-        checks=decision.checks,
-        pictured={name: np.asarray(array, np.float64) for name, array in pictured.items()},
-        log=job.name,
-    )
+    starts = histogram(wide.rows(record.start_rows)[:, columns] @ solved.theta)
+    answer = Answer(decision, solved.value, solved.theta, features, rows, resampled, starts, told)
+    return evaluation_of(job, sums, answer, settings, [*notes, *_about(job, sums, sample)])
 
 
 def _rows(
@@ -270,22 +248,6 @@ def _rows(
         plain = Estimate("lstd", solved.value, low, high, error, f"{count} refits; {sandwich}")
     rows = {AUTO: auto, "lstd": plain}
     return (rows.pop(settings.method), *rows.values()), resampled
-
-
-def _told(notes: Counter[str]) -> list[str]:
-    """Notes of all chunks; those that differ in a count alone are said once, with the sum."""
-    counted: Counter[tuple[str, str]] = Counter()
-    for note, times in notes.items():
-        number, _, rest = note.partition(" ")
-        counted[("", note) if not number.isdigit() else ("#", _plural(rest))] += (
-            int(number) if number.isdigit() else 1
-        ) * times
-    return [f"{count} {rest}" if kind else rest for (kind, rest), count in sorted(counted.items())]
-
-
-def _plural(words: str) -> str:
-    """A note about one step, worded as about several."""
-    return words.replace("last step of", "last steps of").replace("step before", "steps before", 1) if words else words
 
 
 def _about(job: Job, sums: Sums, sample: tuple[Record, Wide]) -> list[str]:

@@ -48,7 +48,7 @@ def _fits(job: Job, sums: Sums, sample: tuple[Record, Wide]) -> Fits:
         for j, (name, columns, found) in enumerate(with_traces)
     }
     robust = {}
-    if _effective_products(sums.by_time) >= PRODUCTS:
+    if effective_of_times(sums.by_time) >= PRODUCTS:
         robust = {name: _robust(name, columns, found, sums) for name, columns, found in solved if name in memory}
     return Fits(fits, memory, robust, job.lam, _with_time(job, sums, plain) if job.clock.shape[1] else {})
 
@@ -56,7 +56,9 @@ def _fits(job: Job, sums: Sums, sample: tuple[Record, Wide]) -> Fits:
 def _with_time(job: Job, sums: Sums, plain: Moments) -> dict[str, Fit]:
     """Fits of the headlines with the time since the start beside them; ``plain`` are the sums by tenths."""
     narrow, time, pieces = job.wide.n_headline_columns, time_sums(sums), sums["pieces"]
-    by_group = {name: np.add.reduceat(getattr(time, name), _tenths(len(pieces))) for name in ("to", "back", "own", "b")}
+    by_group = {
+        name: np.add.reduceat(getattr(time, name), first_of_tenths(len(pieces))) for name in ("to", "back", "own", "b")
+    }
     tenths = time._replace(**by_group)
     made, found = joined(plain, tenths, narrow, job.clock), {}
     E, filled = float(pieces.sum()), pieces > 0
@@ -72,14 +74,14 @@ def _with_time(job: Job, sums: Sums, plain: Moments) -> dict[str, Fit]:
     return found
 
 
-def _tenths(groups: int) -> Integers:
+def first_of_tenths(groups: int) -> Integers:
     """The first group of each tenth."""
     return np.linspace(0, groups, min(GROUPS, groups) + 1).round().astype(np.int64)[:-1]
 
 
 def _moments(sums: Sums, A: Floats, b: Floats, columns: int) -> Moments:
     """Ten groups of groups, which the jackknife leaves out one at a time."""
-    edges = _tenths(len(A))
+    edges = first_of_tenths(len(A))
     starts, pieces = sums["starts"][:, :columns], sums["pieces"]
     return Moments(
         np.add.reduceat(A, edges),
@@ -116,16 +118,21 @@ def _fit(name: str, columns: Integers, found: Solution, sums: Sums, rows: Intege
 
 def _robust(name: str, columns: Integers, found: Solution, sums: Sums) -> Fit:
     """Doubly robust by a plain fit: every group's sum of its episodes' values."""
-    filled = sums["pieces"] > 0
-    E, G = float(sums["pieces"].sum()), int(filled.sum())
     D, narrow, _ = sums.layout
     parts = sums["starts"][:, columns] @ found.theta + _residuals(sums, columns, found.theta)[:, D + narrow]
+    return robust_of(name, parts, sums["pieces"])
+
+
+def robust_of(name: str, parts: Floats, pieces: Floats) -> Fit:
+    """Doubly robust, from the sums of its episodes' values by group, and how many there are in each."""
+    filled = pieces > 0
+    E, G = float(pieces.sum()), int(filled.sum())
     value = float(parts.sum() / E)
     fit = as_fit(name, parts[filled])
-    return Fit(name, value, (parts - sums["pieces"] * value)[filled] * (G / E), fit.bias, fit.columns)
+    return Fit(name, value, (parts - pieces * value)[filled] * (G / E), fit.bias, fit.columns)
 
 
-def _effective_products(by_time: Floats) -> float:
+def effective_of_times(by_time: Floats) -> float:
     """The least effective number of episodes, over time, among the products of ratios that still matter."""
     total, square = by_time
     matters = total > MATTERS * total[0]
@@ -172,6 +179,21 @@ class Solved:
         self.left = self.solver.solve(self.start, transposed=True)
         self.value = float(self.start @ self.theta)
 
+    def measured(self, sums: Sums, columns: Integers) -> dict[str, Any]:
+        """What the diagnostics say of the equations."""
+        pick, left, residual = np.ix_(columns, columns), self.left, self.A @ self.theta + self.b
+        of_all = float(left @ sums["marginal_sum"][columns]) ** 2
+        return {
+            "features_used": int((np.diag(self.C) > 0).sum()),
+            "condition_C": condition(self.C),
+            "ess_marginal": of_all / max(float(left @ sums["marginal"][pick] @ left), 1e-300),
+            "ess_marginal_episodes": of_all / max(float(left @ sums["marginal_episodes"][pick] @ left), 1e-300),
+            "condition_A": self.solver.condition,
+            "undetermined_directions": self.solver.singular,
+            "neu_start": float(self.b @ self.b),
+            "neu_end": float(residual @ residual),
+        }
+
     def refits(self, sums: Sums, columns: Integers, resamples: int, seed: int) -> Floats:
         """The value with every group weighted by a Poisson(1) number, so many times."""
         own = sums["A"][:, columns][:, :, columns]
@@ -188,20 +210,15 @@ class Solved:
         return values
 
 
-def diagnosed(job: Job, sums: Sums, solved: Solved, decision: Decision, columns: Integers, **told: Any) -> Diagnostics:
-    """Everything that is measured, from sums; ``told`` has what the sums do not know."""
+def diagnosed(job: Job, sums: Sums, value: float, decision: Decision, **told: Any) -> Diagnostics:
+    """Everything that is measured, from sums; ``told`` has what is measured of the equations, or not from the sums."""
     steps, episodes = int(sums["steps"]), int(sums["pieces"].sum())
-    error = max(decision.fit.error, 1e-6 * abs(solved.value), 1e-300)
-    residual = solved.A @ solved.theta + solved.b
-    off, left = float(sums["off2"]) ** 0.5, solved.left
-    of_all = float(left @ sums["marginal_sum"][columns]) ** 2
-    pick = np.ix_(columns, columns)
+    error, off = max(decision.fit.error, 1e-6 * abs(value), 1e-300), float(sums["off2"]) ** 0.5
     low, high = -sums.largest["smallest_reward"], sums.largest["largest_reward"]
     return Diagnostics(
         gamma=job.gamma,
         episodes=episodes,
         steps=steps,
-        features_used=int((np.diag(solved.C) > 0).sum()),
         terminated=int(sums["terminated"]),
         truncated=int(sums["truncated"]),
         leading_elsewhere=float(sums["elsewhere"] / max(sums["inside"], 1)),
@@ -212,23 +229,16 @@ def diagnosed(job: Job, sums: Sums, solved: Solved, decision: Decision, columns:
         unseen_mass=sums.unseen,
         unseen_pairs=None,
         clipped=int(sums["clipped"]),
-        condition_C=condition(solved.C),
         on_policy=bool(sums["not_one"] == 0),
         ess=_effective(sums["rho"], sums["rho2"]),
         ess_episodes=_effective(sums["weights"], sums["weights2"]),
-        ess_marginal=of_all / max(float(left @ sums["marginal"][pick] @ left), 1e-300),
-        ess_marginal_episodes=of_all / max(float(left @ sums["marginal_episodes"][pick] @ left), 1e-300),
         largest_ratio=sums.largest["largest_ratio"],
         mean_ratio=float(sums["rho"] / steps),
         mean_ratio_off=float(sums["off"]) / off if off > 0 else 0.0,
         top_hundredth_carries=_top_hundredth(sums["ratios"]),
         beyond_cuts=float(sums["beyond"] / episodes),
         sandwich_error=decision.fit.error,
-        condition_A=solved.solver.condition,
-        undetermined_directions=solved.solver.singular,
-        neu_start=float(solved.b @ solved.b),
-        neu_end=float(residual @ residual),
-        beyond_rewards=_beyond_rewards(job.gamma, solved.value, (low, high), sums["early_rewards"] == 0, error),
+        beyond_rewards=_beyond_rewards(job.gamma, value, (low, high), sums["early_rewards"] == 0, error),
         **checked(decision),
         **told,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,10 +45,23 @@ class StateWide(Wide):
         """The same with the rows of the steps of a log."""
         S = len(self.states)
         state = np.searchsorted(self.states, log.observations)
-        place = np.tile(np.arange(S), S + 1)  # a pair that is not seen often is its state
-        place[self.pairs[:, 0] * S + self.pairs[:, 1]] = S + np.arange(len(self.pairs))
         now, after = state[log.row], state[log.next_row]
-        return replace(self, row=place[state_before(now, log.episode, S) * S + now], next_row=place[now * S + after])
+        before = state_before(now, log.episode, S)
+        return replace(self, row=self.place(before, now), next_row=self.place(now, after))
+
+    def place(self, before: Integers, now: Integers) -> Integers:
+        """The rows of pairs; a pair that is not seen often has that of its state."""
+        S, keys = len(self.states), self._keys
+        key = before * S + now
+        at = np.searchsorted(keys[0], key).clip(max=max(len(keys[0]) - 1, 0))
+        return np.where(keys[0][at] == key, S + keys[1][at], now) if len(keys[0]) else now
+
+    @cached_property
+    def _keys(self) -> tuple[Integers, Integers]:
+        """The pairs seen often, sorted, and where they stand in the table."""
+        key = self.pairs[:, 0] * len(self.states) + self.pairs[:, 1]
+        order = np.argsort(key)
+        return key[order], order
 
 
 def state_wide(states: States, base: Any, n_pieces: int) -> Wide:

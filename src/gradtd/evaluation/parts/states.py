@@ -14,13 +14,19 @@ from gradtd.logs import Log
 from gradtd.logs.parts import Part, Survey
 from gradtd.running.crew import Crew
 
-MOST_STATES = 500
-"""States that a log in parts may have: for every pair of them there are sums."""
+DENSE_STATES = 500
+"""States up to which there are sums for every pair of them; with more, for those that follow each other."""
+MOST_STATES, MOST_PAIRS = 1_000_000, 10_000_000
+"""States that a log in parts may have, and pairs of them that follow each other: they are kept in memory."""
 
 
 def find_states(seen: Survey, reading: Reading, name: str, crew: Crew) -> States:
     """Read the log once for its states."""
-    found = [one for _, one in crew.each(_Look(reading, name), seen.parts())]
+    found: list[States] = []
+    for _, one in crew.each(_Look(reading, name), seen.parts()):  # counts: whoever is done first
+        found.append(one)
+        while len(found) > 1 and len(found[-2].pairs) <= 2 * len(found[-1].pairs):
+            found[-2:] = [_together(found[-2:])]
     return _together(found)
 
 
@@ -42,7 +48,6 @@ class _Look:
 
 def _of_chunk(log: Log) -> States:
     values, state = np.unique(log.observations, return_inverse=True)
-    _refuse_many(len(values))
     now, S = state[log.row], len(values)
     kinds, count = np.unique(state_before(now, log.episode, S) * S + now, return_counts=True)
     return States(values, np.bincount(now, minlength=S), np.c_[kinds // S, kinds % S, count])
@@ -50,20 +55,24 @@ def _of_chunk(log: Log) -> States:
 
 def _together(found: Sequence[States]) -> States:
     values = np.unique(np.concatenate([one.values for one in found]))
-    _refuse_many(len(values))
     S = len(values)
-    visits, pairs = np.zeros(S, np.int64), np.zeros((S + 1, S), np.int64)
+    visits = np.zeros(S, np.int64)
+    keys, counts = [], []
     for one in found:
         at = np.append(np.searchsorted(values, one.values), S)
         visits[at[:-1]] += one.visits
-        pairs[at[one.pairs[:, 0]], at[one.pairs[:, 1]]] += one.pairs[:, 2]
-    before, now = np.nonzero(pairs)
-    return States(values, visits, np.c_[before, now, pairs[before, now]])
+        keys.append(at[one.pairs[:, 0]] * S + at[one.pairs[:, 1]])
+        counts.append(one.pairs[:, 2])
+    key, place = np.unique(np.concatenate(keys), return_inverse=True)
+    _refuse_many(S, len(key))
+    count = np.zeros(len(key), np.int64)
+    np.add.at(count, place, np.concatenate(counts))
+    return States(values, visits, np.c_[key // S, key % S, count])
 
 
-def _refuse_many(count: int) -> None:
-    if count > MOST_STATES:
+def _refuse_many(states: int, pairs: int) -> None:
+    if states > MOST_STATES or pairs > MOST_PAIRS:
         raise InputError(
-            f"a log that is read in parts has at most {MOST_STATES} states, as sums of every pair of them are kept: "
-            f"this one has {count} or more; read it into memory, in_parts=False, or put states together."
+            f"a log that is read in parts has at most {MOST_STATES} states, of which at most {MOST_PAIRS} pairs follow "
+            f"each other: this one has {states} and {pairs}, or more; put states together."
         )

@@ -83,14 +83,14 @@ class Sums:
         """A sum by its name."""
         if name in SUMMED:
             return self.arrays["numbers"][SUMMED.index(name)]
+        if name not in ("A", "b", "C", "x", "missing"):
+            return self.arrays[name]
         D, narrow, times = self.layout
         if name in ("A", "b"):
             of = self.arrays["products"][:, : D + narrow]
             return of[..., :D] if name == "A" else of[..., D]
-        if name in ("C", "x", "missing"):
-            of = self.arrays["own"][:, :D]
-            return of[:D] if name == "C" else of[D + times + (name == "missing")]
-        return self.arrays[name]
+        of = self.arrays["own"][:, :D]
+        return of[:D] if name == "C" else of[D + times + (name == "missing")]
 
     @property
     def layout(self) -> Layout:
@@ -114,6 +114,13 @@ def nothing(job: Job) -> Sums:
         "ratios": (2, BINS),
         "numbers": (len(SUMMED),),
     }
+    arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
+    return Sums(arrays, np.zeros((2, 0)), dict.fromkeys(LARGEST, -np.inf))
+
+
+def nothing_but_numbers(job: Job) -> Sums:
+    """The sums of no episodes, without those of features."""
+    shapes = {"pieces": (job.groups,), "ratios": (2, BINS), "numbers": (len(SUMMED),)}
     arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
     return Sums(arrays, np.zeros((2, 0)), dict.fromkeys(LARGEST, -np.inf))
 
@@ -149,7 +156,7 @@ def part_sums(job: Job, part: Part) -> Sums:
         if (np.diff(order) != 1).any():
             at = np.repeat(begins[:-1][order] - edges[:-1], lengths) + np.arange(edges[-1])
         log, found = job.reading.log(rows, edges, job.name, at)
-        _add_log(job, add, total, log, found, group[order])
+        add_log(job, add, total, log, found, group[order])
     return total
 
 
@@ -157,7 +164,7 @@ Add = Callable[[dict[str, Floats], Record, Wide, Integers, Floats], None]
 """Adds products of the rows of some steps to arrays."""
 
 
-def _add_log(job: Job, add: Add, total: Sums, log: Log, found: Ratios, group: Integers) -> None:
+def add_log(job: Job, add: Add, total: Sums, log: Log, found: Ratios, group: Integers) -> None:
     """Add some episodes, of these groups. Reading may have dropped some that had no step left."""
     group = group[log.extra[PIECE][log.starts].astype(np.int64)]
     wide = job.table(log)

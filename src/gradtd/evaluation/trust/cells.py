@@ -9,7 +9,7 @@ solved by a Krylov method that only ever multiplies by them, one pass over the s
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,19 +29,27 @@ def cell_fits(record: Record, wide: Wide, lam: float, clock: Floats | None = Non
     """A fit of every rung and checker; behind them, for every headline, one with other traces and one with the time."""
     sums, edges = _sums(record, wide), record.begins[group_edges(record.n_pieces)]
     asked = None if record.traced is None else _Traces(record, wide, record.traced.decay, edges)
+    time = None
+    if clock is not None:
+        time = TimeSums.nothing(1, wide.n_columns, clock)
+        count_time(record, wide.table, np.array([0, record.n_pieces]), time, clock)
+    return fits_from(sums, wide, asked, _Traces(record, wide, trace_decay(record, lam), edges), time, clock)
+
+
+def fits_from(
+    sums: Sums, wide: Wide, asked: Traces | None, other: Traces, time: TimeSums | None, clock: Floats | None
+) -> list[Solved]:
+    """The same from sums; ``asked`` are the traces of the value asked for, ``other`` those that check it."""
     made = [(name, columns, _fit(sums, wide, columns, asked)) for name, columns in (wide.rungs | wide.checkers).items()]
-    other = _Traces(record, wide, _decay(record, lam), edges)
     named = [(name, wide.rungs[name]) for name in wide.headlines]
     made += [(name, columns, _traced(sums, other, wide, columns)) for name, columns in named]
-    if clock is None:
+    if clock is None or time is None:
         return made
-    time = TimeSums.nothing(1, wide.n_columns, clock)
-    count_time(record, wide.table, np.array([0, record.n_pieces]), time, clock)
     plain = {name: found for name, _, found in made[: len(wide.rungs)]}
     return made + [(name, columns, _timed(sums, time, clock, columns, plain[name])) for name, columns in named]
 
 
-def _decay(record: Record, lam: float) -> Floats:
+def trace_decay(record: Record, lam: float) -> Floats:
     """lambda times the discount of the step before, 0 where a piece begins."""
     decay = np.zeros(len(record))
     decay[1:] = lam * np.asarray(record.discount)[:-1]
@@ -49,7 +57,7 @@ def _decay(record: Record, lam: float) -> Floats:
     return decay
 
 
-def _fit(sums: Sums, wide: Wide, columns: Integers, asked: _Traces | None) -> Solution:
+def _fit(sums: Sums, wide: Wide, columns: Integers, asked: Traces | None) -> Solution:
     return _plain(sums, wide, columns) if asked is None else _traced(sums, asked, wide, columns)
 
 
@@ -141,6 +149,21 @@ def _timed(sums: Sums, time: TimeSums, clock: Floats, columns: Integers, plain: 
     )
 
 
+class Traces(Protocol):
+    """Multiplies by A = sum of z y' and by its transpose, where z are traces; groups are left out."""
+
+    table: Any
+
+    def times(self, table: Any, v: Floats | None, without: int | None = None) -> Floats:
+        """A v, or b where there is no v; without a group where one is given."""
+
+    def turned(self, table: Any, w: Floats) -> Floats:
+        """A'w."""
+
+    def own(self, square: Any) -> Floats:
+        """Sums of rho x^2 by group, from a table of x^2."""
+
+
 class _Traces:
     """Multiplies by A = sum of z y' and by its transpose; z is the trace of rho x, and no matrix is made.
 
@@ -155,15 +178,16 @@ class _Traces:
         )
         self.row, self.next_row = (np.ascontiguousarray(a, np.int64) for a in (record.row, record.next_row))
         self.decay = np.r_[decay, 0.0]
-        self.forth, self.back = engine.compiled(_forth_maker), engine.compiled(_back_maker)
+        self.forth, self.back = engine.compiled(forth_maker), engine.compiled(back_maker)
 
-    def times(self, table: Any, v: Floats | None, without: slice = slice(0)) -> Floats:
+    def times(self, table: Any, v: Floats | None, without: int | None = None) -> Floats:
         """A v, or b where there is no v; the steps of a group left out where one is given."""
+        left_out = (0, 0) if without is None else (int(self.edges[without]), int(self.edges[without + 1]))
         out = np.zeros(table.shape[0])
         value = out if v is None else table @ v
         times = (1.0, 0.0) if v is None else (0.0, 1.0)
         steps = (self.row, self.next_row, self.reward, self.discount, self.rho, self.decay)
-        self.back(value, steps, times, (without.start or 0, without.stop), out)
+        self.back(value, steps, times, left_out, out)
         return np.asarray(out @ table)
 
     def turned(self, table: Any, w: Floats) -> Floats:
@@ -172,8 +196,13 @@ class _Traces:
         self.forth(table @ w, (self.row, self.next_row, self.discount, self.rho, self.decay), out)
         return np.asarray(out @ table)
 
+    def own(self, square: Any) -> Floats:
+        """Sums of rho x^2 by group."""
+        parts, S = [slice(*edges) for edges in pairwise(self.edges)], square.shape[0]
+        return np.array([np.bincount(self.row[p], self.rho[p], minlength=S) @ square for p in parts])
 
-def _traced(sums: Sums, traced: _Traces, wide: Wide, columns: Integers) -> Solution:
+
+def _traced(sums: Sums, traced: Traces, wide: Wide, columns: Integers) -> Solution:
     """The same with traces; without a number where the Krylov method does not arrive."""
     n, starts = int(sums.pieces.sum()), sums.starts[:, columns]
     system = _System(sums, traced, columns)
@@ -194,21 +223,14 @@ class _System:
     ``own`` are sums of rho x^2 by group of pieces: about the diagonal of -A.
     """
 
-    def __init__(self, sums: Sums, traced: _Traces, columns: Integers) -> None:
+    def __init__(self, sums: Sums, traced: Traces, columns: Integers) -> None:
         self.traced, self.table = traced, traced.table[:, columns].tocsr()
         self.scale = feature_scale(sums.C[columns][:, columns])
-        square = self.table.multiply(self.table).tocsr()
-        parts = [slice(*edges) for edges in pairwise(traced.edges)]
-        S = square.shape[0]
-        self.own = np.array([np.bincount(traced.row[p], traced.rho[p], minlength=S) @ square for p in parts])
-        self.own *= self.scale**2
-
-    def _part(self, g: int | None) -> slice:
-        return slice(0) if g is None else slice(int(self.traced.edges[g]), int(self.traced.edges[g + 1]))
+        self.own = traced.own(self.table.multiply(self.table).tocsr()) * self.scale**2
 
     def right(self, without: int | None = None) -> Floats:
         """b, without a group where one is given."""
-        return self.traced.times(self.table, None, self._part(without))
+        return self.traced.times(self.table, None, without)
 
     def solve(self, c: Floats, turned: bool = False, without: int | None = None, guess: Floats | None = None) -> Floats:
         """The solution, without a group where one is given; NaN where it was not found."""
@@ -216,11 +238,11 @@ class _System:
 
         own = self.own.sum(0) - (0.0 if without is None else self.own[without])
         live = np.flatnonzero(own > 1e-12 * self.own.sum(0))
-        scale, full, part = self.scale[live], np.zeros(len(c)), self._part(without)
+        scale, full = self.scale[live], np.zeros(len(c))
 
         def product(v: Floats) -> Floats:
             full[live] = scale * v
-            found = self.traced.turned(self.table, full) if turned else self.traced.times(self.table, full, part)
+            found = self.traced.turned(self.table, full) if turned else self.traced.times(self.table, full, without)
             return np.asarray(scale * found[live])
 
         begin = None if guess is None else guess[live] / scale
@@ -258,7 +280,7 @@ def run_back(value: Floats, steps: Any, times: Any, without: Any, out: Floats) -
         out[row[t]] += u
 
 
-def _forth_maker(fingerprint: str) -> Plain:
+def forth_maker(fingerprint: str) -> Plain:
     def run(value: Floats, steps: Any, out: Floats) -> None:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
         run_forth(value, steps, out)
@@ -266,7 +288,7 @@ def _forth_maker(fingerprint: str) -> Plain:
     return run
 
 
-def _back_maker(fingerprint: str) -> Plain:
+def back_maker(fingerprint: str) -> Plain:
     def run(value: Floats, steps: Any, times: Any, without: Any, out: Floats) -> None:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
         run_back(value, steps, times, without, out)

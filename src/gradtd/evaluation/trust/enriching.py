@@ -61,7 +61,7 @@ def discrete_wide(log: Log, observations: Any, table: Any, episode: Integers, ch
     _, first, state = np.unique(observations, return_index=True, return_inverse=True)
     base, cells = table[first], are_cells(table)
     if chosen:
-        base = _columns(len(first), np.arange(len(first))) if cells else np.eye(len(first))
+        base = columns_of(len(first), np.arange(len(first))) if cells else np.eye(len(first))
     base = base if cells or isinstance(base, np.ndarray) else base.toarray()
     row, next_row = state[log.row], state[log.next_row]
     S, d = base.shape
@@ -71,12 +71,12 @@ def discrete_wide(log: Log, observations: Any, table: Any, episode: Integers, ch
     complete = bool((len(np.unique(met.indices)) if cells else np.linalg.matrix_rank(met)) >= (visits > 0).sum())
     often = np.argsort(-visits, kind="stable")[:most]
     often = often[(visits[often] >= SEEN) & (not complete)]
-    groups = _groups(visits, most) if chosen else {}
+    groups = grouped_rungs(visits, most) if chosen else {}
     k, e = len(often), d + bool(groups)  # what all states share comes first
     pairs = _Pairs(row, next_row, begins_episode(episode), S, most // 2)
     p = len(pairs.often)
     shared = csr_array(np.ones((len(pairs.now), e - d)))
-    states, rows = _columns(S, often)[pairs.now], _columns(len(pairs.now), pairs.often)
+    states, rows = columns_of(S, often)[pairs.now], columns_of(len(pairs.now), pairs.often)
     made: Any
     if cells:
         made = hstack((shared, base[pairs.now], states, rows), format="csr")
@@ -109,7 +109,7 @@ def fits_of_states(given: Integers, k: int, p: int) -> tuple[dict[str, Integers]
     return rungs, checkers
 
 
-def _groups(visits: Integers, most: int) -> dict[str, Integers]:
+def grouped_rungs(visits: Integers, most: int) -> dict[str, Integers]:
     """The first column, which all states share, and those of the states seen most; none where states are few."""
     S = len(visits)
     found: dict[str, Integers] = {}
@@ -142,7 +142,7 @@ def are_cells(table: Any) -> bool:
     return not isinstance(table, np.ndarray) and bool((np.diff(table.indptr) <= 1).all())
 
 
-def _columns(n_rows: int, rows: Integers) -> Any:
+def columns_of(n_rows: int, rows: Integers) -> Any:
     """A sparse table with a column for each of these rows, 1 there."""
     from scipy.sparse import csr_array
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -208,18 +208,9 @@ def see(
     Those with more weights than columns have the others for columns of the time, and no traces; they come last.
     """
     k, E = len(solved), record.n_pieces
-    timed = sum(len(s.theta) > len(columns) for _, columns, s in solved)
-    weights, of_time = np.zeros((wide.n_columns, 3 * k)), np.zeros((1, 3 * timed))
-    if clock is not None and timed:
-        last = [np.array([s.theta, s.left, s.missing])[:, len(columns) :] for _, columns, s in solved[k - timed :]]
-        of_time = clock @ np.transpose(last, (2, 1, 0)).reshape(clock.shape[1], -1)
-    for j, (_, columns, s) in enumerate(solved):
-        for place, which in enumerate((s.theta, s.left, s.missing)):
-            weights[columns, place * k + j] = which[: len(columns)]
-    stored = None
-    if wide.table is not None:
-        stored = wide.table @ weights if wide.sparse else times(wide.table, weights)
-    by_piece, add, edges = np.zeros((E, 3, k)), engine.compiled(_adder), group_edges(E)
+    weights, of_time, stored = looked_up(wide, solved, clock)
+    timed = of_time.shape[1] // 3
+    by_piece, add, edges = np.zeros((E, 3, k)), engine.compiled(step_adder), group_edges(E)
 
     def sums(g: int) -> Floats:
         reader, by_fit = Reader(record, wide, lam, products), carried if record.traced else np.zeros((SUMS, k))
@@ -237,7 +228,28 @@ def see(
     for begin in range(0, E if record.starts is not None else 0, CHUNK):
         by_piece[begin : begin + CHUNK, 0] = wide.rows(record.start_rows[begin : begin + CHUNK]) @ weights[:, :k]
         by_piece[begin : begin + CHUNK, 0, k - timed :] += of_time[0, :timed]
-    n = len(record)
+    return seen_of(by_piece, by_fit, len(record))
+
+
+def looked_up(wide: Wide, solved: list[Solved], clock: Floats | None) -> tuple[Floats, Floats, Any]:
+    """Weights of all fits, (columns, 3 fits): theta, left, missing; what the time adds; the rows of a stored table."""
+    k = len(solved)
+    timed = sum(len(s.theta) > len(columns) for _, columns, s in solved)
+    weights, of_time = np.zeros((wide.n_columns, 3 * k)), np.zeros((1, 3 * timed))
+    if clock is not None and timed:
+        last = [np.array([s.theta, s.left, s.missing])[:, len(columns) :] for _, columns, s in solved[k - timed :]]
+        of_time = clock @ np.transpose(last, (2, 1, 0)).reshape(clock.shape[1], -1)
+    for j, (_, columns, s) in enumerate(solved):
+        for place, which in enumerate((s.theta, s.left, s.missing)):
+            weights[columns, place * k + j] = which[: len(columns)]
+    stored = None
+    if wide.table is not None:
+        stored = wide.table @ weights if wide.sparse else times(wide.table, weights)
+    return weights, of_time, stored
+
+
+def seen_of(by_piece: Floats, by_fit: Floats, n: int) -> Seen:
+    """What the sums by piece, (pieces, 3, fits), and of all n steps, (sums, fits), say."""
     mean, square = by_fit[0] / n, by_fit[1] / n
     weight, surprise = np.maximum(by_fit[5], 1e-300), np.maximum(by_fit[7], 1e-300)
     return Seen(
@@ -305,7 +317,7 @@ def add_steps(
             by_fit[8, j] += surprise * surprise
 
 
-def _adder(fingerprint: str) -> Plain:
+def step_adder(fingerprint: str) -> Plain:
     def run(
         of_row: Floats,
         of_time: Floats,

@@ -35,7 +35,7 @@ class Reader:
     def chunks(self, steps: slice) -> Iterator[Chunk]:
         for begin in range(steps.start, steps.stop, CHUNK):
             part = slice(begin, min(begin + CHUNK, steps.stop))
-            yield Chunk(begin, *self._rows(part), self._numbers(part))
+            yield Chunk(begin, *self._rows(part), self.numbers(part))
 
     def _rows(self, part: slice) -> tuple[Any, Integers, Integers]:
         row, after = (np.asarray(a[part], np.int64) for a in (self.record.row, self.record.next_row))
@@ -55,7 +55,7 @@ class Reader:
         self._make(rows, feats)
         return feats, where[:n], where[n:]
 
-    def _numbers(self, part: slice) -> Floats:
+    def numbers(self, part: slice) -> Floats:
         """Ratio, discount, reward, decay of the trace (0 where a piece begins) and product of ratios of every step.
 
         And the decay of the traces asked for, which run on across blocks.

@@ -1,0 +1,109 @@
+"""From what a log in parts says to an `Evaluation`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats
+from gradtd.evaluation.estimate import Estimate
+from gradtd.evaluation.methods import Settings
+from gradtd.evaluation.parts.job import Job
+from gradtd.evaluation.parts.judging import diagnosed, ratio_picture
+from gradtd.evaluation.parts.sums import Sums
+from gradtd.evaluation.result import Evaluation
+from gradtd.evaluation.trust.deciding import Decision
+from gradtd.evaluation.verdict import judge
+from gradtd.features import Features
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What the checks decided, and the value with all that is shown of it.
+
+    Parameters
+    ----------
+    decision
+        Of the checks.
+    value, theta, features
+        The value of the start states, and the weights of features that it is made of.
+    rows
+        Estimates, the one asked for first.
+    resampled
+        Values of resamples.
+    starts
+        Counts and edges of a histogram of the values of starts.
+    told
+        Diagnostics that do not follow from the sums.
+    """
+
+    decision: Decision
+    value: float
+    theta: Floats
+    features: Features
+    rows: tuple[Estimate, ...]
+    resampled: Floats
+    starts: tuple[Floats, Floats]
+    told: dict[str, Any]
+
+
+def evaluation_of(job: Job, sums: Sums, answer: Answer, settings: Settings, notes: list[str]) -> Evaluation:
+    """The answer with its diagnostics and its verdict."""
+    decision, headline, features = answer.decision, answer.rows[0], answer.features
+    diagnostics = diagnosed(
+        job,
+        sums,
+        answer.value,
+        decision,
+        method=settings.method,
+        features=features.n_features,
+        features_named=job.named,
+        resamples=len(answer.resampled),
+        **answer.told,
+    )
+    verdict = judge(diagnostics, answer.rows)
+    counts, edges = answer.starts
+    pictured = ratio_picture(sums["ratios"]) | {"starts": counts, "starts_edges": edges}
+    assert headline.low is not None
+    assert headline.high is not None
+    return Evaluation(
+        value=answer.value,
+        interval=(headline.low, headline.high),
+        level=settings.level,
+        method=settings.method,
+        gamma=settings.gamma,
+        episodes=diagnostics.episodes,
+        steps=diagnostics.steps,
+        verdict=verdict.word,
+        reasons=verdict.reasons,
+        warnings=verdict.warnings,
+        notes=(*_told(sums.notes), *notes),
+        estimates=answer.rows,
+        diagnostics=diagnostics,
+        theta=answer.theta,
+        features=features,
+        resampled=answer.resampled,
+        influences=decision.fit.psi,
+        checks=decision.checks,
+        pictured={name: np.asarray(array, np.float64) for name, array in pictured.items()},
+        log=job.name,
+    )
+
+
+def _told(notes: Counter[str]) -> list[str]:
+    """Notes of all chunks; those that differ in a count alone are said once, with the sum."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for note, times in notes.items():
+        number, _, rest = note.partition(" ")
+        counted[("", note) if not number.isdigit() else ("#", _plural(rest))] += (
+            int(number) if number.isdigit() else 1
+        ) * times
+    return [f"{count} {rest}" if kind else rest for (kind, rest), count in sorted(counted.items())]
+
+
+def _plural(words: str) -> str:
+    """A note about one step, worded as about several."""
+    return words.replace("last step of", "last steps of").replace("step before", "steps before", 1) if words else words
