@@ -1,4 +1,4 @@
-"""Plain Python functions to compiled ones: with its `cache` and `inlined`, the only file that imports Numba.
+"""Plain Python functions to compiled ones: with `cache`, `inlined` and `instructions`, all that imports Numba.
 
 Rules and helpers stay plain functions, so the whole library also runs interpreted
 (``GRADTD_INTERPRET=1``). To compile one, every plain function it reaches is made known to Numba, and
@@ -25,14 +25,13 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils
 from numba.core import types as numba_types
 from numba.core.errors import NumbaError
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import overload, register_jitable
 
-from gradtd.compiled import inlined, rows
+from gradtd.compiled import inlined, instructions
 from gradtd.compiled.cache import keep_safely, say_once
+from gradtd.compiled.instructions import INSTEAD
 from gradtd.compiled.kinds import BY_KIND, DENSE, Choice
 from gradtd.core.arrays import Plain
 from gradtd.core.checks import InputError
@@ -41,7 +40,7 @@ log = logging.getLogger(__name__)
 _LEAN: Any = {"_nrt": False, "forceinline": True, "pipeline_class": inlined.PieceCompiler}
 _known: set[Plain] = set()
 _one_at_a_time = RLock()
-_OWN_CODE = b"".join(Path(file).read_bytes() for file in (__file__, inlined.__file__))
+_OWN_CODE = b"".join(Path(file).read_bytes() for file in (__file__, inlined.__file__, instructions.__file__))
 """How these files compile is part of what they compiled."""
 
 
@@ -161,10 +160,8 @@ def _make_known(functions: list[Plain]) -> None:
     for function in _reachable(functions):
         if function in _known:
             continue
-        if function is rows.touch_row:
-            overload(function, jit_options=_LEAN, strict=False)(_touch)
-        elif function is rows.touch:
-            overload(function, jit_options=_LEAN, strict=False)(lambda array, k: _prefetching_one)
+        if function in INSTEAD:
+            overload(function, jit_options=_LEAN, strict=False)(INSTEAD[function])
         elif function in BY_KIND:
             overload(function, jit_options=_LEAN, strict=False)(_chooser(BY_KIND[function]))
         else:
@@ -179,73 +176,6 @@ def _chooser(choice: Choice) -> Plain:
         return choice.functions.get(found.instance_class.__name__ if is_record else DENSE)
 
     return choose
-
-
-def _touch(table: Any, row: Any) -> Plain:
-    return _prefetching if isinstance(table, numba_types.Array) else rows.touch_row
-
-
-def _prefetching(table: Any, row: Any) -> None:
-    _prefetch(table, row)  # type: ignore[call-arg]
-
-
-def _prefetching_one(array: Any, k: Any) -> None:
-    _prefetch_one(array, k)  # type: ignore[call-arg]
-
-
-@intrinsic
-def _prefetch_one(typing_context: Any, array: Any, k: Any) -> Any:
-    """Prefetch the cache line of one entry of an array."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        found = context.make_array(signature.args[0])(context, builder, arguments[0])
-        unpack: Plain = cgutils.unpack_tuple
-        at = arguments[1]
-        word = context.get_value_type(numba_types.intp)
-        at = builder.mul(builder.zext(at, word) if at.type.width < 64 else at, unpack(builder, found.strides)[0])
-        place = builder.gep(builder.bitcast(found.data, cgutils.voidptr_t), [at])
-        builder.call(_prefetch_instruction(builder), [place, *(ir.IntType(32)(n) for n in (0, 3, 1))])
-        return context.get_dummy_value()
-
-    return numba_types.void(array, k), generate
-
-
-def _prefetch_instruction(builder: Any) -> Any:
-    words = [cgutils.voidptr_t, *[ir.IntType(32)] * 3]
-    return builder.module.declare_intrinsic(
-        "llvm.prefetch", (cgutils.voidptr_t,), ir.FunctionType(ir.VoidType(), words)
-    )
-
-
-@intrinsic
-def _prefetch(typing_context: Any, table: Any, row: Any) -> Any:
-    """Prefetch every cache line of a row of a dense table."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        unpack: Plain = cgutils.unpack_tuple
-        count, stride = unpack(builder, array.shape), unpack(builder, array.strides)
-        word, integer = context.get_value_type(numba_types.intp), ir.IntType(32)
-        begin = builder.mul(
-            builder.zext(arguments[1], word) if arguments[1].type.width < 64 else arguments[1], stride[0]
-        )
-        data = builder.bitcast(array.data, cgutils.voidptr_t)
-        prefetch = _prefetch_instruction(builder)
-        # A row need not begin with a cache line, so it may end in one more: the last number's. A line beyond costs as
-        # much as any.
-        length = builder.mul(count[1], stride[1])
-        last = builder.sub(length, stride[1])
-        end = builder.add(last, word(_CACHE_LINE))
-        with cgutils.for_range_slice(builder, word(0), end, word(_CACHE_LINE), word) as (at, _):
-            within = builder.select(builder.icmp_signed("<", at, last), at, last)
-            place = builder.gep(data, [builder.add(begin, within)])
-            builder.call(prefetch, [place, integer(0), integer(3), integer(1)])
-        return context.get_dummy_value()
-
-    return numba_types.void(table, row), generate
-
-
-_CACHE_LINE = 64
 
 
 def fingerprint(*functions: Plain) -> str:

@@ -126,7 +126,8 @@ def test_neither_order_nor_cuts_matter(table, whole, tmp_path):
 
 def test_neither_do_blocks(path, whole, monkeypatch):
     """Blocks shorter than episodes, whose traces go on in the next one, and episodes that are not sorted by group."""
-    monkeypatch.setattr(blocks, "BLOCK", 7)
+    for name, rows in {"BLOCK": 7, "ENOUGH": 3, "PIECE_ROWS": 50}.items():
+        monkeypatch.setattr(blocks, name, rows)
     monkeypatch.setattr(summing, "FEW", 10**9)
     _same(_evaluate(str(path)), whole)
 

@@ -1,24 +1,26 @@
-"""Steps of a chunk, a block at a time: rows whose products are the sums of a log.
+"""Steps of a chunk, a piece at a time: rows whose products are the sums of a log.
 
-A block stays in the processor's second cache. Its rows are written once, by compiled code, in the order in which BLAS
-reads them.
+Features of a piece are written first. Then compiled code makes the rows of some hundred steps, multiplies them while
+they are in the processor's nearest caches, and writes the next ones over them.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradtd.compiled import engine
+from gradtd.compiled.rows import touch_row
+from gradtd.compiled.tiles import ACROSS, DOWN, add_product, add_square, room_for
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.trust.records import Record, Wide
 
-BLOCK = 512
-"""Steps of a block, at most."""
+PIECE_ROWS = 1024
+"""Steps whose features are written at a time: they fit into the processor's second cache."""
+BLOCK, ENOUGH = 128, 64
+"""Steps whose rows are multiplied at a time, at most, and from which on a block may end with its episode."""
 RHO, DISCOUNT, REWARD, WEIGHT, DECAY = range(5)
 AHEAD, PIECE, SINCE = range(3)
 
@@ -48,39 +50,68 @@ class Layout(NamedTuple):
         return self.D + self.times + 2
 
 
-class Block(NamedTuple):
-    """Rows of some steps, their edges by group, counted from the first, and these groups."""
+class Steps(NamedTuple):
+    """Steps of a chunk, where its pieces begin and their groups, and what the rows of all steps need."""
+
+    next_row: Any
+    rho: Floats
+    discount: Floats
+    reward: Floats
+    weight: Floats
+    begins: Integers
+    group: Integers
+    clock: Floats
+    lam: float
+
+
+class Rows(NamedTuple):
+    """Room for the rows of a block; before the first of ``left`` is that of the step before it."""
 
     left: Floats
     right: Floats
+    tile: Floats
+
+
+class Added(NamedTuple):
+    """What steps are added to: products and first x by group, squares of all, rho x by piece. Squares are half ones."""
+
+    products: Floats
     own: Floats
-    edges: list[int]
-    groups: list[int]
+    marginal: Floats
+    pieces: Floats
+    starts: Floats
 
 
 class Blocks:
-    """Makes the blocks of chunks of a log, in the same room for all of them."""
+    """Adds the steps of chunks of a log, in the same room for all of them."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.layout = layout = layout_of(job)
-        self._left = np.zeros((BLOCK + 1, layout.left))  # before the first row that of the step before
-        self._right, self._own = np.empty((BLOCK, layout.right)), np.empty((BLOCK + 1, layout.own))
-        self._write, self._fill = job.wide.writer(), engine.compiled(_filler)
+        self._rows = Rows(room_for(BLOCK + 1, layout.left), room_for(BLOCK, layout.right), np.zeros((DOWN, ACROSS)))
+        self._own = room_for(PIECE_ROWS + 1, layout.own)
+        self._write, self._add = job.wide.writer(), engine.compiled(_adder)
 
-    def of(self, record: Record, wide: Wide, weights: Floats, group: Integers, piece_sums: Floats) -> Iterator[Block]:
-        """Blocks of some episodes; adds rho x of the first columns by piece. ``group`` is that of every piece."""
-        n, fill = len(record), self._fill
-        steps, numbers = steps_of(record, wide.n_rows), numbers_of(record, weights, self.job.lam)
+    def add(self, record: Record, wide: Wide, weights: Floats, group: Integers, arrays: dict[str, Floats]) -> None:
+        """Add the steps of some episodes to the sums of a part. ``group`` is that of every piece."""
+        n, narrow, job = len(record), self.layout.narrow, self.job
+        rho, discount, reward, clock = map(
+            np.ascontiguousarray, (record.rho, record.discount, record.reward, job.clock)
+        )
+        steps = Steps(record.next_row, rho, discount, reward, weights, record.begins, group, clock, job.lam)
+        own, marginal = np.zeros_like(arrays["own"]), np.zeros_like(arrays["marginal"])
+        pieces = np.zeros((record.n_pieces, narrow))
+        added = Added(arrays["products"], own, marginal, pieces, arrays["starts"])
         beyond = self.rows(wide, np.arange(n, wide.n_rows))
-        for edges, groups in _cut(record.begins, group):
-            a, b = edges[0], edges[-1]
-            rows, last = b - a, min(b + 1, n)
-            self._put(wide, slice(a, last), self._own[: last - a])
-            left, right, own = self._left[: rows + 1], self._right[:rows], self._own
-            fill(own, beyond, steps[:, a:b], numbers[:, a:b], self.job.clock, piece_sums, left, right)
-            yield Block(left[1:], right, own[:rows], [edge - a for edge in edges], groups)
-            left[0] = left[rows]
+        for first in range(0, n, PIECE_ROWS):
+            last = min(first + PIECE_ROWS, n)
+            seen = slice(first, min(last + 1, n))
+            self._put(wide, seen, self._own[: seen.stop - first])
+            self._add(steps, first, last, self._own, beyond, self._rows, added)
+        for name, square in (("own", own), ("marginal", marginal)):
+            arrays[name] += np.tril(square) + np.tril(square, -1).T
+        arrays["marginal_episodes"] += pieces.T @ pieces
+        arrays["marginal_sum"] += pieces.sum(axis=0)
 
     def rows(self, wide: Wide, index: Integers) -> Floats:
         """These rows of the widest table."""
@@ -123,82 +154,70 @@ def numbers_of(record: Record, weights: Floats, lam: float) -> Floats:
     return numbers
 
 
-def _cut(begins: Integers, group: Integers) -> Iterator[tuple[list[int], list[int]]]:
-    """Edges of runs of one group, as many runs as fit into a block, and the groups; a longer run is cut.
+def add_steps(steps: Any, first: int, last: int, own: Floats, beyond: Floats, rows: Any, added: Any) -> None:
+    """Add some steps, whose features, and those of the step behind them, are in ``own``."""
+    begins, group, left = steps.begins, steps.group, rows.left[1:]
+    piece: Any = np.searchsorted(begins, first, "right") - 1
+    run, count = 0, 0  # rows that are waiting are those of the run, and before them others
+    for i in range(first, last):
+        if i == begins[piece + 1]:
+            piece += 1
+        write_rows(steps, i, piece, own[i - first :], beyond, rows, count, added)
+        if count - run < added.products.shape[1]:
+            touch_row(added.products[group[piece]], count - run)
+        count += 1
+        full = count == rows.right.shape[0] or i + 1 == last
+        end = i + 1 == begins[piece + 1] and (i + 1 == last or group[piece + 1] != group[piece])
+        if full or end:
+            add_product(left, rows.right, run, count, added.products[group[piece]], rows.tile)
+            run = count
+        if full or (end and count >= ENOUGH):
+            at = i + 1 - first
+            add_square(own, at - count, at, added.own, rows.tile)
+            add_square(left, 0, count, added.marginal, rows.tile)
+            for k in range(left.shape[1]):
+                rows.left[0, k] = rows.left[count, k]
+            run, count = 0, 0
 
-    >>> [e for e, _ in _cut(np.array([0, 100, 300, 500, 600, 1200]), np.array([7, 7, 1, 2, 3]))]
-    [[0, 300, 500], [500, 600], [600, 1112], [1112, 1200]]
-    """
-    first = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
-    edges, groups = np.r_[begins[first], begins[-1]], group[first]
-    if (np.diff(edges) > BLOCK).any():
-        count = -(-np.diff(edges) // BLOCK)
-        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        edges, groups = np.r_[np.repeat(edges[:-1], count) + BLOCK * within, edges[-1]], np.repeat(groups, count)
-    at, of = edges.tolist(), groups.tolist()
-    begin = 0
-    while begin < len(of):
-        end = bisect_right(at, at[begin] + BLOCK) - 1
-        yield at[begin : end + 1], of[begin:end]
-        begin = end
 
-
-def fill_block(
-    own: Floats,
-    beyond: Floats,
-    steps: Integers,
-    numbers: Floats,
-    clock: Floats,
-    piece_sums: Floats,
-    left: Floats,
-    right: Floats,
-) -> None:
-    """The rows of steps, as `Layout` has them; the features of the steps are in ``own`` already.
-
-    The first row of ``left`` is that of the step before, whose trace goes on.
-    """
-    times, narrow = clock.shape[1], piece_sums.shape[1]
-    D, last = right.shape[1] - 1 - times, clock.shape[0] - 1
-    for i in range(right.shape[0]):
-        rho, discount, decay = numbers[0, i], numbers[1, i], numbers[4, i]
-        ahead, piece, since = steps[0, i], steps[1, i], steps[2, i]
-        if ahead >= 0:
-            for k in range(D):
-                right[i, k] = discount * own[i + ahead, k] - own[i, k]
-        else:
-            for k in range(D):
-                right[i, k] = discount * beyond[-1 - ahead, k] - own[i, k]
+def write_rows(steps: Any, i: int, piece: int, own: Floats, beyond: Floats, rows: Any, count: int, added: Any) -> None:
+    """The rows of a step, as `Layout` has them, behind ``count`` others; its features are first in ``own``."""
+    clock, n = steps.clock, steps.rho.shape[0]
+    x, y, before, z, right = own[0], own[1], rows.left[count], rows.left[count + 1], rows.right[count]
+    pieces, times, last = added.pieces[piece], clock.shape[1], clock.shape[0] - 1
+    D, narrow = added.starts.shape[1], pieces.shape[0]
+    rho, discount, ahead, since = steps.rho[i], steps.discount[i], steps.next_row[i], i - steps.begins[piece]
+    if ahead >= n:
+        y = beyond[ahead - n]
+    elif ahead == i:
+        y = x
+    for k in range(D):
+        right[k] = discount * y[k] - x[k]
+        z[k] = rho * x[k]
+    if since == 0:  # the trace before may be infinite
+        start = added.starts[steps.group[piece]]
         for k in range(D):
-            left[i + 1, k] = rho * own[i, k]
+            start[k] += x[k]
         for k in range(narrow):
-            piece_sums[piece, k] += rho * own[i, k]
-        if decay == 0.0:  # the trace before may be infinite
-            for k in range(narrow):
-                left[i + 1, D + k] = rho * own[i, k]
-        else:
-            for k in range(narrow):
-                left[i + 1, D + k] = rho * (own[i, k] + decay * left[i, D + k])
-        right[i, D], left[i + 1, D + narrow] = numbers[2, i], numbers[3, i]
-        now, after = min(since, last), min(since + 1, last)
-        for k in range(times):
-            right[i, D + 1 + k] = discount * clock[after, k] - clock[now, k]
-            left[i + 1, D + narrow + 1 + k] = rho * clock[now, k]
-            own[i, D + k] = clock[now, k]
-        own[i, D + times], own[i, D + times + 1] = 1.0, 1.0 - rho
+            z[D + k] = z[k]
+            pieces[k] += z[k]
+    else:
+        decay = steps.lam * steps.discount[i - 1]
+        for k in range(narrow):
+            z[D + k] = rho * (x[k] + decay * before[D + k])
+            pieces[k] += rho * x[k]
+    right[D], z[D + narrow] = steps.reward[i], steps.weight[i]
+    now, after = min(since, last), min(since + 1, last)
+    for k in range(times):
+        right[D + 1 + k] = discount * clock[after, k] - clock[now, k]
+        z[D + narrow + 1 + k] = rho * clock[now, k]
+        x[D + k] = clock[now, k]
+    x[D + times], x[D + times + 1] = 1.0, 1.0 - rho
 
 
-def _filler(fingerprint: str) -> Plain:
-    def run(
-        own: Floats,
-        beyond: Floats,
-        steps: Integers,
-        numbers: Floats,
-        clock: Floats,
-        piece_sums: Floats,
-        left: Floats,
-        right: Floats,
-    ) -> None:
+def _adder(fingerprint: str) -> Plain:
+    def run(steps: Any, first: int, last: int, own: Floats, beyond: Floats, rows: Any, added: Any) -> None:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        fill_block(own, beyond, steps, numbers, clock, piece_sums, left, right)
+        add_steps(steps, first, last, own, beyond, rows, added)
 
     return run

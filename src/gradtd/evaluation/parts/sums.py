@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -183,20 +182,10 @@ def add_log(job: Job, add: Add, total: Sums, log: Log, found: Ratios, group: Int
 
 def _by_blocks(job: Job) -> Add:
     """By products of blocks of rows."""
-    blocks, narrow = Blocks(job), job.wide.n_headline_columns
+    blocks = Blocks(job)
 
     def add(arrays: dict[str, Floats], record: Record, wide: Wide, group: Integers, weights: Floats) -> None:
-        sums, product = arrays["products"], np.empty(arrays["products"].shape[1:])
-        piece_sums = np.zeros((record.n_pieces, narrow))
-        for left, right, own, edges, groups in blocks.of(record, wide, weights, group, piece_sums):
-            arrays["own"] += own.T @ own
-            plain = left[:, :narrow]
-            arrays["marginal"] += plain.T @ plain
-            for g, (a, b) in zip(groups, pairwise(edges), strict=True):
-                sums[g] += np.matmul(left[a:b].T, right[a:b], out=product)
-        np.add.at(arrays["starts"], group, blocks.rows(wide, record.start_rows))
-        arrays["marginal_episodes"] += piece_sums.T @ piece_sums
-        arrays["marginal_sum"] += piece_sums.sum(axis=0)
+        blocks.add(record, wide, weights, group, arrays)
 
     return add
 

@@ -1,0 +1,54 @@
+"""Products of tall tables, a tile at a time, for code that makes their rows and multiplies them while they are near.
+
+BLAS copies both tables into an order of its own first. With some hundred rows that costs as much as half of the product
+itself. Here rows are read where they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradtd.core.arrays import Floats
+
+DOWN, ACROSS = 4, 12
+"""Rows and columns of a tile: 48 sums, which stay in the registers of a processor with sixteen of four numbers."""
+
+
+def tile(a: Floats, b: Floats, first: int, last: int, i: int, j: int, spot: Floats) -> None:
+    """Write a tile of a'b, from entry (i, j) on, over rows ``first`` to ``last``; compiled, it is `instructions`."""
+    spot[:] = a[first:last, i : i + DOWN].T @ b[first:last, j : j + ACROSS]
+
+
+def add_product(a: Floats, b: Floats, first: int, last: int, out: Floats, spot: Floats) -> None:
+    """Add a'b over some rows to ``out``; rows of a and b must be as wide as whole tiles."""
+    for j in range(0, out.shape[1], ACROSS):
+        for i in range(0, out.shape[0], DOWN):
+            tile(a, b, first, last, i, j, spot)
+            add_spot(spot, i, j, out)
+
+
+def add_square(a: Floats, first: int, last: int, out: Floats, spot: Floats) -> None:
+    """The same of a'a, where nothing above its diagonal counts."""
+    for j in range(0, out.shape[1], ACROSS):
+        for i in range(j, out.shape[0], DOWN):
+            tile(a, a, first, last, i, j, spot)
+            add_spot(spot, i, j, out)
+
+
+def add_spot(spot: Floats, i: int, j: int, out: Floats) -> None:
+    across = min(ACROSS, out.shape[1] - j)
+    for n in range(min(DOWN, out.shape[0] - i)):
+        if across == ACROSS:
+            for m in range(ACROSS):
+                out[i + n, j + m] += spot[n, m]
+        else:
+            for m in range(across):
+                out[i + n, j + m] += spot[n, m]
+
+
+def room_for(rows: int, columns: int) -> Floats:
+    """A table of zeros with so many columns, and whole tiles behind them, whose rows begin with a vector."""
+    wide = -(-columns // ACROSS) * ACROSS
+    plain = np.zeros(rows * wide + 8)
+    skipped = -plain.ctypes.data // 8 % 8
+    return plain[skipped : skipped + rows * wide].reshape(rows, wide)
