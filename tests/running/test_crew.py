@@ -12,6 +12,7 @@ import gradtd
 from gradtd.paper.jobs import LineJob
 from gradtd.paper.reproduce import Worker
 from gradtd.paper.store import Store
+from gradtd.running import crew as crews
 from gradtd.running.crew import Threads, crew_of
 
 GRID = {
@@ -78,6 +79,77 @@ def test_a_sweep_on_a_cluster_has_the_same_bytes_though_a_worker_dies(cluster, t
     far = grid.run(tmp_path / "far", scheduler=cluster.scheduler_address, progress=report)
     assert len(heard) == 3 * 3 + 3 * 2
     assert _bytes(far.folder) == _bytes(local.folder)
+
+
+def _nap(piece):
+    """Piece 40 takes long for its kind, and 60 cannot be done."""
+    import time
+
+    time.sleep(1.0 if piece == 40 else 0.005)
+    if piece == 60:
+        raise ValueError("sixty")
+    return piece**2, os.getpid()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_short_pieces_travel_together_and_none_is_lost_or_done_twice(cluster, monkeypatch):
+    sent = []
+    take = crews._Waiting.take
+    monkeypatch.setattr(crews._Waiting, "take", lambda *own: sent.append(take(*own)) or sent[-1])
+    with crew_of(scheduler=cluster.scheduler_address) as crew:
+        pieces = [number for number in range(400) if number != 60]
+        found = []
+        for number, (square, worker) in crew.each(_nap, pieces):
+            found.append((number, square))
+            if len(found) == 50:  # in the middle of a task of many pieces
+                os.kill(worker, signal.SIGKILL)
+        assert sorted(found) == [(number, piece**2) for number, piece in enumerate(pieces)]
+        assert max(map(len, sent)) > 20
+        assert len([numbers for numbers in sent if numbers]) < 100
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_comes_before_an_error_in_a_task_is_not_lost(cluster, monkeypatch):
+    monkeypatch.setattr(crews._Waiting, "take", lambda own, _: [own.numbers.popleft() for _ in range(len(own.numbers))])
+    with crew_of(scheduler=cluster.scheduler_address) as crew:
+        coming = crew.each(_nap, list(range(56, 63)))
+        assert [next(coming)[0] for _ in range(4)] == [0, 1, 2, 3]
+        with pytest.raises(ValueError, match="sixty"):
+            next(coming)
+
+
+def test_a_task_ends_early_where_its_pieces_take_long(monkeypatch):
+    monkeypatch.setattr(crews, "AT_LEAST", 0.05)
+    done, longest = crews._some(_nap, [39, 40, 41])
+    assert [square for square, _ in done] == [39**2, 40**2]
+    assert longest >= 1.0
+    waiting = crews._Waiting(400)
+    waiting.at_once = 8
+    numbers = waiting.take(2)
+    assert numbers == list(range(8))
+    waiting.put_back(numbers[2:], longest)
+    assert waiting.take(2) == [2]
+
+
+def test_the_last_tasks_are_small():
+    waiting = crews._Waiting(100)
+    waiting.at_once = 64
+    sizes = []
+    while numbers := waiting.take(2):
+        sizes.append(len(numbers))
+    assert sum(sizes) == 100
+    assert sizes[0] == 25
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-4:] == [1, 1, 1, 1]
+
+
+def test_the_longest_units_are_done_first(tmp_path):
+    heard = []
+    grid = GRID | {"algorithms": {"td": {"alpha": 0.03125}, "impression_gtd": {"alpha": 1.0}}}
+    gradtd.Sweep(**grid).run(tmp_path / "x", threads=1, progress=lambda what, done, total: heard.append((what, done)))
+    work = np.diff([0.0, *(done for what, done in heard if what == "sweep")])
+    assert work[0] > work[-1]
+    assert (np.diff(work) <= 0).all()
 
 
 @pytest.mark.filterwarnings("ignore")

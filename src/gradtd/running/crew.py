@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -28,6 +29,21 @@ WAITING = 2
 
 EVERY = 2.0
 """Seconds after which the cluster is asked again how many workers it has."""
+
+AT_LEAST = 0.5
+"""Seconds of work that are worth a task of Dask, which costs ten milliseconds: short pieces travel together."""
+
+MOST = 512
+"""Pieces of a task at most."""
+
+CALM = {
+    "distributed.worker.daemon": True,
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "2s",
+}
+"""Processes of our own look after themselves less often: with a worker on every core that takes time from the work."""
 
 
 class Crew(ABC):
@@ -58,7 +74,12 @@ class Threads(Crew):
 
 
 class Dask(Crew):
-    """Workers of a Dask cluster. What a lost worker was at is done again by another one."""
+    """Workers of a Dask cluster. What a lost worker was at is done again by another one.
+
+    Short pieces travel together, as many as the pieces before them suggest. Where they take longer than that, a worker
+    hands back what it has, and the others are sent again. So do those that come after an error, which is raised once it
+    comes first.
+    """
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -67,33 +88,67 @@ class Dask(Crew):
         from distributed import as_completed as as_they_come
         from distributed.scheduler import KilledWorker
 
-        waiting, most, asked = iter(enumerate(pieces)), 0, -np.inf
-        sent: dict[Any, int] = {}
+        waiting, workers, asked = _Waiting(len(pieces)), 0, -np.inf
+        sent: dict[Any, list[int]] = {}
         coming = as_they_come()
         try:
             while True:
                 if time.monotonic() - asked > EVERY:  # workers may come and go
-                    most, asked = self._at_once(), time.monotonic()
-                while len(sent) < most and (next_one := next(waiting, None)) is not None:
-                    future = self.client.submit(work, next_one[1], pure=False)
-                    sent[future] = next_one[0]
+                    workers, asked = int(sum(self.client.ncores().values())), time.monotonic()
+                while len(sent) < max(WAITING * workers, 8) and (numbers := waiting.take(workers)):
+                    future = self.client.submit(_some, work, [pieces[number] for number in numbers], pure=False)
+                    sent[future] = numbers
                     coming.add(future)
                 if not sent:
                     return
                 future = next(coming)
-                number = sent.pop(future)
+                numbers = sent.pop(future)
                 try:
-                    yield number, future.result()
+                    done, longest = future.result()
                 except KilledWorker:
                     raise InputError(
                         "a piece of work was lost with one worker after another: see their logs; they may lack memory."
                     ) from None
+                waiting.put_back(numbers[len(done) :], longest)
+                yield from zip(numbers, done, strict=False)
         finally:
             self.client.cancel(list(sent))
 
-    def _at_once(self) -> int:
-        """Pieces to have on their way."""
-        return max(WAITING * int(sum(self.client.ncores().values())), 8)
+
+class _Waiting:
+    """The numbers of the pieces that nobody is at, and how many of them make a task."""
+
+    def __init__(self, count: int) -> None:
+        self.numbers = deque(range(count))
+        self.at_once = 1
+
+    def take(self, workers: int) -> list[int]:
+        """The next task: the fewer are left the smaller, so that all workers end together."""
+        fair = len(self.numbers) // (WAITING * max(workers, 1))
+        return [self.numbers.popleft() for _ in range(min(max(1, min(self.at_once, fair)), len(self.numbers)))]
+
+    def put_back(self, numbers: Sequence[int], longest: float) -> None:
+        """Hand in what was not done of a task, and how long its longest piece took."""
+        self.numbers.extendleft(reversed(numbers))
+        self.at_once = int(min(max(AT_LEAST / max(longest, 1e-9), 1), MOST))
+
+
+def _some(work: Callable[[Piece], Done], pieces: Sequence[Piece]) -> tuple[list[Done], float]:
+    """Do pieces until all are done or it took long enough; returns what the first of them came to, and the longest."""
+    done: list[Done] = []
+    longest, began = 0.0, time.perf_counter()
+    for piece in pieces:
+        own = time.perf_counter()
+        if own - began > AT_LEAST:
+            break
+        try:
+            done.append(work(piece))
+        except Exception:
+            if not done:
+                raise
+            break  # what is done is not lost; the piece comes first in another task
+        longest = max(longest, time.perf_counter() - own)
+    return done, longest
 
 
 @contextmanager
@@ -105,12 +160,13 @@ def crew_of(threads: int | None = None, scheduler: str | None = None) -> Iterato
     if scheduler is None:
         yield Threads(n_threads(threads))
         return
-    with _client(scheduler) as client:
+    with client_of(scheduler) as client:
         yield Dask(client)
 
 
 @contextmanager
-def _client(scheduler: str) -> Iterator[Any]:
+def client_of(scheduler: str) -> Iterator[Any]:
+    """A client of the Dask scheduler at an address, or of processes that are started and ended here."""
     try:
         import dask
         from distributed import Client, LocalCluster
@@ -129,7 +185,7 @@ def _client(scheduler: str) -> Iterator[Any]:
     # One thread per process: Python's lock would make several wait for each other.
     settings = {"n_workers": count, "threads_per_worker": 1, "processes": True, "host": "127.0.0.1"}
     with (
-        dask.config.set({"distributed.worker.daemon": True}),
+        dask.config.set(CALM),
         LocalCluster(**settings, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):

@@ -234,7 +234,8 @@ class _Work:
         """What every setting came to, in the order of the units."""
         self.parts.adopt(units)
         found = {unit: values for unit in units if (values := self.parts.look(unit)) is not None}
-        missing = [unit for unit in units if unit not in found]
+        # The longest first: at the end a worker then waits for no more than a short one.
+        missing = sorted((unit for unit in units if unit not in found), key=lambda unit: -unit.work)
         total, done = sum(unit.work for unit in units), sum(unit.work for unit in found)
         for number, (digest, values) in self.crew.each(compute, missing):
             unit = missing[number]
