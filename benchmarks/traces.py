@@ -28,7 +28,7 @@ PAPER = ("boyan_chain", "random_walk_tabular", "random_walk_inverted", "random_w
 LAMBDAS = (0.4, 0.8)
 COST_GOAL = 1.3
 SHORT = "of states, 1000 steps"
-"""So few that the traces lie in the second cache: what traces cost beyond that is the way from the third."""
+"""So few that the traces lie in the second cache."""
 
 
 # Cost ------------------------------------------------------------------------------------------------------

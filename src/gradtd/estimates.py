@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from gradtd.compiled.linalg import matrix_apply, matrix_transpose_apply
 from gradtd.compiled.rows import (
+    AHEAD,
     add_difference,
     add_difference_to_two,
     add_outer,
@@ -18,7 +19,8 @@ from gradtd.compiled.rows import (
     add_trace_and_row,
     copy_read,
     difference_dot,
-    fetch_steps,
+    fetch_first_steps,
+    fetch_step,
     four_two_difference_dots,
     four_two_row_dots,
     row_dot,
@@ -59,10 +61,6 @@ __all__ = [
     "traced",
     "traced_and_projected",
 ]
-
-
-AHEAD = 8
-"""Steps of a batch whose rows are asked for before they are needed."""
 
 
 def td_error(stream: StreamView, t: Index, theta: Floats) -> float:
@@ -136,10 +134,9 @@ def batch_td_update(stream: StreamView, batch: Batch, theta: Floats, out: Floats
     """out = A theta + b, averaged over a batch of step indices"""
     fill(out, 0.0)
     scale = 1.0 / batch.shape[0]
-    fetch_steps(stream.features, stream.traces, stream.steps, batch, 0, AHEAD)
+    fetch_first_steps(stream.features, stream.traces, stream.steps, batch)
     for j in range(batch.shape[0]):
-        if j % 4 == 0:
-            fetch_steps(stream.features, stream.traces, stream.steps, batch, j + AHEAD, j + AHEAD + 4)
+        fetch_step(stream.features, stream.traces, stream.steps, batch, j + AHEAD)
         t = batch[j]
         add_trace(stream, t, scale * stream.steps[t].rho * td_error(stream, t, theta), out)
 
@@ -148,10 +145,9 @@ def batch_transpose_apply(stream: StreamView, batch: Batch, u: Floats, out: Floa
     """out = A' u, averaged over a batch of step indices"""
     fill(out, 0.0)
     scale = 1.0 / batch.shape[0]
-    fetch_steps(stream.features, stream.traces, stream.steps, batch, 0, AHEAD)
+    fetch_first_steps(stream.features, stream.traces, stream.steps, batch)
     for i in range(batch.shape[0]):
-        if i % 4 == 0:
-            fetch_steps(stream.features, stream.traces, stream.steps, batch, i + AHEAD, i + AHEAD + 4)
+        fetch_step(stream.features, stream.traces, stream.steps, batch, i + AHEAD)
         t = batch[i]
         add_gradient(stream, t, scale * stream.steps[t].rho * traced(stream, t, u), out)
 
@@ -165,13 +161,13 @@ def batch_td_update_and_apply(
     m = batch.shape[0]
     scale = 1.0 / m
     steps = stream.steps
-    fetch_steps(stream.features, stream.traces, stream.steps, batch, 0, AHEAD)
+    fetch_first_steps(stream.features, stream.traces, stream.steps, batch)
     j = 0
     while j + 4 <= m:
-        fetch_steps(stream.features, stream.traces, stream.steps, batch, j + AHEAD, j + AHEAD + 4)
         four = steps[batch[j]], steps[batch[j + 1]], steps[batch[j + 2]], steps[batch[j + 3]]
         on_theta, on_z = four_two_difference_dots(stream.features, four[0], four[1], four[2], four[3], theta, z)
         for k in range(4):
+            fetch_step(stream.features, stream.traces, stream.steps, batch, j + k + AHEAD)
             c = scale * four[k].rho
             table, row = trace_place(stream.traces, stream.features, four[k].row, batch[j + k])
             add_row_to_two(table, row, c * (four[k].reward + on_theta[k]), c * on_z[k], out, out_z)
@@ -194,10 +190,9 @@ def batch_transpose_apply_to_two(
     m = batch.shape[0]
     scale = 1.0 / m
     steps = stream.steps
-    fetch_steps(stream.features, stream.traces, stream.steps, batch, 0, AHEAD)
+    fetch_first_steps(stream.features, stream.traces, stream.steps, batch)
     i = 0
     while i + 4 <= m:
-        fetch_steps(stream.features, stream.traces, stream.steps, batch, i + AHEAD, i + AHEAD + 4)
         four = steps[batch[i]], steps[batch[i + 1]], steps[batch[i + 2]], steps[batch[i + 3]]
         table, p = trace_place(stream.traces, stream.features, four[0].row, batch[i])
         _, q = trace_place(stream.traces, stream.features, four[1].row, batch[i + 1])
@@ -205,6 +200,7 @@ def batch_transpose_apply_to_two(
         _, s = trace_place(stream.traces, stream.features, four[3].row, batch[i + 3])
         along, along_v = four_two_row_dots(table, p, q, r, s, u, v)
         for k in range(4):
+            fetch_step(stream.features, stream.traces, stream.steps, batch, i + k + AHEAD)
             step = four[k]
             c, e = scale * step.rho * along[k], scale * step.rho * along_v[k]
             total += step.reward * c

@@ -23,7 +23,7 @@ LOOKS_AHEAD = 4
 
 
 def _dense_bring_near(features: Any, traces: Any, steps: Any, batch: Any, table: Any) -> None:
-    """Nothing: `fetch_steps` is enough where a step says where its rows are"""
+    """Nothing: `fetch_step` is enough where a step says where its rows are"""
 
 
 def _sparse_bring_near(features: Any, traces: Any, steps: Any, batch: Any, table: Any) -> None:

@@ -19,8 +19,12 @@ from gradtd.compiled.linalg import FourFloats, copy
 from gradtd.compiled.vectors import add_at, add_at_two, meet, two_values_at, value_at
 from gradtd.core.arrays import Floats, Index
 
-NEAR = 2**16
+AHEAD = 8
+"""Steps of a batch that are asked of a large table before they are needed."""
+NEAR = 2**15
 """A table of more numbers than this is read with prefetch instructions."""
+MANY = 2**14
+"""So are more steps than this, or those beside such a table: it takes their place near the processor."""
 
 
 def _dense_row_dot(features: Any, row: Index, v: Floats) -> float:
@@ -228,18 +232,26 @@ def add_trace_and_row(
         add_row(features, row, -scale * b, out)
 
 
-def fetch_steps(features: Any, traces: Any, steps: Any, batch: Any, begin: int, end: int) -> None:
-    """Have the memory bring near what drawn steps will read soon: they lie far apart in a large table.
+def fetch_first_steps(features: Any, traces: Any, steps: Any, batch: Any) -> None:
+    """`fetch_step` for those that a loop over a batch begins with"""
+    for i in range(-AHEAD, AHEAD):
+        fetch_step(features, traces, steps, batch, i)
 
-    A few steps at a time, while others are computed with: a processor waits for a dozen places at once, not for all.
+
+def fetch_step(features: Any, traces: Any, steps: Any, batch: Any, i: int) -> None:
+    """Have the memory bring near what a drawn step will read soon: they lie far apart in a large table.
+
+    One step at a time, while others are computed with: a processor waits for a dozen places at once, not for all.
     """
-    if is_large(features):
-        for i in range(begin, min(end, batch.shape[0])):
+    far = traces is not None and is_large(traces)
+    if i + AHEAD < batch.shape[0] and (far or is_large(features) or steps.shape[0] > MANY):
+        touch(steps, batch[i + AHEAD])
+    if 0 <= i < batch.shape[0]:
+        if is_large(features):
             step = steps[batch[i]]
             touch_row(features, np.uint64(step.row))
             touch_row(features, np.uint64(step.next_row))
-    if traces is not None and is_large(traces):
-        for i in range(begin, min(end, batch.shape[0])):
+        if far:
             touch_row(traces, np.uint64(batch[i]))
 
 
