@@ -259,6 +259,48 @@ def test_indices_of_sparse_rows_are_not_believed(sparse_folder, tmp_path, change
         gradtd.Stream.open(_change(sparse_folder, tmp_path, change))
 
 
+@pytest.fixture(scope="module")
+def wide_folder(tmp_path_factory):
+    """Traces of these rows have many more entries than there is room for at first."""
+    rng = np.random.default_rng(7)
+    steps = np.zeros(900, gradtd.core.stream.STEP)
+    steps["row"], steps["next_row"] = np.arange(900), np.arange(1, 901)
+    steps["episode"], steps["discount"] = np.arange(900) // 60, 0.95
+    steps["rho"], steps["reward"] = rng.choice([0.5, 1.5], 900), rng.normal(size=900)
+    features = scipy.sparse.random_array((901, 200), density=0.02, format="csr", rng=rng)
+    path = tmp_path_factory.mktemp("store") / "wide"
+    gradtd.Stream(features, steps).save(path)
+    return path, gradtd.Stream(features, steps)
+
+
+def _bytes_of(made):
+    return [array.tobytes() for array in (made.data, made.indices, made.begin)]
+
+
+@pytest.mark.parametrize("emphatic", [False, True])
+@pytest.mark.parametrize("piece", [1, 70, 899])
+def test_sparse_traces_of_a_mapped_stream_are_on_disk_with_the_bytes_of_memory(
+    wide_folder, monkeypatch, emphatic, piece
+):
+    path, stream = wide_folder
+    tracing = traces.Tracing(0.9, emphatic=emphatic)
+    wanted = traces._traces_of(stream, tracing, compile=False)  # nothing is kept between cases
+    assert len(wanted.data) > 5 * 4 * len(stream)
+    monkeypatch.setattr(traces, "PIECE", piece)
+    made = traces.traces_of(gradtd.Stream.open(path), tracing, compile=False)
+    assert all(_is_mapped(array) for array in (made.data, made.indices, made.begin))
+    assert _bytes_of(made) == _bytes_of(wanted)
+    assert _bytes_of(traces._traces_of(stream, tracing, compile=False)) == _bytes_of(wanted)
+
+
+def test_learning_from_sparse_traces_on_disk_has_the_bytes_of_memory(wide_folder, monkeypatch):
+    path, stream = wide_folder
+    monkeypatch.setattr(traces, "PIECE", 100)
+    told = {"alpha": 0.01, "batch_size": 8, "lam": 0.9, "seed": 5}
+    ours, memory = (gradtd.learn(one, "impression_gtd", **told) for one in (gradtd.Stream.open(path), stream))
+    assert ours.thetas.tobytes() == memory.thetas.tobytes()
+
+
 def test_columns_of_a_row_rise(tmp_path):
     """Compiled code relies on it; a file with right checksums need not be ours."""
     gradtd.Stream(scipy.sparse.csr_array(np.ones((2, 3))), _two_steps()).save(tmp_path / "s")

@@ -136,21 +136,33 @@ def _traces_of(stream: Stream, tracing: Tracing, compile: bool | None) -> Floats
             target = None if stream.target is None else stream.target[some]
             tracer.add(features, steps[some], target, stream.name, out[some])
         return out
-    taken, weight = tracer.weights(steps, stream.target, stream.name)
-    rows = np.ascontiguousarray(steps["row"])
-    least = DROPPED * float(np.abs(features.data).max(initial=0.0))
-    room = max(1024, 4 * len(stream))
-    begin = np.zeros(len(stream) + 1, np.int64)
-    made = SparseRows(np.empty(room), np.empty(room, np.uint32), begin, features.n_columns)
-    merge = engine.compiled(_sparse, compile=compile)
-    done = 0
-    while True:
-        done = int(merge(features, rows, taken, weight, least, made, done))
-        if done == len(stream):
-            used = int(begin[-1])
-            return made._replace(data=made.data[:used].copy(), indices=made.indices[:used].copy())
-        room = 2 * room + stream.n_features
-        made = made._replace(data=np.resize(made.data, room), indices=np.resize(made.indices, room))
+    return _sparse_traces(stream, tracer, engine.compiled(_sparse, compile=compile))
+
+
+def _sparse_traces(stream: Stream, tracer: Tracer, merge: Any) -> SparseRows:
+    """Compressed rows, as long as they turn out; a piece is told of the row before it."""
+    features, n = stream.view.features, len(stream)
+    pieces = range(0, len(features.data), PIECE)
+    least = DROPPED * max((float(np.abs(features.data[k : k + PIECE]).max()) for k in pieces), default=0.0)
+    begin, room = stream.room(n + 1, np.int64), max(1024, 4 * n)
+    data, indices = stream.room(room, np.float64), stream.room(room, np.uint32)
+    for first in range(0, n, PIECE):
+        some, before = slice(first, min(first + PIECE, n)), max(first - 1, 0)
+        target = None if stream.target is None else stream.target[some]
+        steps = stream.view.steps[some]
+        told = [np.ascontiguousarray(steps["row"]), *tracer.weights(steps, target, stream.name)]
+        if first:
+            told = [np.concatenate([one[:1], one]) for one in told]  # the first is not read
+        done = first - before
+        while True:
+            out = SparseRows(data, indices, begin[before : some.stop + 1], features.n_columns)
+            done = int(merge(features, *told, least, out, done))
+            if done == some.stop - before:
+                break
+            room = 2 * room + stream.n_features
+            data, indices = stream.resized(data, room), stream.resized(indices, room)
+    used = int(begin[-1])
+    return SparseRows(stream.resized(data, used), stream.resized(indices, used), begin, features.n_columns)
 
 
 def _emphases(fingerprint: str) -> Plain:

@@ -57,6 +57,13 @@ class StoredStream(Stream):
             file.truncate(n * np.dtype(dtype).itemsize)
             return np.asarray(np.memmap(file, dtype, "r+", shape=(n,)))
 
+    def resized(self, kept: NDArray[Any], n: int) -> NDArray[Any]:
+        if n <= len(kept):
+            return kept[:n]  # what was never written takes no room on disk
+        longer = self.room(n, kept.dtype)
+        longer[: len(kept)] = kept
+        return longer
+
     def __reduce__(self) -> tuple[Any, ...]:
         return open_stream, (self.folder,)
 

@@ -218,6 +218,10 @@ class Stream:
         refuse_beyond_memory(float(n) * np.dtype(dtype).itemsize, what, advice)
         return np.zeros(n, dtype)
 
+    def resized(self, kept: NDArray[Any], n: int) -> NDArray[Any]:
+        """Room of another length that begins with the same numbers."""
+        return np.resize(kept, n)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.features, np.asarray(self.steps), self.name, self.target, self.starts)
 
