@@ -262,11 +262,10 @@ def evaluate(
     table = large_table(log, True if scheduler is not None and in_parts is None else in_parts)
     with progress_bar("evaluating", what=True, progress=progress) as report:
         if table is not None:
-            asked = Asked(features, behaviour, clip, columns, log_probabilities, duplicates)
-            if block is not None or not whiten or lam > 0 or one_step or settings.values == ACTION:
+            asked = Asked(features, behaviour, clip, columns, log_probabilities, duplicates, action_features)
+            if block is not None or not whiten or lam > 0 or one_step:
                 raise InputError(
-                    "block, lam, one_step, values='action' and whiten=False are for logs in memory: leave them out, or "
-                    "in_parts=False."
+                    "block, lam, one_step and whiten=False are for logs in memory: leave them out, or in_parts=False."
                 )
             with crew_of(settings.threads, scheduler) as crew:
                 made = evaluate_in_parts(table, targets, settings, asked, crew, report)

@@ -69,13 +69,13 @@ class Choices:
     outside: float | None = None
 
 
-def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers) -> Choices:
-    """Of a target over discrete actions."""
+def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, actions: int = 0) -> Choices:
+    """Of a target over discrete actions; there are at least so many ``actions``."""
     assert log.action is not None
-    _refuse_probabilities_of_taken(target)
+    refuse_probabilities_of_taken(target)
     policy = policy_over(log, "target", target)
     starts = log.row[episode_begins(pieces)[:-1]]
-    width = max(n_actions(log), policy(starts[:1]).shape[1])
+    width = max(n_actions(log), policy(starts[:1]).shape[1], actions)
     goes_on = np.flatnonzero(~log.terminated)
     after, first = np.zeros((len(log), width)), np.zeros((len(starts), width))
     for part in row_chunks(goes_on):
@@ -84,15 +84,14 @@ def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers) ->
     for part in row_chunks(starts):
         here = policy(starts[part])
         first[part, : here.shape[1]] = here
-    fitted, bias = _action_map(of_action, np.arange(width, dtype=np.float64)[:, None])
-    chi = _applied(fitted, bias, np.arange(width, dtype=np.float64)[:, None], np.eye(width))
+    fitted, bias, chi = map_of_codes(of_action, width)
     never_after, never_first = _never_taken(log, starts, width)
     places = len(goes_on) + len(starts)
     never, kept = None, None
     if log.discrete_observations:
         never = float((after * never_after).sum() + (first * never_first).sum()) / places
     if never:
-        kept = (_without(after, never_after) @ chi, _without(first, never_first) @ chi)
+        kept = (without_never(after, never_after) @ chi, without_never(first, never_first) @ chi)
     taken_ever = np.zeros(width, bool)
     taken_ever[log.action] = True
     unseen = float(after[:, ~taken_ever].sum() + first[:, ~taken_ever].sum()) / places
@@ -101,7 +100,7 @@ def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers) ->
     return Choices(chi[codes], after @ chi, first @ chi, codes, by_state, fitted, bias, width, never, kept, unseen)
 
 
-def _refuse_probabilities_of_taken(target: Any) -> None:
+def refuse_probabilities_of_taken(target: Any) -> None:
     one_a_row = target is None or (isinstance(target, str) and target != "uniform")
     if one_a_row or (
         not callable(target)
@@ -125,14 +124,21 @@ def _never_taken(log: Log, starts: Any, width: int) -> tuple[NDArray[np.bool_], 
     return ~taken[state[log.next_row]], ~taken[state[starts]]
 
 
-def _without(chances: Floats, never: NDArray[np.bool_]) -> Floats:
+def without_never(chances: Floats, never: NDArray[np.bool_]) -> Floats:
     """Probabilities without choices that were never taken, shared among the others; as they are if none is left."""
     left = np.where(never, 0.0, chances)
     total = left.sum(axis=1, keepdims=True)
     return np.where(total > 0, left / np.where(total > 0, total, 1.0), chances)
 
 
-def _action_map(of_action: Any, actions: Floats) -> tuple[Features | None, bool]:
+def map_of_codes(of_action: Any, width: int) -> tuple[Features | None, bool, Floats]:
+    """The map of so many discrete actions, whether it needs a constant, and the features of each action."""
+    codes = np.arange(width, dtype=np.float64)[:, None]
+    fitted, bias = action_map(of_action, codes)
+    return fitted, bias, _applied(fitted, bias, codes, np.eye(width))
+
+
+def action_map(of_action: Any, actions: Floats) -> tuple[Features | None, bool]:
     """The map of actions, fitted, and whether it needs a constant; None is one feature per action."""
     if of_action is None or (isinstance(of_action, str) and of_action in ("one-hot", "one_hot")):
         return None, False
@@ -152,16 +158,21 @@ def _applied(fitted: Features | None, bias: bool, actions: Any, otherwise: Float
     return np.column_stack([np.ones(len(table)), table]) if bias else np.asarray(table)
 
 
-def real_choices(log: Log, target: Any, of_action: Any, pieces: Integers, samples: int, seed: int) -> Choices:
-    """Of a target over real actions: a function of observations, or of observations and a generator."""
+def real_choices(
+    log: Log, target: Any, of_action: Any, pieces: Integers, samples: int, seed: int, span: Any = None
+) -> Choices:
+    """Of a target over real actions: a function of observations, or of observations and a generator.
+
+    ``span`` are the least and the largest actions of the log, where this is a part of it.
+    """
     actions = as_columns(log.action)
-    fitted, bias = _action_map(of_action or OF_REAL_ACTIONS, actions)
+    fitted, bias = action_map(of_action or OF_REAL_ACTIONS, actions)
     if fitted is None:
         raise InputError("one-hot features are for discrete actions, and these are real: name another map of them.")
     ask = Asked(target, actions.shape[1], samples, seed)
     starts = log.row[episode_begins(pieces)[:-1]]
     goes_on = np.flatnonzero(~log.terminated)
-    low, high = actions.min(axis=0), actions.max(axis=0)
+    low, high = (actions.min(axis=0), actions.max(axis=0)) if span is None else span
     taken = _applied(fitted, bias, actions, actions)
     K, far, asked = taken.shape[1], 0.0, 0.0
     parts = []

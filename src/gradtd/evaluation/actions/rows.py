@@ -84,12 +84,15 @@ def _dense(table: Any) -> Floats:
 class PairWide(Wide):
     """The widest table of the checks, times features of actions: rows of ``inner`` times mixtures.
 
-    ``given`` are features of pairs that a function gave, whose columns come first.
+    ``given`` are features of pairs that a function gave, whose columns come first. ``unseen`` and ``outside`` are those
+    of the choices, where the rows are a part of a log.
     """
 
     inner: Wide | None = None
     laid: Laid | None = None
     given: Any = None
+    unseen: float | None = None
+    outside: float | None = None
 
     @property
     def n_rows(self) -> int:

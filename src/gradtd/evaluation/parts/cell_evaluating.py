@@ -13,12 +13,13 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import StageProgress
 from gradtd.evaluation.estimate import Estimate
-from gradtd.evaluation.methods import AUTO, RESAMPLES, Settings, histogram
+from gradtd.evaluation.methods import ACTION, AUTO, RESAMPLES, ROUNDING, Settings, histogram
 from gradtd.evaluation.parts.answer import Answer, evaluation_of
-from gradtd.evaluation.parts.cell_sums import Looking, StoredTraces, cell_sums, look, time_of, weigh
+from gradtd.evaluation.parts.cell_sums import Looking, StoredTraces, Weighed, cell_sums, look, time_of, weigh
 from gradtd.evaluation.parts.cell_table import CellWide
 from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.judging import effective_of_times, first_of_tenths, robust_of
+from gradtd.evaluation.parts.pair_cells import PairCells
 from gradtd.evaluation.parts.step_file import Block, StepFile, joined, taken
 from gradtd.evaluation.parts.sums import Sums, add_log, nothing_but_numbers
 from gradtd.evaluation.resamples import student_interval
@@ -182,11 +183,33 @@ def _evaluated(log: _CellLog, settings: Settings, notes: list[str]) -> Evaluatio
         "solved_by": solver.how,
         "refits": 0,
     }
+    if isinstance(wide, PairCells):
+        told |= _choices(log, wide, weighed, columns, (value, decision.fit.error))
     rows, resampled = _rows(log, decision, value, settings)
     starts = histogram(table @ theta, weights=weighed.starts)
     weights, features, said = wide.weights(decision.rung, theta, job.features)
     answer = Answer(decision, value, weights, features, rows, resampled, starts, told)
     return evaluation_of(job, sums, answer, settings, [*notes, *said, *_about(log)])
+
+
+def _choices(
+    log: _CellLog, wide: PairCells, weighed: Weighed, columns: Integers, found: tuple[float, float]
+) -> dict[str, Any]:
+    """What the verdict has to know of the target's choices; ``found`` are the value and its error."""
+    value, error = found
+    asked = (weighed.after + weighed.starts).reshape(-1, wide.kinds)[:, -1]  # how often the target was asked, by row
+    asked = np.bincount(wide.state, asked, len(wide.states))[:, None] * wide.chances / asked.sum()
+    never = wide.never(log.cells.visited)
+    part = float((asked * never).sum())
+    log.sums.unseen = float(asked[:, never.all(axis=0)].sum())
+    told: dict[str, Any] = {"values": ACTION, "never_taken": part}
+    if part:
+        again, C = cell_sums(log.steps, wide.without(never)), log.cells.C[columns][:, columns]
+        A = sum(again.A[1:], again.A[0])[columns][:, columns]
+        theta = SparseSolver(A, C).solve(-again.b.sum(axis=0)[columns])
+        other = float(again.starts.sum(axis=0)[columns] @ theta / log.sums["pieces"].sum())
+        told["never_taken_effect"] = abs(other - value) / max(error, ROUNDING * abs(value), 1e-300)
+    return told
 
 
 def _rows(log: _CellLog, decision: Decision, value: float, settings: Settings) -> tuple[tuple[Estimate, ...], Floats]:

@@ -17,8 +17,8 @@ from gradtd.evaluation.trust.reading import Reader
 from gradtd.evaluation.trust.records import Wide
 from gradtd.evaluation.trust.robust import products
 
-ENTRIES = 2**22
-"""Entries that wait before they are added to a sparse matrix."""
+ENTRIES = 2**19
+"""Entries that wait before they are added to a sparse matrix; as many as it has where those are more."""
 
 
 class _Pairs:
@@ -34,7 +34,7 @@ class _Pairs:
     def add(self, row: Any, column: Any, value: Any) -> None:
         self._waiting.append((value, row, column))
         self._count += len(row)
-        if self._count >= ENTRIES:
+        if self._count >= max(ENTRIES, self._sum.nnz):
             self.total()
 
     def total(self) -> Any:
@@ -142,19 +142,21 @@ def look(steps: StepFile, wide: Wide, solved: list[Solved], how: Looking) -> See
 
 
 class Weighed(NamedTuple):
-    """Sums of marginal weights and of their squares over steps, of the squares by episode; starts by row."""
+    """Sums of marginal weights and of their squares over steps, of squares by episode; starts and next rows by row."""
 
     total: float
     squares: float
     by_episode: float
     starts: Floats
+    after: Floats
 
 
 def weigh(steps: StepFile, along: Floats) -> Weighed:
     """Marginal weights rho x.left, with x.left by row."""
-    found, starts = np.zeros(3), np.zeros(len(along))
+    found, starts, after = np.zeros(3), np.zeros(len(along)), np.zeros(len(along))
     for _, block in steps.blocks():
         weights = block.rho * along[block.row]
         found += [weights.sum(), weights @ weights, (np.add.reduceat(weights, block.begins[:-1]) ** 2).sum()]
         starts += np.bincount(block.starts, minlength=len(along))
-    return Weighed(float(found[0]), float(found[1]), float(found[2]), starts)
+        after += np.bincount(block.next_row, minlength=len(along))
+    return Weighed(float(found[0]), float(found[1]), float(found[2]), starts, after)

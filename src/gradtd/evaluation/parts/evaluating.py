@@ -14,26 +14,31 @@ import numpy as np
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, stage
+from gradtd.evaluation.actions.rows import PairWide
 from gradtd.evaluation.estimate import Estimate
-from gradtd.evaluation.methods import AUTO, RESAMPLES, Settings, histogram
+from gradtd.evaluation.methods import ACTION, AUTO, RESAMPLES, Settings, histogram
 from gradtd.evaluation.parts.answer import Answer, evaluation_of
 from gradtd.evaluation.parts.cell_evaluating import evaluate_cells
 from gradtd.evaluation.parts.cell_table import cell_features, cell_wide
-from gradtd.evaluation.parts.fitting import fitted, observed, refuse_many, sampled
+from gradtd.evaluation.parts.fitting import MOST_FEATURES, fitted, observed, refuse_many, sampled
 from gradtd.evaluation.parts.job import MOST_GROUPS, Job, Reading, groups_for
 from gradtd.evaluation.parts.judging import Solved, decided, undecided
+from gradtd.evaluation.parts.pair_cells import pair_cells
+from gradtd.evaluation.parts.pairs import Chooser, chooser_of, pair_template
 from gradtd.evaluation.parts.state_table import StateWide, state_wide
 from gradtd.evaluation.parts.states import DENSE_STATES, find_states
 from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
+from gradtd.evaluation.planning import MOST_CHECKED
 from gradtd.evaluation.preparing import is_auto
 from gradtd.evaluation.resamples import interval_from, student_interval
 from gradtd.evaluation.result import Evaluation
 from gradtd.evaluation.trust.checking import other_lambda
 from gradtd.evaluation.trust.clock import clock_of
 from gradtd.evaluation.trust.deciding import Decision
-from gradtd.evaluation.trust.enriching import real_wide
+from gradtd.evaluation.trust.enriching import WORK, real_wide
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.features import Features, OneHot
+from gradtd.logs import Log
 from gradtd.logs.beside import are_names, kept_columns
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.names import Roles, resolve
@@ -59,6 +64,9 @@ class Asked:
     columns: Mapping[str, Any] | None
     log_probabilities: str
     duplicates: str
+    action_features: Any = None
+    choosing: tuple[Any, ...] = ()
+    """The target whose values of actions are asked for; nothing where values are of observations."""
 
 
 def large_table(log: Any, in_parts: bool | None) -> ParquetTable | None:
@@ -93,8 +101,10 @@ def evaluate_in_parts(
         seen, notes = grouped(table, roles, stack, progress)
         found = {}
         for name, target in targets.items():
-            reading = reading_of(target, asked, keep, roles)
-            job, sample = _prepared(table, seen, reading, settings, asked, crew)
+            pairs = settings.values == ACTION and not (isinstance(target, str) and target == "behaviour")
+            reading = reading_of("behaviour" if pairs else target, asked, keep, roles)
+            chosen = replace(asked, choosing=(target,)) if pairs else asked
+            job, sample = _prepared(table, seen, reading, settings, chosen, crew)
             if sample is None:
                 made = evaluate_cells(job, seen, settings, notes, crew, progress)
             else:
@@ -164,13 +174,17 @@ def _prepared(
     log, found = sampled(table, seen, reading)
     features: Features | None = None
     wide: Wide
-    named = not is_auto(asked.features)
+    named, chooser = not is_auto(asked.features), None
+    if asked.choosing:
+        names = resolve(table.kinds, asked.columns, reading.keep).several.get("action", ())
+        chooser = chooser_of(table, names, log, asked.choosing[0], asked.action_features)
     if log.discrete_observations:
         states = find_states(seen, reading, table.name, crew)
-        if len(states.values) > DENSE_STATES:
+        if len(states.values) > DENSE_STATES or chooser is not None:
             features = cell_features(asked.features if named else None, states)
             chosen = not named and isinstance(features, OneHot)
-            wide = cell_wide(states, features.transform(states.values), seen.episodes, chosen)
+            wide = cells = cell_wide(states, features.transform(states.values), seen.episodes, chosen and not chooser)
+            wide = cells if chooser is None else pair_cells(cells, chooser)
             return Job(reading, settings.gamma, features, wide, 0.0, MOST_GROUPS, table.name, NO_CLOCK, named), None
         features = refuse_many(fitted(asked.features if named else "one-hot", states.values))
         wide = state_wide(states, features.transform(states.values), seen.episodes)
@@ -178,15 +192,31 @@ def _prepared(
         seen_there = observed(table, log)
         features = None if not named else refuse_many(fitted(asked.features, seen_there))
         base = None if features is None else features.transform(seen_there)
-        wide = real_wide(seen_there, base, seen.rows, seen.episodes)
-        wide = replace(wide, base=None, observations=seen_there[:0])
+        if chooser is not None:
+            wide = _wide_of_pairs(seen, log, (seen_there, base), chooser)
+        else:
+            wide = real_wide(seen_there, base, seen.rows, seen.episodes)
+            wide = replace(wide, base=None, observations=seen_there[:0])
     clock = clock_of(np.r_[log.starts, len(log)])
-    job = Job(reading, settings.gamma, features, wide, 0.0, groups_for(wide), table.name, clock, named)
+    job = Job(reading, settings.gamma, features, wide, 0.0, groups_for(wide), table.name, clock, named, chooser)
     own = job.table(log)
     record = job.record(log, found, own)
     # The lambda of the fits with memory depends on how many episodes the whole log has.
     lam = other_lambda(replace(record, begins=np.zeros(seen.episodes + 1, np.int64)))
     return replace(job, lam=lam), (record, own)
+
+
+def _wide_of_pairs(seen: Survey, log: Log, known: tuple[Any, Any], chooser: Chooser) -> Wide:
+    """The ladder for values of actions, without its rows; ``known`` are observations and their features."""
+    observations, base = known
+    K = chooser.width
+    if base is not None and base.shape[1] * K > MOST_FEATURES:
+        raise InputError(
+            f"a log is read in parts with at most {MOST_FEATURES} features, got {base.shape[1]} times {K} of actions."
+        )
+    room = int(min(seen.episodes / K, np.sqrt(WORK / seen.rows) / K, MOST_CHECKED / K))
+    inner = real_wide(observations, base, max(seen.rows // K, 1), room)
+    return pair_template(inner, log, chooser)
 
 
 def add_parts(job: Job, seen: Survey, crew: Crew, progress: StageProgress | None) -> Sums:
@@ -216,17 +246,27 @@ def _evaluated(job: Job, sums: Sums, sample: tuple[Record, Wide], settings: Sett
     decision = decided(job, sums, settings.level, sample)
     columns = job.wide.rungs[decision.rung]
     solved = Solved(sums, columns)
-    features = job.features
-    if features is None:
-        assert job.wide.cosines is not None
-        features = job.wide.cosines.longer(len(columns))
+    features = _features(job, decision.rung)
     rows, resampled = _rows(sums, solved, decision, columns, settings)
     refits = len(resampled) if settings.method == "lstd" else 0
     told = solved.measured(sums, columns) | {"refits": refits, "undecided": undecided(job, sums, decision, sample)}
     record, wide = sample
+    if isinstance(wide, PairWide):
+        told |= {"values": ACTION, "outside_range": wide.outside}
     starts = histogram(wide.rows(record.start_rows)[:, columns] @ solved.theta)
     answer = Answer(decision, solved.value, solved.theta, features, rows, resampled, starts, told)
     return evaluation_of(job, sums, answer, settings, [*notes, *_about(job, sums, sample)])
+
+
+def _features(job: Job, rung: str) -> Features:
+    """The features named, or those of the rung that was chosen; of pairs where values are of actions."""
+    inner = job.wide.inner if isinstance(job.wide, PairWide) else job.wide
+    assert inner is not None
+    features = job.features
+    if features is None:
+        assert inner.cosines is not None
+        features = inner.cosines.longer(len(inner.rungs[rung]))
+    return features if job.chooser is None else job.chooser.features(features)
 
 
 def _rows(

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.actions.rows import PairWide
+from gradtd.evaluation.parts.pairs import Chooser, pairs_of
 from gradtd.evaluation.parts.state_table import StateWide
 from gradtd.evaluation.preparing import refuse_extreme
 from gradtd.evaluation.trust.records import Record, Wide, record_of
@@ -88,6 +90,8 @@ class Job:
         Columns of the time since the start.
     named
         Whether features were asked for by name.
+    chooser
+        What the target would do, where values are of actions.
     """
 
     reading: Reading
@@ -99,6 +103,7 @@ class Job:
     name: str
     clock: Floats
     named: bool = False
+    chooser: Chooser | None = None
 
     def group_of(self, hashes: Words) -> Integers:
         """The group of every episode."""
@@ -111,7 +116,14 @@ class Job:
         base = None if self.features is None else self.features.transform(log.observations)
         if base is not None:
             refuse_extreme("feature", base if isinstance(base, np.ndarray) else base.data, "rescale the features")
+        if self.chooser is not None:
+            assert isinstance(self.wide, PairWide)
+            return pairs_of(self.wide, log, base, self.chooser)
         return replace(self.wide, base=base, observations=log.observations)
+
+    def unseen(self, found: Ratios, wide: Wide) -> float | None:
+        """Part of the target's choices that some episodes never took anywhere."""
+        return wide.unseen if isinstance(wide, PairWide) else found.unseen_mass
 
     def record(self, log: Log, found: Ratios, wide: Wide) -> Record:
         return record_of(log, log.episode, found.rho, self.gamma, wide, blocks=False)

@@ -18,6 +18,7 @@ from gradtd.core.blas import one_thread
 from gradtd.core.stream import begins_episode
 from gradtd.evaluation.parts.blocks import Blocks, Layout, layout_of
 from gradtd.evaluation.parts.job import PIECE, Job
+from gradtd.evaluation.parts.pair_sums import PairSums
 from gradtd.evaluation.parts.state_sums import StateSums
 from gradtd.evaluation.trust.clock import TimeSums
 from gradtd.evaluation.trust.records import Record, Wide
@@ -144,7 +145,7 @@ def time_sums(sums: Sums) -> TimeSums:
 def part_sums(job: Job, part: Part) -> Sums:
     """Read a part of a log, some ten thousand rows at a time."""
     total = nothing(job)
-    add = _by_states(job) if job.wide.table is not None else _by_blocks(job)
+    add: Add = PairSums(job) if job.chooser else _by_states(job) if job.wide.table is not None else _by_blocks(job)
     for rows, begins, hashes in part.chunks(job.reading.needed):
         group = job.group_of(hashes)
         few = len(group) * total["products"][0].size <= FEW * len(rows)
@@ -175,7 +176,7 @@ def add_log(job: Job, add: Add, total: Sums, log: Log, found: Ratios, group: Int
         _add_numbers(total, log, found, record)
         since = np.arange(len(record)) - np.repeat(record.begins[:-1], np.diff(record.begins))
         by_time = np.array([np.bincount(since, weights), np.bincount(since, weights**2)])
-    short = Sums({}, by_time, {}, found.unseen_mass, Counter((*log.notes, *found.notes)))
+    short = Sums({}, by_time, {}, job.unseen(found, wide), Counter((*log.notes, *found.notes)))
     short.largest = dict.fromkeys(LARGEST, -np.inf)
     total.add(short)
 
