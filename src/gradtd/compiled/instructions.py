@@ -9,7 +9,7 @@ from numba.core import cgutils
 from numba.core import types as numba_types
 from numba.extending import intrinsic
 
-from gradtd.compiled import rows, tiles
+from gradtd.compiled import memory, rows, tiles
 from gradtd.core.arrays import Plain
 
 
@@ -90,7 +90,7 @@ def _tile(typing_context: Any, a: Any, b: Any, first: Any, last: Any, i: Any, j:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         of_a, of_b, of_spot = (context.make_array(signature.args[n])(context, builder, arguments[n]) for n in (0, 1, 6))
-        sums = _sums_of_products(context, builder, (of_a, of_b), arguments[2:6])
+        sums = _sums_of_products(builder, ((a, of_a), (b, of_b)), arguments[2:6])
         for n, found in enumerate(sums):
             place = builder.gep(of_spot.data, [ir.IntType(64)(4 * n)])
             builder.store(found, builder.bitcast(place, _FOUR.as_pointer()), align=8)
@@ -103,7 +103,7 @@ def _tile(typing_context: Any, a: Any, b: Any, first: Any, last: Any, i: Any, j:
 _FOUR = ir.VectorType(ir.DoubleType(), 4)
 
 
-def _sums_of_products(context: Any, builder: Any, tables: Any, arguments: Any) -> list[Any]:
+def _sums_of_products(builder: Any, tables: Any, arguments: Any) -> list[Any]:
     """A loop over rows, and what the sums are behind it."""
     word, (first, last, i, j) = ir.IntType(64), arguments
     across, down = range(tiles.ACROSS // 4), range(tiles.DOWN)
@@ -113,11 +113,11 @@ def _sums_of_products(context: Any, builder: Any, tables: Any, arguments: Any) -
     builder.position_at_end(loop)
     k = builder.phi(word)
     sums = [[builder.phi(_FOUR) for _ in across] for _ in down]
-    lines = [_from(context, builder, table, k, at) for table, at in zip(tables, (i, j), strict=True)]
-    right = [builder.load(_fours(builder, lines[1], 4 * n), align=8) for n in across]
+    line = _entry(builder, tables[1], k, j)
+    right = [builder.load(_fours(builder, line, 4 * n), align=8) for n in across]
     added = []
     for n in down:
-        left = _spread(builder, builder.load(builder.gep(lines[0], [word(n)])))
+        left = _spread(builder, builder.load(_entry(builder, tables[0], k, builder.add(i, word(n)))))
         added.append([builder.call(_fused(builder), [left, right[m], sums[n][m]]) for m in across])
     following = builder.add(k, word(1))
     k.add_incoming(first, before)
@@ -136,12 +136,16 @@ def _sums_of_products(context: Any, builder: Any, tables: Any, arguments: Any) -
     return found
 
 
-def _from(context: Any, builder: Any, table: Any, row: Any, column: Any) -> Any:
-    """Where an entry of a table is, rows of which are contiguous."""
+def _entry(builder: Any, table: Any, row: Any, column: Any) -> Any:
+    """Where an entry of a table is, which is given with its kind."""
     unpack: Plain = cgutils.unpack_tuple
-    begin = builder.mul(row, unpack(builder, table.strides)[0])
-    line = builder.gep(builder.bitcast(table.data, cgutils.voidptr_t), [begin])
-    return builder.gep(builder.bitcast(line, ir.DoubleType().as_pointer()), [column])
+    kind, array = table
+    down, across = unpack(builder, array.strides)
+    if kind.layout == "C":
+        across = across.type(8)  # known, so that addresses need not be computed
+    at = builder.add(builder.mul(row, down), builder.mul(column, across))
+    place = builder.gep(builder.bitcast(array.data, cgutils.voidptr_t), [at])
+    return builder.bitcast(place, ir.DoubleType().as_pointer())
 
 
 def _fours(builder: Any, place: Any, number: int) -> Any:
@@ -162,9 +166,25 @@ def _fused(builder: Any) -> Any:
     return insert(builder.module, kind, "llvm.fmuladd.v4f64")
 
 
+def _reading(address: Any, k: Any) -> Any:
+    return _read(address, k)  # type: ignore[call-arg]
+
+
+@intrinsic
+def _read(typing_context: Any, address: Any, k: Any) -> Any:
+    """`gradtd.compiled.memory.number_at`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.inttoptr(arguments[0], ir.DoubleType().as_pointer())
+        return builder.load(builder.gep(place, [arguments[1]]))
+
+    return numba_types.float64(numba_types.int64, numba_types.int64), generate
+
+
 INSTEAD: dict[Plain, Plain] = {
     rows.touch_row: _touch,
     rows.touch: lambda array, k: _prefetching_one,
     tiles.tile: lambda a, b, first, last, i, j, spot: _tiling,
+    memory.number_at: lambda address, k: _reading,
 }
 """What is compiled in place of a plain function."""

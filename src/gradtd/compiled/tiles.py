@@ -15,7 +15,10 @@ DOWN, ACROSS = 4, 12
 
 
 def tile(a: Floats, b: Floats, first: int, last: int, i: int, j: int, spot: Floats) -> None:
-    """Write a tile of a'b, from entry (i, j) on, over rows ``first`` to ``last``; compiled, it is `instructions`."""
+    """Write a tile of a'b, from entry (i, j) on, over rows ``first`` to ``last``; compiled, it is `instructions`.
+
+    Numbers in a row of b must follow one another; a may be the transpose of a table.
+    """
     spot[:] = a[first:last, i : i + DOWN].T @ b[first:last, j : j + ACROSS]
 
 

@@ -187,9 +187,10 @@ def scale_and_turn(chunk: Floats, low: Floats, span: Floats, out: Floats, at: in
     """The bias and the cosine of every column, as `scale`, `turned` and `multiply` make them."""
     for i in range(chunk.shape[0]):
         out[i, at] = 1.0
+        row, line = chunk[i], out[i, at + 1 :]
         for k in range(chunk.shape[1]):
-            unit = np.true_divide(chunk[i, k] - low[k], span[k])  # "/" asks for zeros, and is not done four at a time
-            out[i, at + 1 + k] = turned(0.5 * min(max(unit, 0.0), 1.0))
+            unit = np.true_divide(row[k] - low[k], span[k])  # "/" asks for zeros, and is not done four at a time
+            line[k] = turned(0.5 * min(max(unit, 0.0), 1.0))
 
 
 def _straight(fingerprint: str) -> Plain:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gradtd.compiled import engine
+from gradtd.compiled.tiles import ACROSS, DOWN, room_for, tile
 from gradtd.core.arrays import Floats, Plain
 
 TERMS = (
@@ -20,16 +22,11 @@ def turned(t: Any) -> Any:
     """cos(2 pi t): turned back to a quarter turn, where ten terms of the sine's series do."""
     s = 0.25 - abs(t - np.floor(t + 0.5))
     q = s * s
-    p = TERMS[9] * q + TERMS[8]
-    p = p * q + TERMS[7]
-    p = p * q + TERMS[6]
-    p = p * q + TERMS[5]
-    p = p * q + TERMS[4]
-    p = p * q + TERMS[3]
-    p = p * q + TERMS[2]
-    p = p * q + TERMS[1]
-    p = p * q + TERMS[0]
-    return p * s
+    r = q * q
+    w = r * r
+    low = (TERMS[0] + TERMS[1] * q) + (TERMS[2] + TERMS[3] * q) * r  # in pairs: few of them wait for one another
+    high = (TERMS[4] + TERMS[5] * q) + (TERMS[6] + TERMS[7] * q) * r
+    return ((low + high * w) + (TERMS[8] + TERMS[9] * q) * (w * w)) * s
 
 
 def turn_all(turns: Floats) -> None:
@@ -38,24 +35,54 @@ def turn_all(turns: Floats) -> None:
             turns[i, k] = turned(turns[i, k])
 
 
-def turn_into(turns: Floats, phases: Floats, out: Floats, at: int) -> None:
-    """The same with phases added, to columns of a table from a given one on."""
-    for i in range(turns.shape[0]):
-        for k in range(turns.shape[1]):
-            out[i, at + k] = turned(turns[i, k] + phases[k])
+def wave_rows(x: Floats, frequencies: Floats, phases: Floats, spot: Floats, out: Floats, at: int) -> None:
+    """cos(2 pi (phase + x . frequency)) of rows, at least `DOWN` of them, to columns of a table from ``at`` on."""
+    columns, waves, n = x.T, phases.shape[0], x.shape[0]
+    for i in range(0, n, DOWN):
+        first = min(i, n - DOWN)
+        for j in range(0, waves, ACROSS):
+            tile(columns, frequencies, 0, x.shape[1], first, j, spot)
+            for m in range(DOWN):
+                line, found = out[first + m, at + j :], spot[m]
+                for k in range(min(ACROSS, waves - j)):
+                    line[k] = found[k]
+        for m in range(DOWN):
+            line = out[first + m, at:]
+            for k in range(waves):
+                line[k] = turned(line[k] + phases[k])
 
 
-def _shifter(fingerprint: str) -> Plain:
-    def run(turns: Floats, phases: Floats, out: Floats, at: int) -> None:
+def _waver(fingerprint: str) -> Plain:
+    def run(x: Floats, frequencies: Floats, phases: Floats, spot: Floats, out: Floats, at: int) -> None:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        turn_into(turns, phases, out, at)
+        wave_rows(x, frequencies, phases, spot, out, at)
 
     return run
 
 
-def shifted_turner() -> Plain:
-    """A function of a table, phases, another table and a column, which writes cos(2 pi (t + phase)) there."""
-    return engine.compiled(_shifter)
+def wave_writer(frequencies: Floats, phases: Floats) -> Callable[[Any, Floats, int], None]:
+    """A function of rows x, a table and a column, which writes cos(2 pi (phase + x . frequency)) there.
+
+    >>> out = np.zeros((1, 3))
+    >>> wave_writer(np.array([[0.25, 0.5]]), np.array([0.0, 0.5]))(np.array([[2.0]]), out, 1)
+    >>> out
+    array([[ 0., -1., -1.]])
+    """
+    write, spot = engine.compiled(_waver), np.zeros((DOWN, ACROSS))
+    wide = room_for(*frequencies.shape)
+    wide[:, : len(phases)] = frequencies
+
+    def put(x: Any, out: Floats, at: int) -> None:
+        x = np.ascontiguousarray(x, np.float64)
+        if len(x) >= DOWN:
+            write(x, wide, phases, spot, out, at)
+        else:  # too few for a tile
+            rows, found = np.zeros((DOWN, x.shape[1])), np.empty((DOWN, len(phases)))
+            rows[: len(x)] = x
+            write(rows, wide, phases, spot, found, 0)
+            out[:, at : at + len(phases)] = found[: len(x)]
+
+    return put
 
 
 def _maker(fingerprint: str) -> Plain:

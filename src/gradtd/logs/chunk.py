@@ -7,10 +7,11 @@ of a table in one copy, in the order that is wanted, where they are plain number
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradtd.compiled.memory import number_at
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.logs.tables import Piece, arrow_kind, arrow_piece
 
@@ -48,41 +49,53 @@ class ChunkTable:
             return found
         return Piece(found.values[self.at], None if found.missing is None else found.missing[self.at], found.labels)
 
-    def side(self, columns: Sequence[str]) -> Floats | None:
-        """These columns as rows of an array, in Arrow's order; None where not all are plain finite numbers."""
+    def places(self, columns: Sequence[str]) -> Places | None:
+        """Where the numbers of these columns are; None where not all are plain numbers."""
         import pyarrow as pa
 
-        given = [self.rows.column(name) for name in columns if name not in self.own]
-        if len(columns) < 2 or len(given) < len(columns):
+        if len(columns) < 2 or any(name in self.own for name in columns):
             return None
-        if any(column.type != pa.float64() or column.null_count for column in given):
+        batches = self.rows.select(columns).to_batches()
+        parts = [column for batch in batches for column in batch.columns]
+        if any(part.type != pa.float64() or part.null_count for part in parts):
             return None
-        side = np.empty((len(columns), len(self.rows)))
-        for line, column in zip(side, given, strict=True):
-            done = 0
-            for part in column.chunks:
-                line[done : done + len(part)] = part.to_numpy()
-                done += len(part)
-        return side if np.isfinite(side).all() else None
+        found = [part.buffers()[1].address + 8 * part.offset for part in parts]
+        begins = np.r_[0, np.cumsum([len(batch) for batch in batches])].astype(np.int64)
+        return Places(np.array(found, np.int64).reshape(len(batches), len(columns)), begins)
 
-    def put(self, side: Floats, rows: Integers, out: Floats) -> None:
-        """Write rows of this table, whose columns are ``side``, to an array."""
+    def put(self, places: Places, rows: Integers, out: Floats) -> bool:
+        """Write rows of this table to an array; whether all numbers are finite."""
         from gradtd.compiled import engine
 
         at = np.asarray(rows if self.at is None else self.at[rows], np.int64)
-        engine.compiled(_maker)(side, at, out)
+        return bool(engine.compiled(_maker)(places.address, places.begins, at, out))
 
 
-def turn_round(side: Floats, at: Integers, out: Floats) -> None:
-    """Row i of ``out`` is column ``at[i]`` of ``side``."""
+class Places(NamedTuple):
+    """Addresses of columns, (parts, columns), and the first row of every part; behind them the number of rows."""
+
+    address: Integers
+    begins: Integers
+
+
+def put_rows(address: Integers, begins: Integers, at: Integers, out: Floats) -> bool:
+    """Row i of ``out`` is row ``at[i]`` of the columns; whether all numbers are finite."""
+    part, none = 0, 0.0
     for i in range(out.shape[0]):
-        for k in range(out.shape[1]):
-            out[i, k] = side[k, at[i]]
+        if at[i] < begins[part] or at[i] >= begins[part + 1]:
+            part = 0
+            while at[i] >= begins[part + 1]:
+                part += 1
+        row, columns, k = out[i], address[part], at[i] - begins[part]
+        for j in range(row.shape[0]):
+            row[j] = number_at(columns[j], k)
+            none += row[j] - row[j]  # 0, or not a number
+    return none == 0.0
 
 
 def _maker(fingerprint: str) -> Plain:
-    def run(side: Floats, at: Integers, out: Floats) -> None:
+    def run(address: Integers, begins: Integers, at: Integers, out: Floats) -> bool:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        turn_round(side, at, out)
+        return put_rows(address, begins, at, out)
 
     return run

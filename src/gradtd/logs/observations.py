@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
-from gradtd.logs.chunk import ChunkTable
+from gradtd.logs.chunk import ChunkTable, Places
 from gradtd.logs.log import row_numbers
 from gradtd.logs.names import Roles, listed
 from gradtd.logs.steps import Steps
@@ -60,8 +60,10 @@ def read_observations(
     row = row_numbers(n)
     next_row = np.where(steps.follower, row + np.uint32(1), row)
     extras = _Extras()
-    if not after and isinstance(table, ChunkTable) and (side := table.side(now)) is not None:
-        return _of_chunk(table, side, steps, extras, next_row), next_row
+    if not after and isinstance(table, ChunkTable) and (places := table.places(now)) is not None:
+        straight = _of_chunk(table, places, steps, extras, next_row)
+        if straight is not None:
+            return straight, next_row
     observations: NDArray[Any] | None = None
     for begin, block, missing in _blocks(table, now, length):
         _refuse_unusable(now, block, missing, begin)
@@ -89,14 +91,18 @@ def read_observations(
 
 
 def _of_chunk(
-    table: ChunkTable, side: NDArray[Any], steps: Steps, extras: _Extras, next_row: NDArray[np.uint32]
-) -> NDArray[Any]:
-    """The same where columns are plain numbers: from them straight to their place."""
-    n, served = len(steps.source), np.flatnonzero(steps.serves >= 0)
-    observations = np.empty((n + _known_extras(steps), len(side)))
-    table.put(side, steps.source, observations[:n])
-    beyond = np.empty((len(served), len(side)))
-    table.put(side, served, beyond)
+    table: ChunkTable, places: Places, steps: Steps, extras: _Extras, next_row: NDArray[np.uint32]
+) -> NDArray[Any] | None:
+    """The same where columns are plain numbers, from where Arrow has them; None where one is not finite."""
+    n, width = len(steps.source), places.address.shape[1]
+    served = np.flatnonzero(steps.serves >= 0)
+    observations, beyond = np.empty((n + _known_extras(steps), width)), np.empty((len(served), width))
+    finite = table.put(places, steps.source, observations[:n]) and table.put(places, served, beyond)
+    if n + len(served) < len(steps.place):
+        dropped = np.flatnonzero((steps.place < 0) & (steps.serves < 0))
+        finite = finite and table.put(places, dropped, np.empty((len(dropped), width)))
+    if not finite:
+        return None
     extras.add(steps.serves[served], beyond)
     return extras.append_to(observations, next_row)
 

@@ -11,9 +11,8 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.stream import episode_begins
 from gradtd.evaluation.preparing import refuse_extreme_steps
-from gradtd.evaluation.products import times
 from gradtd.features.cosines import Cosines
-from gradtd.features.turns import shifted_turner
+from gradtd.features.turns import wave_writer
 from gradtd.logs import Log
 from gradtd.running.crew import Threads
 
@@ -148,7 +147,7 @@ class Wide:
     def writer(self) -> Callable[[Any, Any, Floats], None]:
         """A function of rows of ``base`` (None where there is none), observations and where to write their rows."""
         cosines, waves = self.cosines, self.waves
-        write, turn = cosines.writer() if cosines else None, shifted_turner()
+        write, wave = cosines.writer() if cosines else None, wave_writer(*waves) if waves else None
 
         def put(part: Any, now: Any, out: Floats) -> None:
             done = 0
@@ -158,8 +157,8 @@ class Wide:
             if cosines and write:
                 write(now, out, done)
                 done += cosines.n
-            if waves is not None:
-                turn(times(np.asarray(now, np.float64), waves.frequencies), waves.phases, out, done)
+            if wave:
+                wave(now, out, done)
 
         return put
 
