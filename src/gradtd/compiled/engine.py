@@ -17,7 +17,7 @@ import hashlib
 import logging
 import os
 import types as python_types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from threading import RLock
@@ -60,11 +60,12 @@ def compiled(make: Callable[..., Plain], *parts: Any, compile: bool | None = Non
     The fingerprint is of the code of ``make``, of the parts, and of all that they reach.
     """
     functions = [make, *(part for part in parts if callable(part))]
-    mark = fingerprint(*functions)
+    reached = _reachable(functions)
+    mark = _digest(reached)
     if not (not interpreted() if compile is None else compile):
         return _wrapping_integers(make(mark, *parts))
     with _one_at_a_time:
-        _make_known(functions)
+        _make_known(reached)
         return _kernel(mark, make, parts)
 
 
@@ -155,9 +156,9 @@ def _wrapping_integers(function: Plain) -> Plain:
     return call
 
 
-def _make_known(functions: list[Plain]) -> None:
-    """Tell Numba of every plain function that these reach."""
-    for function in _reachable(functions):
+def _make_known(functions: Iterable[Plain]) -> None:
+    """Tell Numba of plain functions."""
+    for function in functions:
         if function in _known:
             continue
         if function in INSTEAD:
@@ -180,11 +181,15 @@ def _chooser(choice: Choice) -> Plain:
 
 def fingerprint(*functions: Plain) -> str:
     """A digest of the code of these functions, of all they call, and of the constants they read."""
+    return _digest(_reachable(functions))
+
+
+def _digest(reached: Mapping[Any, Outside]) -> str:
     digest = hashlib.sha256(_OWN_CODE + (b"bounds are checked" if checks_bounds() else b""))
-    for function in _reachable(functions):
+    for function, outside in reached.items():
         digest.update(f"{function.__module__}.{function.__qualname__}|".encode())
         digest.update(_code_text(function.__code__).encode())
-        for name, value in _outside_values(function):
+        for name, value in outside:
             if not callable(value) and not isinstance(value, python_types.ModuleType):
                 digest.update(f"{name}={_constant_text(value)};".encode())
     return digest.hexdigest()[:24]
@@ -204,9 +209,12 @@ def _code_text(code: python_types.CodeType) -> str:
     return "|".join([code.co_code.hex(), *constants, *code.co_names, *code.co_varnames, *code.co_freevars])
 
 
-def _reachable(functions: list[Plain] | tuple[Plain, ...]) -> list[Any]:
-    """These plain functions and all that they call, in the order of a walk through them."""
-    found: dict[Any, None] = {}
+Outside = list[tuple[str, Any]]
+
+
+def _reachable(functions: Iterable[Plain]) -> dict[Any, Outside]:
+    """These plain functions and all that they call, in the order of a walk through them, with what each reads."""
+    found: dict[Any, Outside] = {}
     waiting = list(functions)
     while waiting:
         function = waiting.pop()
@@ -214,10 +222,10 @@ def _reachable(functions: list[Plain] | tuple[Plain, ...]) -> list[Any]:
             continue
         if function.__module__.split(".")[0] in ("numpy", "math", "numba", "builtins"):
             continue
-        found[function] = None
-        waiting.extend(value for _, value in _outside_values(function))
+        found[function] = list(_outside_values(function))
+        waiting.extend(value for _, value in found[function])
         waiting.extend(BY_KIND[function].functions.values() if function in BY_KIND else ())
-    return list(found)
+    return found
 
 
 def _outside_values(function: Any) -> Iterator[tuple[str, Any]]:

@@ -17,8 +17,8 @@ from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.trust.records import Record, Wide
 
-PIECE_ROWS = 1024
-"""Steps whose features are written at a time: they fit into the processor's second cache."""
+PIECE_ROWS = 2048
+"""Steps whose features are written at a time: few enough to stay in a cache, enough to call compiled code seldom."""
 BLOCK, ENOUGH = 128, 64
 """Steps whose rows are multiplied at a time, at most, and from which on a block may end with its episode."""
 RHO, DISCOUNT, REWARD, WEIGHT, DECAY = range(5)
