@@ -73,7 +73,8 @@ class Learner(Shell):
         Parameters
         ----------
         phi : array or SciPy sparse row
-            The features that the step started from. The first step decides how all are stored.
+            The features that the step started from. The first step decides how all are stored: float32 as long as
+            all are given so, in half the memory, else float64.
         reward : float
             Its reward.
         phi_next : array or SciPy sparse row

@@ -167,8 +167,8 @@ class Rows:
     ``latest`` is the row the latest step led to: the next one begins there, if its features are the same.
     """
 
-    def __init__(self, n_features: int, room: int) -> None:
-        self.table = np.zeros((room, n_features))
+    def __init__(self, n_features: int, room: int, kind: Any = np.float64) -> None:
+        self.table = np.zeros((room, n_features), kind)
         self.size = 0
         self.latest = -1
 
@@ -185,6 +185,10 @@ class Rows:
         self.table[self.size : self.size + len(new)] = block[new]
         self.size += len(new)
         return places
+
+    def widen(self) -> None:
+        """Store float64 from now on."""
+        self.table = self.table.astype(np.float64)
 
     def keep(self, features: Floats) -> None:
         """Hold these rows and no others."""

@@ -38,6 +38,10 @@ def _mark(row: Any) -> bytes:
     return row_bytes(row, 0) if isinstance(row, SparseRows) else row.tobytes()
 
 
+def _numbers(row: Any) -> NDArray[Any]:
+    return row.data if isinstance(row, SparseRows) else row
+
+
 class StepQueue:
     """Steps that wait, and the runs that learn from them: features are stored once, steps and state once per run."""
 
@@ -46,6 +50,7 @@ class StepQueue:
         self.episodes = EpisodeCounter()
         self.most = LONGEST_QUEUE
         self.rows: Rows | SparseTable | None = None  # until the first step says how rows are stored
+        self.kind: Any = None  # float32 or float64, until then
         self.seen = self.waiting = self._rows_waiting = 0
         self._table = np.zeros((0, n_features))
         self._sparse: list[SparseRows] = []
@@ -60,8 +65,9 @@ class StepQueue:
         """Rows are stored from now on, as the first of them were given; sparse only where every rule can read that."""
         if self.rows is not None:
             return self.rows
+        self.kind = self.kind or np.float64
         if sparse and all(run.keeps_sparse for run in self.runs):
-            self.rows = SparseTable(self.n_features)
+            self.rows = SparseTable(self.n_features, self.kind)
             return self.rows
         most = max(1, min(LONGEST_QUEUE, _QUEUE_NUMBERS // self.n_features))
         refuse_beyond_memory(
@@ -69,9 +75,19 @@ class StepQueue:
             f"a learner of {self.n_features} features in dense rows",
             "take fewer features, or give sparse rows",
         )
-        self.most, self._table = most, np.zeros((2 * most, self.n_features))
-        self.rows = Rows(self.n_features, 4 * most)
+        self.most, self._table = most, np.zeros((2 * most, self.n_features), self.kind)
+        self.rows = Rows(self.n_features, 4 * most, self.kind)
         return self.rows
+
+    def _take_kind(self, narrow: bool) -> None:
+        """Rows are float32 as long as all of them are given so; the first that is not makes all of them float64."""
+        if self.kind is None:
+            self.kind = np.float32 if narrow else np.float64
+        elif self.kind == np.float32 and not narrow:
+            self.work_off()
+            self.kind, self._table = np.float64, self._table.astype(np.float64)
+            if self.rows is not None:
+                self.rows.widen()
 
     def put(
         self, phi: Any, phi_next: Any, reward: Any, discount: Any, rho: Any, ends: bool, episode: int | None
@@ -99,10 +115,17 @@ class StepQueue:
         sparse = isinstance(self.rows, SparseTable) if self.rows else any(map(is_sparse, given.values()))
         check = self._sparse_features if sparse else self._dense_features
         found = [check(name, values) for name, values in given.items()]
+        self._take_kind(all(_numbers(row).dtype == np.float32 for row in found))
         if sparse and not isinstance(self.store(True), SparseTable):
             found = [self._dense_features(name, values) for name, values in given.items()]
         self.store(False)
-        return found[0], found[1]
+        return self._as_stored(found[0]), self._as_stored(found[1])
+
+    def _as_stored(self, row: Any) -> Any:
+        """A row in the numbers that rows are stored in, so that equal ones look alike."""
+        if _numbers(row).dtype == self.kind:
+            return row
+        return row._replace(data=row.data.astype(self.kind)) if isinstance(row, SparseRows) else row.astype(self.kind)
 
     def _sparse_features(self, name: str, values: Any) -> SparseRows:
         return sparse_row(name, values, self.n_features)
@@ -110,8 +133,8 @@ class StepQueue:
     def _dense_features(self, name: str, values: Any) -> Floats:
         if is_sparse(values):
             self.refuse_wide(name)
-            values = checks.feature_table(values.reshape(1, -1)).toarray()[0]
-        row = checks.finite_array(name, values, 1)
+            values = checks.feature_table(values.reshape(1, -1), narrow=True).toarray()[0]
+        row = checks.finite_array(name, values, 1, narrow=True)
         if len(row) != self.n_features:
             raise InputError(f"{name} needs {self.n_features} entries, one per feature; got {len(row)}.")
         return row
@@ -150,6 +173,7 @@ class StepQueue:
         """Learn from a part of a log; ``numbers`` holds reward, discount and rho, (3, steps, runs)."""
         self.work_off()
         given_sparse = not isinstance(stream.features, np.ndarray)
+        self._take_kind(stream.features.dtype == np.float32)
         sparse = isinstance(self.store(given_sparse), SparseTable)
         if given_sparse and not sparse:
             self.refuse_wide(stream.name)
@@ -161,9 +185,9 @@ class StepQueue:
             used, index = np.unique(ends, return_inverse=True)
             table: Any = stream.features[used]
             if sparse:
-                table = compressed(scipy_rows(table))
+                table = compressed(scipy_rows(table), self.kind)
             else:
-                table = np.asarray(table.toarray() if given_sparse else table, np.float64)
+                table = np.asarray(table.toarray() if given_sparse else table, self.kind)
             self.seen += ends.shape[1]
             self._learn(table, index.reshape(ends.shape), numbers[:, part], episode[part])
 

@@ -71,7 +71,7 @@ def _put_sparse(rows: SparseTable) -> Arrays:
 
 def _sparse_features(arrays: Arrays, n_features: int) -> SparseRows:
     """Sparse rows of a file, each of whose indices is one."""
-    data = checks.finite_array("features.data", _array(arrays, "features.data", FLOAT, (None,)), 1)
+    data = _numbers(arrays, "features.data", (None,))
     indices = _array(arrays, "features.indices", np.dtype(np.uint32), (len(data),))
     begin = _array(arrays, "features.begin", np.dtype(np.int64), (None,))
     if not len(begin) or begin[0] != 0 or begin[-1] != len(data) or (begin[1:] < begin[:-1]).any():
@@ -163,7 +163,7 @@ def _restore(
         features = _sparse_features(arrays, n_features)
         rows = len(features.begin) - 1
     else:
-        features = checks.finite_array("features", _array(arrays, "features", FLOAT, (None, n_features)), 2)
+        features = _numbers(arrays, "features", (None, n_features))
         rows = len(features)
     entries = list(header["runs"])
     names = [str(entry["name"]) for entry in entries]
@@ -175,6 +175,7 @@ def _restore(
         [_run(e, f"{i}.", arrays, n_features, rows, sparse, compile) for i, e in enumerate(entries)],
         threads,
     )
+    queue.kind = (features.data if sparse else features).dtype.type
     held: Any = queue.store(sparse)
     for run in queue.runs:
         if run.window.given > seen or (run.diverged_at < 0 and run.window.given < seen):
@@ -254,6 +255,12 @@ def _refuse_larger_state(
     needed = online_session(as_algorithm(algorithm), hyper, None, None).state_bytes(n_features, sparse=sparse)
     if needed > sum(array.nbytes for array in arrays.values()):
         raise KeyError("state")
+
+
+def _numbers(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
+    """Finite numbers of the file, in float32 or float64."""
+    kind = checks.stored_kind(arrays[name].dtype)
+    return checks.finite_array(name, _array(arrays, name, np.dtype(kind), shape), len(shape), narrow=True)
 
 
 def _array(arrays: Arrays, name: str, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> NDArray[Any]:

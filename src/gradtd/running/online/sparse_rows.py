@@ -23,21 +23,21 @@ def is_sparse(values: Any) -> bool:
 def sparse_row(name: str, values: Any, n_features: int) -> SparseRows:
     """One checked row of features, given sparse or dense."""
     if not is_sparse(values):
-        dense = checks.finite_array(name, values, 1)
+        dense = checks.finite_array(name, values, 1, narrow=True)
         if len(dense) != n_features:
             raise InputError(f"{name} needs {n_features} entries, one per feature; got {len(dense)}.")
         at = np.flatnonzero(dense)
         return SparseRows(dense[at], at.astype(np.uint32), np.array([0, len(at)]), n_features)
     if values.shape not in ((n_features,), (1, n_features)):
         raise InputError(f"{name} needs shape {(1, n_features)}, one row of {n_features} features; got {values.shape}.")
-    return compressed(checks.feature_table(values.reshape(1, n_features)))
+    return compressed(checks.feature_table(values.reshape(1, n_features), narrow=True))
 
 
-def compressed(table: Any) -> SparseRows:
-    """The rows of a checked SciPy matrix, as compiled code reads them."""
+def compressed(table: Any, kind: Any = None) -> SparseRows:
+    """The rows of a checked SciPy matrix, as compiled code reads them, in these numbers or in its own."""
     made = table.tocsr()
     begin, indices = made.indptr.astype(np.int64), made.indices.astype(np.uint32)
-    return SparseRows(np.asarray(made.data, np.float64), indices, begin, int(made.shape[1]))
+    return SparseRows(np.asarray(made.data, kind), indices, begin, int(made.shape[1]))
 
 
 def scipy_rows(table: Any) -> Any:
@@ -63,9 +63,9 @@ def row_bytes(rows: SparseRows, row: int) -> bytes:
 class SparseTable:
     """The rows that windows still need, each once where a step follows another; ``latest`` as in `memory.Rows`."""
 
-    def __init__(self, n_features: int) -> None:
+    def __init__(self, n_features: int, kind: Any = np.float64) -> None:
         self.n_features, self.size, self.latest = n_features, 0, -1
-        self._data, self._indices = np.zeros(1024), np.zeros(1024, np.uint32)
+        self._data, self._indices = np.zeros(1024, kind), np.zeros(1024, np.uint32)
         self._begin = np.zeros(1024, np.int64)
 
     @property
@@ -88,6 +88,10 @@ class SparseTable:
         places[new] = self.size + np.arange(len(new))
         self._put(kept)
         return places
+
+    def widen(self) -> None:
+        """Store float64 from now on."""
+        self._data = self._data.astype(np.float64)
 
     def keep(self, features: SparseRows) -> None:
         """Hold these rows and no others."""
