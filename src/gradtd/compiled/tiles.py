@@ -41,12 +41,9 @@ def add_square(a: Floats, first: int, last: int, out: Floats, spot: Floats) -> N
 def add_spot(spot: Floats, i: int, j: int, out: Floats) -> None:
     across = min(ACROSS, out.shape[1] - j)
     for n in range(min(DOWN, out.shape[0] - i)):
-        if across == ACROSS:
-            for m in range(ACROSS):
-                out[i + n, j + m] += spot[n, m]
-        else:
-            for m in range(across):
-                out[i + n, j + m] += spot[n, m]
+        line, found = out[i + n, j:], spot[n]
+        for m in range(across):
+            line[m] += found[m]
 
 
 def room_for(rows: int, columns: int) -> Floats:

@@ -236,26 +236,27 @@ def _steps(
     keep: Flags,
     n_rows: int,
 ) -> Steps:
-    step = np.cumsum(keep) - 1
     small = np.int32 if n_rows < 2**31 else np.int64
-    place = np.full(n_rows, -1, small)
-    place[source[keep]] = step[keep]
+    kept = np.flatnonzero(keep)
+    place, of = np.full(n_rows, -1, small), source[kept]
+    place[of] = np.arange(len(kept), dtype=small)
     # A step whose follower is dropped still leads to the follower's observation, stored as an extra row.
-    widowed = keep & follower & ~np.r_[keep[1:], True]
+    widowed = keep & follower
+    widowed[:-1] &= ~keep[1:]
+    widowed[-1] = False
     serves = np.full(n_rows, -1, small)
     before = np.flatnonzero(widowed & ~own)
-    serves[source[before + 1]] = step[before]
-    kept = episode[keep]
-    last = _ends_episode(kept)
+    serves[source[before + 1]] = place[source[before]]
+    episode, terminated = episode[kept], terminated[kept]
     return Steps(
-        source=source[keep],
+        source=of,
         place=place,
         serves=serves,
-        episode=episode_numbers(kept),
-        terminated=terminated[keep],
-        truncated=truncated[keep] | (last & ~terminated[keep]),  # also where the last row was dropped
-        follower=(follower & ~widowed)[keep],
-        own=own[keep],
+        episode=episode_numbers(episode),
+        terminated=terminated,
+        truncated=truncated[kept] | (_ends_episode(episode) & ~terminated),  # also where the last row was dropped
+        follower=(follower & ~widowed)[kept],
+        own=own[kept],
     )
 
 

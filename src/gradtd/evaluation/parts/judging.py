@@ -11,7 +11,8 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.diagnosing import checked
 from gradtd.evaluation.diagnostics import Diagnostics
 from gradtd.evaluation.parts.job import Job
-from gradtd.evaluation.parts.sums import BINS, LOWEST, PER_OCTAVE, Sums, time_sums
+from gradtd.evaluation.parts.numbers import BINS, LOWEST, PER_OCTAVE
+from gradtd.evaluation.parts.sums import Sums, time_sums
 from gradtd.evaluation.solvers import Solver
 from gradtd.evaluation.trust.checking import PRODUCTS, Fits
 from gradtd.evaluation.trust.deciding import LACK, MET, Decision, decide_from

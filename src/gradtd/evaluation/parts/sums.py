@@ -15,9 +15,9 @@ import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.blas import one_thread
-from gradtd.core.stream import begins_episode
 from gradtd.evaluation.parts.blocks import Blocks, Layout, layout_of
 from gradtd.evaluation.parts.job import PIECE, Job
+from gradtd.evaluation.parts.numbers import BINS, COUNTED, Counted, counted
 from gradtd.evaluation.parts.pair_sums import PairSums
 from gradtd.evaluation.parts.state_sums import StateSums
 from gradtd.evaluation.trust.clock import TimeSums
@@ -26,8 +26,6 @@ from gradtd.evaluation.trust.robust import products
 from gradtd.logs import Log, Ratios
 from gradtd.logs.parts import Part
 
-BINS, PER_OCTAVE, LOWEST = 1024, 16, -32
-"""Bins of the histogram of ratios: 16 for every doubling, from 2^-32 to 2^32."""
 SUMMED = (
     *("steps", "terminated", "truncated", "elsewhere", "inside", "strangers", "ends_unknown"),
     *("r2", "r4", "early_rewards", "rho", "rho2", "not_one", "clipped"),
@@ -173,10 +171,9 @@ def add_log(job: Job, add: Add, total: Sums, log: Log, found: Ratios, group: Int
         weights = products(record)
         add(total.arrays, record, wide, group, weights)
         total.arrays["pieces"] += np.bincount(group, minlength=job.groups)
-        _add_numbers(total, log, found, record)
-        since = np.arange(len(record)) - np.repeat(record.begins[:-1], np.diff(record.begins))
-        by_time = np.array([np.bincount(since, weights), np.bincount(since, weights**2)])
-    short = Sums({}, by_time, {}, job.unseen(found, wide), Counter((*log.notes, *found.notes)))
+        made = counted(log, record, weights)
+        _add_numbers(total, log, found, made)
+    short = Sums({}, made.by_time, {}, job.unseen(found, wide), Counter((*log.notes, *found.notes)))
     short.largest = dict.fromkeys(LARGEST, -np.inf)
     total.add(short)
 
@@ -202,39 +199,22 @@ def _by_states(job: Job) -> Add:
     return add
 
 
-def _add_numbers(total: Sums, log: Log, found: Ratios, record: Record) -> None:
+def _add_numbers(total: Sums, log: Log, found: Ratios, made: Counted) -> None:
     """What the diagnostics need besides the features."""
-    rho, reward, begins = found.rho, log.reward, record.begins
-    inside = ~begins_episode(log.episode)[1:]
-    logs, squares = np.log2(rho), reward * reward
-    products_of = np.exp2(np.add.reduceat(logs, begins[:-1]))
-    off = np.add.reduceat(rho, begins[:-1]) - np.diff(begins)
-    told = {
+    rho, reward = found.rho, log.reward
+    told = dict(zip(COUNTED, made.numbers, strict=True)) | {
         "steps": len(log),
         "terminated": log.terminated.sum(),
         "truncated": log.truncated.sum(),
-        "elsewhere": (log.next_row[:-1] != log.row[1:])[inside].sum(),
-        "inside": inside.sum(),
+        "inside": len(log) - log.n_episodes,
         "strangers": log.strangers * len(log),
         "ends_unknown": not log.ends_known,
-        "r2": squares.sum(),
-        "r4": (squares * squares).sum(),
-        "early_rewards": (reward[record.discount != 0] != 0).sum(),
-        "rho": rho.sum(),
-        "rho2": (rho * rho).sum(),
-        "not_one": (rho != 1).sum(),
         "clipped": found.clipped,
-        "weights": products_of.sum(),
-        "weights2": (products_of**2).sum(),
-        "off": off.sum(),
-        "off2": (off**2).sum(),
-        "beyond": np.exp(np.add.reduceat(np.log(record.discount), begins[:-1])).sum(),
     }
     total.arrays["numbers"] += [float(told[name]) for name in SUMMED]
+    total.arrays["ratios"] += made.ratios
     largest = {"largest_ratio": rho.max(), "largest_reward": reward.max(), "smallest_reward": -reward.min()}
     total.largest = {name: max(total.largest[name], float(value)) for name, value in largest.items()}
-    place = ((logs - LOWEST) * PER_OCTAVE).clip(0, BINS - 1).astype(np.int64)
-    total.arrays["ratios"] += [np.bincount(place, minlength=BINS), np.bincount(place, rho, minlength=BINS)]
 
 
 class Reduction:
