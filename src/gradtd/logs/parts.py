@@ -51,21 +51,9 @@ class Part:
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """The rows of these columns, in Arrow tables of some ten thousand rows."""
-        import pyarrow as pa
-
         first, last = int(self.begins[0]), int(self.begins[-1])
-        for stretch in self.stretches:
-            at = stretch.first
-            with ParquetTable._open(stretch.path) as file:
-                for batch in file.iter_batches(
-                    _rows_of_a_batch(columns), row_groups=[stretch.group], columns=list(columns), use_threads=False
-                ):
-                    low, high = max(first - at, 0), min(last - at, len(batch))
-                    at += len(batch)
-                    if high > low:
-                        yield pa.Table.from_batches([batch.slice(low, high - low)])
-                    if at >= last:
-                        break
+        for file, stretch in _opened(self.stretches):
+            yield from _tables(file, stretch, first, last, columns)
 
     def chunks(self, columns: Sequence[str]) -> Iterator[tuple[Any, Integers, Words]]:
         """The same, cut between episodes: rows, where each episode begins among them, and the episodes' hashes."""
@@ -82,6 +70,29 @@ class Part:
                 cut = int(self.begins[ready]) - begin
                 yield rows.slice(0, cut), self.begins[done : ready + 1] - begin, self.hashes[done:ready]
                 waiting, begin, done = [rows.slice(cut)], int(self.begins[ready]), ready
+
+
+def _opened(stretches: Sequence[Stretch]) -> Iterator[tuple[Any, Stretch]]:
+    """Every stretch with its file, which is opened once: what it says of itself is as long as it has stretches."""
+    for path, here in itertools.groupby(stretches, key=lambda stretch: stretch.path):
+        with ParquetTable._open(path) as file:
+            yield from ((file, stretch) for stretch in here)
+
+
+def _tables(file: Any, stretch: Stretch, first: int, last: int, columns: Sequence[str]) -> Iterator[Any]:
+    """The rows of a stretch that are rows ``first`` to ``last`` of the log, in Arrow tables."""
+    import pyarrow as pa
+
+    at = stretch.first
+    for batch in file.iter_batches(
+        _rows_of_a_batch(columns), row_groups=[stretch.group], columns=list(columns), use_threads=False
+    ):
+        low, high = max(first - at, 0), min(last - at, len(batch))
+        at += len(batch)
+        if high > low:
+            yield pa.Table.from_batches([batch.slice(low, high - low)])
+        if at >= last:
+            break
 
 
 def _rows_of_a_batch(columns: Sequence[str]) -> int:
@@ -129,14 +140,14 @@ class Survey:
         chosen = np.argsort(mixed(self.hashes), kind="stable")[:episodes]
         found: dict[int, list[Any]] = {int(k): [] for k in chosen}
         placed = sorted(found)
-        for stretch in self.stretches:
+        for file, stretch in _opened(self.stretches):
             end = stretch.first + stretch.rows
             here = [k for k in placed if self.begins[k] < end and self.begins[k + 1] > stretch.first]
             if not here:
                 continue
             at = stretch.first
             end = min(end, int(self.begins[here[-1] + 1]))  # what stands behind is not read
-            for table in Part((stretch,), np.array([stretch.first, end]), self.hashes[:1]).batches(columns):
+            for table in _tables(file, stretch, stretch.first, end, columns):
                 for k in here:
                     low, high = max(int(self.begins[k]) - at, 0), min(int(self.begins[k + 1]) - at, len(table))
                     if high > low:  # a copy: a slice would keep all rows that were read with it
@@ -155,8 +166,8 @@ def survey(table: ParquetTable, column: str, progress: Progress | None = None) -
     last: Any = None
     at = spanning = 0
     path: Path | None = None
-    for stretch in stretches:
-        for ids in _ids(stretch, column):
+    for file, stretch in _opened(stretches):
+        for ids in _ids(file, stretch, column):
             new = np.r_[True, ids[1:] != ids[:-1]]
             if last is not None and ids[0] == last:
                 new[0] = False
@@ -185,18 +196,17 @@ def _stretches(paths: Sequence[Path]) -> Iterator[Stretch]:
                 first += rows
 
 
-def _ids(stretch: Stretch, column: str) -> Iterator[NDArray[Any]]:
+def _ids(file: Any, stretch: Stretch, column: str) -> Iterator[NDArray[Any]]:
     """Episode ids, a batch at a time; text as it is, because codes differ from batch to batch."""
     from gradtd.logs.tables import arrow_piece
 
-    with ParquetTable._open(stretch.path) as file:
-        for batch in file.iter_batches(8 * BATCH, row_groups=[stretch.group], columns=[column], use_threads=False):
-            piece: Piece = arrow_piece(column, batch.column(column))
-            if piece.missing is not None:
-                raise InputError(f"column {column!r} has missing episode ids: leave such rows out or mend them first.")
-            if piece.values.ndim != 1:
-                raise InputError(f"column {column!r} must hold one episode id per row.")
-            yield piece.values if piece.labels is None else np.asarray(piece.labels)[piece.values]
+    for batch in file.iter_batches(8 * BATCH, row_groups=[stretch.group], columns=[column], use_threads=False):
+        piece: Piece = arrow_piece(column, batch.column(column))
+        if piece.missing is not None:
+            raise InputError(f"column {column!r} has missing episode ids: leave such rows out or mend them first.")
+        if piece.values.ndim != 1:
+            raise InputError(f"column {column!r} must hold one episode id per row.")
+        yield piece.values if piece.labels is None else np.asarray(piece.labels)[piece.values]
 
 
 def hash_of(ids: NDArray[Any]) -> Words:
