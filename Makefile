@@ -22,9 +22,10 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-# Two processes with one thread of BLAS each: with two each they wait for one another.
+# Two processes with one thread of BLAS each: with two each they wait for one another. A file is one process's, else
+# both compile the same rules; tests/conftest.py puts those that take long first.
 unit: $(READY)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 demo: $(READY)
 	$(BIN)/gradtd demo --plot demo.png

@@ -5,12 +5,16 @@ import numpy as np
 
 def summed(samples, lam, trace):
     """e_t as the sum over the steps k of its episode up to t of lam^(t-k) (product of discounts and c's) x_k."""
+    share = [lam * k.discount * _ratio(k, trace) for k in samples]
     found = []
     for t, latest in enumerate(samples):
-        e = np.zeros_like(latest.x)
-        for k in range(t + 1):
+        e, product = np.zeros_like(latest.x), 1.0  # of the shares of steps k to t - 1
+        for k in range(t, -1, -1):
             if samples[k].episode == latest.episode:
-                e = e + np.prod([lam * j.discount * _ratio(j, trace) for j in samples[k:t]]) * samples[k].x
+                e = e + product * samples[k].x
+            product *= share[k - 1]
+            if product == 0:
+                break
         found.append(e)
     return found
 

@@ -1,0 +1,22 @@
+"""Files that take long come first, so that two processes end together. A file is one process's (``--dist loadfile``).
+
+Both would compile the same rules, and start the same clusters, where they shared a file.
+"""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+LONGEST = (
+    *("tests/algorithms", "tests/compiled", "tests/evaluation/parts", "tests/running", "tests/paper", "tests/cli"),
+    *("docs", "tests/evaluation", "tests/core"),
+)
+"""By how long their files took to run with an empty cache of compiled code."""
+
+
+def _place(item):
+    path = item.path.relative_to(ROOT)
+    return next((k for k, first in enumerate(LONGEST) if path.is_relative_to(first)), len(LONGEST))
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=_place)  # within a folder they stay as they are
