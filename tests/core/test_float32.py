@@ -84,6 +84,15 @@ def test_compiled_code_widens_what_it_reads(name, store):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_compiled_traces_are_float64_beside_features_in_float32():
+    """A learner's, too: two tables of two kinds in one rule."""
+    expected = weights(stream_of(np.float64), "td", alpha=0.02, lam=0.5)
+    found = weights(stream_of(np.float32), "td", compile=True, alpha=0.02, lam=0.5)
+    np.testing.assert_array_equal(found, expected)
+    online = gradtd.Learner(D, "td", alpha=0.02, lam=0.5).partial_fit(stream_of(np.float32))
+    np.testing.assert_array_equal(online.theta, expected[-1])
+
+
 def test_a_stored_stream_keeps_its_kind(tmp_path):
     sizes = {}
     for kind in (np.float32, np.float64):

@@ -32,7 +32,7 @@ from numba.extending import overload, register_jitable
 from gradtd.compiled import inlined, instructions
 from gradtd.compiled.cache import keep_safely, say_once
 from gradtd.compiled.instructions import INSTEAD
-from gradtd.compiled.kinds import BY_KIND, DENSE, Choice
+from gradtd.compiled.kinds import BY_KIND, DENSE, NOTHING, Choice
 from gradtd.core.arrays import Plain
 from gradtd.core.checks import InputError
 
@@ -173,6 +173,8 @@ def _make_known(functions: Iterable[Plain]) -> None:
 def _chooser(choice: Choice) -> Plain:
     def choose(first: Any, *rest: Any) -> Plain | None:
         found = (first, *rest)[choice.place]
+        if isinstance(found, numba_types.NoneType):
+            return choice.functions.get(NOTHING)
         is_record = isinstance(found, numba_types.NamedTuple | numba_types.NamedUniTuple)
         return choice.functions.get(found.instance_class.__name__ if is_record else DENSE)
 

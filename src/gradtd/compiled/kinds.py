@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from gradtd.core.arrays import Plain
 
-DENSE = ""
+DENSE, NOTHING = "", "NoneType"
 
 
 class Choice(NamedTuple):
-    """Which function is meant, by the kind of the argument at ``place``: the name of its class, or `DENSE`."""
+    """Which function is meant, by the kind of the argument at ``place``: its class, `NOTHING` or `DENSE`."""
 
     place: int
     functions: Mapping[str, Plain]
@@ -26,12 +26,15 @@ BY_KIND: dict[Plain, Choice] = {}
 
 
 def by_kind(place: int, dense: Plain, **others: Plain) -> Plain:
-    """One function out of several: ``dense`` for arrays, the others for records of the class that they are named by."""
+    """One function out of several: ``dense`` for arrays, the others for records of the class that they are named by.
+
+    One named NoneType is for nothing. A branch on it in one function would have to have one type of result.
+    """
     functions = {DENSE: dense, **others}
 
     def apply(*arguments: Any) -> Any:
         found = arguments[place]
-        return functions[type(found).__name__ if isinstance(found, tuple) else DENSE](*arguments)
+        return functions[type(found).__name__ if isinstance(found, tuple | None) else DENSE](*arguments)
 
     apply.__doc__ = dense.__doc__
     BY_KIND[apply] = Choice(place, functions)

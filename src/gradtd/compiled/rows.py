@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.compiled.kinds import by_storage
+from gradtd.compiled.kinds import by_kind, by_storage
 from gradtd.compiled.linalg import FourFloats, copy
 from gradtd.compiled.vectors import add_at, add_at_two, meet, two_values_at, value_at
 from gradtd.core.arrays import Floats, Index
@@ -206,11 +206,13 @@ def _sparse_add_outer(
 # Where the trace of a step is. Which branch is taken is known when the code is compiled.
 
 
-def trace_place(traces: Any, features: Any, row: Index, t: Index) -> tuple[Any, Any]:
+def _traced_place(traces: Any, features: Any, row: Index, t: Index) -> tuple[Any, Any]:
     """The table and the row that hold e of step t: without traces, its own features"""
-    if traces is None:
-        return features, row
     return traces, np.uint64(t)
+
+
+def _own_place(traces: Any, features: Any, row: Index, t: Index) -> tuple[Any, Any]:
+    return features, row
 
 
 def trace_and_row_dot(traces: Any, features: Any, row: Index, t: Index, v: Floats) -> tuple[float, float]:
@@ -378,6 +380,7 @@ def _sparse_four_two_difference_dots(
     return (u_a, u_b, u_c, u_e), (v_a, v_b, v_c, v_e)
 
 
+trace_place = by_kind(0, _traced_place, SparseRows=_traced_place, NoneType=_own_place)
 row_dot = by_storage(_dense_row_dot, _sparse_row_dot)
 add_row = by_storage(_dense_add_row, _sparse_add_row)
 difference_dot = by_storage(_dense_difference_dot, _sparse_difference_dot)
