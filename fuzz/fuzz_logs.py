@@ -18,10 +18,10 @@ def prepare(folder):
 
 def attempt(seed, number, folder):
     rng = np.random.default_rng([seed, number])
-    table = _table(rng)
+    made = table(rng)
     for _ in range(int(rng.integers(0, 4))):
-        table = _spoiled(rng, table)
-    source = _written(rng, table, folder)
+        made = spoiled(rng, made)
+    source = _written(rng, made, folder)
     log = gradtd.read_log(source)
     if number % EVALUATED:
         return
@@ -35,7 +35,7 @@ def attempt(seed, number, folder):
         assert abs(found.value) <= bound * (1 + 1e-6) + 1e-12, f"{found.value} beyond {bound} is called usable"
 
 
-def _table(rng):
+def table(rng):
     lengths = rng.integers(1, 8, int(rng.integers(2, 25)))
     n = int(lengths.sum())
     ends = np.zeros(n, bool)
@@ -54,7 +54,7 @@ def _table(rng):
     return table | {"observation_0": rng.standard_normal(n), "observation_1": rng.standard_normal(n)}
 
 
-def _spoiled(rng, table):
+def spoiled(rng, table):
     name = list(table)[int(rng.integers(len(table)))]
     values, kind = np.asarray(table[name]), rng.random()
     if kind < 0.08:
@@ -94,14 +94,16 @@ def _written(rng, table, folder):
     else:
         pyarrow.csv.write_csv(made, path)
     if rng.random() < 0.6:
-        damaged = bytearray(path.read_bytes())
-        for _ in range(int(rng.integers(1, 4))):
-            place, length = int(rng.integers(len(damaged))), int(rng.integers(1, 9))
-            if rng.random() < 0.7:
-                damaged[place] ^= 1 << int(rng.integers(8))
-            else:
-                damaged[place : place + length] = rng.bytes(length)
-        if rng.random() < 0.1:
-            damaged = damaged[: int(rng.integers(len(damaged)))]
-        path.write_bytes(damaged)
+        path.write_bytes(damage(rng, bytearray(path.read_bytes())))
     return path
+
+
+def damage(rng, damaged):
+    """Some bits or bytes changed, the end cut off now and then."""
+    for _ in range(int(rng.integers(1, 4))):
+        place, length = int(rng.integers(len(damaged))), int(rng.integers(1, 9))
+        if rng.random() < 0.7:
+            damaged[place] ^= 1 << int(rng.integers(8))
+        else:
+            damaged[place : place + length] = rng.bytes(length)
+    return damaged[: int(rng.integers(len(damaged)))] if rng.random() < 0.1 else damaged

@@ -1,6 +1,6 @@
 """Mutated streams, saved files, logs and command lines: each try ends well, or with one sentence.
 
-    python fuzz/run.py [streams stored files logs commands] [--count 1000] [--seed 0] [--only K]
+    python fuzz/run.py [streams stored files logs parts commands] [--count 1000] [--seed 0] [--only K]
 
 Streams are in memory, or stored in folders. Compiled code runs with its bounds checked (NUMBA_BOUNDSCHECK=1, with a
 cache of its own). A try is a crash where the process dies, a traceback where anything but `gradtd.InputError` is raised
@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TARGETS = ("streams", "stored", "files", "logs", "commands")
+TARGETS = ("streams", "stored", "files", "logs", "parts", "commands")
 
 
 def work(target: str, seed: int, numbers: range, journal: Path, folder: Path) -> int:

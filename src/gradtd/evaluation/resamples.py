@@ -62,6 +62,15 @@ def resampled(stream: Stream, begins: Integers, counts: Integers) -> tuple[Strea
     return again, unit
 
 
+def poisson_weights(pieces: Floats, resamples: int, seed: int) -> Floats:
+    """Poisson(1) weights of groups with so many episodes each; a resample without any episode is drawn anew."""
+    rng = np.random.default_rng([seed, 20231])
+    weights = rng.poisson(1.0, (resamples, len(pieces))).astype(np.float64)
+    while (empty := weights @ pieces == 0.0).any():
+        weights[empty] = rng.poisson(1.0, (int(empty.sum()), len(pieces)))
+    return weights
+
+
 def of_influences(value: float, psi: Floats, resamples: Resamples) -> Floats:
     """What an estimate with these influences of episodes is on every resample, to first order."""
     of_group = np.add.reduceat(psi, resamples.begins[:-1])

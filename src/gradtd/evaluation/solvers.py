@@ -147,8 +147,9 @@ class SparseSolver:
     def solve(self, c: Floats, transposed: bool = False, guess: Floats | None = None) -> Floats:
         """The solution; a guess of it, for c that is not transposed, saves iterations."""
         out, right = np.zeros(len(self.scale)), (self.scale * c)[self.live]
-        begin = None if guess is None else _over(guess[self.live], self.scale[self.live])
-        out[self.live] = self._solved(right, transposed, begin)
+        if len(self.live):
+            begin = None if guess is None else _over(guess[self.live], self.scale[self.live])
+            out[self.live] = self._solved(right, transposed, begin)
         return np.asarray(self.scale * out)
 
     def _solved(self, right: Floats, transposed: bool, guess: Floats | None) -> Floats:

@@ -86,7 +86,7 @@ class ParquetTable:
         self.name, self.paths = name, paths
         self.kinds: dict[str, str] = {}
         for path in paths:
-            fields = _reading(path, self._fields, path)
+            fields = reading(path, self._fields, path)
             here = dict(fields)
             if len(here) < len(fields):
                 raise InputError(
@@ -121,17 +121,13 @@ class ParquetTable:
 
     def size(self) -> int:
         """How many numbers it holds, about: rows times columns."""
-        rows = 0
-        for path in self.paths:
-            with _reading(path, self._open, path) as file:
-                rows += file.metadata.num_rows
-        return rows * len(self.kinds)
+        return sum(sum(self.group_sizes(path)) for path in self.paths) * len(self.kinds)
 
     def ranges(self, columns: Sequence[str]) -> Any:
         """The least and the largest value of these columns, two rows, as the files say; None where they do not."""
         low, high = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
         for path in self.paths:
-            with _reading(path, self._open, path) as file:
+            with reading(path, self._open, path) as file:
                 names = file.schema_arrow.names
                 for group in range(file.metadata.num_row_groups if set(columns) <= set(names) else 0):
                     told = file.metadata.row_group(group)
@@ -147,12 +143,23 @@ class ParquetTable:
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         rows = min(PIECE, max(1024, 2**18 // max(len(columns), 1)))  # some 2 MB at a time
         for path in self.paths:
-            file = _reading(path, self._open, path)
-            with file:
-                wanted = partial(file.iter_batches, batch_size=rows, columns=list(columns), use_threads=False)
-                batches = _reading(path, wanted)
-                while (batch := _reading(path, next, batches, None)) is not None:
-                    yield _reading(path, _pieces, batch, columns)
+            for batch in self.batches(path, rows, columns):
+                yield reading(path, _pieces, batch, columns)
+
+    @classmethod
+    def batches(
+        cls, path: Path, rows: int, columns: Sequence[str] | None = None, group: int | None = None
+    ) -> Iterator[Any]:
+        """Record batches of a file, or of a row group of it."""
+        with reading(path, cls._open, path) as file:
+            yield from batches_of(file, path, rows, columns, group)
+
+    @classmethod
+    def group_sizes(cls, path: Path) -> list[int]:
+        """How many rows each row group of a file has."""
+        with reading(path, cls._open, path) as file:
+            told = file.metadata
+            return [told.row_group(group).num_rows for group in range(told.num_row_groups)]
 
 
 class CsvTable:
@@ -169,9 +176,9 @@ class CsvTable:
 
         self.name, self.path = path.name, path
         _refuse_other_headers(path)
-        first = _reading(path, self._first_block)
+        first = reading(path, self._first_block)
         fields = first.schema
-        names = _reading(path, lambda: list(fields.names))  # a name that goes over two lines may be no UTF-8
+        names = reading(path, lambda: list(fields.names))  # a name that goes over two lines may be no UTF-8
         if len(set(names)) < len(names):
             raise InputError(f"{path.name!r} has several columns of one name: {listed(names)}.")
         self.kinds = {field.name: arrow_kind(field.type) for field in fields}
@@ -195,15 +202,15 @@ class CsvTable:
 
         options = csv.ConvertOptions(column_types=self.types, include_columns=list(columns))
         blocks = csv.ReadOptions(block_size=BLOCK, use_threads=False)
-        reader = _reading(self.path, lambda: csv.open_csv(self.path, read_options=blocks, convert_options=options))
+        reader = reading(self.path, lambda: csv.open_csv(self.path, read_options=blocks, convert_options=options))
         with reader:
-            while (batch := _reading(self.path, next, reader, None)) is not None:
-                yield _reading(self.path, _pieces, batch, columns)
+            while (batch := reading(self.path, next, reader, None)) is not None:
+                yield reading(self.path, _pieces, batch, columns)
 
 
 def _refuse_other_headers(path: Path) -> None:
     """A header has commas between its names, in UTF-8."""
-    with _reading(path, path.open, "rb") as file:
+    with reading(path, path.open, "rb") as file:
         header = file.readline(BLOCK)
     try:
         header.decode()
@@ -224,7 +231,17 @@ def _pieces(batch: Any, columns: Sequence[str]) -> dict[str, Piece]:
     return {name: arrow_piece(name, batch.column(name)) for name in columns}
 
 
-def _reading(path: Path, read: Callable[..., Any], *arguments: Any) -> Any:
+def batches_of(
+    file: Any, path: Path, rows: int, columns: Sequence[str] | None = None, group: int | None = None
+) -> Iterator[Any]:
+    """Record batches of a Parquet file that is open, or of a row group of it."""
+    groups, names = None if group is None else [group], None if columns is None else list(columns)
+    found = reading(path, partial(file.iter_batches, rows, row_groups=groups, columns=names, use_threads=False))
+    while (batch := reading(path, next, found, None)) is not None:
+        yield batch
+
+
+def reading(path: Path, read: Callable[..., Any], *arguments: Any) -> Any:
     """What ``read`` returns; whatever Arrow raises as one sentence about the file.
 
     Besides errors of its own a damaged file makes it raise Python's: for text that is not UTF-8, an index, a size.

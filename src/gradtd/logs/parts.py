@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
-from gradtd.logs.files import ParquetTable
-from gradtd.logs.tables import Piece
+from gradtd.logs.files import ParquetTable, batches_of, reading
+from gradtd.logs.tables import arrow_piece
 
 ROWS_OF_A_PART = 1_000_000
 """Rows that a part has, about: a second of work or so, and sums of some megabytes."""
@@ -75,7 +75,7 @@ class Part:
 def _opened(stretches: Sequence[Stretch]) -> Iterator[tuple[Any, Stretch]]:
     """Every stretch with its file, which is opened once: what it says of itself is as long as it has stretches."""
     for path, here in itertools.groupby(stretches, key=lambda stretch: stretch.path):
-        with ParquetTable._open(path) as file:
+        with reading(path, ParquetTable._open, path) as file:
             yield from ((file, stretch) for stretch in here)
 
 
@@ -84,15 +84,20 @@ def _tables(file: Any, stretch: Stretch, first: int, last: int, columns: Sequenc
     import pyarrow as pa
 
     at = stretch.first
-    for batch in file.iter_batches(
-        _rows_of_a_batch(columns), row_groups=[stretch.group], columns=list(columns), use_threads=False
-    ):
+    for batch in batches_of(file, stretch.path, _rows_of_a_batch(columns), columns, stretch.group):
         low, high = max(first - at, 0), min(last - at, len(batch))
         at += len(batch)
         if high > low:
             yield pa.Table.from_batches([batch.slice(low, high - low)])
         if at >= last:
             break
+    _refuse_short(stretch, at, last)
+
+
+def _refuse_short(stretch: Stretch, at: int, last: int) -> None:
+    """A damaged file may hold fewer rows than it says, in all columns or in some."""
+    if at < min(last, stretch.first + stretch.rows):
+        raise InputError(f"{stretch.path.name!r} has fewer rows than it says: it may be damaged or cut short.")
 
 
 def _rows_of_a_batch(columns: Sequence[str]) -> int:
@@ -178,6 +183,7 @@ def survey(table: ParquetTable, column: str, progress: Progress | None = None) -
             last, at, path = ids[-1], at + len(ids), stretch.path
             if progress:
                 progress(at, total)
+        _refuse_short(stretch, at, total)
     if not at:
         raise InputError(f"{table.name!r} has no rows.")
     found = np.concatenate(hashes)
@@ -188,25 +194,26 @@ def survey(table: ParquetTable, column: str, progress: Progress | None = None) -
 def _stretches(paths: Sequence[Path]) -> Iterator[Stretch]:
     first = 0
     for path in paths:
-        with ParquetTable._open(path) as file:
-            for group in range(file.metadata.num_row_groups):
-                rows = file.metadata.row_group(group).num_rows
-                if rows:
-                    yield Stretch(path, group, first, rows)
-                first += rows
+        for group, rows in enumerate(ParquetTable.group_sizes(path)):
+            if rows:
+                yield Stretch(path, group, first, rows)
+            first += rows
 
 
 def _ids(file: Any, stretch: Stretch, column: str) -> Iterator[NDArray[Any]]:
     """Episode ids, a batch at a time; text as it is, because codes differ from batch to batch."""
-    from gradtd.logs.tables import arrow_piece
+    for batch in batches_of(file, stretch.path, 8 * BATCH, [column], stretch.group):
+        yield reading(stretch.path, ids_of, batch, column)
 
-    for batch in file.iter_batches(8 * BATCH, row_groups=[stretch.group], columns=[column], use_threads=False):
-        piece: Piece = arrow_piece(column, batch.column(column))
-        if piece.missing is not None:
-            raise InputError(f"column {column!r} has missing episode ids: leave such rows out or mend them first.")
-        if piece.values.ndim != 1:
-            raise InputError(f"column {column!r} must hold one episode id per row.")
-        yield piece.values if piece.labels is None else np.asarray(piece.labels)[piece.values]
+
+def ids_of(batch: Any, column: str) -> NDArray[Any]:
+    """Episode ids of a record batch."""
+    piece = arrow_piece(column, batch.column(column))
+    if piece.missing is not None:
+        raise InputError(f"column {column!r} has missing episode ids: leave such rows out or mend them first.")
+    if piece.values.ndim != 1:
+        raise InputError(f"column {column!r} must hold one episode id per row.")
+    return piece.values if piece.labels is None else np.asarray(piece.labels)[piece.values]
 
 
 def hash_of(ids: NDArray[Any]) -> Words:
@@ -214,10 +221,10 @@ def hash_of(ids: NDArray[Any]) -> Words:
     if ids.dtype.kind in "iub":
         return mixed(ids.astype(np.int64).view(np.uint64))
     if ids.dtype.kind == "f":
-        whole = ids.astype(np.int64)
-        if (whole == ids).all():  # 3.0 is the episode 3
-            return mixed(whole.view(np.uint64))
-        return mixed(ids.astype(np.float64).view(np.uint64))
+        with np.errstate(invalid="ignore"):
+            whole = ids.astype(np.int64)
+        words = np.where(whole == ids, whole.view(np.uint64), ids.astype(np.float64).view(np.uint64))
+        return mixed(words)  # 3.0 is the episode 3
     digests = (hashlib.blake2b(str(one).encode(), digest_size=8).digest() for one in ids)
     return np.frombuffer(b"".join(digests), np.uint64)
 

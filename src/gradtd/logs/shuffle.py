@@ -13,8 +13,7 @@ import numpy as np
 
 from gradtd.core.progress import Progress
 from gradtd.logs.files import ParquetTable
-from gradtd.logs.parts import BATCH, Survey, hash_of
-from gradtd.logs.tables import arrow_piece
+from gradtd.logs.parts import BATCH, Survey, hash_of, ids_of
 
 ROWS_OF_A_BUCKET = 500_000
 
@@ -45,21 +44,18 @@ def _into_buckets(survey: Survey, column: str, paths: list[Path], progress: Prog
     done = 0
     with ExitStack() as stack:
         for stretch in survey.stretches:
-            with ParquetTable._open(stretch.path) as file:
-                for batch in file.iter_batches(8 * BATCH, row_groups=[stretch.group], use_threads=False):
-                    piece = arrow_piece(column, batch.column(column))
-                    ids = piece.values if piece.labels is None else np.asarray(piece.labels)[piece.values]
-                    bucket = (hash_of(ids) % np.uint64(len(paths))).astype(np.int64)
-                    order = np.argsort(bucket, kind="stable")
-                    edges = np.searchsorted(bucket[order], np.arange(len(paths) + 1))
-                    table = pa.Table.from_batches([batch]).take(order)
-                    for k in np.flatnonzero(np.diff(edges)).tolist():
-                        if k not in writers:
-                            writers[k] = stack.enter_context(pq.ParquetWriter(paths[k], table.schema))
-                        writers[k].write_table(table.slice(edges[k], edges[k + 1] - edges[k]))
-                    done += len(batch)
-                    if progress:
-                        progress(done, 2 * survey.rows)
+            for batch in ParquetTable.batches(stretch.path, 8 * BATCH, group=stretch.group):
+                bucket = (hash_of(ids_of(batch, column)) % np.uint64(len(paths))).astype(np.int64)
+                order = np.argsort(bucket, kind="stable")
+                edges = np.searchsorted(bucket[order], np.arange(len(paths) + 1))
+                table = pa.Table.from_batches([batch]).take(order)
+                for k in np.flatnonzero(np.diff(edges)).tolist():
+                    if k not in writers:
+                        writers[k] = stack.enter_context(pq.ParquetWriter(paths[k], table.schema))
+                    writers[k].write_table(table.slice(edges[k], edges[k + 1] - edges[k]))
+                done += len(batch)
+                if progress:
+                    progress(done, 2 * survey.rows)
 
 
 def _sorted(path: Path, by: list[str], out: Path) -> Path:

@@ -22,7 +22,7 @@ from gradtd.evaluation.parts.judging import effective_of_times, first_of_tenths,
 from gradtd.evaluation.parts.pair_cells import PairCells
 from gradtd.evaluation.parts.step_file import Block, StepFile, joined, taken
 from gradtd.evaluation.parts.sums import Sums, add_log, nothing_but_numbers
-from gradtd.evaluation.resamples import student_interval
+from gradtd.evaluation.resamples import poisson_weights, student_interval
 from gradtd.evaluation.result import Evaluation
 from gradtd.evaluation.solvers import SparseSolver
 from gradtd.evaluation.trust.cells import Sums as CellSums
@@ -226,9 +226,9 @@ def _rows(log: _CellLog, decision: Decision, value: float, settings: Settings) -
     rows = {AUTO: auto, "lstd": Estimate("lstd", value, low, high, fit.error, sandwich)}
     count = RESAMPLES if settings.resamples is None else settings.resamples
     pieces = log.sums["pieces"][log.sums["pieces"] > 0]
-    weights = np.random.default_rng([settings.seed, 20231]).poisson(1.0, (count, groups)).astype(np.float64)
+    weights = poisson_weights(pieces, count, settings.seed)
     psi = fit.psi * (pieces.sum() / groups)
-    resampled = value + (weights @ psi) / np.maximum(weights @ pieces, 1.0)
+    resampled = value + (weights @ psi) / (weights @ pieces)
     return (rows.pop(settings.method), *rows.values()), np.asarray(resampled if count > 1 else np.zeros(0))
 
 

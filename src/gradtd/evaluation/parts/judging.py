@@ -13,6 +13,7 @@ from gradtd.evaluation.diagnostics import Diagnostics
 from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.numbers import BINS, LOWEST, PER_OCTAVE
 from gradtd.evaluation.parts.sums import Sums, time_sums
+from gradtd.evaluation.resamples import poisson_weights
 from gradtd.evaluation.solvers import Solver
 from gradtd.evaluation.trust.checking import PRODUCTS, Fits
 from gradtd.evaluation.trust.deciding import LACK, MET, Decision, decide_from
@@ -198,8 +199,7 @@ class Solved:
     def refits(self, sums: Sums, columns: Integers, resamples: int, seed: int) -> Floats:
         """The value with every group weighted by a Poisson(1) number, so many times."""
         own = sums["A"][:, columns][:, :, columns]
-        rng = np.random.default_rng([seed, 20231])
-        weights = rng.poisson(1.0, (resamples, len(sums["pieces"]))).astype(np.float64)
+        weights = poisson_weights(sums["pieces"], resamples, seed)
         values = np.full(resamples, np.nan)
         scale = self.solver.scale
         matrices = (weights @ own.reshape(len(own), -1)).reshape(-1, *own.shape[1:]) * scale[:, None] * scale

@@ -105,13 +105,14 @@ def _plain(sums: Sums, wide: Wide, columns: Integers) -> Solution:
         float((total_s - starts[g]) @ SparseSolver(total - a, C, exact=CLOSE).solve(b[g] - total_b, guess=theta))
         / (n - int(sums.pieces[g]))
         for g, a in enumerate(A)
+        if sums.pieces[g] < n
     ]
     missing = SparseSolver(C, C).solve(sums.missing[columns])
     return Solution(theta, left, value, _bias(without, value), rank(wide, columns, sums.visited), missing)
 
 
 def _bias(without: list[float], value: float) -> float:
-    return (len(without) - 1) * (float(np.mean(without)) - value)
+    return (len(without) - 1) * (float(np.mean(without)) - value) if without else np.inf
 
 
 def rank(wide: Wide, columns: Integers, visited: Any) -> int:
