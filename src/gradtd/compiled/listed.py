@@ -51,7 +51,7 @@ class Former(NamedTuple):
 
 def empty_list(d: int) -> Listed:
     """A vector of zeros."""
-    indices = np.empty(d, np.uint32), np.zeros(d, np.uint32)
+    indices = np.zeros(d, np.uint32), np.zeros(d, np.uint32)  # a file may hold them
     return Listed(np.zeros(d), *indices, np.zeros(1, np.int64), np.zeros(1))
 
 

@@ -66,10 +66,7 @@ class OnlineRun:
 
     def begin(self, sparse: bool) -> Run:
         """Make what the rule keeps, now that it is known how rows are stored."""
-        kept = self.session.setup.algorithm.kept or {}
-        # A list of columns would have to be checked when it is loaded; a learner keeps arrays instead.
-        lists = "listed" in kept.values()
-        self.run = self.session.begin(self.weights[0], (self.seed, 0), sparse=sparse and not lists)
+        self.run = self.session.begin(self.weights[0], (self.seed, 0), sparse=sparse)
         return self.run
 
     def learn(self, features: Any, steps: NDArray[Any]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.algorithms import ALGORITHMS, as_algorithm
+from gradtd.compiled.listed import Former, Listed
 from gradtd.compiled.vectors import Cleared
 from gradtd.core import checks
 from gradtd.core.checks import InputError
@@ -135,8 +136,25 @@ def _arrays_of(name: str, field: Any) -> Arrays:
         return {}
     if isinstance(field, np.ndarray):
         return {name: field}
+    if isinstance(field, Former):  # of theta, which has the rest
+        return _arrays_of(f"{name}.changes", field.changes)
     arrays = {label: part for label, part in field._asdict().items() if isinstance(part, np.ndarray)}
+    if isinstance(field, Listed):
+        del arrays["place"]  # it follows from the columns
     return {name if label == "values" else f"{name}.{label}": part for label, part in arrays.items()}
+
+
+def _believe_lists(run: OnlineRun) -> None:
+    """Compiled code finds entries by the columns that are listed: they must be columns, each once."""
+    state = run.run.state if run.run else ()
+    for field in (field.changes if isinstance(field, Former) else field for field in state):
+        if not isinstance(field, Listed):
+            continue
+        size, d = int(field.size[0]), len(field.values)
+        columns = field.columns[: max(size, 0)]
+        if not 0 <= size <= d or (columns >= d).any() or len(np.unique(columns)) < size:
+            raise InputError("the file's run lists columns that are none, or one twice: it is damaged.")
+        field.place[columns] = np.arange(size, dtype=np.uint32)
 
 
 def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> tuple[list[str], StepQueue]:
@@ -215,6 +233,7 @@ def _run(
     run.begin(sparse)
     for name, array in _fixed(run).items():
         array[...] = _array(arrays, prefix + name, array.dtype, array.shape)
+    _believe_lists(run)
     steps = _array(arrays, prefix + "steps", STEP, (None,)).astype(STEP)
     refuse_bad_numbers({label: steps[label] for label in ("reward", "discount", "rho")})
     side = _array(arrays, prefix + "side", np.dtype(np.uint8), (len(steps) if run.window.has_buffers else 0,))
