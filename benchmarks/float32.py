@@ -4,15 +4,21 @@
 
 Tables of 40 000 dense rows, which do not fit into a cache. Steps lead from row to row in the order of time. Both kinds
 are timed in turn, in processor time, least of several repeats. The error is that of LSTD on features that were rounded
-to float32, relative to its weights on the features as they were.
+to float32, relative to its weights on the features as they were. Last, `evaluate` with a table of each kind, in fresh
+processes: memory beyond the table, and how far the value moves.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import time
 from typing import Any
 
 import numpy as np
 from sparse import least_cpu, steps_of
+from timing import peak_memory
 
 import gradtd
 
@@ -65,6 +71,46 @@ def rounding() -> dict[str, float]:
     return found
 
 
+def evaluation_of(kind: str) -> dict[str, float]:
+    """Evaluate a log with a table of features in this kind of number, in this process."""
+    n, d, length = 400_000, 100, 20
+    rng, table = np.random.default_rng(0), np.empty((n, d), kind)
+    for begin in range(0, n, 50_000):
+        table[begin : begin + 50_000] = rng.standard_normal((50_000, d)).astype(np.float32)
+    table[:, 0] = 1
+    at = np.arange(n)
+    log = {"episode": at // length, "obs_0": at / n, "reward": table[:, 1] + rng.standard_normal(n),
+           "terminated": at % length == length - 1, "rho": rng.choice([0.5, 1.5], n)}  # fmt: skip
+
+    def features(seen: Any) -> Any:
+        return table if len(seen) == n else table[np.rint(np.asarray(seen)[:, 0] * n).astype(int)]
+
+    before, begin_time = peak_memory(), time.process_time()
+    found = gradtd.evaluate(log, gamma=0.9, features=features, threads=1, progress=False)
+    told = {"table": table.nbytes / 2**20, "peak": (peak_memory() - before) / 2**20}
+    told |= {"seconds": time.process_time() - begin_time, "value": found.value}
+    return told | {"error": found.diagnostics.sandwich_error}
+
+
+def evaluations() -> dict[str, dict[str, float]]:
+    """Both kinds, each in a fresh process: peak memory above the table, processor time, and how the value moves."""
+    found = {}
+    for kind in ("float64", "float32"):
+        command = [sys.executable, __file__, "--evaluate", kind]
+        told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        found[kind] = told
+        print(
+            f"evaluate, {kind}: {told['table']:.0f} MB of features, {told['peak']:.0f} MB more, {told['seconds']:.1f} s"
+        )
+    moved = abs(found["float32"]["value"] - found["float64"]["value"]) / found["float64"]["error"]
+    print(f"its value, {found['float64']['value']:.6f}, moves by {moved:.1e} of its standard error")
+    return found
+
+
 if __name__ == "__main__":
-    narrow_steps()
-    rounding()
+    if "--evaluate" in sys.argv:
+        print(json.dumps(evaluation_of(sys.argv[-1])))
+    else:
+        narrow_steps()
+        rounding()
+        evaluations()

@@ -18,7 +18,7 @@ from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
 from gradtd.evaluation.dense_rows import DenseRows
 from gradtd.evaluation.folds import FoldSums
-from gradtd.evaluation.products import chunk_rows, chunks, cross, lengths, rows_of, values_of, weighted_sum
+from gradtd.evaluation.products import chunk_rows, chunks, cross, lengths, rows_of, values_of, weighted_sum, widened
 from gradtd.evaluation.resamples import Resamples
 from gradtd.evaluation.solvers import DENSE, SINGULAR, Solver, SparseSolver, feature_scale, is_diagonal, solver_of
 from gradtd.evaluation.sparse_refits import can_refit_sparsely, sparse_refits
@@ -146,7 +146,7 @@ class LeastSquares:
 
 def start_features(stream: Stream, begins: Integers) -> Any:
     """The features in which every episode starts: of its first observation, unless the stream says otherwise."""
-    return stream.features[stream.steps["row"][begins[:-1]] if stream.starts is None else stream.starts]
+    return widened(stream.features[stream.steps["row"][begins[:-1]] if stream.starts is None else stream.starts])
 
 
 def least_squares(

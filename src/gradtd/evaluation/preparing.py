@@ -11,7 +11,7 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import STEP, Stream, begins_episode, episode_begins
-from gradtd.evaluation.products import chunk_rows, chunks
+from gradtd.evaluation.products import chunk_rows, chunks, widened
 from gradtd.evaluation.whitening import AS_DENSE, condition, original, second_moments, whiten, whitened_moments
 from gradtd.features import Features, Function, Transformer, default_features, fit_varying, make_features
 from gradtd.logs import Log, Ratios, ratios, read_log
@@ -163,7 +163,8 @@ def prepare_log(
             f"{fitted.describe()}: least squares is done with at most {MOST_DENSE} dense features; take fewer, or "
             "sparse ones such as tiles."
         )
-    table = fitted.transform(log.observations)
+    table = fitted.rows(log.observations)  # a dense one in float32 stays so: whatever sums it widens it in chunks
+    table = table if isinstance(table, np.ndarray) else widened(table)
     refuse_extreme("feature", table if isinstance(table, np.ndarray) else table.data, "rescale the features")
     W = None
     used = without_constants(table) if ours else None

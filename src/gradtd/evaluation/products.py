@@ -40,11 +40,19 @@ def chunk_rows(table: Any) -> int:
 
 
 def rows_at(table: Any, rows: Any) -> Any:
-    """These rows of a table, to be read only: no copy where they follow each other, as the steps of a log do."""
+    """These rows of a table, to be read only: no copy where they follow each other, as the steps of a log do.
+
+    What is stored as float32 is widened here, a chunk at a time.
+    """
     first, last = int(rows[0]), int(rows[-1])
     if isinstance(table, np.ndarray) and last - first == len(rows) - 1 and (rows[1:] - rows[:-1] == 1).all():
-        return table[first : last + 1]
-    return table[rows]
+        return widened(table[first : last + 1])
+    return widened(table[rows])
+
+
+def widened(rows: Any) -> Any:
+    """Rows in float64, as sums are: the same ones where they are so already."""
+    return rows if rows.dtype == np.float64 else rows.astype(np.float64)
 
 
 def rows_of(stream: Stream, part: Any) -> tuple[Any, Any]:
@@ -56,7 +64,7 @@ def rows_of(stream: Stream, part: Any) -> tuple[Any, Any]:
     x = rows_at(stream.features, steps["row"])
     discount = steps["discount"][:, None]
     if isinstance(x, np.ndarray):
-        y = stream.features.take(steps["next_row"], axis=0)
+        y = widened(stream.features.take(steps["next_row"], axis=0))
         y *= discount
         y -= x
         return x, y
@@ -94,6 +102,8 @@ def weighted_sum(x: Any, weights: Floats) -> Floats:
 
 def values_of(table: Any, theta: Floats) -> Floats:
     """phi.theta for every row of a table."""
+    if table.dtype != np.float64:
+        return np.concatenate([values_of(widened(table[part]), theta) for part in chunks(table.shape[0])])
     if isinstance(table, np.ndarray):
         return table @ theta if blas.is_held() else np.asarray(np.einsum("ij,j->i", table, theta))
     return np.asarray(table @ theta)
