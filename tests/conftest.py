@@ -10,7 +10,7 @@ LONGEST = (
     *("tests/algorithms", "tests/compiled", "tests/evaluation/parts", "tests/running", "tests/paper", "tests/cli"),
     *("docs", "tests/evaluation", "tests/core"),
 )
-"""By how long their files took to run with an empty cache of compiled code."""
+"""A rough order: folders whose slowest tests were the slowest where nothing was compiled yet."""
 
 
 def _place(item):
