@@ -454,3 +454,15 @@ def test_actions_that_the_log_never_took_in_a_state_are_found():
     assert any("never took what the target would do 13.3% of the time" in said for said in result.warnings)
     assert any("check the probability columns" in reason for reason in result.reasons)
     assert result.verdict == "not usable"
+
+
+def test_an_interval_as_narrow_as_the_regularisation_has_no_width():
+    """Equal rewards and no future: the value is exact, and an interval of 1e-9 beside it was called usable."""
+    rng, lengths = np.random.default_rng(0), np.full(21, 5)
+    n, ends = lengths.sum(), np.arange(lengths.sum()) % 5 == 4
+    log = {"episode": np.repeat(np.arange(21), lengths), "reward": np.full(n, 0.5), "terminated": ends}
+    log |= {"obs_0": rng.normal(size=n), "obs_1": rng.normal(size=n), "rho": rng.choice([0.5, 1.0, 1.5], n)}
+    result = evaluate(log, gamma=0.0, threads=1, progress=False)
+    assert result.value == pytest.approx(0.5, abs=1e-12)
+    assert result.verdict == "not usable"
+    assert any("the interval has no width" in reason for reason in result.reasons)

@@ -6,7 +6,7 @@ from gradtd.evaluation.importance import BEYOND, ENDED_BY_A_CUT, ESTIMATORS
 from gradtd.evaluation.methods import OTHER_SOLUTIONS, ROUNDING
 from gradtd.evaluation.rule import Evidence
 from gradtd.evaluation.trust.enriching import LEAST_STEPS
-from gradtd.evaluation.trust.size import EFFECTIVE, WIDTH
+from gradtd.evaluation.trust.size import EFFECTIVE, NO_WIDTH
 
 FEWEST_EPISODES = 20
 LEAST_SAMPLE = 50
@@ -85,7 +85,7 @@ def no_width(e: Evidence) -> bool:
         value is not None
         and low is not None
         and high is not None
-        and high - low <= (WIDTH if e.d.values is None else ROUNDING) * abs(value)
+        and high - low <= (NO_WIDTH if e.d.values is None else ROUNDING) * abs(value)
     )
 
 

@@ -20,8 +20,10 @@ CAUTION = 1 / 3
 """Part of the degrees of freedom that the observed kurtosis gives."""
 SKEWED = 1.45
 """By how much of the skew one side of an interval is longer."""
-WIDTH = 1e-9
-"""Width, as a part of the value, that is no width at all."""
+WIDTH = 1e-8
+"""A standard error, as a part of the value, that is none at all: fits are regularised by 1e-9."""
+NO_WIDTH = 30 * WIDTH
+"""Width of an interval whose standard error is none: t of one degree of freedom on both sides, and some skew."""
 LAGS = 20
 """Most lags of the correlation between neighbouring blocks."""
 DEPENDENT = 3.0
