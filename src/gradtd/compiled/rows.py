@@ -19,7 +19,7 @@ from gradtd.compiled.linalg import FourFloats, copy
 from gradtd.compiled.vectors import add_at, add_at_two, meet, two_values_at, value_at
 from gradtd.core.arrays import Floats, Index
 
-AHEAD = 8
+AHEAD = 4
 """Steps of a batch that are asked of a large table before they are needed."""
 NEAR = 2**15
 """A table of more numbers than this is read with prefetch instructions."""

@@ -67,5 +67,6 @@ def _sorted(path: Path, by: list[str], out: Path) -> Path:
     place = pa.array(np.arange(len(table)))  # Arrow's sort is not stable
     keys = table.select(by).append_column("place", place)
     order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
-    pq.write_table(table.take(order), out, row_group_size=4 * BATCH)
+    rows = table.take(order).replace_schema_metadata(None)  # the digest there is of the file that rows come from
+    pq.write_table(rows, out, row_group_size=4 * BATCH)
     return out

@@ -9,7 +9,7 @@ import gradtd
 from gradtd.core.checks import InputError
 from gradtd.evaluation.resamples import poisson_weights
 from gradtd.evaluation.solvers import SparseSolver
-from gradtd.logs.files import ParquetTable
+from gradtd.logs.files import MARK, ParquetTable, mark_of
 from gradtd.logs.parts import Part, hash_of, survey
 
 
@@ -81,3 +81,17 @@ def test_two_episodes_are_enough_for_a_sentence(tmp_path, features):
     pq.write_table(pa.table(table(2)), file)
     result = gradtd.evaluate(str(file), gamma=0.9, features=features, in_parts=True, threads=1, progress=False)
     assert result.verdict == "not usable"
+
+
+def test_a_log_of_ours_whose_episodes_are_scattered_is_brought_together(tmp_path):
+    """Its files have a digest of their columns and rows, which the sorted ones must not inherit."""
+    file = gradtd.write_log(gradtd.read_log(table(60)), tmp_path / "whole.parquet")
+    whole = pq.read_table(file)
+    file.unlink()
+    for k in range(2):  # every second step
+        rows = whole.take(np.arange(k, len(whole), 2))
+        said = {MARK: mark_of(rows.schema, len(rows))}
+        pq.write_table(rows.replace_schema_metadata(said), tmp_path / f"{k}.parquet")
+    result = gradtd.evaluate(str(tmp_path), gamma=0.9, in_parts=True, threads=1, progress=False)
+    assert result.steps == 240
+    assert any("did not stand together" in note for note in result.notes), result.notes

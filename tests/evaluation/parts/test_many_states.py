@@ -161,7 +161,7 @@ def test_what_workers_are_sent_and_send_can_be_sent(path):
     assert sample is None
     sent, part = pickle.loads(pickle.dumps((cell_evaluating._Work(job, np.array([0, 500])), seen.parts()[0])))
     sums, blocks = pickle.loads(pickle.dumps(sent(part)))
-    assert sum(len(block) for _, block in blocks) == sums["steps"] <= len(part)
+    assert sum(block.steps for _, block in blocks) == sums["steps"] <= len(part)
 
 
 class _Settings:
@@ -188,4 +188,4 @@ def test_a_block_in_the_file_is_what_it_was(tmp_path, monkeypatch):
     assert [tenth for tenth, _ in found] == [0, 1]
     for a, b in zip(found[0][1], step_file.joined([given[0], given[2]]), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert [len(block) for _, block in kept.blocks([1])] == [5]
+    assert [block.steps for _, block in kept.blocks([1])] == [5]

@@ -131,8 +131,8 @@ def look(steps: StepFile, wide: Wide, solved: list[Solved], how: Looking) -> See
     by_group, by_fit, add = np.zeros((how.groups, 3, k)), np.zeros((SUMS, k)), engine.compiled(step_adder)
     for _, block in steps.blocks():
         record, by_piece = block.record, np.zeros((len(block.group), 3, k))
-        numbers = Reader(record, wide, how.lam, products(record)).numbers(slice(0, len(block)))
-        at = np.array([block.row, block.next_row, since_start(block.begins, 0, len(block))])
+        numbers = Reader(record, wide, how.lam, products(record)).numbers(slice(0, block.steps))
+        at = np.array([block.row, block.next_row, since_start(block.begins, 0, block.steps)])
         by_fit[3] = 0.0
         add(stored, of_time, at, numbers, block.begins, how.plain, by_piece, by_fit)
         by_piece[:, 0] = stored[block.starts, :k]

@@ -33,7 +33,8 @@ class Block(NamedTuple):
     starts: Integers
     group: Integers
 
-    def __len__(self) -> int:
+    @property
+    def steps(self) -> int:
         return len(self.row)
 
     @property
@@ -68,7 +69,7 @@ class StepFile:
     def add(self, tenth: int, block: Block) -> None:
         """Keep the steps of some episodes."""
         self._waiting[tenth].append(block)
-        if sum(map(len, self._waiting[tenth])) >= STEPS:
+        if sum(block.steps for block in self._waiting[tenth]) >= STEPS:
             self._put(tenth)
 
     def finish(self) -> None:
@@ -79,12 +80,12 @@ class StepFile:
 
     def _put(self, tenth: int) -> None:
         block, self._waiting[tenth] = joined(self._waiting[tenth]), []
-        self.steps += len(block)
+        self.steps += block.steps
         if self.steps <= KEPT:
             self._blocks[tenth].append(block)
             return
         with self._path.open("ab") as file:
-            self._blocks[tenth].append(_Place(file.tell(), len(block), len(block.group)))
+            self._blocks[tenth].append(_Place(file.tell(), block.steps, len(block.group)))
             for array, kind in zip(block, IN_FILE, strict=True):
                 array.astype(kind).tofile(file)
 
@@ -119,7 +120,7 @@ def joined(blocks: Sequence[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     made = [np.concatenate(arrays) for arrays in zip(*blocks, strict=True)]
-    first = np.cumsum([0, *map(len, blocks)])[:-1]
+    first = np.cumsum([0, *(block.steps for block in blocks)])[:-1]
     made[5] = np.r_[0, np.concatenate([b.begins[1:] + k for b, k in zip(blocks, first, strict=True)])]
     return Block(*made)
 
