@@ -47,13 +47,6 @@ def table():
     return walks(0)
 
 
-@pytest.fixture(scope="module")
-def path(table, tmp_path_factory):
-    file = tmp_path_factory.mktemp("log") / "log.parquet"
-    pq.write_table(table, file, row_group_size=500)
-    return file
-
-
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
     """Several parts and chunks, and some blocks of steps in the file, though the log is small."""

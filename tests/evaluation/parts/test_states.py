@@ -35,13 +35,6 @@ def table():
     return pa.table(columns)
 
 
-@pytest.fixture(scope="module")
-def path(table, tmp_path_factory):
-    file = tmp_path_factory.mktemp("log") / "log.parquet"
-    pq.write_table(table, file, row_group_size=500)
-    return file
-
-
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
     monkeypatch.setattr(cutting, "BATCH", 300)
