@@ -69,6 +69,16 @@ def compiled(make: Callable[..., Plain], *parts: Any, compile: bool | None = Non
         return _kernel(mark, make, parts)
 
 
+def kept(make: Callable[..., Plain]) -> Plain:
+    """The same, looked up once in a process: for short calls of code that nobody edits meanwhile, the library's."""
+    return _kept(make, interpreted(), checks_bounds())
+
+
+@lru_cache(maxsize=64)
+def _kept(make: Callable[..., Plain], _interpreted: bool, _checked: bool) -> Plain:
+    return compiled(make)
+
+
 @lru_cache(maxsize=256)
 def _kernel(mark: str, make: Callable[..., Plain], parts: tuple[Any, ...]) -> _Kernel:
     """One kernel a process for the same code; the mark changes where a constant that it reads does."""

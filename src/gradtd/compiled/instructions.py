@@ -100,6 +100,29 @@ def _tile(typing_context: Any, a: Any, b: Any, first: Any, last: Any, i: Any, j:
     return numba_types.void(a, b, *whole, spot), generate
 
 
+def _adding_tile(a: Any, b: Any, first: Any, last: Any, i: Any, j: Any, out: Any) -> None:
+    _add_tile(a, b, first, last, i, j, out)  # type: ignore[call-arg]
+
+
+@intrinsic
+def _add_tile(typing_context: Any, a: Any, b: Any, first: Any, last: Any, i: Any, j: Any, out: Any) -> Any:
+    """`gradtd.compiled.tiles.add_tile`: sums go from their registers to where they are added."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        of_a, of_b, of_out = (context.make_array(signature.args[n])(context, builder, arguments[n]) for n in (0, 1, 6))
+        sums = _sums_of_products(builder, ((a, of_a), (b, of_b)), arguments[2:6])
+        i, j = arguments[4:6]
+        across = tiles.ACROSS // 4
+        for n, found in enumerate(sums):
+            line = _entry(builder, (out, of_out), builder.add(i, ir.IntType(64)(n // across)), j)
+            place = _fours(builder, line, 4 * (n % across))
+            builder.store(builder.fadd(builder.load(place, align=8), found), place, align=8)
+        return context.get_dummy_value()
+
+    whole = [numba_types.intp] * 4
+    return numba_types.void(a, b, *whole, out), generate
+
+
 _FOUR = ir.VectorType(ir.DoubleType(), 4)
 
 
@@ -185,6 +208,7 @@ INSTEAD: dict[Plain, Plain] = {
     rows.touch_row: _touch,
     rows.touch: lambda array, k: _prefetching_one,
     tiles.tile: lambda a, b, first, last, i, j, spot: _tiling,
+    tiles.add_tile: lambda a, b, first, last, i, j, out: _adding_tile,
     memory.number_at: lambda address, k: _reading,
 }
 """What is compiled in place of a plain function."""

@@ -22,25 +22,33 @@ def tile(a: Floats, b: Floats, first: int, last: int, i: int, j: int, spot: Floa
     spot[:] = a[first:last, i : i + DOWN].T @ b[first:last, j : j + ACROSS]
 
 
+def add_tile(a: Floats, b: Floats, first: int, last: int, i: int, j: int, out: Floats) -> None:
+    """Add a whole tile of a'b to ``out``, whose rows are numbers that follow one another; see `tile`."""
+    out[i : i + DOWN, j : j + ACROSS] += a[first:last, i : i + DOWN].T @ b[first:last, j : j + ACROSS]
+
+
 def add_product(a: Floats, b: Floats, first: int, last: int, out: Floats, spot: Floats) -> None:
     """Add a'b over some rows to ``out``; rows of a and b must be as wide as whole tiles."""
     for j in range(0, out.shape[1], ACROSS):
         for i in range(0, out.shape[0], DOWN):
-            tile(a, b, first, last, i, j, spot)
-            add_spot(spot, i, j, out)
+            add_one(a, b, first, last, i, j, out, spot)
 
 
 def add_square(a: Floats, first: int, last: int, out: Floats, spot: Floats) -> None:
     """The same of a'a, where nothing above its diagonal counts."""
     for j in range(0, out.shape[1], ACROSS):
         for i in range(j, out.shape[0], DOWN):
-            tile(a, a, first, last, i, j, spot)
-            add_spot(spot, i, j, out)
+            add_one(a, a, first, last, i, j, out, spot)
 
 
-def add_spot(spot: Floats, i: int, j: int, out: Floats) -> None:
-    across = min(ACROSS, out.shape[1] - j)
-    for n in range(min(DOWN, out.shape[0] - i)):
+def add_one(a: Floats, b: Floats, first: int, last: int, i: int, j: int, out: Floats, spot: Floats) -> None:
+    """Add what there is of a tile."""
+    down, across = min(DOWN, out.shape[0] - i), min(ACROSS, out.shape[1] - j)
+    if down == DOWN and across == ACROSS:
+        add_tile(a, b, first, last, i, j, out)
+        return
+    tile(a, b, first, last, i, j, spot)
+    for n in range(down):
         line, found = out[i + n, j:], spot[n]
         for m in range(across):
             line[m] += found[m]

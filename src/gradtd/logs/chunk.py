@@ -68,7 +68,7 @@ class ChunkTable:
         from gradtd.compiled import engine
 
         at = np.asarray(rows if self.at is None else self.at[rows], np.int64)
-        return bool(engine.compiled(_maker)(places.address, places.begins, at, out))
+        return bool(engine.kept(_maker)(places.address, places.begins, at, out))
 
 
 class Places(NamedTuple):
@@ -78,19 +78,36 @@ class Places(NamedTuple):
     begins: Integers
 
 
+RUN = 64
+"""Rows of a column that are copied at a time: few enough for the nearest cache to hold them of many columns."""
+
+
 def put_rows(address: Integers, begins: Integers, at: Integers, out: Floats) -> bool:
-    """Row i of ``out`` is row ``at[i]`` of the columns; whether all numbers are finite."""
-    part, none = 0, 0.0
-    for i in range(out.shape[0]):
-        if at[i] < begins[part] or at[i] >= begins[part + 1]:
+    """Row i of ``out`` is row ``at[i]`` of the columns; whether all numbers are finite.
+
+    Rows that follow one another are copied column by column: columns often lie so that one row of them, number by
+    number, is more than the nearest cache holds at once.
+    """
+    i, part, bad, n = 0, 0, False, out.shape[0]
+    while i < n:
+        first = at[i]
+        if first < begins[part] or first >= begins[part + 1]:
             part = 0
-            while at[i] >= begins[part + 1]:
+            while first >= begins[part + 1]:
                 part += 1
-        row, columns, k = out[i], address[part], at[i] - begins[part]
-        for j in range(row.shape[0]):
-            row[j] = number_at(columns[j], k)
-            none += row[j] - row[j]  # 0, or not a number
-    return none == 0.0
+        most = min(RUN, n - i, begins[part + 1] - first)
+        run = 1
+        while run < most and at[i + run] == first + run:
+            run += 1
+        columns, k = address[part], first - begins[part]
+        for j in range(out.shape[1]):
+            for m in range(run):
+                out[i + m, j] = number_at(columns[j], k + m)
+            for m in range(run):
+                number = number_at(columns[j], k + m)
+                bad |= number - number != 0.0  # a number, and not an infinite one, less itself
+        i += run
+    return not bad
 
 
 def _maker(fingerprint: str) -> Plain:

@@ -82,7 +82,7 @@ class _Collector:
         self.missing.append(piece.missing)
 
     def whole(self) -> Column:
-        values = np.concatenate(self.values) if self.values else np.zeros(0)
+        values = self.values[0] if len(self.values) == 1 else np.concatenate(self.values or [np.zeros(0)])
         missing = None
         if any(m is not None for m in self.missing):
             parts = zip(self.missing, self.values, strict=True)

@@ -45,7 +45,7 @@ from gradtd.logs.names import Roles, resolve
 from gradtd.logs.parts import Survey, survey
 from gradtd.logs.read import open_table
 from gradtd.logs.shuffle import bring_together
-from gradtd.running.crew import Crew
+from gradtd.running.crew import Crew, Threads
 
 LARGE = 2e8
 """Numbers in a Parquet log from which on it is read in parts (1.6 GB), unless the caller says otherwise."""
@@ -172,6 +172,8 @@ def _prepared(
     With many states there is no sample: everything is looked for in all of the log.
     """
     log, found = sampled(table, seen, reading)
+    if not isinstance(crew, Threads):  # others read by themselves
+        seen.remembered.forget_all()
     features: Features | None = None
     wide: Wide
     named, chooser = not is_auto(asked.features), None

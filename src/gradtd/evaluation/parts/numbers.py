@@ -46,7 +46,7 @@ def counted(log: Log, record: Record, weights: Floats) -> Counted:
     steps = Steps(log.row, log.next_row, rho, reward, discount, weights, record.begins)
     longest = int(np.diff(record.begins).max())
     made = Counted(np.zeros(len(COUNTED)), np.zeros((2, BINS)), np.zeros((2, longest)))
-    engine.compiled(_counter)(steps, made)
+    engine.kept(_counter)(steps, made)
     return made
 
 

@@ -37,7 +37,7 @@ def products(record: Record) -> Floats:
     """The weight of every step's surprise in doubly robust; infinite where it overflows."""
     w = np.empty(len(record))
     rho, discount = np.ascontiguousarray(record.rho), np.ascontiguousarray(record.discount)
-    engine.compiled(_maker)(rho, discount, record.begins, w)
+    engine.kept(_maker)(rho, discount, record.begins, w)
     return w
 
 
