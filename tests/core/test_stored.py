@@ -14,7 +14,7 @@ import scipy.sparse
 import gradtd
 from gradtd.compiled import splits, traces
 from gradtd.core import stored
-from gradtd.core.stored import COLUMNS, ENDS, FEATURES, HEADER, STEPS
+from gradtd.core.stored import COLUMNS, ENDS, FEATURES, HEADER, STEPS, TARGET
 
 STREAM = gradtd.sample("boyan_chain", 3000, seed=3)
 
@@ -48,6 +48,7 @@ def _is_mapped(array):
         ("impression_gtd", {"alpha": 5, "batch_size": 8, "split": "episode-index", "capacity": 500}),
         ("minibatch_td", {"alpha": 0.05, "batch_size": 8}),
         ("impression_gtd", {"alpha": 0.5, "batch_size": 8, "lam": 0.8}),
+        ("impression_gtd", {"alpha": 0.5, "batch_size": 8, "lam": 0.8, "trace": "tree"}),
     ],
 )
 def test_learning_has_the_bytes_of_memory(folder, algorithm, more):
@@ -161,11 +162,24 @@ def _flip(path, name):
         (lambda p: _header(p, format=9), "has format 9"),
         (lambda p: (p / HEADER).write_text("{"), "is not a stream that gradtd wrote"),
         (lambda p: (p / FEATURES).unlink(), "there is no file"),
+        (lambda p: _write(p, TARGET, np.full(len(STREAM), 1.5)), r"target must lie in \[0, 1\]"),
+        (lambda p: _write(p, TARGET, np.ones(5)), "or it is damaged"),
+        (lambda p: _flip(p, TARGET), "damaged|must"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(folder, tmp_path, change, sentence):
     with pytest.raises(gradtd.InputError, match=sentence):
         gradtd.Stream.open(_change(folder, tmp_path, change))
+
+
+def test_the_targets_probabilities_are_stored_where_all_are_known(folder, tmp_path):
+    np.testing.assert_array_equal(gradtd.Stream.open(folder).target, STREAM.target)
+    gradtd.Stream(STREAM.features, STREAM.steps).save(tmp_path / "without")
+    assert gradtd.Stream.open(tmp_path / "without").target is None
+    with stored.Writer(tmp_path / "half", "half") as writer:
+        for target in (np.ones(1), None):
+            writer.add(np.ones((2, 3)), np.zeros(1, gradtd.core.stream.STEP), target)
+    assert gradtd.Stream.open(tmp_path / "half").target is None
 
 
 def _write_uneven(path):

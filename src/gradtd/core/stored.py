@@ -1,6 +1,7 @@
 """A stream in a folder: its features and steps are mapped from files, so that memory does not bound its length.
 
-Dense features are one file, sparse ones are three: entries, their columns, and where each row ends.
+Dense features are one file, sparse ones are three: entries, their columns, and where each row ends. The target's
+probabilities are a file, too, where the stream knows them.
 
 A folder may come from a stranger. Whoever opens it reads it once, a piece at a time: checksums, every index, every
 number. From then on the files are trusted, so nobody else should write to them while they are open.
@@ -34,7 +35,7 @@ FORMATS: dict[int, np.dtype[Any]] = {
 """The format says what numbers the features are; from the third on they are sparse."""
 SPARSE = 3
 HEADER, FEATURES, STEPS = "header.json", "features.bin", "steps.bin"
-COLUMNS, ENDS = "columns.bin", "ends.bin"
+COLUMNS, ENDS, TARGET = "columns.bin", "ends.bin", "target.bin"
 MOST_ENTRIES = 2**31 - 1
 """Of sparse features: columns and ends of rows have 32 bits, as SciPy has them."""
 BYTES, ROWS = 2**24, 2**16
@@ -80,7 +81,7 @@ class Writer:
         self.part = self.folder.with_name(f".{self.folder.name}.{os.getpid()}.part")
         self.n_features = self.rows = self.steps = 0
         self.format = 0  # until the first rows say what numbers they are
-        self.entries = 0
+        self.entries = self.chances = 0
         self.digests: dict[str, Any] = {}
         self.files: dict[str, Any] = {}
 
@@ -99,8 +100,11 @@ class Writer:
         self.digests[name].update(content)
         self.files[name].write(content)
 
-    def add(self, features: Any, steps: NDArray[Any]) -> None:
-        """Further rows, dense or sparse, and steps that point to them; ``steps`` number their episodes in one go."""
+    def add(self, features: Any, steps: NDArray[Any], target: NDArray[np.float64] | None = None) -> None:
+        """Further rows, dense or sparse, and steps that point to them; ``steps`` number their episodes in one go.
+
+        ``target`` has the target's probabilities of these steps. The stream has them where they were given for all.
+        """
         rows, columns = features.shape
         if self.rows and columns != self.n_features:
             raise InputError(f"a part has {columns} features, those before {self.n_features}.")
@@ -121,6 +125,9 @@ class Writer:
         else:
             self._write(FEATURES, np.ascontiguousarray(features, FORMATS[self.format]))
         self._write(STEPS, _plain(moved))
+        if target is not None:
+            self._write(TARGET, np.ascontiguousarray(target, np.float64))
+            self.chances += len(target)
         self.n_features, self.rows, self.steps = columns, self.rows + rows, self.steps + len(moved)
 
     def _add_sparse(self, features: Any) -> None:
@@ -144,7 +151,8 @@ class Writer:
 
     def _header(self) -> dict[str, Any]:
         told = {"made_by": MADE_BY, "format": self.format, "name": self.name, "n_features": self.n_features}
-        sums = {name: digest.hexdigest() for name, digest in self.digests.items()}
+        known = [name for name in self.digests if name != TARGET or self.chances == self.steps]
+        sums = {name: self.digests[name].hexdigest() for name in known}
         return told | {"rows": self.rows, "steps": self.steps, "entries": self.entries, "sha256": sums}
 
 
@@ -164,7 +172,9 @@ def save_stream(stream: Stream, folder: str | Path) -> None:
             writer.add(stream.features[begin : begin + rows], nothing)
         writer.rows = 0  # these steps point to rows of the whole table
         for begin in range(0, len(stream), BYTES // STEP.itemsize):
-            writer.add(stream.features[:0], np.asarray(stream.steps[begin : begin + BYTES // STEP.itemsize]))
+            some = slice(begin, begin + BYTES // STEP.itemsize)
+            target = None if stream.target is None else stream.target[some]
+            writer.add(stream.features[:0], np.asarray(stream.steps[some]), target)
         writer.rows = n_rows
 
 
@@ -187,8 +197,11 @@ def open_stream(folder: str | Path) -> StoredStream:
             entries = checks.whole_number("entries", header["entries"], 0, MOST_ENTRIES)
             tables = _sparse_files(path, FORMATS[header["format"]], entries, shape[0])
             features = _sparse(tables, shape[1])
+        target = None
+        if TARGET in header["sha256"]:
+            target = tables[TARGET] = _mapped(path / TARGET, np.dtype(np.float64), (shape[2],))
         highest = _check(tables, steps, header["sha256"])
-        made = StoredStream.of_own(features, steps, str(header["name"]), highest)
+        made = StoredStream.of_own(features, steps, str(header["name"]), highest, target)
     object.__setattr__(made, "folder", path.absolute())
     return made
 
@@ -242,6 +255,8 @@ def _check(tables: dict[str, NDArray[Any]], steps: NDArray[Any], sums: Any) -> i
             digests[name].update(piece.reshape(-1).view(np.uint8).data)
             if name == FEATURES:
                 checks.refuse_where("features", ~np.isfinite(piece), piece, "must be finite")
+            if name == TARGET:
+                refuse_bad_numbers({"target": piece})
     highest, last = 0, -1
     for piece in _pieces(steps):
         digests[STEPS].update(_plain(piece).data)

@@ -47,6 +47,7 @@ def test_a_log_read_in_parts_is_the_stream_in_memory(path, tmp_path):
         assert ours.steps[name].tobytes() == memory.steps[name].tobytes()
     for name in ("row", "next_row"):
         np.testing.assert_array_equal(ours.features[ours.steps[name]], memory.features[memory.steps[name]])
+    np.testing.assert_array_equal(ours.target, memory.target)
     both = [gradtd.learn(one, "impression_gtd", alpha=0.1, batch_size=8, seed=1) for one in (ours, memory)]
     assert both[0].thetas.tobytes() == both[1].thetas.tobytes()
     assert ("storing", 3000, 3000) in heard

@@ -18,7 +18,7 @@ from gradtd.evaluation.parts.evaluating import Asked, grouped, reading_of
 from gradtd.evaluation.parts.fitting import fitted, observed, sampled
 from gradtd.evaluation.parts.job import Reading
 from gradtd.evaluation.parts.states import find_states
-from gradtd.evaluation.preparing import log_stream, stream_of
+from gradtd.evaluation.preparing import known_chances, log_stream, stream_of
 from gradtd.features import Features, make_features
 from gradtd.logs.beside import kept_columns
 from gradtd.logs.files import ParquetTable
@@ -108,7 +108,7 @@ def _from_parts(
             for rows, begins, _ in part.chunks(reading.needed):
                 log, found = reading.log(rows, begins, table.name)
                 made = stream_of(log, features.transform(log.observations), log.episode + episodes, found.rho, gamma)
-                writer.add(made.features, np.asarray(made.steps))
+                writer.add(made.features, np.asarray(made.steps), known_chances(log, found))
                 episodes += int(log.episode[-1]) + 1
             done += len(part)
             if progress:
