@@ -2,6 +2,8 @@
 
 import functools
 import itertools
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,6 +148,12 @@ INTERPRETED = (
 CASES = COMPILED | INTERPRETED
 
 
+BEFORE_TRACES = json.loads((Path(__file__).parent / "weights_before_traces.json").read_text())
+"""The last weights of these cases, recorded with the code that had no traces yet."""
+OF_LIBRARIES = ("kernel", " U", "lstd batch")
+"""Their last bits are those of an exponential, or of a factorisation, that another library computes."""
+
+
 def step_size_of(name):
     return {"alpha": ALPHA} if ALGORITHMS[name].step_size else {}
 
@@ -216,6 +224,16 @@ def test_rule_equals_its_naive_twin_after_every_step(case):
 @pytest.mark.parametrize("case", COMPILED)
 def test_compiled_equals_interpreted(case):
     assert_same(learned(case, compile=True), learned(case, compile=False))
+
+
+@pytest.mark.parametrize("case", BEFORE_TRACES)
+def test_without_lam_weights_are_those_from_before_there_were_traces(case):
+    recorded = np.array([float.fromhex(number) for number in BEFORE_TRACES[case]])
+    found = learned(case, compile=False)[-1]
+    if any(word in case for word in OF_LIBRARIES):
+        np.testing.assert_allclose(found, recorded, rtol=0, atol=1e-12)
+    else:
+        assert found.tobytes() == recorded.tobytes()
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "kernel" not in case])
