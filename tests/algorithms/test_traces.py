@@ -1,6 +1,7 @@
 """Eligibility traces: every rule with lam equals its naive twin, and traces are what their definition says."""
 
 import functools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from algorithms.test_algorithms import (
     CASES,
     COMPILED,
     THETA0,
+    TWO_SIZES,
     D,
     T,
     assert_same,
@@ -123,9 +125,21 @@ def test_what_is_not_offered_is_refused():
         gradtd.learn(STREAM, "impression_gtd", alpha=0.1, lam=0.5, similarity=lambda x, y: x @ y)
     with pytest.raises(gradtd.InputError, match="trace='tree' needs the target's probability"):
         gradtd.learn(random_stream(), "td", alpha=0.1, lam=0.5, trace="tree")
-    for name, other in (("vtrace", "rho"), ("etd", "clipped")):
-        with pytest.raises(gradtd.InputError, match="trace must be"):
+    for name, other, why in (("vtrace", "rho", "clips both ratios"), ("etd", "clipped", "with the full ratio")):
+        with pytest.raises(gradtd.InputError, match=f"trace must be .* here, got {other!r}: .*{why}"):
             gradtd.learn(STREAM, name, alpha=0.1, lam=0.5, trace=other)
+
+
+def test_a_rule_without_the_option_takes_the_kind_that_it_has():
+    """Other words are refused with a sentence on traces, and never taken for a misspelt parameter."""
+    settings = {"alpha": 0.03, "lam": 0.5, "compile": False, "snapshots": [T]}
+    plain = gradtd.learn(STREAM, "true_online_td", **settings)
+    assert gradtd.learn(STREAM, "true_online_td", trace="rho", **settings).theta.tobytes() == plain.theta.tobytes()
+    with pytest.raises(gradtd.InputError, match="true_online_td takes trace='rho' only, got 'tree': its traces are"):
+        gradtd.learn(STREAM, "true_online_td", trace="tree", **settings)
+    for name in ("true_online_td", "residual_gradient"):
+        with pytest.raises(gradtd.InputError, match="trace must be one of rho, clipped, tree; got 'retrace'"):
+            gradtd.learn(STREAM, name, trace="retrace", **settings | {"lam": 0})
 
 
 def _own_rule(state, stream, now, hyper):
@@ -200,13 +214,51 @@ def test_a_trace_that_has_overflown_ends_with_its_episode():
         np.testing.assert_array_equal(made[-2:, 0], [1.0, 3.0])
 
 
-def test_blocks_do_not_end_a_trace():
-    stream = gradtd.sample("baird", 300, seed=1)
-    settings = {"alpha": 1e-3, "batch_size": 4, "lam": 0.4, "compile": False}
-    made = traces_of(stream, Tracing(0.4))
-    assert (np.abs(made[1:] - stream.features[stream.steps["row"][1:]]).max(axis=1) > 0).mean() > 0.1
-    assert gradtd.learn(stream, "impression_gtd", block=50, **settings).diverged == 0
-    np.testing.assert_array_equal(traces_of(stream, Tracing(0.4)), made)
+def test_what_is_not_a_number_is_kept_in_a_sparse_trace():
+    """The emphasis overflows, and a feature of the other sign meets what is left of the one before."""
+    n = 6
+    rows, steps = np.arange(n), np.ones((n + 1, 1))
+    steps[1::2] = -1.0
+    stream = Stream.from_arrays(
+        features=steps, row=rows, next_row=rows + 1, reward=0.0, discount=1.0, rho=1e120, episode=np.zeros(n, int)
+    )
+    with np.errstate(all="ignore"):
+        dense = traces_of(stream, Tracing(0.5, "rho", True), False)
+        sparse = traces_of(Stream(scipy.sparse.csr_array(steps), stream.steps), Tracing(0.5, "rho", True), False)
+    assert np.isnan(dense).any()
+    np.testing.assert_array_equal(as_dense(sparse, 1), dense)
+
+
+def test_traces_run_on_from_block_to_block():
+    """One long episode in blocks of 9 steps; were a block an episode, its first steps would have other traces."""
+    steps = STREAM.steps.copy()
+    steps["episode"] = 0
+    long = Stream(STREAM.features, steps)
+    steps["episode"] = np.arange(T) // 9
+    cut = Stream(STREAM.features, steps)
+    settings = TWO_SIZES | {"block": 9}
+    twin, other = (twin_of("impression_gtd", settings, stream=one, lam=0.8, trace="rho") for one in (long, cut))
+    assert np.abs(twin - other).max() > 1e-3
+    assert_same(learn(long, "impression_gtd", compile=False, lam=0.8, **settings), twin)
+
+
+def test_traces_take_one_more_row_of_floats_per_step():
+    """Also while those of another lam are made, and while a rule learns from them: there is one table at a time."""
+    n, d = 20_000, 64
+    stream = gradtd.sample("random_walk_tabular", n, seed=1)
+    wide = Stream(np.tile(stream.features, (1, 13))[:, :d], stream.steps)
+    gradtd.learn(wide, "td", alpha=0.01, lam=0.5, snapshots=[n])  # compiled before anything is counted
+    wide = Stream(wide.features, wide.steps)
+    tracemalloc.start()
+    peaks = []
+    for lam in (0.0, 0.5, 0.9):
+        tracemalloc.reset_peak()
+        gradtd.learn(wide, "td", alpha=0.01, lam=lam, snapshots=[n])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+    tracemalloc.stop()
+    row = 8 * n * d
+    assert row <= peaks[1] - peaks[0] < 1.2 * row  # for a moment numbers per step, too: what is taken over, and weights
+    assert row <= peaks[2] - peaks[0] < 1.2 * row
 
 
 # True online -----------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class Tracing(NamedTuple):
             if target is None:
                 raise InputError(
                     f"trace='tree' needs the target's probability of every action taken, and {name} does not know "
-                    "them: give target= to Stream.from_arrays, or choose trace='rho' or 'clipped'."
+                    "them: give target= to Stream.from_arrays, or choose trace='rho' or trace='clipped'."
                 )
             return target
         rho = np.asarray(steps["rho"])
@@ -101,6 +101,8 @@ def traces_of(stream: Stream, tracing: Tracing, compile: bool | None = None) -> 
     kept = kept_traces(stream)
     if kept is not None and kept[0] == tracing:
         return kept[1]
+    del kept
+    stream.__dict__.pop("_traces", None)  # the former table goes before there is another
     made = _traces_of(stream, tracing, compile)
     keep_traces(stream, tracing, made)
     return made
@@ -230,7 +232,7 @@ def merge_row(features: Any, row: Index, taken: float, weight: float, least: flo
         if column == at:
             e += taken * data[j]
             j += 1
-        if abs(e) >= least:
+        if not abs(e) < least:  # what is not a number is kept, so that it is seen
             data[place], indices[place] = e, at
             place += 1
     return place

@@ -145,11 +145,17 @@ def _completed(algorithm: Algorithm, given: Mapping[str, Any], block: int | None
 def _without_traces(
     algorithm: Algorithm, given: Mapping[str, Any], known: Mapping[str, Parameter]
 ) -> Mapping[str, Any]:
-    """A rule without traces takes lam=0 all the same, and says why it takes no other."""
-    if "lam" in known or "lam" not in given:
+    """A rule without traces takes lam=0 all the same, and says why it takes no other; ``trace`` alike."""
+    asked = {name: TRACES[name].check(name, given[name]) for name in given if name in TRACES and name not in known}
+    if not asked:
         return given
-    refuse_traces(algorithm, checks.fraction("lam", given["lam"]))
-    return {name: value for name, value in given.items() if name not in TRACES}
+    refuse_traces(algorithm, asked.get("lam", 0.0))
+    if "lam" in known and asked["trace"] != TRACES["trace"].default:
+        raise InputError(
+            f"{algorithm.name} takes trace='rho' only, got {asked['trace']!r}: its traces are its own, and hold the "
+            "full ratio."
+        )
+    return {name: value for name, value in given.items() if name not in asked}
 
 
 def refuse_traces(algorithm: Algorithm, lam: float) -> None:
