@@ -175,11 +175,21 @@ def test_divergence_is_counted():
     assert "3 of 3 runs diverged" in _run(*arguments).stdout
 
 
+def test_lambda_has_options_of_its_own():
+    common = ["--runs", "2", "--steps", "100", "--json"]
+    one = json.loads(_run("run", "boyan_chain", "lstd", "--lam", "4/5", "--trace", "tree", *common).stdout)
+    assert (one["hyper"]["lam"], one["hyper"]["trace"]) == (0.8, "tree")
+    other = _run("run", "boyan_chain", "lstd", "--set", "lam=4/5", "--set", "trace=tree", *common)
+    assert json.loads(other.stdout)["mean"] == one["mean"]
+
+
 def test_list_shows_everything_there_is():
     output = _run("list").stdout
     for word in ("boyan_chain", "impression_gtd", "tdc_transposed", "rmspbe"):
         assert word in output
     assert "(required)" in _run("list", "tdrc").stdout
+    assert "takes no eligibility traces (lam): the gradient of" in _run("list", "residual_gradient").stdout
+    assert "gradtd run boyan_chain lstd --set lam=4/5" in _run("list", "lstd").stdout
     assert "branching" in _run("list", "garnet").stdout
     walk = _run("list", "random_walk_tabular").stdout
     assert "Number of states, odd." in walk
@@ -216,6 +226,10 @@ def test_demo_draws_a_picture(tmp_path):
         (["run", "boyan_chain", "td", "--alpha", "fast"], "'fast' is not a number"),
         (["run", "boyan_chain", "td", "--alpha", "1", "--set", "alpha=2"], "--set alpha is given beside --alpha"),
         (["run", "boyan_chain", "lstd", "--alpha", "1"], "unknown hyper-parameter of lstd 'alpha'"),
+        (["run", "boyan_chain", "lstd", "--lam", "1.5"], "lam must be a number in [0, 1], got 1.5"),
+        (["run", "boyan_chain", "lstd", "--lam", ".5", "--set", "lam=.4"], "--set lam is given beside --lam"),
+        (["run", "boyan_chain", "lstd", "--lam", ".5", "--trace", "all"], "trace must be one of rho, clipped, tree"),
+        (["run", "boyan_chain", "residual_gradient", "--alpha", "1", "--set", "lam=.5"], "takes --lam 0 only"),
         (["run", "boyan_chain", "td", "--alpha", "1", "--page", "x.htm"], "--page takes a file that ends in .html"),
         (["run", "boyan_chain:m=9", "td", "--alpha", "1"], "unknown parameter of boyan_chain 'm': Known: n."),
         (["run", "boyan_chain:n", "td", "--alpha", "1"], "problem 'boyan_chain:n' must read name:parameter=value"),

@@ -88,6 +88,7 @@ def test_no_sentence_names_a_parameter_of_python(file, text):
         ("there is no column 'x' to keep; the", "there is no column 'x'; the"),
         ("got lam=0.5: leave it out", "got --lam 0.5: leave it out"),
         ("trace='tree' needs", "--trace tree needs"),
+        ("--set lam=0.5: an evaluation", "--set lam=0.5: an evaluation"),
         ("the ratio of step 7 is not finite.", "the ratio of step 7 is not finite."),
     ],
 )

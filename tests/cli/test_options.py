@@ -32,9 +32,9 @@ def test_settings_of_an_algorithm():
             hyper_parameters("td", texts)
     with pytest.raises(InputError, match="unknown algorithm 'tdd'"):
         hyper_parameters("tdd", ["alpha=1"])
-    assert hyper_parameters("tdrc", ["beta=2"], 0.5) == {"alpha": 0.5, "beta": 2}
+    assert hyper_parameters("tdrc", ["beta=2"], alpha=0.5, lam=None) == {"alpha": 0.5, "beta": 2}
     with pytest.raises(InputError, match="--set alpha is given beside --alpha: leave one of them out"):
-        hyper_parameters("td", ["alpha=1"], 0.5)
+        hyper_parameters("td", ["alpha=1"], alpha=0.5)
 
 
 @pytest.mark.parametrize(

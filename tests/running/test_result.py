@@ -49,6 +49,15 @@ def test_a_notebook_and_a_terminal_show_the_table(result, diverged):
     assert "3 of 3 runs diverged; each is frozen where it did." in console.export_text()
 
 
+def test_a_table_says_where_traces_have_an_infinite_variance():
+    common = {"alpha": 1e-3, "runs": 2, "steps": 50, "compile": False, "threads": 1}
+    (note,) = gradtd.run("baird", "td", lam=0.9, **common).table().notes
+    assert "the traces of baird have an infinite variance" in note
+    assert "finite for lam below 0.42; trace='clipped' or trace='tree' may help." in note
+    assert not gradtd.run("baird", "td", lam=0.4, **common).table().notes
+    assert not gradtd.run("baird", "td", lam=0.9, trace="tree", **common).table().notes
+
+
 def test_html_is_escaped():
     page = Table("a < b", ["<i>"], [["&"]], words=1, notes=["c > d"]).html()
     assert "<i>" not in page

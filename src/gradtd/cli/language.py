@@ -59,7 +59,7 @@ SPOKEN: tuple[tuple[str, Said], ...] = (
     (r"whiten=False", "--no-whiten"),
     (r"(?<![-\w])capacity" + _WORD, lambda found: f"--set capacity={found['value']}"),
     *(
-        (rf"(?<!--column )(?<![-\w]){name}" + _WORD, _option(option))
+        (rf"(?<!--column )(?<!--set )(?<![-\w]){name}" + _WORD, _option(option))
         for name, option in (
             ("algorithm", "algorithm"),
             ("behaviour", "behaviour"),

@@ -53,6 +53,8 @@ def _show(console: Console, name: str) -> None:
             for label, one in parameters(algorithm).items()
         ]
         _print_rows(console, ["hyper-parameter", "default", "meaning"], rows)
+        if isinstance(algorithm.traces, str):
+            _print_text(console, f"It takes no eligibility traces (lam): {algorithm.traces}.")
         _print_text(console, f"Example: gradtd run boyan_chain {name} --set {rows[0][0]}={_example(rows[0])}")
         return
     thing: Any = PROBLEMS.get(name) or METRICS[name]
@@ -74,7 +76,7 @@ def documented(text: str) -> tuple[str, Mapping[str, str]]:
 
 
 def _example(row: list[str]) -> str:
-    return "1/16" if row[0] == "alpha" else row[1]
+    return {"alpha": "1/16", "lam": "4/5"}.get(row[0], row[1])
 
 
 def _print_text(console: Console, text: str | None) -> None:

@@ -12,7 +12,7 @@ from gradtd.core import checks, spelled
 from gradtd.core.checks import InputError
 from gradtd.problems import PROBLEMS
 from gradtd.problems.metrics import METRICS
-from gradtd.running.settings import parameters
+from gradtd.running.settings import TRACES, parameters
 
 METHOD, SIZE, OUTPUT, MACHINE = "Method", "Amount of data", "Output", "Machine"
 """Panels in which the help shows options."""
@@ -35,14 +35,19 @@ def setting(text: str) -> tuple[str, Any]:
     return name, spelled.value(value)
 
 
-def hyper_parameters(algorithm: str, texts: Iterable[str], alpha: float | str | None = None) -> dict[str, Any]:
-    """The settings of an algorithm, each of a name that it has, and given once; ``alpha`` is the option's own."""
+def hyper_parameters(algorithm: str, texts: Iterable[str], **options: Any) -> dict[str, Any]:
+    """The settings of an algorithm, each of a name that it has, and given once.
+
+    ``options`` have options of their own beside --set; None where they are not typed. A rule without traces is asked
+    for lam all the same, and says why it has none.
+    """
     hyper: dict[str, Any] = {}
-    own = [] if alpha is None else [("alpha", alpha)]
-    for name, value in (*own, *map(setting, texts)):
-        checks.known_name(f"hyper-parameter of {algorithm}", name, parameters(as_algorithm(algorithm)))
+    own = {name: value for name, value in options.items() if value is not None}
+    for name, value in (*own.items(), *map(setting, texts)):
+        known = {**TRACES, **parameters(as_algorithm(algorithm))}
+        checks.known_name(f"hyper-parameter of {algorithm}", name, known)
         if name in hyper:
-            both = "beside --alpha: leave one of them out" if own and name == "alpha" else "twice"
+            both = f"beside --{name}: leave one of them out" if name in own else "twice"
             raise InputError(f"--set {name} is given {both}.")
         hyper[name] = value
     return hyper

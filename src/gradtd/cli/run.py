@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from gradtd.cli.numbers import NUMBER, step_size
+from gradtd.cli.numbers import NUMBER, number, step_size
 from gradtd.cli.options import (
     JSON,
     MACHINE,
@@ -55,6 +55,24 @@ def run(
             metavar=NUMBER,
             help="Step-size, for example 0.1 or 1/16; impression_gtd also takes auto, as does td on-policy. "
             "The same as --set alpha=NUMBER.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    lam: Annotated[
+        float | None,
+        typer.Option(
+            parser=number,
+            metavar=NUMBER,
+            help="Decay of eligibility traces, 0 (none) to 1: --lam 0.8. The same as --set lam=NUMBER.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD",
+            help="The ratio in a trace: rho, clipped (at 1), or tree (the target's probability of the action taken). "
+            "The same as --set trace=WORD.",
             rich_help_panel=METHOD,
         ),
     ] = None,
@@ -118,7 +136,7 @@ def run(
     ] = None,
 ) -> None:
     """Run an algorithm on a problem many times; print the error's mean and standard error."""
-    hyper = hyper_parameters(algorithm, set_ or [], alpha)
+    hyper = hyper_parameters(algorithm, set_ or [], alpha=alpha, lam=lam, trace=trace)
     checks.known_name("metric", metric, METRICS)
     if plot is not None:
         checks.picture_file("--plot", plot)

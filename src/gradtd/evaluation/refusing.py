@@ -26,7 +26,8 @@ def known_method(algorithm: Algorithm | str, hyper: Mapping[str, Any], lam: floa
     if hyper and name in COMPUTED:
         raise InputError(f"{name} takes no hyper-parameters here, got {', '.join(hyper)}.")
     if lam > 0 and name in COMPUTED and name not in (AUTO, "lstd"):
-        raise InputError(f"{name} has no traces, got lam={lam:g}: leave it out, or take algorithm='auto' or 'lstd'.")
+        other = "algorithm='auto' or algorithm='lstd'"
+        raise InputError(f"{name} has no traces, got lam={lam:g}: leave it out, or take {other}.")
     if lam > 0 and name not in COMPUTED:
         refuse_traces(as_algorithm(method), lam)
     return method
@@ -36,7 +37,7 @@ def refuse_unknown_chances(settings: Settings, chances: Floats | None) -> None:
     if settings.tracing is not None and settings.tracing.kind == "tree" and chances is None:
         raise InputError(
             "trace='tree' needs the target's probability of every action taken, and the log has ratios or densities "
-            "only: give target= as a policy or as probabilities, or choose trace='rho' or 'clipped'."
+            "only: give target= as a policy or as probabilities, or choose trace='rho' or trace='clipped'."
         )
 
 

@@ -89,7 +89,7 @@ class TraceLaw:
         return (
             f"with lam={self.lam:g} and trace={self.trace!r} the traces of {self.problem.name} have an infinite "
             "variance: averages over steps settle slowly or never. It is finite for lam below "
-            f"{self.finite_below:.3g}; trace='clipped' or 'tree' may help."
+            f"{self.finite_below:.3g}; trace='clipped' or trace='tree' may help."
         )
 
 

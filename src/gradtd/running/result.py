@@ -116,7 +116,7 @@ class Result:
             f"{self.label} on {self.problem}, {runs}seed {self.seed}",
             list(columns),
             list(zip(*columns.values(), strict=True)),
-            notes=[count] if self.diverged else [],
+            notes=([count] if self.diverged else []) + self._notes_on_traces(name),
         )
 
     def step_sizes(self, places: Any = slice(None)) -> list[float]:
@@ -197,6 +197,13 @@ class Result:
             versions=", ".join(f"{package} {number}" for package, number in self.versions.items()),
         )
         return write_text(target, text)
+
+    def _notes_on_traces(self, metric: str | None) -> list[str]:
+        """Where traces have an infinite variance, a mean over runs says little; known where a metric is."""
+        if metric is None or not isinstance(self.source, Problem):
+            return []
+        traces = cached_exact(self.source, self.hyper.get("lam", 0.0), self.hyper.get("trace", "rho")).traces
+        return [] if traces.finite else [traces.note]
 
     def _default_metric(self) -> str | None:
         """A metric that can be computed: none without a problem, or where its values are infinite."""

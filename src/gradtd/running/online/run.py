@@ -120,7 +120,7 @@ def online_session(rule: Algorithm, hyper: Mapping[str, Any], capacity: int | No
     if hyper.get("trace") == "tree":
         raise InputError(
             "trace='tree' needs the target's probabilities, and a learner is given ratios only: "
-            "collect the steps in a Stream and give it to gradtd.learn, or choose trace='rho' or 'clipped'."
+            "collect the steps in a Stream and give it to gradtd.learn, or choose trace='rho' or trace='clipped'."
         )
     if hyper.get("average") == "tail" and hyper.get("average_from") is None:
         raise InputError(
