@@ -22,6 +22,8 @@ from algorithms.test_algorithms import (
     twin_of,
 )
 from gradtd import ALGORITHMS
+from gradtd.compiled.listed import DROPPED as LISTS_DROP
+from gradtd.compiled.listed import empty_list, listed_add_at, listed_value_at, shrink
 from gradtd.compiled.traces import DROPPED, KINDS, Tracing, traces_of
 from gradtd.core.stream import Stream
 from gradtd.estimates import add_trace, td_error
@@ -194,6 +196,7 @@ def test_sparse_traces_drop_what_has_decayed_and_stay_within_their_bound(compile
     wanted = traces_of(dense, Tracing(0.7), compile)
     constant = traces_of(Stream(np.ones((n + 1, 1)), stream.steps), Tracing(0.7), compile)
     error = np.abs(as_dense(made, n + 1) - wanted)
+    assert DROPPED == 1e-16, "as docs/traces.md says"
     assert (error <= DROPPED * 3.0 * constant).all()
     assert error.max() > 0
     entries = np.diff(made.begin)
@@ -212,6 +215,46 @@ def test_a_trace_that_has_overflown_ends_with_its_episode():
         made = traces_of(Stream(stream.features, stream.steps), Tracing(1.0), compile)
         assert np.isinf(made[-3, 0])
         np.testing.assert_array_equal(made[-2:, 0], [1.0, 3.0])
+
+
+@pytest.mark.parametrize("name", ["true_online_td", "true_online_gtd", "htd", "td"])
+def test_a_wild_episode_leaves_the_sparse_traces_of_others_alone(name):
+    """Ratios of 30 let the traces of the first episode grow to 1e22, while nothing is learned from it."""
+    rng = np.random.default_rng(0)
+    n, d = 60, 12
+    table = np.zeros((n + 1, d))
+    table[np.arange(n + 1), rng.integers(0, d, n + 1)] = rng.normal(size=n + 1)
+    rho, reward = rng.uniform(0.2, 1.5, n), rng.normal(size=n)
+    rho[1:18], reward[:20] = 30.0, 0.0
+    dense = Stream.from_arrays(
+        features=table, row=np.arange(n), next_row=np.arange(1, n + 1), reward=reward, discount=0.9, rho=rho,
+        episode=np.arange(n) // 20,
+    )  # fmt: skip
+    sparse = Stream(scipy.sparse.csr_array(table), dense.steps)
+    found, wanted = (gradtd.learn(stream, name, alpha=0.03, lam=0.9, compile=False).theta for stream in (sparse, dense))
+    assert np.abs(wanted).max() > 1e-2
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14)
+
+
+def test_a_list_drops_what_has_decayed_and_stays_within_its_bound():
+    """Three episodes; in each a column gets its only entry, which decays until it leaves the list."""
+    rng, n = np.random.default_rng(2), 150
+    kept, error_left = empty_list(n), 0.0
+    for scale in (1e6, 1.0, 1e-6):
+        full, constant = np.zeros(n), 0.0
+        for t in range(n):
+            decay = rng.uniform(0.2, 1.0) if t else 0.0
+            shrink(kept, decay)
+            listed_add_at(kept, t, scale)
+            full = decay * full
+            full[t] += scale
+            constant = decay * constant + 1.0
+            found = np.array([listed_value_at(kept, k) for k in range(n)]) if t % 10 == 9 else full
+            assert (np.abs(found - full) <= LISTS_DROP * scale * constant).all()
+            error_left = max(error_left, np.abs(found - full).max() / scale)
+        assert kept.size[0] < 130, "nothing was dropped"
+    assert error_left > 0
+    assert LISTS_DROP == DROPPED
 
 
 def test_what_is_not_a_number_is_kept_in_a_sparse_trace():

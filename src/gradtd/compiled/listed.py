@@ -17,13 +17,16 @@ from gradtd.compiled.drifting import LIMIT, OUTSIDE, WEIGHT
 from gradtd.core.arrays import Floats, Index, Integers
 
 DROPPED = 1e-16
-"""An entry below this times the largest there ever was is dropped."""
+"""An entry below this times the largest that was added since the trace began is dropped.
+
+As in `gradtd.compiled.traces`, what is kept then differs from the full trace, entry by entry, by at most as much times
+the trace that a constant feature 1 would have. What one episode added has no say in the next."""
 
 
 class Listed(NamedTuple):
     """Entry ``columns[i]`` is ``values[i]`` for i below ``size[0]``, others are 0.
 
-    Column k is at ``place[k]``, if it is there. ``largest`` holds the largest entry that was added to.
+    Column k is at ``place[k]``, if it is there. ``largest`` holds the largest number that was added.
     """
 
     values: Floats
@@ -69,20 +72,23 @@ def listed_add_at(out: Listed, k: Index, x: float) -> None:
         out.place[k], out.columns[i], out.values[i] = i, k, 0.0
         out.size[0] += 1
     out.values[i] += x
-    out.largest[0] = max(out.largest[0], abs(out.values[i]))
+    out.largest[0] = max(out.largest[0], abs(x))
 
 
 def empty(out: Listed, value: float) -> None:
     """out = 0, the only value there is"""
     out.size[0] = 0
+    out.largest[0] = 0.0
 
 
 def shrink(out: Listed, c: float) -> None:
-    """out *= c, and what is left of nothing leaves the list"""
+    """out *= c, and what is left of nothing leaves the list; what is not a number stays, so that it is seen"""
+    if c == 0.0:
+        empty(out, 0.0)
     least, i = DROPPED * out.largest[0], 0
     while i < out.size[0]:
         x = c * out.values[i]
-        if abs(x) > least:
+        if not abs(x) <= least:
             out.values[i] = x
             i += 1
         else:
