@@ -149,7 +149,8 @@ def auto(runs: int = 12, at: tuple[int, int] = (1000, 5000)) -> list[str]:
         for k in (0, 1)
     )
     print(told)
-    return [told + ".", "", "Left out, as the trace has an infinite variance: " + ", ".join(dict.fromkeys(left_out)) + ".", "", *lines]
+    others = ", ".join(dict.fromkeys(left_out))
+    return [told + ".", "", f"Left out, as the trace has an infinite variance: {others}.", "", *lines]
 
 
 def _cases() -> list[tuple[str, Problem, int]]:
