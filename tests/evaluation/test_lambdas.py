@@ -72,6 +72,8 @@ def test_picture_and_refusals(tmp_path):
     assert (tmp_path / "it.svg").read_text().count("<svg") == 1
     with pytest.raises(InputError, match="grow"):
         value_against_lambda(stream, [0.5, 0.5])
+    with pytest.raises(InputError, match=r"lam must be a list of numbers in \[0, 1\] here, got 0.5"):
+        value_against_lambda(stream, 0.5)
     with pytest.raises(InputError, match="two episodes"):
         value_against_lambda(gradtd.sample("baird", 200))
     with pytest.raises(InputError, match="target's probability"):

@@ -142,6 +142,17 @@ def fraction(name: str, value: Any) -> float:
     return float(value)
 
 
+def fractions(name: str, values: Any) -> list[float]:
+    """A list of numbers in [0, 1]; ``name`` is what one of them is called."""
+    try:
+        given = [] if isinstance(values, str) else list(values)
+    except TypeError:
+        given = []
+    if not given and not isinstance(values, (list, tuple)):
+        raise InputError(f"{name} must be a list of numbers in [0, 1] here, got {values!r}.")
+    return [fraction(name, value) for value in given]
+
+
 def probabilities(name: str, values: Any, ndim: int) -> NDArray[np.float64]:
     """Entries in [0, 1] that sum to one along the last axis."""
     array = finite_array(name, values, ndim)

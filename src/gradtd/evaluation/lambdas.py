@@ -131,7 +131,7 @@ def value_against_lambda(
     >>> found.values.round(2), found.flat
     (array([0.54, 0.54, 0.54]), True)
     """
-    wanted = np.array([checks.fraction("lam", lam) for lam in lams])
+    wanted = np.array(checks.fractions("lam", lams))
     if len(wanted) == 0 or (np.diff(wanted) <= 0).any():
         raise InputError(f"lams must be numbers that grow from 0 to at most 1, got {wanted.tolist()}.")
     checks.one_of("trace", trace, KINDS)

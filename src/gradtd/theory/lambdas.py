@@ -68,7 +68,7 @@ def lambdas(
     """
     task = as_problem(problem)
     m = checks.whole_number("m", m, 1)
-    return [_row(task, m, checks.fraction("lam", lam), alpha, trace) for lam in lams]
+    return [_row(task, m, lam, alpha, trace) for lam in checks.fractions("lam", lams)]
 
 
 def _row(problem: Problem, m: int, lam: float, alpha: float | None, trace: str) -> LambdaRow:
