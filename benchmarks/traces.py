@@ -117,7 +117,7 @@ def _run(stream: Stream, lam: float, **hyper: Any) -> Callable[[], float]:
 # alpha="auto" ----------------------------------------------------------------------------------------------
 
 
-def auto(runs: int = 12, at: tuple[int, int] = (1000, 5000)) -> list[str]:
+def auto(runs: int = 40, at: tuple[int, int] = (1000, 5000)) -> list[str]:
     """auto against the best constant in hindsight, where the trace's variance is finite."""
     lines = [
         "| case | lam | m | auto at 1000 | best | ratio | auto at 5000 | best | ratio | runs of auto that diverged |",
