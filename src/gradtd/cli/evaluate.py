@@ -15,7 +15,7 @@ from rich.console import Console
 
 from gradtd.cli.language import spoken
 from gradtd.cli.numbers import NUMBER, number
-from gradtd.cli.options import SCHEDULER, hyper_parameters, setting
+from gradtd.cli.options import SCHEDULER, SUMS, hyper_parameters, setting
 from gradtd.cli.targets import targets
 from gradtd.core import checks
 from gradtd.core.checks import InputError
@@ -226,6 +226,7 @@ def evaluate(
             rich_help_panel=METHOD,
         ),
     ] = None,
+    sums: Annotated[Path | None, SUMS] = None,
     scheduler: Annotated[str | None, SCHEDULER] = None,
     level: Annotated[
         float,
@@ -321,6 +322,7 @@ def evaluate(
         seed=seed,
         threads=threads,
         in_parts=in_parts,
+        sums=sums,
         scheduler=scheduler,
         **hyper,
     )

@@ -24,6 +24,13 @@ SCHEDULER: Any = typer.Option(
     help="Address of a Dask scheduler whose workers do the work, or local:2 for two processes. Needs gradtd[cluster].",
     rich_help_panel=MACHINE,
 )
+SUMS: Any = typer.Option(
+    "--sums",
+    metavar="FOLDER",
+    help="Keep what was fitted and the sums of every part of a Parquet log in this folder. Started again it goes on where "
+    "it was killed, and reads only files that were added since.",
+    rich_help_panel=MACHINE,
+)
 JSON: Any = typer.Option("--json", metavar=FLAG, help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
 
 

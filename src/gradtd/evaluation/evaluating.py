@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from threading import Event
 from typing import Any, overload
 
@@ -20,7 +21,8 @@ from gradtd.evaluation.diagnosing import diagnose
 from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.lambdas import against_lambda
 from gradtd.evaluation.methods import ACTION, STATE, Settings, for_pictures, influences_of, make_case, solve
-from gradtd.evaluation.parts.evaluating import Asked, evaluate_in_parts, large_table
+from gradtd.evaluation.parts.evaluating import evaluate_in_parts, large_table
+from gradtd.evaluation.parts.preparing import Asked
 from gradtd.evaluation.planning import Plan, make_plan
 from gradtd.evaluation.preparing import known_chances
 from gradtd.evaluation.refusing import (
@@ -74,6 +76,7 @@ def evaluate(
     seed: int = ...,
     threads: int | None = ...,
     in_parts: bool | None = ...,
+    sums: str | Path | None = ...,
     scheduler: str | None = ...,
     progress: StageProgress | bool | None = ...,
     **hyper: Any,
@@ -109,6 +112,7 @@ def evaluate(
     seed: int = ...,
     threads: int | None = ...,
     in_parts: bool | None = ...,
+    sums: str | Path | None = ...,
     scheduler: str | None = ...,
     progress: StageProgress | bool | None = ...,
     **hyper: Any,
@@ -143,6 +147,7 @@ def evaluate(
     seed: int = 0,
     threads: int | None = None,
     in_parts: bool | None = None,
+    sums: str | Path | None = None,
     scheduler: str | None = None,
     progress: StageProgress | bool | None = None,
     **hyper: Any,
@@ -217,6 +222,10 @@ def evaluate(
     in_parts
         Whether a Parquet log is read part by part, in a memory that does not depend on its length. By default where it
         holds more than 2e8 numbers. The interval then comes from groups of episodes.
+    sums
+        A folder that keeps what was fitted and the sums of every part of a Parquet log that is read in parts. Started
+        again it goes on where it was killed. Where files were added to the log, only those are read, with the features
+        that were fitted at first. See ``docs/large-logs.md``.
     scheduler
         The address of a Dask scheduler whose workers read the parts, or ``"local:2"`` for two processes.
     progress
@@ -259,10 +268,14 @@ def evaluate(
     targets = dict(target) if isinstance(target, Mapping) else {"target": target}
     if not targets:
         raise InputError("target must name at least one policy to evaluate, got an empty dictionary.")
-    table = large_table(log, True if scheduler is not None and in_parts is None else in_parts)
+    if sums is not None and in_parts is False:
+        raise InputError("a folder of sums is for a log that is read in parts: leave sums or in_parts=False out.")
+    asks_for_parts = scheduler is not None or sums is not None
+    table = large_table(log, True if asks_for_parts and in_parts is None else in_parts)
     with progress_bar("evaluating", what=True, progress=progress) as report:
         if table is not None:
             asked = Asked(features, behaviour, clip, columns, log_probabilities, duplicates, action_features)
+            asked = replace(asked, sums=None if sums is None else Path(sums))
             if block is not None or not whiten or lam > 0 or one_step:
                 raise InputError(
                     "block, lam, one_step and whiten=False are for logs in memory: leave them out, or in_parts=False."

@@ -1,9 +1,12 @@
-"""Digests of what a kept result depends on: the code around the rules, and a problem's arrays."""
+"""Digests of what a kept result depends on: the code around the rules, a problem's arrays, a function of a user's."""
 
 from __future__ import annotations
 
 import hashlib
+import sysconfig
 from functools import lru_cache
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -36,3 +39,39 @@ def problem_digest(problem: Problem) -> str:
     for array in (*arrays, problem.behaviour, problem.target, problem.features, problem.theta0):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:16]
+
+
+CODE = (FunctionType, BuiltinFunctionType, ModuleType, np.ufunc, type)
+PLAIN = (int, float, complex, str, bytes, np.generic, np.ndarray, type(None))
+
+
+def not_in_fingerprint(function: Any) -> list[str]:
+    """What a function reads that its fingerprint does not hold: a change of it would go unnoticed.
+
+    >>> table = {"left": 0.5}
+    >>> not_in_fingerprint(lambda seen: table), not_in_fingerprint(lambda seen: 0.5 + len(seen))
+    (["'table' (dict)"], [])
+    """
+    if not isinstance(function, FunctionType):
+        return [f"what a {type(function).__name__} holds"]
+    told: list[str] = []
+    for one, outside in engine._reachable([function]).items():
+        if not _installed(one):
+            told.extend(f"{name!r} ({type(value).__name__})" for name, value in outside if not _held(value))
+            told.extend("a set of words" for constant in one.__code__.co_consts if _unordered(constant))
+    return told
+
+
+def _installed(function: FunctionType) -> bool:
+    """Whether a function came with Python or with a package: it changes with their version only."""
+    return any(function.__code__.co_filename.startswith(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib"))
+
+
+def _held(value: Any) -> bool:
+    """Whether a fingerprint holds all of a value, or its code stands elsewhere."""
+    return all(map(_held, value)) if isinstance(value, tuple) else isinstance(value, (*CODE, *PLAIN))
+
+
+def _unordered(constant: Any) -> bool:
+    """Whether a constant is written in another order by every process."""
+    return isinstance(constant, frozenset) and any(isinstance(one, str) for one in constant)

@@ -32,10 +32,12 @@ class Folder:
         Where it is. It is made where there is none. One that is not empty must have been written by this command.
     made_by, format
         The command, and the version of what it leaves there.
+    option
+        What somebody gives who wants another folder.
     """
 
-    def __init__(self, folder: Path, made_by: str, format: int) -> None:
-        self.folder, self.made_by, self.format = folder, made_by, format
+    def __init__(self, folder: Path, made_by: str, format: int, option: str = "--out") -> None:
+        self.folder, self.made_by, self.format, self.option = folder, made_by, format, option
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._check_ours()
@@ -47,18 +49,20 @@ class Folder:
         manifest, name = self.folder / MANIFEST, repr(str(self.folder))
         if not manifest.exists():
             if any(not _half_made(path.name) for path in self.folder.iterdir()):
-                raise InputError(f"{name} is not empty and was not written by {self.made_by}: give another --out.")
+                raise InputError(
+                    f"{name} is not empty and was not written by {self.made_by}: give another {self.option}."
+                )
             return
         try:
             found = dict(json.loads(manifest.read_text()))
         except (ValueError, TypeError):
             found = {}
         if (maker := found.get("made_by", self.made_by)) != self.made_by:
-            raise InputError(f"{name} was written by {maker}: give another --out, nothing was changed.")
+            raise InputError(f"{name} was written by {maker}: give another {self.option}, nothing was changed.")
         if found.get("format") != self.format:
             raise InputError(
                 f"{name} was written in format {found.get('format')!r}, this version writes {self.format}: "
-                "give another --out, nothing was changed."
+                f"give another {self.option}, nothing was changed."
             )
 
     @contextmanager
@@ -69,7 +73,7 @@ class Folder:
                 file.seek(0)
                 who = file.read().strip() or "another process"
                 raise InputError(
-                    f"{who} is writing to {str(self.folder)!r}: wait until it has ended, or give another --out."
+                    f"{who} is writing to {str(self.folder)!r}: wait until it has ended, or give another {self.option}."
                 )
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}")

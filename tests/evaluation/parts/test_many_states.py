@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
-from gradtd.evaluation.parts import cell_evaluating, evaluating, states, step_file
+from gradtd.evaluation.parts import cell_evaluating, evaluating, fitting, preparing, states, step_file
 from gradtd.evaluation.parts import job as jobs
 from gradtd.logs import parts as cutting
+from gradtd.running.crew import Threads
 
 EPISODES, STATES = 400, 600
 
@@ -53,7 +54,7 @@ def _small_parts(monkeypatch):
     monkeypatch.setattr(cutting, "BATCH", 300)
     monkeypatch.setattr(cutting.Survey.parts, "__defaults__", (700,))
     monkeypatch.setattr(states, "DENSE_STATES", 400)
-    monkeypatch.setattr(evaluating, "DENSE_STATES", 400)
+    monkeypatch.setattr(preparing, "DENSE_STATES", 400)
     monkeypatch.setattr(step_file, "KEPT", 1000)
     monkeypatch.setattr(step_file, "STEPS", 200)
 
@@ -65,7 +66,7 @@ def _evaluate(log, **more):
 @pytest.mark.parametrize("features", ["one-hot", "aggregation:bins=70"])
 def test_with_a_group_for_each_episode_it_is_what_it_is_in_memory(path, monkeypatch, features):
     """Value, interval, all fits of the checks and the diagnostics; only the jackknife's tenths are other episodes."""
-    monkeypatch.setattr(evaluating, "MOST_GROUPS", EPISODES)
+    monkeypatch.setattr(preparing, "MOST_GROUPS", EPISODES)
     seen = cutting.survey(evaluating.open_table(str(path)), "episode").hashes
     monkeypatch.setattr(jobs.Job, "group_of", lambda self, hashes: np.searchsorted(np.sort(seen), hashes))
     if features == "aggregation:bins=70":
@@ -146,25 +147,15 @@ def test_what_workers_are_sent_and_send_can_be_sent(path):
     """Steps of a part come back as arrays; a block in the file is what it was."""
     table = evaluating.open_table(str(path))
     roles = evaluating.resolve(table.kinds, None, ())
-    asked = evaluating.Asked(None, None, None, None, "refuse", "refuse")
+    asked = preparing.Asked(None, None, None, None, "refuse", "refuse")
     seen = cutting.survey(table, "episode")
-    job, sample = evaluating._prepared(
-        table, seen, evaluating.reading_of(None, asked, (), roles), _Settings(), asked, evaluating_crew()
-    )
-    assert sample is None
+    reading = preparing.reading_of(None, asked, (), roles)
+    sample = fitting.sampled(table, seen, reading)
+    job, looked = preparing.prepared(table, seen, reading, 0.9, asked, Threads(1), sample)
+    assert looked is None
     sent, part = pickle.loads(pickle.dumps((cell_evaluating._Work(job, np.array([0, 500])), seen.parts()[0])))
     sums, blocks = pickle.loads(pickle.dumps(sent(part)))
     assert sum(block.steps for _, block in blocks) == sums["steps"] <= len(part)
-
-
-class _Settings:
-    gamma = 0.9
-
-
-def evaluating_crew():
-    from gradtd.running.crew import Threads
-
-    return Threads(1)
 
 
 def test_a_block_in_the_file_is_what_it_was(tmp_path, monkeypatch):

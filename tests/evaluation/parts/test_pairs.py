@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
-from gradtd.evaluation.parts import evaluating
+from gradtd.evaluation.parts import evaluating, preparing
 from gradtd.evaluation.parts import job as jobs
 from gradtd.evaluation.trust import enriching
 from gradtd.logs import parts as cutting
@@ -80,8 +80,8 @@ def _evaluate(log, target, **more):
 
 def _both(path, target, monkeypatch, **more):
     """In parts with a group for each episode, and in memory."""
-    monkeypatch.setattr(evaluating, "MOST_GROUPS", EPISODES)
-    monkeypatch.setattr(evaluating, "groups_for", lambda wide: EPISODES)
+    monkeypatch.setattr(preparing, "MOST_GROUPS", EPISODES)
+    monkeypatch.setattr(preparing, "groups_for", lambda wide: EPISODES)
     seen = np.sort(cutting.survey(evaluating.open_table(str(path)), "episode").hashes)
     monkeypatch.setattr(jobs.Job, "group_of", lambda self, hashes: np.searchsorted(seen, hashes))
     return _evaluate(path, target, **more), _evaluate(path, target, in_parts=False, **more)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
-from gradtd.evaluation.parts import blocks, evaluating, fitting, judging
+from gradtd.evaluation.parts import blocks, evaluating, fitting, judging, preparing
 from gradtd.evaluation.parts import job as jobs
 from gradtd.evaluation.parts import sums as summing
 from gradtd.evaluation.parts.evaluating import large_table
@@ -85,7 +85,7 @@ def _same(a, b, rel=1e-9):
 
 def test_with_a_group_for_each_episode_it_is_what_it_is_in_memory(path, monkeypatch):
     """Value, error and diagnostics agree to rounding where nothing is grouped and the features are the same."""
-    monkeypatch.setattr(evaluating, "groups_for", lambda wide: EPISODES)
+    monkeypatch.setattr(preparing, "groups_for", lambda wide: EPISODES)
     monkeypatch.setattr(jobs.Job, "group_of", lambda self, hashes: np.argsort(np.argsort(hashes)))
     monkeypatch.setattr(cutting.Survey.parts, "__defaults__", (10**6,))
     monkeypatch.setattr(cutting, "BATCH", 10**6)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
-from gradtd.evaluation.parts import evaluating, state_table, states
+from gradtd.evaluation.parts import evaluating, preparing, state_table, states
 from gradtd.evaluation.parts import job as jobs
 from gradtd.logs import parts as cutting
 
@@ -48,7 +48,7 @@ def _evaluate(log, **more):
 @pytest.mark.parametrize("features", ["auto", "aggregation:bins=3"])
 def test_with_a_group_for_each_episode_it_is_what_it_is_in_memory(path, monkeypatch, features):
     """Value, error, and what the checks found: also with memory, with the time, with pairs, and doubly robust."""
-    monkeypatch.setattr(evaluating, "groups_for", lambda wide: EPISODES)
+    monkeypatch.setattr(preparing, "groups_for", lambda wide: EPISODES)
     monkeypatch.setattr(jobs.Job, "group_of", lambda self, hashes: np.argsort(np.argsort(hashes)))
     monkeypatch.setattr(cutting.Survey.parts, "__defaults__", (10**6,))
     monkeypatch.setattr(cutting, "BATCH", 10**6)
@@ -113,8 +113,8 @@ def test_what_workers_are_sent_can_be_sent(path):
     """Finding states, and the table of states, go to other processes."""
     table = evaluating.open_table(str(path))
     roles = evaluating.resolve(table.kinds, None, ())
-    asked = evaluating.Asked(None, None, None, None, "refuse", "refuse")
-    look = states._Look(evaluating.reading_of(None, asked, (), roles), table.name)
+    asked = preparing.Asked(None, None, None, None, "refuse", "refuse")
+    look = states._Look(preparing.reading_of(None, asked, (), roles), table.name)
     part = cutting.survey(table, "episode").parts()[0]
     sent, part = pickle.loads(pickle.dumps((look, part)))
     found = sent(part)

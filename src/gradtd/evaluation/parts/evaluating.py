@@ -19,54 +19,30 @@ from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.methods import ACTION, AUTO, RESAMPLES, Settings, histogram
 from gradtd.evaluation.parts.answer import Answer, evaluation_of
 from gradtd.evaluation.parts.cell_evaluating import evaluate_cells
-from gradtd.evaluation.parts.cell_table import cell_features, cell_wide
-from gradtd.evaluation.parts.fitting import MOST_FEATURES, fitted, observed, refuse_many, sampled
-from gradtd.evaluation.parts.job import MOST_GROUPS, Job, Reading, groups_for
+from gradtd.evaluation.parts.fitting import sampled
+from gradtd.evaluation.parts.job import Job, Reading
 from gradtd.evaluation.parts.judging import Solved, decided, undecided
-from gradtd.evaluation.parts.pair_cells import pair_cells
-from gradtd.evaluation.parts.pairs import Chooser, chooser_of, pair_template
-from gradtd.evaluation.parts.state_table import StateWide, state_wide
-from gradtd.evaluation.parts.states import DENSE_STATES, find_states
+from gradtd.evaluation.parts.kept.adding import Asking, add_to_kept
+from gradtd.evaluation.parts.kept.question import question_of, refuse_unkept
+from gradtd.evaluation.parts.kept.store import Store, open_folder
+from gradtd.evaluation.parts.preparing import Asked, Looked, Sample, prepared, reading_of
+from gradtd.evaluation.parts.state_table import StateWide
 from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
-from gradtd.evaluation.planning import MOST_CHECKED
-from gradtd.evaluation.preparing import is_auto
 from gradtd.evaluation.resamples import interval_from, student_interval
 from gradtd.evaluation.result import Evaluation
-from gradtd.evaluation.trust.checking import other_lambda
-from gradtd.evaluation.trust.clock import clock_of
 from gradtd.evaluation.trust.deciding import Decision
-from gradtd.evaluation.trust.enriching import WORK, real_wide
-from gradtd.evaluation.trust.records import Record, Wide
-from gradtd.features import Features, OneHot
-from gradtd.logs import Log
+from gradtd.features import Features
 from gradtd.logs.beside import are_names, kept_columns
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.names import Roles, resolve
 from gradtd.logs.parts import Survey, survey
 from gradtd.logs.read import open_table
 from gradtd.logs.shuffle import bring_together
-from gradtd.running.crew import Crew, Threads
+from gradtd.running.crew import Crew
 
 LARGE = 2e8
 """Numbers in a Parquet log from which on it is read in parts (1.6 GB), unless the caller says otherwise."""
 METHODS = (AUTO, "lstd")
-NO_CLOCK = np.zeros((1, 0))
-"""No columns of the time."""
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """What was asked for: the arguments of `gradtd.evaluate` that are not in `Settings`."""
-
-    features: Any
-    behaviour: Any
-    clip: float | None
-    columns: Mapping[str, Any] | None
-    log_probabilities: str
-    duplicates: str
-    action_features: Any = None
-    choosing: tuple[Any, ...] = ()
-    """The target whose values of actions are asked for; nothing where values are of observations."""
 
 
 def large_table(log: Any, in_parts: bool | None) -> ParquetTable | None:
@@ -92,11 +68,11 @@ def evaluate_in_parts(
     progress: StageProgress | None,
 ) -> dict[str, Evaluation]:
     """Every target on a log that is read once for each of them, part by part."""
+    if asked.sums is not None:
+        return _from_folder(table, targets, settings, asked, crew, progress)
     keep = tuple(kept_columns(*targets.values(), asked.behaviour))
     _refuse(settings, targets, asked)
-    roles = resolve(table.kinds, asked.columns, keep)
-    if "episode" not in roles.single:
-        raise InputError(f"{table.name!r} has no column of episodes, which a log that is read in parts needs: add one.")
+    roles = _roles(table, asked, keep)
     with ExitStack() as stack:
         seen, notes = grouped(table, roles, stack, progress)
         found = {}
@@ -104,13 +80,63 @@ def evaluate_in_parts(
             pairs = settings.values == ACTION and not (isinstance(target, str) and target == "behaviour")
             reading = reading_of("behaviour" if pairs else target, asked, keep, roles)
             chosen = replace(asked, choosing=(target,)) if pairs else asked
-            job, sample = _prepared(table, seen, reading, settings, chosen, crew)
-            if sample is None:
+            sample = sampled(table, seen, reading)
+            job, looked = prepared(table, seen, reading, settings.gamma, chosen, crew, sample)
+            if looked is None:
                 made = evaluate_cells(job, seen, settings, notes, crew, progress)
             else:
-                made = _evaluated(job, add_parts(job, seen, crew, progress), sample, settings, notes)
+                made = _evaluated(job, add_parts(job, seen, crew, progress), looked, settings, notes)
             found[name] = replace(made, target=name)
         return found
+
+
+def _roles(table: ParquetTable, asked: Asked, keep: tuple[str, ...]) -> Roles:
+    roles = resolve(table.kinds, asked.columns, keep)
+    if "episode" not in roles.single:
+        raise InputError(f"{table.name!r} has no column of episodes, which a log that is read in parts needs: add one.")
+    return roles
+
+
+def _from_folder(
+    table: ParquetTable,
+    targets: Mapping[str, Any],
+    settings: Settings,
+    asked: Asked,
+    crew: Crew,
+    progress: StageProgress | None,
+) -> dict[str, Evaluation]:
+    """The same with sums that are kept in a folder: only what is not there is read."""
+    assert asked.sums is not None
+    _refuse(settings, targets, asked)
+    refuse_unkept(settings.values == ACTION)
+    folder, found = open_folder(asked.sums), {}
+    with folder.locked():
+        for name, target in targets.items():
+            keep = tuple(kept_columns(target, asked.behaviour))
+            roles = _roles(table, asked, keep)
+            reading = reading_of(target, asked, keep, roles)
+            question = question_of(reading, asked, settings.gamma, roles, table.kinds)
+            fit = _Fit(reading, settings.gamma, asked, crew)
+            asking = Asking(Store(folder.folder, name), question, table, reading, fit)
+            made = add_to_kept(asking, crew, progress)
+            one = _evaluated(made.job, made.sums, made.looked, settings, made.notes, made.later)
+            found[name] = replace(one, target=name)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Fits to a log whose sums are kept."""
+
+    reading: Reading
+    gamma: float
+    asked: Asked
+    crew: Crew
+
+    def __call__(self, table: ParquetTable, seen: Survey, sample: Sample) -> Job:
+        job, looked = prepared(table, seen, self.reading, self.gamma, self.asked, self.crew, sample)
+        refuse_unkept(False, many_states=looked is None)
+        return job
 
 
 def _refuse(settings: Settings, targets: Mapping[str, Any], asked: Asked) -> None:
@@ -149,78 +175,6 @@ def grouped(
     return seen, notes
 
 
-def reading_of(target: Any, asked: Asked, keep: tuple[str, ...], roles: Roles) -> Reading:
-    needed = [*roles.single.values(), *(name for names in roles.several.values() for name in names), *roles.keep]
-    return Reading(
-        asked.columns,
-        keep,
-        asked.log_probabilities,
-        asked.duplicates,
-        target,
-        asked.behaviour,
-        asked.clip,
-        roles.single["episode"],
-        list(dict.fromkeys(needed)),
-    )
-
-
-def _prepared(
-    table: ParquetTable, seen: Survey, reading: Reading, settings: Settings, asked: Asked, crew: Crew
-) -> tuple[Job, tuple[Record, Wide] | None]:
-    """Features and checks fitted to the episodes of a sample, or to all states, and those episodes.
-
-    With many states there is no sample: everything is looked for in all of the log.
-    """
-    log, found = sampled(table, seen, reading)
-    if not isinstance(crew, Threads):  # others read by themselves
-        seen.remembered.forget_all()
-    features: Features | None = None
-    wide: Wide
-    named, chooser = not is_auto(asked.features), None
-    if asked.choosing:
-        names = resolve(table.kinds, asked.columns, reading.keep).several.get("action", ())
-        chooser = chooser_of(table, names, log, asked.choosing[0], asked.action_features)
-    if log.discrete_observations:
-        states = find_states(seen, reading, table.name, crew)
-        if len(states.values) > DENSE_STATES or chooser is not None:
-            features = cell_features(asked.features if named else None, states)
-            chosen = not named and isinstance(features, OneHot)
-            wide = cells = cell_wide(states, features.transform(states.values), seen.episodes, chosen and not chooser)
-            wide = cells if chooser is None else pair_cells(cells, chooser)
-            return Job(reading, settings.gamma, features, wide, 0.0, MOST_GROUPS, table.name, NO_CLOCK, named), None
-        features = refuse_many(fitted(asked.features if named else "one-hot", states.values))
-        wide = state_wide(states, features.transform(states.values), seen.episodes)
-    else:
-        seen_there = observed(table, log)
-        features = None if not named else refuse_many(fitted(asked.features, seen_there))
-        base = None if features is None else features.transform(seen_there)
-        if chooser is not None:
-            wide = _wide_of_pairs(seen, log, (seen_there, base), chooser)
-        else:
-            wide = real_wide(seen_there, base, seen.rows, seen.episodes)
-            wide = replace(wide, base=None, observations=seen_there[:0])
-    clock = clock_of(np.r_[log.starts, len(log)])
-    job = Job(reading, settings.gamma, features, wide, 0.0, groups_for(wide), table.name, clock, named, chooser)
-    own = job.table(log)
-    record = job.record(log, found, own)
-    # The lambda of the fits with memory depends on how many episodes the whole log has.
-    lam = other_lambda(replace(record, begins=np.zeros(seen.episodes + 1, np.int64)))
-    return replace(job, lam=lam), (record, own)
-
-
-def _wide_of_pairs(seen: Survey, log: Log, known: tuple[Any, Any], chooser: Chooser) -> Wide:
-    """The ladder for values of actions, without its rows; ``known`` are observations and their features."""
-    observations, base = known
-    K = chooser.width
-    if base is not None and base.shape[1] * K > MOST_FEATURES:
-        raise InputError(
-            f"a log is read in parts with at most {MOST_FEATURES} features, got {base.shape[1]} times {K} of actions."
-        )
-    room = int(min(seen.episodes / K, np.sqrt(WORK / seen.rows) / K, MOST_CHECKED / K))
-    inner = real_wide(observations, base, max(seen.rows // K, 1), room)
-    return pair_template(inner, log, chooser)
-
-
 def add_parts(job: Job, seen: Survey, crew: Crew, progress: StageProgress | None) -> Sums:
     """The sums of the whole log, part by part, in one order."""
     parts = seen.parts()
@@ -244,7 +198,10 @@ class _PartWork:
         return part_sums(self.job, part)
 
 
-def _evaluated(job: Job, sums: Sums, sample: tuple[Record, Wide], settings: Settings, notes: list[str]) -> Evaluation:
+def _evaluated(
+    job: Job, sums: Sums, sample: Looked, settings: Settings, notes: list[str], later: bool = False
+) -> Evaluation:
+    """The answer; ``later`` says that features were fitted before all of the log was there."""
     decision = decided(job, sums, settings.level, sample)
     columns = job.wide.rungs[decision.rung]
     solved = Solved(sums, columns)
@@ -257,7 +214,7 @@ def _evaluated(job: Job, sums: Sums, sample: tuple[Record, Wide], settings: Sett
         told |= {"values": ACTION, "outside_range": wide.outside}
     starts = histogram(wide.rows(record.start_rows)[:, columns] @ solved.theta)
     answer = Answer(decision, solved.value, solved.theta, features, rows, resampled, starts, told)
-    return evaluation_of(job, sums, answer, settings, [*notes, *_about(job, sums, sample)])
+    return evaluation_of(job, sums, answer, settings, [*notes, *_about(job, sums, sample, later)])
 
 
 def _features(job: Job, rung: str) -> Features:
@@ -292,9 +249,9 @@ def _rows(
     return (rows.pop(settings.method), *rows.values()), resampled
 
 
-def _about(job: Job, sums: Sums, sample: tuple[Record, Wide]) -> list[str]:
+def _about(job: Job, sums: Sums, sample: Looked, later: bool) -> list[str]:
     groups = int((sums["pieces"] > 0).sum())
-    fitted_too = "" if isinstance(job.wide, StateWide) else "features were fitted, and "
+    fitted_too = "" if later or isinstance(job.wide, StateWide) else "features were fitted, and "
     return [
         f"the log was read in parts: the interval comes from {groups} groups of episodes, by the hash of their ids.",
         f"{fitted_too}missing choices were looked for in {sample[0].n_pieces} episodes drawn by their hash.",

@@ -21,9 +21,13 @@ MOST_FEATURES = 1000
 
 def sampled(table: ParquetTable, seen: Survey, reading: Reading) -> tuple[Log, Ratios]:
     """The episodes of the sample."""
-    mean = seen.rows / seen.episodes
-    count = int(np.clip(SAMPLE_ROWS / mean, FEWEST_SAMPLED, MOST_SAMPLED))
-    return reading.log(*seen.sample(min(count, seen.episodes), reading.needed), table.name)
+    count = min(episodes_of_sample(seen), seen.episodes)
+    return reading.log(*seen.sample(count, reading.needed), table.name)
+
+
+def episodes_of_sample(seen: Survey) -> int:
+    """How many episodes a sample has, where there are so many: fewer where they are long."""
+    return int(np.clip(SAMPLE_ROWS / (seen.rows / seen.episodes), FEWEST_SAMPLED, MOST_SAMPLED))
 
 
 def observed(table: ParquetTable, log: Log) -> Floats:

@@ -14,9 +14,10 @@ from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress
 from gradtd.core.stored import Writer, open_stream, save_stream
 from gradtd.core.stream import Stream
-from gradtd.evaluation.parts.evaluating import Asked, grouped, reading_of
+from gradtd.evaluation.parts.evaluating import grouped
 from gradtd.evaluation.parts.fitting import fitted, observed, sampled
 from gradtd.evaluation.parts.job import Reading
+from gradtd.evaluation.parts.preparing import Asked, reading_of
 from gradtd.evaluation.parts.states import find_states
 from gradtd.evaluation.preparing import known_chances, log_stream, stream_of
 from gradtd.features import Features, make_features
