@@ -27,8 +27,8 @@ SCHEDULER: Any = typer.Option(
 SUMS: Any = typer.Option(
     "--sums",
     metavar="FOLDER",
-    help="Keep what was fitted and the sums of every part of a Parquet log in this folder. Started again it goes on where "
-    "it was killed, and reads only files that were added since.",
+    help="Keep what was fitted and the sums of every part of a Parquet log in this folder. Started again it goes on "
+    "where it was killed, and reads only files that were added since.",
     rich_help_panel=MACHINE,
 )
 JSON: Any = typer.Option("--json", metavar=FLAG, help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
