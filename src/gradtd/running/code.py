@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import sysconfig
+import sys
 from functools import lru_cache
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -41,17 +42,13 @@ def problem_digest(problem: Problem) -> str:
     return digest.hexdigest()[:16]
 
 
-CODE = (FunctionType, BuiltinFunctionType, ModuleType, np.ufunc, type)
-PLAIN = (int, float, complex, str, bytes, np.generic, np.ndarray, type(None))
+PLAIN = (int, float, complex, str, bytes, np.generic, np.ndarray, type(None), FunctionType, ModuleType)
+"""What a fingerprint holds all of; of a module it holds what is read of it."""
+PACKAGES = ("site-packages", "dist-packages")
 
 
 def not_in_fingerprint(function: Any) -> list[str]:
-    """What a function reads that its fingerprint does not hold: a change of it would go unnoticed.
-
-    >>> table = {"left": 0.5}
-    >>> not_in_fingerprint(lambda seen: table), not_in_fingerprint(lambda seen: 0.5 + len(seen))
-    (["'table' (dict)"], [])
-    """
+    """What a function reads that its fingerprint does not hold: a change of it would go unnoticed."""
     if not isinstance(function, FunctionType):
         return [f"what a {type(function).__name__} holds"]
     told: list[str] = []
@@ -62,14 +59,19 @@ def not_in_fingerprint(function: Any) -> list[str]:
     return told
 
 
-def _installed(function: FunctionType) -> bool:
-    """Whether a function came with Python or with a package: it changes with their version only."""
-    return any(function.__code__.co_filename.startswith(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib"))
-
-
 def _held(value: Any) -> bool:
-    """Whether a fingerprint holds all of a value, or its code stands elsewhere."""
-    return all(map(_held, value)) if isinstance(value, tuple) else isinstance(value, (*CODE, *PLAIN))
+    if isinstance(value, tuple):
+        return all(map(_held, value))
+    return isinstance(value, PLAIN) or (callable(value) and _installed(value))
+
+
+def _installed(code: Any) -> bool:
+    """Whether a function or a class came with Python or a package: it changes with their version only."""
+    package = str(getattr(code, "__module__", "")).partition(".")[0]
+    if package in sys.stdlib_module_names or package == "gradtd":
+        return True
+    file = getattr(sys.modules.get(package), "__file__", None)
+    return file is not None and any(part in PACKAGES for part in Path(file).parts)
 
 
 def _unordered(constant: Any) -> bool:

@@ -262,3 +262,4 @@ def test_a_unit_is_cut_where_episodes_begin(three):
     parts = [part for one in adding.place(units, seen) for part in one.parts(seen, 150)]
     assert np.concatenate([part.hashes for part in parts]).tolist() == seen.hashes.tolist()
     assert max(map(len, parts)) < 250
+    assert [len(one.parts(seen, 10**6)) for one in adding.place(units, seen)] == [1, 1]

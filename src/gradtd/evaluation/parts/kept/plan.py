@@ -57,7 +57,7 @@ class Placed:
         """It, cut into parts of about so many rows, as if there were no other unit."""
         begins = seen.begins[self.first : self.last + 1]
         wanted = np.arange(begins[0], begins[-1] - rows // 2, rows)
-        cuts = np.unique(np.append(np.searchsorted(begins, wanted), len(begins) - 1))
+        cuts = np.unique(np.r_[0, np.searchsorted(begins, wanted), len(begins) - 1])
         return [seen.part(self.first + int(a), self.first + int(b)) for a, b in itertools.pairwise(cuts)]
 
 

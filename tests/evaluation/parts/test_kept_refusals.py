@@ -1,0 +1,250 @@
+"""What sums in a folder are not valid for is said in one sentence, and changes nothing that is kept."""
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import gradtd
+from gradtd.cli.app import app
+from gradtd.evaluation.parts import preparing
+from gradtd.evaluation.parts.kept import adding
+from gradtd.evaluation.parts.kept.store import open_folder
+
+pytestmark = pytest.mark.usefixtures("small_units")
+
+
+def _evaluate(log, folder, **more):
+    given = {"gamma": 0.9, "progress": False, "threads": 1, "features": "identity"} | more
+    return gradtd.evaluate(str(log), sums=folder, **given)
+
+
+def _states(folder, name, first, last, states=4):
+    """A file of episodes of three steps over some states."""
+    rng = np.random.default_rng(first)
+    n = 3 * (last - first)
+    log = {
+        "episode": np.repeat(np.arange(first, last), 3),
+        "obs": np.r_[np.arange(states), rng.integers(0, states, n - states)],
+        "action": rng.integers(0, 2, n),
+        "reward": rng.normal(1, 1, n),
+        "terminated": np.arange(n) % 3 == 2,
+        "behaviour": np.full(n, 0.5),
+    }
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.table(log), folder / f"{name}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"gamma": 0.8}, r"another question: gamma was 0\.9, and is 0\.8; ask as before, or give another folder"),
+        ({"clip": 2.0}, r"clip was None, and is 2\.0"),
+        ({"features": "polynomial:order=2"}, "features was 'identity', and is 'polynomial:order=2'"),
+        ({"features": None}, "features was 'identity', and is 'auto'"),
+        ({"target": "behaviour"}, "target was None, and is 'behaviour'"),
+        ({"duplicates": "drop"}, "duplicates was 'refuse', and is 'drop'"),
+        ({"columns": {"observation": ["obs_0"]}}, "columns is not what it was"),
+    ],
+)
+def test_another_question_is_refused(three, tmp_path, more, message):
+    first = _evaluate(three, tmp_path / "sums")
+    with pytest.raises(gradtd.InputError, match=message):
+        _evaluate(three, tmp_path / "sums", **more)
+    assert _evaluate(three, tmp_path / "sums", level=0.9).value == first.value  # what is shown is no part of it
+
+
+def test_columns_of_another_type_are_refused(three, some_episodes, tmp_path):
+    for file in three.iterdir():
+        pq.write_table(_with(pq.read_table(file), "obs_1", np.int64), file)
+    _evaluate(three, tmp_path / "sums")
+    pq.write_table(some_episodes(110, 120), three / "f.parquet")
+    with pytest.raises(gradtd.InputError, match="types is not what it was"):
+        _evaluate(three, tmp_path / "sums")
+
+
+def _with(table, name, kind):
+    return table.set_column(table.column_names.index(name), name, pa.array(table[name].to_numpy().astype(kind)))
+
+
+def test_a_function_is_known_by_its_code(tmp_path):
+    log = _states(tmp_path / "log", "a", 0, 40)
+    chances = np.array([0.4, 0.6])
+
+    def mostly(share):
+        return lambda seen: np.tile([1 - share, share], (len(seen), 1))
+
+    first = _evaluate(log, tmp_path / "sums", features=None, target=mostly(0.7))
+    assert _evaluate(log, tmp_path / "sums", features=None, target=mostly(0.7)).value == first.value
+    with pytest.raises(gradtd.InputError, match="target is not what it was"):
+        _evaluate(log, tmp_path / "sums", features=None, target=mostly(0.8))
+    by_array = lambda seen: np.tile(chances, (len(seen), 1))  # noqa: E731
+    second = _evaluate(log, tmp_path / "others", features=None, target=by_array)
+    chances[:] = chances[::-1].copy()
+    with pytest.raises(gradtd.InputError, match="target is not what it was"):
+        _evaluate(log, tmp_path / "others", features=None, target=by_array)
+    assert second.value != first.value
+
+
+def test_a_function_that_reads_what_nobody_can_compare_is_refused(tmp_path):
+    log = _states(tmp_path / "log", "a", 0, 40)
+    table = {"share": 0.7}
+    by_table = lambda seen: np.tile([1 - table["share"], table["share"]], (len(seen), 1))  # noqa: E731
+    with pytest.raises(gradtd.InputError, match=r"the target reads 'table' \(dict\), and nobody could tell later"):
+        _evaluate(log, tmp_path / "sums", target=by_table)
+    with pytest.raises(gradtd.InputError, match="reads what a _Policy holds"):
+        _evaluate(log, tmp_path / "sums", target=_Policy())
+    with pytest.raises(gradtd.InputError, match="cannot be stored, because it is code"):
+        _evaluate(log, tmp_path / "sums", features=lambda seen: np.eye(4)[seen])
+
+
+class _Policy:
+    def __call__(self, seen):
+        return np.full((len(seen), 2), 0.5)
+
+
+def test_files_that_are_not_given_any_more_are_missed(three, tmp_path):
+    found = _evaluate(three, tmp_path / "sums")
+    with pytest.raises(
+        gradtd.InputError, match=r"'b.parquet' and 1 more files are not among the files given.* give all"
+    ):
+        _evaluate(three / "e.parquet", tmp_path / "sums")
+    assert _evaluate(three, tmp_path / "sums").to_dict() == found.to_dict()
+
+
+def test_a_copy_of_a_file_is_refused(three, tmp_path):
+    _evaluate(three, tmp_path / "sums")
+    pq.write_table(pq.read_table(three / "e.parquet"), three / "copy.parquet")
+    with pytest.raises(gradtd.InputError, match=r"'copy\.parquet' goes on with episodes of files whose sums are kept"):
+        _evaluate(three, tmp_path / "sums")
+    (three / "copy.parquet").unlink()
+    (three / "copy.parquet").hardlink_to(three / "e.parquet")
+    with pytest.raises(gradtd.InputError, match=r"is a copy of '.*\.parquet', and its rows would count twice"):
+        _evaluate(three, tmp_path / "sums")
+
+
+@pytest.mark.parametrize("name", ["f", "a"])
+def test_an_episode_that_goes_on_in_a_later_file_is_refused(three, some_episodes, tmp_path, name):
+    """Right behind its rows, or anywhere else."""
+    _evaluate(three, tmp_path / "sums")
+    later = some_episodes(109 if name == "f" else 5, 115 if name == "f" else 6)
+    pq.write_table(later, three / f"{name}.parquet")
+    with pytest.raises(gradtd.InputError, match=f"'{name}.parquet' goes on with episodes of files"):
+        _evaluate(three, tmp_path / "sums")
+
+
+def test_scattered_rows_are_refused(some_episodes, tmp_path):
+    table = some_episodes(0, 40)
+    pq.write_table(table.take(np.random.default_rng(0).permutation(len(table))), tmp_path / "log.parquet")
+    with pytest.raises(gradtd.InputError, match="in this one they are scattered: sort it by episode"):
+        _evaluate(tmp_path / "log.parquet", tmp_path / "sums")
+
+
+def test_one_process_at_a_time(three, tmp_path):
+    folder = open_folder(tmp_path / "sums")
+    with folder.locked(), pytest.raises(gradtd.InputError, match=r"process \d+ on .* is writing .* another folder"):
+        _evaluate(three, tmp_path / "sums")
+    assert _evaluate(three, tmp_path / "sums").verdict
+
+
+def test_a_folder_of_something_else_is_refused(three, tmp_path):
+    with pytest.raises(gradtd.InputError, match="was not written by gradtd evaluate --sums: give another folder"):
+        _evaluate(three, three)
+    with pytest.raises(gradtd.InputError, match="leave sums or in_parts=False out"):
+        _evaluate(three, tmp_path / "sums", in_parts=False)
+    with pytest.raises(gradtd.InputError, match="needs a Parquet file"):
+        gradtd.evaluate({"obs": [1.0]}, gamma=0.9, sums=tmp_path / "sums")
+
+
+def test_what_was_fitted_must_be_whole(three, tmp_path):
+    _evaluate(three, tmp_path / "sums")
+    (fitted,) = (tmp_path / "sums").rglob("fitted.npz")
+    fitted.write_bytes(fitted.read_bytes()[:-50])
+    with pytest.raises(gradtd.InputError, match=r"or it is damaged\. Give all files to a new folder"):
+        _evaluate(three, tmp_path / "sums")
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(three, tmp_path, monkeypatch):
+    real = adding.part_sums
+
+    def touching(job, part):
+        (three / "e.parquet").touch()
+        return real(job, part)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(adding, "part_sums", touching)
+        with pytest.raises(gradtd.InputError, match=r"'e\.parquet' was changed while it was read"):
+            _evaluate(three, tmp_path / "sums")
+    assert _evaluate(three, tmp_path / "sums").value == _evaluate(three, tmp_path / "others").value
+
+
+def test_a_worker_with_other_code_is_refused(three, tmp_path, monkeypatch):
+    codes = iter(["this", "that", "that"])
+    monkeypatch.setattr(adding, "code_of_sums", lambda: next(codes))
+    with pytest.raises(gradtd.InputError, match="a worker has another version of gradtd"):
+        _evaluate(three, tmp_path / "sums")
+
+
+def test_states_are_those_of_the_first_files(tmp_path):
+    """A new state is refused, and the folder stays of use without its file."""
+    log = _states(_states(tmp_path / "log", "a", 0, 40), "b", 40, 80)
+    given = {"features": None, "target": "uniform"}
+    first = _evaluate(log, tmp_path / "sums", **given)
+    plain = gradtd.evaluate(str(log), gamma=0.9, target="uniform", in_parts=True, progress=False)
+    assert first.value == pytest.approx(plain.value, rel=1e-9)
+    assert first.interval == pytest.approx(plain.interval, rel=1e-9)
+    _states(log, "c", 80, 120, states=6)
+    with pytest.raises(gradtd.InputError, match=r"state [45] was not there when features were fitted"):
+        _evaluate(log, tmp_path / "sums", **given)
+    _states(log, "c", 80, 120)
+    second = _evaluate(log, tmp_path / "sums", **given)
+    plain = gradtd.evaluate(str(log), gamma=0.9, target="uniform", in_parts=True, progress=False)
+    assert second.value == pytest.approx(plain.value, rel=1e-9)
+    (log / "c.parquet").unlink()
+    with pytest.raises(gradtd.InputError, match=r"'c\.parquet' is not among the files given"):
+        _evaluate(log, tmp_path / "sums", **given)
+
+
+def test_a_file_that_was_never_added_may_be_taken_away(tmp_path):
+    log = _states(tmp_path / "log", "a", 0, 40)
+    given = {"features": None, "target": "uniform"}
+    first = _evaluate(log, tmp_path / "sums", **given)
+    _states(log, "b", 80, 120, states=6)
+    with pytest.raises(gradtd.InputError, match="was not there when"):
+        _evaluate(log, tmp_path / "sums", **given)
+    (log / "b.parquet").unlink()
+    assert _evaluate(log, tmp_path / "sums", **given).to_dict() == first.to_dict()
+
+
+def test_what_has_no_sums_to_keep_is_refused(tmp_path, monkeypatch):
+    log = _states(tmp_path / "log", "a", 0, 40)
+    with pytest.raises(gradtd.InputError, match="for values of states, not of actions"):
+        _evaluate(log, tmp_path / "sums", features=None, target="uniform", values="action")
+    monkeypatch.setattr(preparing, "DENSE_STATES", 3)
+    with pytest.raises(gradtd.InputError, match="sums are kept of real observations and of up to"):
+        _evaluate(log, tmp_path / "sums", features=None, target="uniform")
+
+
+def test_what_workers_are_sent_can_be_sent(tmp_path):
+    log = _states(tmp_path / "log", "a", 0, 40)
+    _evaluate(log, tmp_path / "sums", features=None, target="uniform")
+    (fitted,) = (tmp_path / "sums").rglob("fitted.npz")
+    job = adding.read_fitted(fitted, None, 0.9, "log").job
+    sent = pickle.loads(pickle.dumps(adding._PartWork(job)))
+    assert sent.job.wide.table.tobytes() == job.wide.table.tobytes()
+
+
+def test_the_command_line_keeps_sums(three, some_episodes, tmp_path):
+    command = ["evaluate", str(three / "*.parquet"), "--gamma", "0.9", "--sums", str(tmp_path / "sums")]
+    run = CliRunner()
+    assert run.invoke(app, command).exit_code == 0
+    pq.write_table(some_episodes(110, 140), three / "f.parquet")
+    again = run.invoke(app, command)
+    assert again.exit_code == 0
+    assert "in 3 of 4 files" in " ".join(again.output.split())
+    other = run.invoke(app, [*command, "--clip", "2"])
+    assert "clip was None, and is 2.0" in str(other.exception)
