@@ -268,8 +268,8 @@ def evaluate(
     targets = dict(target) if isinstance(target, Mapping) else {"target": target}
     if not targets:
         raise InputError("target must name at least one policy to evaluate, got an empty dictionary.")
-    if sums is not None and in_parts is False:
-        raise InputError("a folder of sums is for a log that is read in parts: leave sums or in_parts=False out.")
+    if sums is not None and (in_parts is False or not isinstance(sums, (str, Path))):
+        raise InputError("sums must be a folder, for a log that is read in parts: leave sums or in_parts=False out.")
     asks_for_parts = scheduler is not None or sums is not None
     table = large_table(log, True if asks_for_parts and in_parts is None else in_parts)
     with progress_bar("evaluating", what=True, progress=progress) as report:

@@ -119,7 +119,7 @@ def test_files_that_are_not_given_any_more_are_missed(three, tmp_path):
 def test_a_copy_of_a_file_is_refused(three, tmp_path):
     _evaluate(three, tmp_path / "sums")
     pq.write_table(pq.read_table(three / "e.parquet"), three / "copy.parquet")
-    with pytest.raises(gradtd.InputError, match=r"'copy\.parquet' goes on with episodes of files whose sums are kept"):
+    with pytest.raises(gradtd.InputError, match=r"'copy\.parquet' has ids of episodes in files whose sums are kept"):
         _evaluate(three, tmp_path / "sums")
     (three / "copy.parquet").unlink()
     (three / "copy.parquet").hardlink_to(three / "e.parquet")
@@ -133,14 +133,14 @@ def test_an_episode_that_goes_on_in_a_later_file_is_refused(three, some_episodes
     _evaluate(three, tmp_path / "sums")
     later = some_episodes(109 if name == "f" else 5, 115 if name == "f" else 6)
     pq.write_table(later, three / f"{name}.parquet")
-    with pytest.raises(gradtd.InputError, match=f"'{name}.parquet' goes on with episodes of files"):
+    with pytest.raises(gradtd.InputError, match=f"'{name}.parquet' has ids of episodes in files"):
         _evaluate(three, tmp_path / "sums")
 
 
 def test_scattered_rows_are_refused(some_episodes, tmp_path):
     table = some_episodes(0, 40)
     pq.write_table(table.take(np.random.default_rng(0).permutation(len(table))), tmp_path / "log.parquet")
-    with pytest.raises(gradtd.InputError, match="in this one they are scattered: sort it by episode"):
+    with pytest.raises(gradtd.InputError, match="rows with the same id are apart: sort it by episode"):
         _evaluate(tmp_path / "log.parquet", tmp_path / "sums")
 
 

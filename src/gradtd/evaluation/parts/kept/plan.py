@@ -90,11 +90,11 @@ def refuse_apart(seen: Survey, known: int, files: Sequence[File]) -> None:
         row = int(seen.begins[again[0]]) if len(again) else known
         name = files[int(np.searchsorted(np.cumsum([file.rows for file in files]), row, "right"))].name
         raise InputError(
-            f"{name!r} goes on with episodes of files whose sums are kept, and an episode has to be added whole: give "
-            "later files other episodes, or all files to a new folder."
+            f"{name!r} has ids of episodes in files whose sums are kept, and an episode has to be added whole: give "
+            "later episodes ids of their own, or all files to a new folder."
         )
     if not seen.grouped:
         raise InputError(
-            "sums are kept of logs whose episodes have their rows together, and in this one they are scattered: sort "
-            "it by episode and time first, or leave the folder of sums out."
+            "sums are kept of logs whose episodes have their rows together, and in this one rows with the same id are "
+            "apart: sort it by episode and time, give the episodes of every file ids of their own, or leave sums out."
         )

@@ -18,6 +18,7 @@ from gradtd.evaluation.parts.job import Reading
 from gradtd.evaluation.parts.preparing import Asked
 from gradtd.evaluation.parts.states import DENSE_STATES
 from gradtd.evaluation.preparing import is_auto
+from gradtd.evaluation.result import plain
 from gradtd.features import make_features
 from gradtd.logs.names import Roles
 from gradtd.running.code import not_in_fingerprint
@@ -39,7 +40,7 @@ def code_of_sums() -> str:
 
 def question_of(reading: Reading, asked: Asked, gamma: float, roles: Roles, kinds: Mapping[str, str]) -> Question:
     """All that the sums depend on besides rows and code. How the answer is shown is no part of it."""
-    return {
+    told = {
         "gamma": gamma,
         "target": policy_told("the target", reading.target),
         "behaviour": policy_told("behaviour", reading.behaviour),
@@ -50,6 +51,7 @@ def question_of(reading: Reading, asked: Asked, gamma: float, roles: Roles, kind
         "columns": {"one": roles.single, "several": roles.several},
         "types": {name: kinds[name] for name in sorted(reading.needed)},
     }
+    return dict(plain(told))
 
 
 def policy_told(what: str, given: Any) -> Any:
@@ -71,8 +73,8 @@ def _features_told(given: Any) -> Any:
         return given
     described = make_features(given).to_dict()  # refuses code in a sentence of its own
     arrays = {name: value for name, value in described.items() if isinstance(value, np.ndarray)}
-    plain = {name: value for name, value in described.items() if name not in arrays}
-    return {"name": described["name"], "digest": checksum(plain, arrays)[:32]}
+    rest = {name: value for name, value in described.items() if name not in arrays}
+    return {"name": described["name"], "digest": checksum(rest, arrays)[:32]}
 
 
 def refuse_other(folder: Path, before: Question, now: Question) -> None:
