@@ -123,7 +123,7 @@ def test_files_that_are_added_later_make_what_all_files_make(three, some_episode
         pq.write_table(some_episodes(first, last), three / f"{name}.parquet")
     found = _evaluate(three, tmp_path / "sums")
     assert sum(read) == len(some_episodes(110, 150))
-    assert any("fitted to the first" in note and "in 3 of 5 files" in note for note in found.notes)
+    assert any("fitted at first, to" in note and "rows in 3 files" in note for note in found.notes)
     _same(found, _all_at_once(three, tmp_path / "sums"))
     read.clear()
     _same_bytes(_evaluate(three, tmp_path / "sums"), found)

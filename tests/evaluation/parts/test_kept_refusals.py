@@ -110,10 +110,21 @@ class _Policy:
 def test_files_that_are_not_given_any_more_are_missed(three, tmp_path):
     found = _evaluate(three, tmp_path / "sums")
     with pytest.raises(
-        gradtd.InputError, match=r"'b.parquet' and 1 more files are not among the files given.* give all"
+        gradtd.InputError, match=r"b\.parquet' and 1 more files are not among the files given.* give all"
     ):
         _evaluate(three / "e.parquet", tmp_path / "sums")
     assert _evaluate(three, tmp_path / "sums").to_dict() == found.to_dict()
+
+
+def test_files_of_one_name_are_told_apart(some_episodes, tmp_path):
+    for day in range(3):
+        (tmp_path / "log" / f"day={day}").mkdir(parents=True)
+        pq.write_table(some_episodes(40 * day, 40 * day + 40), tmp_path / "log" / f"day={day}" / "part-0.parquet")
+    log = tmp_path / "log" / "*" / "part-0.parquet"
+    _evaluate(log, tmp_path / "sums")
+    (tmp_path / "log" / "day=1" / "part-0.parquet").rename(tmp_path / "aside.parquet")
+    with pytest.raises(gradtd.InputError, match=r"day=1/part-0\.parquet' is not among the files given"):
+        _evaluate(log, tmp_path / "sums")
 
 
 def test_a_copy_of_a_file_is_refused(three, tmp_path):
@@ -205,7 +216,7 @@ def test_states_are_those_of_the_first_files(tmp_path):
     plain = gradtd.evaluate(str(log), gamma=0.9, target="uniform", in_parts=True, progress=False)
     assert second.value == pytest.approx(plain.value, rel=1e-9)
     (log / "c.parquet").unlink()
-    with pytest.raises(gradtd.InputError, match=r"'c\.parquet' is not among the files given"):
+    with pytest.raises(gradtd.InputError, match=r"c\.parquet' is not among the files given"):
         _evaluate(log, tmp_path / "sums", **given)
 
 
@@ -245,6 +256,6 @@ def test_the_command_line_keeps_sums(three, some_episodes, tmp_path):
     pq.write_table(some_episodes(110, 140), three / "f.parquet")
     again = run.invoke(app, command)
     assert again.exit_code == 0
-    assert "in 3 of 4 files" in " ".join(again.output.split())
+    assert "rows in 3 files; now" in " ".join(again.output.split())
     other = run.invoke(app, [*command, "--clip", "2"])
     assert "clip was None, and is 2.0" in str(other.exception)

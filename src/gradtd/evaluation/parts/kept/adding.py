@@ -114,15 +114,15 @@ def _files_of(units: Sequence[Unit]) -> list[File]:
 def _still_there(store: Store, here: Sequence[File]) -> tuple[list[Unit], list[str]]:
     """The units all of whose files are there as they were, and the names of files that are not as they were."""
     units, changed = store.units()
-    identities, names = {file.identity for file in here}, {file.name for file in here}
+    now, paths = {file.identity: file for file in here}, {file.path for file in here}
     kept = []
     for unit in units:
-        lost = [file.name for file in unit.files if file.identity not in identities]
+        lost = [file for file in unit.files if file.identity not in now]
         if not lost:
-            kept.append(unit)
+            kept.append(Unit(tuple(now[file.identity] for file in unit.files)))
         elif store.has(unit):
-            _refuse_gone(store, [name for name in lost if name not in names])
-            changed = sorted({*changed, *lost})
+            _refuse_gone(store, [file.path for file in lost if file.path not in paths])
+            changed = sorted({*changed, *(file.name for file in lost)})
     return kept, changed
 
 
@@ -232,8 +232,8 @@ def _notes(fitted: Fitted, seen: Survey, files: int | None, changed: Sequence[st
         notes.append(f"{seen.spanning} episode{'s' * (seen.spanning > 1)} went on in the next file.")
     if files is not None:
         notes.append(
-            f"files were added: features and checks are those fitted to the first {fitted.rows} of {seen.rows} rows, "
-            f"in {fitted.files} of {files} files."
+            f"features and checks are those fitted at first, to {fitted.rows} rows in {fitted.files} files; now there "
+            f"are {seen.rows} rows in {files}."
         )
     if changed:
         notes.append(f"files changed after their sums had been kept, and were read again: {', '.join(changed)}.")

@@ -17,14 +17,18 @@ TAIL = 8
 class File(NamedTuple):
     """A Parquet file as it was when it was looked at; ``footer`` is a digest of what it says of its columns and rows.
 
-    Its name is for people. A file that was moved or renamed is the same file.
+    A file that was moved or renamed is the same file. One of the same path that is not the same has changed.
     """
 
-    name: str
+    path: str
     rows: int
     size: int
     changed: int
     footer: str
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).name
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -37,7 +41,7 @@ def look_at(path: Path) -> File:
     rows = sum(ParquetTable.group_sizes(path))
     try:
         told = path.stat()
-        return File(path.name, rows, told.st_size, told.st_mtime_ns, _footer(path))
+        return File(str(path.resolve()), rows, told.st_size, told.st_mtime_ns, _footer(path))
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}.") from None
 

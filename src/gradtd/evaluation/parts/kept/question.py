@@ -24,7 +24,7 @@ from gradtd.logs.names import Roles
 from gradtd.running.code import not_in_fingerprint
 
 Question = dict[str, Any]
-ROOMS = ("core", "compiled", "features", "logs", "evaluation/parts", "evaluation/trust")
+ROOMS = ("core", "compiled", "features", "logs", "evaluation/parts", "evaluation/parts/kept", "evaluation/trust")
 """Where the code stands that makes sums of rows."""
 
 
