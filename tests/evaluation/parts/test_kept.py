@@ -12,7 +12,7 @@ import pytest
 
 import gradtd
 from gradtd.evaluation.methods import Settings
-from gradtd.evaluation.parts import evaluating
+from gradtd.evaluation.parts import evaluating, fitting
 from gradtd.evaluation.parts.kept import adding
 from gradtd.logs import parts as cutting
 from gradtd.logs.files import ParquetTable
@@ -115,8 +115,10 @@ def _breaking(real, after):
     return work
 
 
-def test_files_that_are_added_later_make_what_all_files_make(three, some_episodes, tmp_path, read):
-    """With the features that were fitted at first; of earlier files no row is read again."""
+def test_files_that_are_added_later_make_what_all_files_make(three, some_episodes, tmp_path, read, monkeypatch):
+    """With the features that were fitted at first; of earlier files no row is read again, and the sample is of all."""
+    monkeypatch.setattr(fitting, "FEWEST_SAMPLED", 25)
+    monkeypatch.setattr(fitting, "MOST_SAMPLED", 25)
     _evaluate(three, tmp_path / "sums")
     read.clear()
     for name, first, last in (("a", 110, 140), ("d", 140, 150)):  # they stand before and between the others
@@ -124,7 +126,11 @@ def test_files_that_are_added_later_make_what_all_files_make(three, some_episode
     found = _evaluate(three, tmp_path / "sums")
     assert sum(read) == len(some_episodes(110, 150))
     assert any("fitted at first, to" in note and "rows in 3 files" in note for note in found.notes)
-    _same(found, _all_at_once(three, tmp_path / "sums"))
+    whole = _all_at_once(three, tmp_path / "sums")
+    _same(found, whole)
+    for name in ("lacking", "surprises_met", "ess", "ess_episodes", "largest_reward", "top_hundredth_carries"):
+        assert found.numbers[name] == pytest.approx(whole.numbers[name], rel=1e-9), name
+    assert whole.notes[-1] == f"features were fitted, and {found.notes[-1]}"  # as many episodes of the sample
     read.clear()
     _same_bytes(_evaluate(three, tmp_path / "sums"), found)
     assert read == []
@@ -155,12 +161,18 @@ def test_neither_names_nor_places_of_files_matter(three, tmp_path):
 
 
 def test_episodes_may_go_on_in_a_file_that_is_added_together(some_episodes, tmp_path):
+    """Such files are one unit, however long."""
     table = some_episodes(0, 110)
+    ids = table["episode"].to_numpy()
+    inside = np.flatnonzero(ids[1:] == ids[:-1]) + 1
+    edges = [0, *(int(inside[inside > at][0]) for at in (405, 811)), len(table)]
     (tmp_path / "log").mkdir()
-    for k, (low, high) in enumerate([(0, 405), (405, 811), (811, len(table))]):
-        pq.write_table(table.slice(low, high - low), tmp_path / "log" / f"{k}.parquet")
+    for k in range(3):
+        pq.write_table(table.slice(edges[k], edges[k + 1] - edges[k]), tmp_path / "log" / f"{k}.parquet")
     found = _evaluate(tmp_path / "log", tmp_path / "sums")
-    assert any("went on in the next file" in note for note in found.notes)
+    assert "2 episodes went on in the next file." in found.notes
+    units, _ = adding.Store(tmp_path / "sums", "target").units()
+    assert [len(unit.files) for unit in units] == [3]
     pq.write_table(table, tmp_path / "one.parquet")
     _same(found, gradtd.evaluate(str(tmp_path / "one.parquet"), gamma=0.9, in_parts=True, progress=False))
 
