@@ -82,6 +82,7 @@ LABELS = {
     "gtd2": "GTD2",
     "htd": "HTD",
     "vtrace": "Vtrace",
+    "etd": "ETD",
     "lstd": "LSTD",
     "minibatch_td": "MiniBatchTD",
     "impression_gtd": "Impression GTD",

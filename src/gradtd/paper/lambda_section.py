@@ -61,13 +61,13 @@ def _words(label: str, by_lambda: Found) -> str:
 
 
 def _draw(problem: str, title: str, by_lambda: Found, store: Store) -> str:
-    figure, axes = canvas(f"{title}: error in the end against lambda")
-    for label in FAMILIES:
+    figure, axes = canvas(f"{title}: error against lambda")
+    for label in (label for label in FAMILIES if label in OWN_COLOUR):  # the table has all
         ends = _ends(label, by_lambda).mean(axis=1)
         axes.plot(
             LAMBDAS,
             ends,
-            color=OWN_COLOUR.get(label, "#000000"),
+            color=OWN_COLOUR[label],
             linestyle=STYLE.get(label, "-"),
             marker="o",
             markersize=3,

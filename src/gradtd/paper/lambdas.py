@@ -24,20 +24,23 @@ RECORDED = np.arange(0, STEPS + 1, EVERY)
 """The steps after which errors are measured here: half as many as in the figures."""
 M = 16
 """Steps of a batch."""
+ONE_STEP_AT_A_TIME = ("td", "tdrc", "tdc", "gtd", "gtd2", "gtd2_mp", "sthtd_mp", "htd", "etd", "vtrace")
 OWN = Line("Impression GTD", "impression_gtd", {"alpha": TUNED, "batch_size": M})
 FAMILIES: dict[str, Line] = {
     line.label: line
     for line in (
-        *(Line(LABELS[n], n, {"alpha": TUNED}) for n in ("td", "tdrc", "tdc", "gtd2", "gtd2_mp", "sthtd_mp", "htd")),
-        Line("Vtrace", "vtrace", {"alpha": TUNED}),
+        *(Line(LABELS[n], n, {"alpha": TUNED}) for n in ONE_STEP_AT_A_TIME),
         Line("MiniBatchTD", "minibatch_td", {"alpha": TUNED, "batch_size": M}),
-        Line("Expected GTD", "expected_gtd", {"alpha": TUNED, "fill": 100}),
+        *(Line(LABELS[n], n, {"alpha": TUNED, "fill": 100}) for n in ("expected_gtd", "at_td", "r1_gtd")),
         OWN,
         Line("Impression GTD (auto)", "impression_gtd", {"batch_size": M}),
         FLOOR,
     )
 }
-"""One of every family, and the rivals with one step-size. Krylov GTD follows LSTD at every lambda, and is left out."""
+"""One of every family, and the rivals with one step-size.
+
+Krylov GTD follows LSTD at every lambda, and is left out. So are SVRG and SAGA: the same gradient at far more work.
+"""
 
 
 @dataclass(frozen=True)
