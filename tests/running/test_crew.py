@@ -44,6 +44,15 @@ def test_an_error_in_a_thread_is_raised():
         dict(Threads(2).each(work, list(range(8))))
 
 
+@pytest.mark.parametrize(
+    "address", ["local:0", "local:", "local:x", "local:-1", "local:\u00b2", "local:99999", "local"]
+)
+def test_addresses_that_are_none_are_refused(address):
+    pytest.importorskip("distributed")
+    with pytest.raises(gradtd.InputError, match="local:2"), crew_of(scheduler=address):
+        pass
+
+
 def test_without_dask_a_scheduler_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(gradtd.InputError, match=r"pip install 'gradtd\[cluster\]'"), crew_of(scheduler="local:2"):
@@ -215,4 +224,4 @@ def test_the_command_starts_a_cluster_of_its_own(cluster, tmp_path):
     assert (tmp_path / "out" / "results.parquet").exists()
     refused = subprocess.run([*command, "local:none"], capture_output=True, text=True, check=False)
     assert refused.returncode == 2
-    assert "local: must be a whole number" in refused.stderr
+    assert "scheduler must be 'local:' and a number of processes" in refused.stderr

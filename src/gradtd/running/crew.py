@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.running.workers import n_threads
 
@@ -35,6 +34,9 @@ AT_LEAST = 0.5
 
 MOST = 512
 """Pieces of a task at most."""
+
+MOST_PROCESSES = 1024
+"""Processes of this machine at most."""
 
 CALM = {
     "distributed.worker.daemon": True,
@@ -176,12 +178,21 @@ def client_of(scheduler: str) -> Iterator[Any]:
         try:
             client = Client(scheduler, timeout=20)
         except (OSError, ValueError) as error:
-            raise InputError(f"there is no Dask scheduler at {scheduler!r}: {error}.") from None
+            told = str(error).removesuffix(".")
+            raise InputError(
+                f"there is no Dask scheduler at {scheduler!r}: {told}; an address reads tcp://10.0.0.5:8786, and "
+                "local:2 starts two processes here."
+            ) from None
         with client:
             yield client
         return
     number = scheduler.removeprefix(LOCAL)
-    count = checks.whole_number("local:", int(number) if number.isdigit() else number, 1)
+    if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= MOST_PROCESSES):
+        raise InputError(
+            f"scheduler must be 'local:' and a number of processes from 1 to {MOST_PROCESSES}, for example 'local:2'; "
+            f"got {scheduler!r}."
+        )
+    count = int(number)
     # One thread per process: Python's lock would make several wait for each other.
     settings = {"n_workers": count, "threads_per_worker": 1, "processes": True, "host": "127.0.0.1"}
     with (

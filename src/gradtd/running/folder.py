@@ -5,11 +5,12 @@ Every file is written as `gradtd.core.files` does it, so a kill at any time leav
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class Folder:
             self._check_ours()
             self.write_text(MANIFEST, json.dumps({"made_by": made_by, "format": format}))
         except OSError as error:
-            raise InputError(f"cannot write results to {str(folder)!r}: {error.strerror}.") from None
+            raise _unwritten(folder, error) from None
 
     def _check_ours(self) -> None:
         manifest, name = self.folder / MANIFEST, repr(str(self.folder))
@@ -56,7 +57,9 @@ class Folder:
         try:
             found = dict(json.loads(manifest.read_text()))
         except (ValueError, TypeError):
-            found = {}
+            raise InputError(
+                f"{str(manifest)!r} is damaged, so {name} may not be ours: give another {self.option}, nothing was changed."
+            ) from None
         if (maker := found.get("made_by", self.made_by)) != self.made_by:
             raise InputError(f"{name} was written by {maker}: give another {self.option}, nothing was changed.")
         if found.get("format") != self.format:
@@ -68,18 +71,21 @@ class Folder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep every other process out; refused where one is in already. A kill opens the folder again."""
-        with (self.folder / LOCK).open("a+") as file:
-            if not _lock(file):
-                file.seek(0)
-                who = file.read().strip() or "another process"
-                raise InputError(
-                    f"{who} is writing to {str(self.folder)!r}: wait until it has ended, or give another {self.option}."
-                )
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            file.flush()
-            self._sweep_up()
+        with ExitStack() as stack:
+            with writing(self.folder):
+                self._lock(stack.enter_context((self.folder / LOCK).open("ab+", buffering=0)))
+                self._sweep_up()
             yield
+
+    def _lock(self, file: Any) -> None:
+        if not _lock(file):
+            file.seek(0)
+            who = file.read().decode(errors="replace").strip() or "another process"
+            raise InputError(
+                f"{who} is writing to {str(self.folder)!r}: wait until it has ended, or give another {self.option}."
+            )
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
 
     def _sweep_up(self) -> None:
         """Remove what a killed process was writing. Nobody else writes here now."""
@@ -107,6 +113,20 @@ class Folder:
         return replace_file(path, write)
 
 
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Say in one sentence, with the name of the folder, that something could not be written to it."""
+    try:
+        yield
+    except OSError as error:
+        raise _unwritten(folder, error) from None
+
+
+def _unwritten(folder: Path, error: OSError) -> InputError:
+    room = " What is finished is kept: make room and start it again." if error.errno == errno.ENOSPC else ""
+    return InputError(f"cannot write results to {str(folder)!r}: {error.strerror or error}.{room}")
+
+
 def _half_made(name: str) -> bool:
     """Whether a process that was killed right after it made the folder left a file of this name."""
     return name == LOCK or (name.startswith(f".{MANIFEST}.") and name.endswith(".part"))
@@ -116,7 +136,7 @@ def in_use(folder: Path) -> bool:
     """Whether a process is writing to a folder now."""
     if not (folder / LOCK).exists():
         return False
-    with (folder / LOCK).open("a+") as file:
+    with (folder / LOCK).open("rb") as file:  # the folder may be one that nobody may write to
         return not _lock(file)
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import gradtd
 from gradtd.core import files
+from gradtd.running import folder
 from gradtd.running.sweeps import sweep as sweeping
 from gradtd.running.sweeps import units
 from gradtd.running.sweeps.grid import combinations, settings_of
@@ -228,6 +229,39 @@ def test_a_full_disk_is_one_sentence_and_costs_nothing_that_was_kept(monkeypatch
     assert _bytes(done.folder) == _bytes(grid.run(tmp_path / "clean", threads=1).folder)
 
 
+def test_a_disk_that_is_full_at_the_table_or_at_the_lock_is_one_sentence_too(monkeypatch, tmp_path):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    sentence = r"cannot write results to '.*x': No space left on device\. What is finished is kept: make room"
+    for place, name in ((sweeping, "write_page"), (folder.Folder, "_lock")):
+        with monkeypatch.context() as patched:
+            patched.setattr(place, name, full)
+            with pytest.raises(gradtd.InputError, match=sentence):
+                _small().run(tmp_path / "x", threads=1)
+    assert not _small().status(tmp_path / "x").missing
+
+
+def test_a_folder_that_nobody_may_write_to_tells_its_status(finished, grid, tmp_path):
+    shutil.copytree(finished.folder, tmp_path / "x")
+    (tmp_path / "x" / ".lock").chmod(0o444)
+    opened = []
+
+    def look(path, mode="r", *more, **named):
+        opened.append(mode)
+        return real(path, mode, *more, **named)
+
+    real = folder.Path.open
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(folder.Path, "open", look)
+        assert not grid.status(tmp_path / "x").running
+    assert opened
+    assert not [mode for mode in opened if set(mode) & set("aw+x")]
+    (tmp_path / "x" / "manifest.json").write_text('{"made')
+    with pytest.raises(gradtd.InputError, match=r"manifest.json' is damaged"):
+        grid.run(tmp_path / "x")
+
+
 def test_divergent_settings_are_results_and_never_win(tmp_path):
     rules = {"td": {"alpha": [0.05, 50.0]}, "impression_gtd": {"alpha": 1e6, "batch_size": 2}}
     swept = _small(problems=["baird"], algorithms=rules, at=[5, 300]).run(tmp_path / "x", threads=1)
@@ -315,6 +349,9 @@ def test_problems_as_tables_and_grids_in_words():
     grid = _small(problems={"random_walk_tabular": {"n": [5, 9]}, "baird": {}})
     assert {s.problem for s in grid.settings} == {"baird", "random_walk_tabular:n=5", "random_walk_tabular:n=9"}
     assert list(combinations({})) == [{}]
+    assert list(combinations({"batch_size": np.array([4, 8])})) == [{"batch_size": 4}, {"batch_size": 8}]
+    mixed = _small(algorithms={"td": {"alpha": ["none", "auto", 0.1]}})
+    assert list(dict.fromkeys(s.given["alpha"] for s in mixed.settings)) == [0.1, "auto", None]
     several = _small(algorithms={"td": [{"alpha": 0.1}, {"alpha": [0.1, 0.2]}]})
     assert [s.given for s in several.settings] == [{"alpha": 0.1}, {"alpha": 0.2}]
 
@@ -330,7 +367,23 @@ def test_problems_as_tables_and_grids_in_words():
         ({"algorithms": {"td": 3}}, "must be a table of hyper-parameters"),
         ({"algorithms": {"td": {"alhpa": 1}}}, "did you mean 'alpha'"),
         ({"algorithms": {"td": {"alpha": []}}}, "empty list"),
+        ({"algorithms": ["td"]}, r"algorithms must be a table .* got \['td'\]"),
+        ({"algorithms": {"td": []}}, "algorithms.td is an empty list"),
+        ({"algorithms": {"td": {"alpha": [[0.1], 0.2]}}}, "must be finite numbers, words"),
+        ({"algorithms": {"td": {"alpha": [{"x": 1}, {"x": 2}]}}}, "must be finite numbers, words"),
+        ({"algorithms": {"td": {"alpha": float("inf")}}}, "must be finite numbers, words"),
+        (
+            {"algorithms": {"td": {"alpha": list(range(1000)), "lam": list(range(1000))}}},
+            "at most 100000 settings, this one 1000000",
+        ),
+        ({"problems": {"garnet": {"states": list(range(1000)), "seed": list(range(1000))}}}, "at most 100000 settings"),
+        ({"runs": 10**12}, "at most 1000000 units of work"),
         ({"metrics": []}, "at least one metric"),
+        ({"metrics": 3}, "metrics must be a list of names"),
+        ({"metrics": [["rmsve"]]}, "metrics must be a list of names"),
+        ({"at": []}, "at must be a list of steps"),
+        ({"at": 0}, "at must be a list of steps"),
+        ({"at": "100"}, "at must be a list of steps"),
         ({"metrics": ["rmse"]}, "did you mean"),
         ({"at": [10, 5]}, "increasing order"),
         ({"at": [301]}, "between 0 and 300"),

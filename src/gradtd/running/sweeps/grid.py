@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
+from types import NoneType
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from gradtd.algorithms import as_algorithm
 from gradtd.core import checks, spelled
@@ -14,6 +18,9 @@ from gradtd.core.checks import InputError
 from gradtd.problems import as_problem
 from gradtd.problems.base import Problem
 from gradtd.running.settings import parameters
+
+MOST_SETTINGS = 100_000
+"""Settings of a sweep: every one is a file and a row of the page."""
 
 
 class Setting(NamedTuple):
@@ -55,6 +62,7 @@ def problems_of(given: Any) -> dict[str, Problem]:
 def _with_parameters(name: str, table: Any) -> Iterator[str]:
     if not isinstance(table, Mapping):
         raise InputError(f"problems.{name} must be a table of parameters, for example n = [9, 19]; got {table!r}.")
+    _refuse_many(count_of(table))
     for values in combinations(table):
         told = ",".join(f"{key}={value}" for key, value in values.items())
         yield f"{name}:{told}" if told else name
@@ -63,13 +71,18 @@ def _with_parameters(name: str, table: Any) -> Iterator[str]:
 def settings_of(problems: Iterable[str], given: Any, own: Mapping[str, Algorithm] | None = None) -> list[Setting]:
     """Every setting, sorted, none twice; ``own`` has the rules that are not ours."""
     if not isinstance(given, Mapping) or not given:
-        raise InputError("algorithms must be a table with one entry for each, for example [algorithms.td]; got none.")
+        raise InputError(f"algorithms must be a table with one entry for each, such as [algorithms.td]; got {given!r}.")
     labels = list(problems)
+    rules = {key: (own or {}).get(key) or as_algorithm(key) for key in given}
+    tables = {key: list(told) if isinstance(told, (list, tuple)) else [told] for key, told in given.items()}
+    for key, several in tables.items():
+        if not several:
+            raise InputError(f"algorithms.{key} is an empty list: give it at least one table of hyper-parameters.")
+    _refuse_many(len(labels) * sum(_count(rules[key], table) for key, several in tables.items() for table in several))
     found = {
         Setting(problem, rule.name, hyper)
-        for key, tables in given.items()
-        for rule in ((own or {}).get(key) or as_algorithm(key),)
-        for table in (tables if isinstance(tables, (list, tuple)) else [tables])
+        for key, rule in rules.items()
+        for table in tables[key]
         for hyper in _hypers(rule, table)
         for problem in labels
     }
@@ -78,11 +91,12 @@ def settings_of(problems: Iterable[str], given: Any, own: Mapping[str, Algorithm
 
 def _order(setting: Setting) -> tuple[Any, ...]:
     """By problem, algorithm and hyper-parameters, numbers by their size and before words."""
-    values = [(name, isinstance(v, str), v) for name, v in setting.given.items()]
+    values = [(name, v is None, isinstance(v, str), v) for name, v in setting.given.items()]
     return setting.problem, setting.algorithm, [name for name, *_ in values], values
 
 
-def _hypers(rule: Algorithm, table: Any) -> Iterator[str]:
+def _count(rule: Algorithm, table: Any) -> int:
+    """How many settings a table of hyper-parameters stands for, checked."""
     if not isinstance(table, Mapping):
         raise InputError(
             f"algorithms.{rule.name} must be a table of hyper-parameters, for example alpha = [0.1, 0.2]; "
@@ -90,13 +104,27 @@ def _hypers(rule: Algorithm, table: Any) -> Iterator[str]:
         )
     for name in table:
         checks.known_name(f"hyper-parameter of {rule.name}", name, parameters(rule))
+    return count_of(table)
+
+
+def _refuse_many(count: int) -> None:
+    if count > MOST_SETTINGS:
+        raise InputError(f"a sweep has at most {MOST_SETTINGS} settings, this one {count}: make several of it.")
+
+
+def _hypers(rule: Algorithm, table: Mapping[str, Any]) -> Iterator[str]:
     for values in combinations(table):
-        try:
-            yield json.dumps(values, sort_keys=True, allow_nan=False)
-        except (TypeError, ValueError):
+        if not all(_is_plain(value) for value in values.values()):
             raise InputError(
-                f"hyper-parameters of a sweep must be numbers, words, true or false; those of {rule.name} are {values}."
-            ) from None
+                f"hyper-parameters of a sweep must be finite numbers, words, true or false; those of {rule.name} are "
+                f"{values}."
+            )
+        yield json.dumps(values, sort_keys=True)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON has it, and it can be put in an order."""
+    return isinstance(value, (str, int, NoneType)) or (isinstance(value, float) and math.isfinite(value))
 
 
 def combinations(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -105,15 +133,26 @@ def combinations(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     >>> list(combinations({"alpha": ["1/16", 5], "batch_size": 16}))
     [{'alpha': 0.0625, 'batch_size': 16}, {'alpha': 5, 'batch_size': 16}]
     """
-    lists = {name: list(v) if isinstance(v, (list, tuple)) else [v] for name, v in table.items()}
+    lists = _lists(table)
+    for chosen in itertools.product(*lists.values()):
+        yield {name: _plain(value) for name, value in zip(lists, chosen, strict=True)}
+
+
+def count_of(table: Mapping[str, Any]) -> int:
+    """How many combinations of its values a table has."""
+    return math.prod(len(values) for values in _lists(table).values())
+
+
+def _lists(table: Mapping[str, Any]) -> dict[str, list[Any]]:
+    lists = {name: list(v) if isinstance(v, (list, tuple, np.ndarray)) else [v] for name, v in table.items()}
     for name, values in lists.items():
         if not values:
             raise InputError(f"{name} is an empty list: give it at least one value, or leave it out.")
-    for chosen in itertools.product(*lists.values()):
-        yield {name: _plain(value) for name, value in zip(lists, chosen, strict=True)}
+    return lists
 
 
 def _plain(value: Any) -> Any:
     """A value as it is spelled in one way only: 5 and 5.0 are the same setting."""
     found = spelled.value(value) if isinstance(value, str) else value
+    found = found.item() if isinstance(found, np.generic) else found
     return int(found) if isinstance(found, float) and found.is_integer() else found

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,16 +17,17 @@ from gradtd.core.progress import Progress, progress_bar
 from gradtd.problems.base import Problem
 from gradtd.problems.metrics import METRICS
 from gradtd.running.crew import Crew, crew_of
-from gradtd.running.folder import Folder, in_use
-from gradtd.running.runs import snapshot_steps
+from gradtd.running.folder import Folder, in_use, writing
 from gradtd.running.sweeps.grid import Setting, problems_of, settings_of
 from gradtd.running.sweeps.outcome import Swept, notes_of, tidy, winners_of
 from gradtd.running.sweeps.page import write_page
 from gradtd.running.sweeps.parts import Parts
-from gradtd.running.sweeps.units import Task, Unit, Values, blocks, compute, tasks_of
+from gradtd.running.sweeps.units import Task, Unit, Values, block_size, blocks, compute, tasks_of
 
 FORMAT = 1
 MADE_BY = "gradtd sweep"
+MOST_UNITS = 1_000_000
+"""Units of work: each leaves a file."""
 
 
 class Status(NamedTuple):
@@ -100,7 +102,7 @@ class Sweep:
             "steps": steps,
             "seed": seed,
             "metrics": _metrics(self.metrics),
-            "at": tuple(int(k) for k in snapshot_steps(self.at or [steps], steps)),
+            "at": _at(self.at, steps),
             "fresh_runs": runs if self.fresh_runs is None else checks.whole_number("fresh_runs", self.fresh_runs, 1),
             "fresh_seed": _fresh_seed(self.fresh_seed, seed),
             "block": None if self.block is None else checks.whole_number("block", self.block, 1),
@@ -109,6 +111,11 @@ class Sweep:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        units = len(self.settings) * -(-runs // block_size(steps, self.block))
+        if units > MOST_UNITS:
+            raise InputError(
+                f"a sweep has at most {MOST_UNITS} units of work, this one {units}: take fewer runs, or a larger block."
+            )
 
     @classmethod
     def from_file(cls, path: str | Path) -> Sweep:
@@ -165,7 +172,8 @@ class Sweep:
             found = work.all(self._units(tasks.values()), "sweep")
             winners = winners_of(found, self.metrics[0], self.best)
             again = work.all(self._fresh([tasks[setting] for setting in winners]), "winners on fresh seeds")
-            return self._finish(folder, found, again)
+            with writing(folder.folder):
+                return self._finish(folder, found, again)
 
     def status(self, out: str | Path) -> Status:
         """How far it is in a folder. Nothing is run or written.
@@ -211,10 +219,24 @@ class Sweep:
 
 
 def _metrics(given: Any) -> tuple[str, ...]:
-    names = [given] if isinstance(given, str) else list(given)
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise InputError(f'metrics must be a list of names, for example ["rmsve"]; got {given!r}.')
     if not names or len(set(names)) < len(names):
         raise InputError(f"metrics must name at least one metric, and none twice; got {names}.")
     return tuple(checks.known_name("metric", name, METRICS) for name in names)
+
+
+def _at(given: Any, steps: int) -> tuple[int, ...]:
+    """The steps to measure at; one number would mean "every so many steps" elsewhere, so a list is asked for."""
+    if given is None:
+        return (steps,)
+    if isinstance(given, str) or not isinstance(given, Iterable) or not (listed := list(given)):
+        raise InputError(f"at must be a list of steps, for example [{max(steps // 4, 1)}, {steps}]; got {given!r}.")
+    whole = [checks.whole_number("a step in at", step, 0, steps) for step in listed]
+    if any(b <= a for a, b in pairwise(whole)):
+        raise InputError(f"at must be steps in increasing order, got {whole}.")
+    return tuple(whole)
 
 
 def _fresh_seed(given: Any, seed: int) -> int:
@@ -232,7 +254,8 @@ class _Work:
 
     def all(self, units: Sequence[Unit], what: str) -> dict[Setting, Values]:
         """What every setting came to, in the order of the units."""
-        self.parts.adopt(units)
+        with writing(self.parts.folder):
+            self.parts.adopt(units)
         found = {unit: values for unit in units if (values := self.parts.look(unit)) is not None}
         # The longest first: at the end a worker then waits for no more than a short one.
         missing = sorted((unit for unit in units if unit not in found), key=lambda unit: -unit.work)

@@ -146,9 +146,14 @@ def compute(unit: Unit) -> tuple[str, Values]:
     return unit.digest, Values(task.measured(thetas), diverged_at, learned)
 
 
+def block_size(steps: int, size: int | None) -> int:
+    """Runs of a unit: those asked for, or as many as make about a million steps."""
+    return size or max(1, STEPS_OF_A_UNIT // steps)
+
+
 def blocks(task: Task, seed: int, runs: int, size: int | None) -> Iterator[Unit]:
     """The units of a task. Where more runs are asked for later, full blocks stay what they are."""
-    count = size or max(1, STEPS_OF_A_UNIT // task.steps)
+    count = block_size(task.steps, size)
     for first in range(0, runs, count):
         yield Unit(task, seed, first, min(count, runs - first))
 
