@@ -270,6 +270,8 @@ def evaluate(
         raise InputError("target must name at least one policy to evaluate, got an empty dictionary.")
     if sums is not None and (in_parts is False or not isinstance(sums, (str, Path))):
         raise InputError("sums must be a folder, for a log that is read in parts: leave sums or in_parts=False out.")
+    if scheduler is not None and in_parts is False:
+        raise InputError("a scheduler is for logs that are read in parts: leave out in_parts=False, or the scheduler.")
     asks_for_parts = scheduler is not None or sums is not None
     table = large_table(log, True if asks_for_parts and in_parts is None else in_parts)
     with progress_bar("evaluating", what=True, progress=progress) as report:

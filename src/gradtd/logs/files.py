@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from glob import glob
 from pathlib import Path
@@ -85,13 +85,16 @@ class ParquetTable:
     def __init__(self, name: str, paths: list[Path]) -> None:
         self.name, self.paths = name, paths
         self.kinds: dict[str, str] = {}
+        types: dict[str, set[Any]] = {}
         for path in paths:
             fields = reading(path, self._fields, path)
-            here = dict(fields)
+            here = {field.name: arrow_kind(field.type) for field in fields}
             if len(here) < len(fields):
                 raise InputError(
-                    f"{path.name!r} has several columns of one name: {listed(name for name, _ in fields)}."
+                    f"{path.name!r} has several columns of one name: {listed(field.name for field in fields)}."
                 )
+            for field in fields:
+                types.setdefault(field.name, set()).add(field.type)
             if not self.kinds:
                 self.kinds = here
             if missing := set(self.kinds) - set(here):
@@ -103,14 +106,17 @@ class ParquetTable:
                     raise InputError(
                         f"column {column!r} is {kind} in {paths[0].name!r}, {here[column]} in {path.name!r}."
                     )
+        mixed = {name: common_type(kind) for name, kind in self.kinds.items() if len(types[name]) > 1}
+        self.casts = {name: kind for name, kind in mixed.items() if kind is not None}
+        """What columns become whose Arrow type is not the same in all files."""
 
-    def _fields(self, path: Path) -> list[tuple[str, str]]:
+    def _fields(self, path: Path) -> list[Any]:
         with self._open(path) as file:
             schema = file.schema_arrow
             said = (schema.metadata or {}).get(MARK)
             if said is not None and said != mark_of(schema, file.metadata.num_rows):
                 raise ValueError("its list of columns is not the one that was written")
-            return [(field.name, arrow_kind(field.type)) for field in schema]
+            return list(schema)
 
     @staticmethod
     def _open(path: Path) -> Any:
@@ -229,6 +235,26 @@ def _fits(column: Any) -> bool:
 
 def _pieces(batch: Any, columns: Sequence[str]) -> dict[str, Piece]:
     return {name: arrow_piece(name, batch.column(name)) for name in columns}
+
+
+def common_type(kind: str) -> Any:
+    """The Arrow type of a column of this kind where files have several; None where there is none."""
+    import pyarrow as pa
+
+    types = {
+        **{"real": pa.float64(), "whole": pa.int64(), "truth": pa.bool_(), "text": pa.string()},
+        **{"time": pa.timestamp("ns"), "list": pa.list_(pa.float64())},
+    }
+    return types.get(kind)
+
+
+def cast(table: Any, casts: Iterable[tuple[str, Any]]) -> Any:
+    """An Arrow table with columns of these types, where it has them."""
+    for name, kind in casts:
+        at = table.schema.get_field_index(name)
+        if at >= 0 and table.schema.field(at).type != kind:
+            table = table.set_column(at, name, table.column(at).cast(kind))
+    return table
 
 
 def batches_of(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
-from gradtd.logs.files import ParquetTable, batches_of, reading
+from gradtd.logs.files import ParquetTable, batches_of, cast, reading
 from gradtd.logs.remembered import Remembered
 from gradtd.logs.tables import arrow_piece
 
@@ -31,12 +31,13 @@ Words = NDArray[np.uint64]
 
 
 class Stretch(NamedTuple):
-    """A row group of a file, and the number of its first row in the whole log."""
+    """A row group of a file, the number of its first row in the log, and types of columns where files differ."""
 
     path: Path
     group: int
     first: int
     rows: int
+    casts: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,8 @@ def _tables(file: Any, stretch: Stretch, first: int, last: int, columns: Sequenc
         low, high = max(first - at, 0), min(last - at, len(batch))
         at += len(batch)
         if high > low:
-            yield pa.Table.from_batches([batch.slice(low, high - low)])
+            table = pa.Table.from_batches([batch.slice(low, high - low)])
+            yield reading(stretch.path, cast, table, stretch.casts) if stretch.casts else table
         if at >= last:
             break
     _refuse_short(stretch, at, last)
@@ -174,7 +176,7 @@ class Survey:
 
 def survey(table: ParquetTable, column: str, progress: Progress | None = None) -> Survey:
     """Read the column of episodes of a log."""
-    stretches = tuple(_stretches(table.paths))
+    stretches = tuple(_stretches(table))
     total = sum(stretch.rows for stretch in stretches)
     begins: list[Integers] = []
     hashes: list[Words] = []
@@ -201,25 +203,29 @@ def survey(table: ParquetTable, column: str, progress: Progress | None = None) -
     return Survey(stretches, edges, found, len(np.unique(found)) == len(found), int(spanning))
 
 
-def _stretches(paths: Sequence[Path]) -> Iterator[Stretch]:
-    first = 0
-    for path in paths:
+def _stretches(table: ParquetTable) -> Iterator[Stretch]:
+    first, casts = 0, tuple(table.casts.items())
+    for path in table.paths:
         for group, rows in enumerate(ParquetTable.group_sizes(path)):
             if rows:
-                yield Stretch(path, group, first, rows)
+                yield Stretch(path, group, first, rows, casts)
             first += rows
 
 
 def _ids(file: Any, stretch: Stretch, column: str) -> Iterator[NDArray[Any]]:
     """Episode ids, a batch at a time; text as it is, because codes differ from batch to batch."""
+    import pyarrow as pa
+
     for batch in batches_of(file, stretch.path, 8 * BATCH, [column], stretch.group):
-        yield reading(stretch.path, ids_of, batch, column)
+        table = reading(stretch.path, cast, pa.Table.from_batches([batch]), stretch.casts)
+        yield reading(stretch.path, ids_of, table, column)
 
 
-def ids_of(batch: Any, column: str) -> NDArray[Any]:
-    """Episode ids of a record batch."""
-    piece = arrow_piece(column, batch.column(column))
-    if piece.missing is not None:
+def ids_of(table: Any, column: str) -> NDArray[Any]:
+    """Episode ids of an Arrow table."""
+    piece = arrow_piece(column, table.column(column))
+    real = piece.values.dtype.kind == "f"
+    if piece.missing is not None or (real and not np.isfinite(piece.values).all()):
         raise InputError(f"column {column!r} has missing episode ids: leave such rows out or mend them first.")
     if piece.values.ndim != 1:
         raise InputError(f"column {column!r} must hold one episode id per row.")

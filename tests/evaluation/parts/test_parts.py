@@ -276,6 +276,7 @@ def test_it_is_saved_shown_and_drawn(plain, tmp_path):
     [
         ({"algorithm": "td", "alpha": 0.1}, "is solved directly, got algorithm='td'"),
         ({"block": 5}, "block, lam, one_step and whiten=False are for logs"),
+        ({"in_parts": False, "scheduler": "local:2"}, "a scheduler is for logs that are read in parts"),
         ({"behaviour": "estimate"}, "a behaviour is not estimated"),
         ({"target": np.ones(5)}, "must be the name of a column or a function"),
         ({"features": "tiles:tilings=8,tiles=40"}, "at most 1000 features"),

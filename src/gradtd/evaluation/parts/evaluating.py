@@ -25,7 +25,7 @@ from gradtd.evaluation.parts.judging import Solved, decided, undecided
 from gradtd.evaluation.parts.kept.adding import Asking, add_to_kept
 from gradtd.evaluation.parts.kept.question import question_of, refuse_unkept
 from gradtd.evaluation.parts.kept.store import Store, open_folder
-from gradtd.evaluation.parts.preparing import Asked, Looked, Sample, prepared, reading_of
+from gradtd.evaluation.parts.preparing import Asked, Looked, Sample, needed, prepared, reading_of
 from gradtd.evaluation.parts.state_table import StateWide
 from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
 from gradtd.evaluation.resamples import interval_from, student_interval
@@ -75,6 +75,11 @@ def evaluate_in_parts(
     roles = _roles(table, asked, keep)
     with ExitStack() as stack:
         seen, notes = grouped(table, roles, stack, progress)
+        if seen.episodes < 2:
+            raise InputError(
+                f"{table.name!r} has a single episode ({seen.rows} rows), and the interval comes from groups of "
+                "episodes: give in_parts=False and block=T0 where it fits into memory, to count every T0 steps as one."
+            )
         found = {}
         for name, target in targets.items():
             pairs = settings.values == ACTION and not (isinstance(target, str) and target == "behaviour")
@@ -93,7 +98,10 @@ def evaluate_in_parts(
 def _roles(table: ParquetTable, asked: Asked, keep: tuple[str, ...]) -> Roles:
     roles = resolve(table.kinds, asked.columns, keep)
     if "episode" not in roles.single:
-        raise InputError(f"{table.name!r} has no column of episodes, which a log that is read in parts needs: add one.")
+        raise InputError(
+            f"{table.name!r} has no column of episodes, which a log that is read in parts needs: add one, or give "
+            "in_parts=False where it fits into memory."
+        )
     return roles
 
 
@@ -165,9 +173,14 @@ def grouped(
     seen = survey(table, column, stage(progress, "looking for episodes"))
     notes = []
     if not seen.grouped:
+        if "t" not in roles.single:
+            raise InputError(
+                f"an episode of {table.name!r} must be in one piece, and some begin again later: number episodes on "
+                "from file to file, or add a column t to sort by."
+            )
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradtd-")))
-        by = [column, *([roles.single["t"]] if "t" in roles.single else [])]
-        files = bring_together(seen, by, folder, stage(progress, "bringing episodes together"))
+        by = [column, roles.single["t"]]
+        files = bring_together(seen, by, needed(roles), folder, stage(progress, "bringing episodes together"))
         seen = survey(ParquetTable(table.name, files), column)
         notes.append("rows of an episode did not stand together: the log was sorted once, in a temporary folder.")
     elif seen.spanning:

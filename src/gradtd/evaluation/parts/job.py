@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
 from gradtd.evaluation.actions.rows import PairWide
 from gradtd.evaluation.parts.pairs import Chooser, pairs_of
 from gradtd.evaluation.parts.state_table import StateWide
@@ -25,6 +27,8 @@ NUMBERS = 16_000_000
 """Numbers that the sums of all groups may have, about (128 MB): with many features there are fewer groups."""
 
 
+PLACE = re.compile(r"\brows? (\d+)|\[(\d+)\]")
+"""How a sentence names a row."""
 PIECE = "gradtd piece"
 """A column of ours with the number of every row's episode in a chunk: reading may drop episodes."""
 
@@ -47,6 +51,20 @@ class Reading:
 
     def log(self, rows: Any, begins: Integers, name: str, at: Integers | None = None) -> tuple[Log, Ratios]:
         """Some whole episodes as a log, numbered in their order here; ``at`` are the rows, where not all in order."""
+        try:
+            return self._log(rows, begins, name, at)
+        except InputError as error:
+            told = PLACE.search(str(error))
+            row = len(rows) if told is None else int(told[1] or told[2])
+            if row >= len(rows):
+                raise
+            # Rows may have been sorted, but not beyond their episode.
+            episode = rows.column(self.episode)[row if at is None else int(at[row])].as_py()
+            raise InputError(
+                f"{error} Rows are counted in the piece of the log that was read; that one is of episode {episode!r}."
+            ) from None
+
+    def _log(self, rows: Any, begins: Integers, name: str, at: Integers | None) -> tuple[Log, Ratios]:
         number = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
         table = ChunkTable(name, rows, at, {self.episode: number, PIECE: number})
         read = read_log(

@@ -56,7 +56,6 @@ class Asked:
 
 
 def reading_of(target: Any, asked: Asked, keep: tuple[str, ...], roles: Roles) -> Reading:
-    needed = [*roles.single.values(), *(name for names in roles.several.values() for name in names), *roles.keep]
     return Reading(
         asked.columns,
         keep,
@@ -66,8 +65,14 @@ def reading_of(target: Any, asked: Asked, keep: tuple[str, ...], roles: Roles) -
         asked.behaviour,
         asked.clip,
         roles.single["episode"],
-        list(dict.fromkeys(needed)),
+        needed(roles),
     )
+
+
+def needed(roles: Roles) -> list[str]:
+    """The columns that have a part in the log."""
+    several = (name for names in roles.several.values() for name in names)
+    return list(dict.fromkeys([*roles.single.values(), *several, *roles.keep]))
 
 
 def prepared(
