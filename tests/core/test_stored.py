@@ -1,5 +1,6 @@
 """A stream in a folder: the same bytes as from memory, and nothing in it is believed before it was checked."""
 
+import errno
 import hashlib
 import json
 import mmap
@@ -210,6 +211,20 @@ def test_a_folder_is_whole_or_not_there(tmp_path, folder):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(gradtd.InputError, match="sparse features and another dense"):
         _write_both(tmp_path / "x")
+
+
+def test_a_full_disk_and_a_file_that_is_not_there_are_told_by_name(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stored.Writer, "_write", full)
+        with pytest.raises(gradtd.InputError, match=r"cannot write to '.*x': No space left on device\."):
+            STREAM.save(tmp_path / "x")
+    STREAM.save(tmp_path / "x")
+    (tmp_path / "x" / "steps.bin").unlink()
+    with pytest.raises(gradtd.InputError, match=r"there is no file '.*steps.bin'"):
+        gradtd.Stream.open(tmp_path / "x")
 
 
 SPARSE = gradtd.Stream(scipy.sparse.csr_array(np.where(STREAM.features > 0.3, STREAM.features, 0)), STREAM.steps)

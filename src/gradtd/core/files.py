@@ -164,14 +164,23 @@ def _read_array(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[An
 
 
 @contextmanager
+def writing(folder: str | Path, what_to_do: str = "", what: str = "") -> Iterator[None]:
+    """Turn every way in which writing to a folder can fail into one sentence, and a second one about what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {what}to {str(folder)!r}: {error.strerror or error}.{what_to_do}") from None
+
+
+@contextmanager
 def reading(path: str | Path, what: str) -> Iterator[None]:
     """Turn every way in which reading a file can fail into one sentence; ``what`` says what the file should be."""
     try:
         yield
     except InputError:
         raise
-    except FileNotFoundError:
-        raise InputError(f"there is no file {str(path)!r}.") from None
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {str(error.filename or path)!r}.") from None
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}.") from None
     except _DAMAGE:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.core.files import reading, replace_file
+from gradtd.core.files import reading, replace_file, writing
 from gradtd.core.stream import STEP, Stream, begins_episode
 from gradtd.core.trusted import refuse_bad_numbers
 
@@ -164,7 +164,7 @@ def _plain(steps: NDArray[Any]) -> NDArray[Any]:
 def save_stream(stream: Stream, folder: str | Path) -> None:
     """Write a stream, a piece at a time."""
     n_rows = int(stream.features.shape[0])
-    with Writer(folder, stream.name) as writer:
+    with writing(folder), Writer(folder, stream.name) as writer:
         each = 8 * stream.n_features if isinstance(stream.features, np.ndarray) else 12 * stream.features.nnz // n_rows
         rows = max(1, BYTES // max(each, 1))
         nothing = np.zeros(0, STEP)

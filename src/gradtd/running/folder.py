@@ -5,19 +5,18 @@ Every file is written as `gradtd.core.files` does it, so a kill at any time leav
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gradtd.core.checks import InputError
-from gradtd.core.files import replace_file
+from gradtd.core.files import replace_file, writing
 
 MANIFEST, LOCK = "manifest.json", ".lock"
 STORED: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
@@ -39,12 +38,10 @@ class Folder:
 
     def __init__(self, folder: Path, made_by: str, format: int, option: str = "--out") -> None:
         self.folder, self.made_by, self.format, self.option = folder, made_by, format, option
-        try:
+        with self.keeping():
             folder.mkdir(parents=True, exist_ok=True)
             self._check_ours()
             self.write_text(MANIFEST, json.dumps({"made_by": made_by, "format": format}))
-        except OSError as error:
-            raise _unwritten(folder, error) from None
 
     def _check_ours(self) -> None:
         manifest, name = self.folder / MANIFEST, repr(str(self.folder))
@@ -58,7 +55,8 @@ class Folder:
             found = dict(json.loads(manifest.read_text()))
         except (ValueError, TypeError):
             raise InputError(
-                f"{str(manifest)!r} is damaged, so {name} may not be ours: give another {self.option}, nothing was changed."
+                f"{str(manifest)!r} is damaged, so {name} may not be ours: give another {self.option}, "
+                "nothing was changed."
             ) from None
         if (maker := found.get("made_by", self.made_by)) != self.made_by:
             raise InputError(f"{name} was written by {maker}: give another {self.option}, nothing was changed.")
@@ -72,7 +70,7 @@ class Folder:
     def locked(self) -> Iterator[None]:
         """Keep every other process out; refused where one is in already. A kill opens the folder again."""
         with ExitStack() as stack:
-            with writing(self.folder):
+            with self.keeping():
                 self._lock(stack.enter_context((self.folder / LOCK).open("ab+", buffering=0)))
                 self._sweep_up()
             yield
@@ -86,6 +84,11 @@ class Folder:
             )
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+
+    def keeping(self) -> AbstractContextManager[None]:
+        """Say in a sentence that something could not be written to the folder."""
+        again = f" What is finished is kept: make room, or give another {self.option}, and start it again."
+        return writing(self.folder, again, "results ")
 
     def _sweep_up(self) -> None:
         """Remove what a killed process was writing. Nobody else writes here now."""
@@ -111,20 +114,6 @@ class Folder:
     def _replace(self, path: Path, write: Callable[[Path], Any]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         return replace_file(path, write)
-
-
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Say in one sentence, with the name of the folder, that something could not be written to it."""
-    try:
-        yield
-    except OSError as error:
-        raise _unwritten(folder, error) from None
-
-
-def _unwritten(folder: Path, error: OSError) -> InputError:
-    room = " What is finished is kept: make room and start it again." if error.errno == errno.ENOSPC else ""
-    return InputError(f"cannot write results to {str(folder)!r}: {error.strerror or error}.{room}")
 
 
 def _half_made(name: str) -> bool:

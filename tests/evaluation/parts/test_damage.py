@@ -1,5 +1,7 @@
 """Files of strangers, read in parts: each try ends well, or with one sentence."""
 
+import errno
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -168,4 +170,15 @@ def test_a_row_is_told_by_its_episode(tmp_path, bad):
     rows["reward"][30] = bad
     pq.write_table(pa.table(rows), tmp_path / "log.parquet")
     with pytest.raises(InputError, match=r"reward\[\d+\] is .*that one is of episode 7\."):
+        _evaluate(tmp_path / "log.parquet")
+
+
+def test_a_temporary_folder_without_room_is_told(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    rows = pa.table(table(12) | {"t": np.tile(np.arange(4), 12)}).take(np.random.default_rng(0).permutation(48))
+    pq.write_table(rows, tmp_path / "log.parquet")
+    monkeypatch.setattr(pq, "ParquetWriter", full)
+    with pytest.raises(InputError, match=r"No space left on device\. TMPDIR says where"):
         _evaluate(tmp_path / "log.parquet")

@@ -167,7 +167,7 @@ def test_a_folder_of_something_else_is_refused(three, tmp_path):
         _evaluate(three, three)
     with pytest.raises(gradtd.InputError, match="leave sums or in_parts=False out"):
         _evaluate(three, tmp_path / "sums", in_parts=False)
-    with pytest.raises(gradtd.InputError, match="needs a Parquet file"):
+    with pytest.raises(gradtd.InputError, match="need a Parquet file"):
         gradtd.evaluate({"obs": [1.0]}, gamma=0.9, sums=tmp_path / "sums")
 
 

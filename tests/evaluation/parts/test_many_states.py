@@ -173,3 +173,7 @@ def test_a_block_in_the_file_is_what_it_was(tmp_path, monkeypatch):
     for a, b in zip(found[0][1], step_file.joined([given[0], given[2]]), strict=True):
         np.testing.assert_array_equal(a, b)
     assert [block.steps for _, block in kept.blocks([1])] == [5]
+    lost = step_file.StepFile(tmp_path / "none", 1)
+    lost.add(0, given[0])
+    with pytest.raises(gradtd.InputError, match=r"cannot write to .*none'.* TMPDIR says"):
+        lost.finish()

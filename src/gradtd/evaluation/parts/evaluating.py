@@ -13,6 +13,7 @@ import numpy as np
 
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.core.files import writing
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.actions.rows import PairWide
 from gradtd.evaluation.estimate import Estimate
@@ -27,6 +28,7 @@ from gradtd.evaluation.parts.kept.question import question_of, refuse_unkept
 from gradtd.evaluation.parts.kept.store import Store, open_folder
 from gradtd.evaluation.parts.preparing import Asked, Looked, Sample, needed, prepared, reading_of
 from gradtd.evaluation.parts.state_table import StateWide
+from gradtd.evaluation.parts.step_file import ELSEWHERE
 from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
 from gradtd.evaluation.resamples import interval_from, student_interval
 from gradtd.evaluation.result import Evaluation
@@ -49,12 +51,18 @@ def large_table(log: Any, in_parts: bool | None) -> ParquetTable | None:
     """The Parquet table behind a log that is to be read in parts; None where it is to be read into memory."""
     if in_parts is False or not isinstance(log, (str, Path)):
         if in_parts:
-            raise InputError(f"in_parts=True needs a Parquet file, a folder or a pattern, got {type(log).__name__}.")
+            raise InputError(
+                "in_parts=True, a scheduler and sums need a Parquet file, a folder or a pattern, "
+                f"got {type(log).__name__}."
+            )
         return None
     table = open_table(log)
     if not isinstance(table, ParquetTable):
         if in_parts:
-            raise InputError(f"in_parts=True needs Parquet files, and {table.name!r} is none: write it as Parquet.")
+            raise InputError(
+                f"in_parts=True, a scheduler and sums need Parquet files, and {table.name!r} is none: "
+                "write it as Parquet."
+            )
         return None
     return table if in_parts or table.size() >= LARGE else None
 
@@ -180,7 +188,8 @@ def grouped(
             )
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradtd-")))
         by = [column, roles.single["t"]]
-        files = bring_together(seen, by, needed(roles), folder, stage(progress, "bringing episodes together"))
+        with writing(folder, ELSEWHERE):
+            files = bring_together(seen, by, needed(roles), folder, stage(progress, "bringing episodes together"))
         seen = survey(ParquetTable(table.name, files), column)
         notes.append("rows of an episode did not stand together: the log was sorted once, in a temporary folder.")
     elif seen.spanning:

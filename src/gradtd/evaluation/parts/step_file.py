@@ -13,10 +13,13 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.files import writing
 from gradtd.evaluation.trust.records import Record
 
 KEPT = 2**21
 """Steps that stay in memory."""
+ELSEWHERE = " TMPDIR says where temporary folders are: give it one with room for the log."
+"""What to do where a temporary folder is full."""
 STEPS = 2**17
 """Steps of a block, about."""
 
@@ -84,7 +87,7 @@ class StepFile:
         if self.steps <= KEPT:
             self._blocks[tenth].append(block)
             return
-        with self._path.open("ab") as file:
+        with writing(self._path.parent, ELSEWHERE), self._path.open("ab") as file:
             self._blocks[tenth].append(_Place(file.tell(), block.steps, len(block.group)))
             for array, kind in zip(block, IN_FILE, strict=True):
                 array.astype(kind).tofile(file)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.checks import InputError
+from gradtd.core.files import writing
 from gradtd.core.progress import StageProgress
 from gradtd.core.stored import Writer, open_stream, save_stream
 from gradtd.core.stream import Stream
@@ -103,6 +104,7 @@ def _from_parts(
         seen, _ = grouped(table, roles, stack, progress)
         reading = reading_of(target, asked, keep, roles)
         features = _fitted(asked.features, table, seen, reading)
+        stack.enter_context(writing(folder))
         stack.enter_context(writer)
         episodes = done = 0
         for part in seen.parts():

@@ -17,7 +17,7 @@ from gradtd.core.progress import Progress, progress_bar
 from gradtd.problems.base import Problem
 from gradtd.problems.metrics import METRICS
 from gradtd.running.crew import Crew, crew_of
-from gradtd.running.folder import Folder, in_use, writing
+from gradtd.running.folder import Folder, in_use
 from gradtd.running.sweeps.grid import Setting, problems_of, settings_of
 from gradtd.running.sweeps.outcome import Swept, notes_of, tidy, winners_of
 from gradtd.running.sweeps.page import write_page
@@ -168,11 +168,11 @@ class Sweep:
             crew_of(threads, scheduler) as crew,
             progress_bar("sweep", what=True, progress=progress) as report,
         ):
-            work = _Work(Parts(folder.path(".parts")), crew, report)
+            work = _Work(Parts(folder.path(".parts")), crew, report, folder.keeping)
             found = work.all(self._units(tasks.values()), "sweep")
             winners = winners_of(found, self.metrics[0], self.best)
             again = work.all(self._fresh([tasks[setting] for setting in winners]), "winners on fresh seeds")
-            with writing(folder.folder):
+            with folder.keeping():
                 return self._finish(folder, found, again)
 
     def status(self, out: str | Path) -> Status:
@@ -249,12 +249,12 @@ def _fresh_seed(given: Any, seed: int) -> int:
 class _Work:
     """Runs units, or fetches what is finished, and says how far it is."""
 
-    def __init__(self, parts: Parts, crew: Crew, report: Any) -> None:
-        self.parts, self.crew, self.report = parts, crew, report
+    def __init__(self, parts: Parts, crew: Crew, report: Any, keeping: Any) -> None:
+        self.parts, self.crew, self.report, self.keeping = parts, crew, report, keeping
 
     def all(self, units: Sequence[Unit], what: str) -> dict[Setting, Values]:
         """What every setting came to, in the order of the units."""
-        with writing(self.parts.folder):
+        with self.keeping():
             self.parts.adopt(units)
         found = {unit: values for unit in units if (values := self.parts.look(unit)) is not None}
         # The longest first: at the end a worker then waits for no more than a short one.
