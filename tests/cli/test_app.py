@@ -94,6 +94,7 @@ def test_help_shows_every_option_in_its_panel(monkeypatch):
     output = _run("run", "--help").stdout
     for word in ("Method", "Amount of data", "Output", "Machine", "--alpha", "--set", "NAME=VALUE", "1/16"):
         assert word in output
+    assert "gradtd[cluster]" in _run("sweep", "--help").stdout  # brackets are no markup
     commands = _run("--help").stdout
     for word in ("sample-log", "evaluate", "--install-completion", "--verbose"):
         assert word in commands

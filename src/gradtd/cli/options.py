@@ -21,7 +21,8 @@ FLAG = " "
 SCHEDULER: Any = typer.Option(
     "--scheduler",
     metavar="ADDRESS",
-    help="Address of a Dask scheduler whose workers do the work, or local:2 for two processes. Needs gradtd[cluster].",
+    help="Address of a Dask scheduler whose workers do the work, or local:2 for two processes. "
+    r"Needs gradtd\[cluster].",
     rich_help_panel=MACHINE,
 )
 SUMS: Any = typer.Option(

@@ -341,6 +341,7 @@ def test_the_page_is_whole_and_needs_nothing_from_outside(finished):
     page = (finished.folder / "index.html").read_text()
     assert page.count("<figure") == page.count('class="wide') == page.count('class="tall') == 4
     assert "rmsve at the last step against alpha" in page
+    assert "rmsve of the winners on fresh seeds, with 95 % intervals" in page
     assert not re.findall(r"(?:src|href)=\"(?!data:)", page)
     assert "0.0625" in page
 

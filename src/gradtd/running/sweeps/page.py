@@ -49,7 +49,12 @@ def _section(problem: str, rows: list[Row], winners: list[Row], metric: str, bes
         for algorithm, hyper in dict.fromkeys((r["algorithm"], r["hyper"]) for r in winners if r["problem"] == problem)
     }
     if curves and len(next(iter(curves.values()))) > 1:
-        pictures.append((f"{metric} of the winners on fresh seeds", picture(_winner_picture(curves, problem, metric))))
+        pictures.append(
+            (
+                f"{metric} of the winners on fresh seeds, with 95 % intervals",
+                picture(_winner_picture(curves, problem, metric)),
+            )
+        )
     table = Table(
         "",
         ("algorithm", "hyper", metric, "diverged"),
