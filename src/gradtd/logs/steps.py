@@ -20,6 +20,10 @@ from gradtd.core.stream import begins_episode, episode_numbers
 Flags = NDArray[np.bool_]
 
 
+class NothingFollows(InputError):
+    """No row leads anywhere. Where rows are some of a log, others may."""
+
+
 @dataclass
 class Rows:
     """The narrow columns in the table's order. ``given`` says whether a row has a next observation of its own."""
@@ -84,7 +88,7 @@ def arrange(rows: Rows, n_rows: int, order: str, same: Equal | None, notes: list
     if lost:
         notes.append(f"{lost} episode{'s' * (lost > 1)} disappeared: no step of it remained.")
     if not keep.any():
-        raise InputError(
+        raise NothingFollows(
             "no step of the log leads anywhere: every episode has one row, is not terminated and has no next "
             "observation; give the next observations in columns of their own."
         )

@@ -178,6 +178,28 @@ def test_scattered_rows_are_brought_together(table, whole, tmp_path):
     assert {"looking for episodes", "bringing episodes together", "reading"} <= set(heard)
 
 
+@pytest.mark.parametrize("states", [False, True])
+def test_a_chunk_in_which_nothing_leads_anywhere_is_left_out(table, tmp_path, states, monkeypatch):
+    """Its episodes have one row and did not end. In memory they disappear, too."""
+    monkeypatch.setattr(cutting, "BATCH", 500)
+    monkeypatch.setattr(cutting, "FEWEST_ROWS", 500)
+    lost = table.slice(0, 1).set_column(0, "episode", pa.array([10**6]))
+    for name in ("terminated", "truncated"):
+        lost = lost.set_column(lost.schema.get_field_index(name), name, pa.array([False]))
+    rows = pa.concat_tables([table, lost])
+    if states:
+        rows = rows.drop(["obs_0", "obs_1"]).append_column("obs", pa.array(np.arange(len(rows)) % 4))
+    pq.write_table(rows, tmp_path / "log.parquet", row_group_size=len(table))
+    path = str(tmp_path / "log.parquet")
+    features = "one-hot" if states else "identity"
+    ours, memory = _evaluate(path, features=features), _evaluate(path, features=features, in_parts=False)
+    assert ours.value == pytest.approx(memory.value, rel=1e-9)
+    assert (ours.episodes, ours.steps) == (memory.episodes, memory.steps)
+    assert any("episode" in note and "disappeared" in note for note in ours.notes)
+    stored = gradtd.store_stream(path, tmp_path / "stored", gamma=GAMMA, features=features)
+    assert len(stored.steps) == ours.steps
+
+
 def test_names_of_episodes_may_be_words(plain, tmp_path):
     ids = [f"patient {k}" for k in range(EPISODES)]
     pq.write_table(_table(ids), tmp_path / "words.parquet", row_group_size=900)

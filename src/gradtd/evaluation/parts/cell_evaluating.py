@@ -21,7 +21,7 @@ from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.judging import effective_of_times, first_of_tenths, robust_of
 from gradtd.evaluation.parts.pair_cells import PairCells
 from gradtd.evaluation.parts.step_file import Block, StepFile, joined, taken
-from gradtd.evaluation.parts.sums import Sums, add_log, nothing_but_numbers
+from gradtd.evaluation.parts.sums import Sums, add_chunk, nothing_but_numbers
 from gradtd.evaluation.resamples import poisson_weights, student_interval
 from gradtd.evaluation.result import Evaluation
 from gradtd.evaluation.solvers import SparseSolver
@@ -135,8 +135,7 @@ class _Work:
                 found[g].append(taken(record, group, np.flatnonzero(tenth == g)))
 
         for rows, begins, hashes in part.chunks(self.job.reading.needed):
-            log, ratios = self.job.reading.log(rows, begins, self.job.name)
-            add_log(self.job, keep, total, log, ratios, self.job.group_of(hashes))
+            add_chunk(self.job, keep, total, (rows, begins, None), self.job.group_of(hashes))
         return total, [(g, joined(blocks)) for g, blocks in enumerate(found) if blocks]
 
 

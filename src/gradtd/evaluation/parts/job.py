@@ -20,6 +20,7 @@ from gradtd.features import Features
 from gradtd.logs import Log, Ratios, ratios, read_log
 from gradtd.logs.chunk import ChunkTable
 from gradtd.logs.parts import Words
+from gradtd.logs.steps import NothingFollows
 
 MOST_GROUPS, FEWEST_GROUPS = 1000, 40
 """Groups of episodes whose sums are kept apart; their influences give the interval."""
@@ -76,6 +77,13 @@ class Reading:
         )
         found = ratios(read, self.target, behaviour=self.behaviour, clip=self.clip)
         return read, found
+
+    def steps(self, rows: Any, begins: Integers, name: str, at: Integers | None = None) -> tuple[Log, Ratios] | None:
+        """The same of some of the episodes; None where no row of them leads anywhere, as the last one may not."""
+        try:
+            return self.log(rows, begins, name, at)
+        except NothingFollows:
+            return None
 
 
 def groups_for(wide: Wide) -> int:

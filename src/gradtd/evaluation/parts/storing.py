@@ -109,7 +109,10 @@ def _from_parts(
         episodes = done = 0
         for part in seen.parts():
             for rows, begins, _ in part.chunks(reading.needed):
-                log, found = reading.log(rows, begins, table.name)
+                read = reading.steps(rows, begins, table.name)
+                if read is None:
+                    continue
+                log, found = read
                 made = stream_of(log, features.transform(log.observations), log.episode + episodes, found.rho, gamma)
                 writer.add(made.features, np.asarray(made.steps), known_chances(log, found))
                 episodes += int(log.episode[-1]) + 1

@@ -153,13 +153,22 @@ def part_sums(job: Job, part: Part) -> Sums:
         at = None
         if (np.diff(order) != 1).any():
             at = np.repeat(begins[:-1][order] - edges[:-1], lengths) + np.arange(edges[-1])
-        log, found = job.reading.log(rows, edges, job.name, at)
-        add_log(job, add, total, log, found, group[order])
+        add_chunk(job, add, total, (rows, edges, at), group[order])
     return total
 
 
 Add = Callable[[dict[str, Floats], Record, Wide, Integers, Floats], None]
 """Adds products of the rows of some steps to arrays."""
+
+
+def add_chunk(job: Job, add: Add, total: Sums, rows: tuple[Any, Integers, Integers | None], group: Integers) -> None:
+    """Add some episodes, of these groups: rows of a table, where episodes begin, and the order of rows."""
+    table, begins, at = rows
+    made = job.reading.steps(table, begins, job.name, at)
+    if made is None:
+        total.notes[f"{len(group)} episode{'s' * (len(group) > 1)} disappeared: no step of it remained."] += 1
+    else:
+        add_log(job, add, total, *made, group)
 
 
 def add_log(job: Job, add: Add, total: Sums, log: Log, found: Ratios, group: Integers) -> None:
