@@ -47,10 +47,10 @@ TURNS = 3
 """Times that the bound and the evaluation are measured in turns: a machine may be slower for a minute."""
 
 
-def least(work: Callable[[], Any], enough: float = 4.0) -> float:
+def least(work: Callable[[], Any], enough: float = 10.0) -> float:
     """The least seconds of CPU of some repeats: more where they are short."""
     times: list[float] = []
-    while len(times) < 5 and (not times or sum(times) < enough):
+    while len(times) < 5 and (len(times) < 2 or sum(times) < enough):
         begin = time.process_time()
         work()
         times.append(time.process_time() - begin)

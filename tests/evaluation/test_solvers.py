@@ -9,7 +9,7 @@ from gradtd.evaluation import solvers as module
 from gradtd.evaluation.least_squares import can_refit, refit_values, start_features
 from gradtd.evaluation.marginal import double_rl
 from gradtd.evaluation.resamples import draw_resamples
-from gradtd.evaluation.solvers import Solver, SparseSolver, band, krylov, solver_of
+from gradtd.evaluation.solvers import Solver, SparseSolver, band, krylov, solved_each, solver_of
 from naive.evaluation import solved
 
 
@@ -172,3 +172,15 @@ def test_the_dense_inverse_is_that_of_minimum_norm(kind):
     assert found.solve(c, transposed=True) == pytest.approx(inverse.T @ c, rel=1e-6)
     assert found.singular == 6 - len(kept)
     assert found.condition == (pytest.approx(kept[0] / kept[-1]) if len(kept) else np.inf)
+
+
+@pytest.mark.parametrize("singular", [False, True])
+def test_several_equations_are_solved_as_one_by_one(singular):
+    """By elimination, or by minimum norm where one of them has no inverse, or nearly none."""
+    rng = np.random.default_rng(3)
+    matrices, right = rng.standard_normal((6, 5, 5)), rng.standard_normal((6, 5))
+    if singular:
+        matrices[2, :, 4], matrices[2, 4] = 0.0, 0.0
+        matrices[4, 3] = matrices[4, 2] * (1 + 1e-14)
+    wanted = [np.linalg.lstsq(A, c, rcond=1e-11)[0] for A, c in zip(matrices, right, strict=True)]
+    np.testing.assert_allclose(solved_each(matrices, right), wanted, rtol=1e-10, atol=1e-10)

@@ -20,7 +20,15 @@ from gradtd.evaluation.dense_rows import DenseRows
 from gradtd.evaluation.folds import FoldSums
 from gradtd.evaluation.products import chunk_rows, chunks, cross, lengths, rows_of, values_of, weighted_sum, widened
 from gradtd.evaluation.resamples import Resamples
-from gradtd.evaluation.solvers import DENSE, SINGULAR, Solver, SparseSolver, feature_scale, is_diagonal, solver_of
+from gradtd.evaluation.solvers import (
+    DENSE,
+    Solver,
+    SparseSolver,
+    feature_scale,
+    is_diagonal,
+    solved_each,
+    solver_of,
+)
 from gradtd.evaluation.sparse_refits import can_refit_sparsely, sparse_refits
 
 
@@ -235,8 +243,7 @@ def refit_values(
     scale = feature_scale(fit.sums.C)
     matrices = A.reshape(-1, d, d) * scale[:, None] * scale
     matrices *= np.asarray(matrices.any(axis=2))[:, None, :]  # features that a resample lacks keep the weight 0
-    thetas = [np.linalg.lstsq(matrices[r], -scale * b[r], rcond=SINGULAR)[0] for r in range(len(weights))]
-    return np.asarray((mean * scale * np.array(thetas)).sum(axis=1))
+    return np.asarray((mean * scale * solved_each(matrices, -scale * b)).sum(axis=1))
 
 
 def _group_sums(terms: Callable[[Any], Terms], part: slice, most: int) -> Floats:

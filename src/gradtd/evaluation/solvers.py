@@ -100,6 +100,21 @@ def _regular_inverse(matrix: Floats, live: Integers) -> Floats | None:
     return inverse
 
 
+def solved_each(matrices: Floats, right: Floats) -> Floats:
+    """The solution of each of several systems of equations, by minimum norm.
+
+    All are solved at once by elimination where none is near one that is singular.
+    """
+    try:
+        inverses = np.linalg.inv(matrices)
+        sizes = np.linalg.norm(matrices, 1, axis=(1, 2)) * np.linalg.norm(inverses, 1, axis=(1, 2))
+    except np.linalg.LinAlgError:
+        sizes = np.full(len(matrices), np.inf)
+    if (sizes < REGULAR).all():
+        return np.asarray((inverses @ right[..., None])[..., 0])
+    return np.array([np.linalg.lstsq(A, c, rcond=SINGULAR)[0] for A, c in zip(matrices, right, strict=True)])
+
+
 class SparseSolver:
     """Solves A v = c and A'v = c for a sparse A; where A is singular, by minimum norm.
 

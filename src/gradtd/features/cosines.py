@@ -107,10 +107,10 @@ class Cosines(Features):
 
     def writer(self) -> Callable[[Any, Floats, int], None]:
         """A function that writes features of observations to columns of a table, from a given one on."""
-        turn, multiplied, ways, varies = turner(), engine.compiled(_maker), self._ways, self.learned["varies"]
+        turn, multiplied, ways, varies = turner(), engine.kept(_maker), self._ways, self.learned["varies"]
         power = np.ones((max(len(varies), 1), int(ways[:, 2].max(initial=1)) + 1))
         low, span, plain = self.learned["lowest"], self.learned["span"], (self.learned["counts"] <= 1).all()
-        scaled, straight = engine.compiled(_scaler), engine.compiled(_straight)
+        scaled, straight = engine.kept(_scaler), engine.kept(_straight)
         wide = plain and len(varies) == len(low)  # as wide observations are
         alone = wide and self.n == len(varies) + 1  # a cosine of every column, and no product of two
 

@@ -68,7 +68,7 @@ def wave_writer(frequencies: Floats, phases: Floats) -> Callable[[Any, Floats, i
     >>> out
     array([[ 0., -1., -1.]])
     """
-    write, spot = engine.compiled(_waver), np.zeros((DOWN, ACROSS))
+    write, spot = engine.kept(_waver), np.zeros((DOWN, ACROSS))
     wide = room_for(*frequencies.shape)
     wide[:, : len(phases)] = frequencies
 
@@ -101,4 +101,4 @@ def turner() -> Plain:
     >>> turns.round(12) + 0.0
     array([[ 1.        ,  0.        , -1.        ,  0.70710678]])
     """
-    return engine.compiled(_maker)
+    return engine.kept(_maker)

@@ -14,7 +14,7 @@ from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.numbers import BINS, LOWEST, PER_OCTAVE
 from gradtd.evaluation.parts.sums import Sums, time_sums
 from gradtd.evaluation.resamples import poisson_weights
-from gradtd.evaluation.solvers import Solver
+from gradtd.evaluation.solvers import Solver, solved_each
 from gradtd.evaluation.trust.checking import PRODUCTS, Fits
 from gradtd.evaluation.trust.deciding import LACK, MET, Decision, decide_from
 from gradtd.evaluation.trust.fits import Fit, Solution, see, solve
@@ -200,15 +200,12 @@ class Solved:
         """The value with every group weighted by a Poisson(1) number, so many times."""
         own = sums["A"][:, columns][:, :, columns]
         weights = poisson_weights(sums["pieces"], resamples, seed)
-        values = np.full(resamples, np.nan)
         scale = self.solver.scale
         matrices = (weights @ own.reshape(len(own), -1)).reshape(-1, *own.shape[1:]) * scale[:, None] * scale
         b, starts = (weights @ sums[name][:, columns] for name in ("b", "starts"))
         episodes = weights @ sums["pieces"]
-        for r, A in enumerate(matrices):
-            theta = scale * np.linalg.lstsq(A, -scale * b[r], rcond=1e-11)[0]
-            values[r] = starts[r] @ theta / episodes[r]
-        return values
+        thetas = scale * solved_each(matrices, -scale * b)
+        return np.asarray((starts * thetas).sum(axis=1) / episodes)
 
 
 def diagnosed(job: Job, sums: Sums, value: float, decision: Decision, **told: Any) -> Diagnostics:
