@@ -39,7 +39,7 @@ from large_log import LENGTH, make_log
 from timing import peak_memory
 
 GAMMA = 0.95
-BATCH, NARROW = 65_536, 6
+BATCH, NARROW = 100_000, 6
 """Rows that are read at a time, and columns that are no observations."""
 BLOCK = 5 * LENGTH
 """Steps that are in the cache at a time."""

@@ -25,8 +25,8 @@ from gradtd.logs.tables import arrow_piece
 
 ROWS_OF_A_PART = 1_000_000
 """Rows that a part has, about: a second of work or so, and sums of some megabytes."""
-BATCH, NUMBERS_OF_A_BATCH, FEWEST_ROWS = 65_536, 2**21, 4096
-"""Rows that are read at a time, at most; about so many numbers (16 MB), but so many rows at least."""
+BATCH, NUMBERS_OF_A_BATCH, FEWEST_ROWS = 100_000, 2**22, 4096
+"""Rows that are read at a time, at most; about so many numbers (34 MB), but so many rows at least."""
 Words = NDArray[np.uint64]
 
 
