@@ -14,22 +14,23 @@ F_{t-1} + 1 and F = 1 where an episode begins.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.compiled import engine
-from gradtd.core.arrays import Floats, Index, Plain
+from gradtd.core.arrays import Floats, Index, Integers, Plain
 from gradtd.core.checks import InputError
 from gradtd.core.stream import SparseRows, Stream
 
 KINDS = ("rho", "clipped", "tree")
 DROPPED = 1e-16
-"""An entry of a sparse trace below this times the largest feature of the stream is dropped.
+"""An entry of a sparse trace that is no more than this times the largest feature since the trace began is dropped.
 
 Entry by entry what is kept then differs from the full trace by at most as much times s, where s is the trace that a
-constant feature 1 would have, s_t = discount_{t-1} lam c_{t-1} s_{t-1} + 1. What was dropped decays as the rest."""
+constant feature 1 would have, s_t = discount_{t-1} lam c_{t-1} s_{t-1} + 1. What was dropped decays as the rest.
+Nothing of this looks ahead, so steps that arrive one by one have the traces of a known stream."""
 
 PIECE = 2**18
 """Steps whose traces are made at a time: those of a stream on disk go to disk, and little else is in memory."""
@@ -55,17 +56,32 @@ class Tracing(NamedTuple):
         return np.minimum(rho, 1.0) if self.kind == "clipped" else rho
 
 
+class Room(Protocol):
+    """Where sparse traces go, one row behind the other; ``size`` rows are there."""
+
+    size: int
+
+    @property
+    def whole(self) -> SparseRows:
+        """The arrays with their free ends."""
+
+    def lengthen(self, entries: int) -> None:
+        """See that so many entries fit, those there included."""
+
+
 class Tracer:
     """Makes the traces of steps as they arrive; a whole stream is one arrival.
 
     It remembers the latest trace and what of it the next step takes over: ``carried`` holds that factor, the one of
-    the follow-on, and the follow-on itself.
+    the follow-on, and the follow-on itself. Of sparse traces the latest is the last row, so ``n_features`` is 0 there,
+    and ``largest`` holds the largest feature since it began.
     """
 
     def __init__(self, tracing: Tracing, n_features: int, compile: bool | None = None) -> None:
         self.tracing = tracing
         self.latest = np.zeros(n_features)
         self.carried = np.zeros(3)
+        self.largest = np.zeros(1)
         self.episode = np.full(1, -1)
         self._compile = compile
 
@@ -91,6 +107,20 @@ class Tracer:
         taken, weight = self.weights(steps, target, name)
         rows = np.ascontiguousarray(steps["row"])
         engine.compiled(_dense, compile=self._compile)(features, rows, taken, weight, self.latest, out)
+
+    def add_sparse(
+        self, features: SparseRows, steps: NDArray[Any], target: Floats | None, name: str, out: Room
+    ) -> None:
+        """Put the traces of new steps behind those in ``out``, which has room for the rows and is asked for entries."""
+        merge = engine.compiled(_sparse, compile=self._compile)
+        told = [np.ascontiguousarray(steps["row"]), *self.weights(steps, target, name)]
+        first, done = out.size, 0
+        while True:
+            done = int(merge(features, *told, self.largest, out.whole, first, done))
+            if done == len(steps):
+                break
+            out.lengthen(int(most_entries(features, told[0][done], out.whole, first + done)))
+        out.size += len(steps)
 
 
 def traces_of(stream: Stream, tracing: Tracing, compile: bool | None = None) -> Floats | SparseRows:
@@ -118,53 +148,61 @@ def keep_traces(stream: Stream, tracing: Tracing, made: Floats | SparseRows) -> 
     stream.__dict__["_traces"] = (tracing, made)
 
 
-def traces_at(made: Floats | SparseRows, rows: Any) -> Floats | SparseRows:
+def traces_at(made: Floats | SparseRows, rows: Integers) -> Floats | SparseRows:
     """The traces of these steps."""
-    if isinstance(made, np.ndarray):
-        return made[rows]
-    lengths = np.diff(made.begin)[rows]
+    return made[rows] if isinstance(made, np.ndarray) else sparse_rows_at(made, rows)
+
+
+def sparse_rows_at(made: SparseRows, rows: Integers) -> SparseRows:
+    """These rows of some, at the cost of their entries."""
+    lengths = made.begin[rows + 1] - made.begin[rows]
     begin = np.r_[0, np.cumsum(lengths)]
     at = np.repeat(made.begin[rows] - begin[:-1], lengths) + np.arange(begin[-1])
     return SparseRows(made.data[at], made.indices[at], begin, made.n_columns)
 
 
 def _traces_of(stream: Stream, tracing: Tracing, compile: bool | None) -> Floats | SparseRows:
-    tracer = Tracer(tracing, stream.n_features, compile)
     features, steps = stream.view.features, stream.view.steps
     if isinstance(features, np.ndarray):
+        tracer = Tracer(tracing, stream.n_features, compile)
         out = stream.room(len(stream) * stream.n_features, np.float64).reshape(len(stream), stream.n_features)
         for first in range(0, len(stream), PIECE):
             some = slice(first, first + PIECE)
             target = None if stream.target is None else stream.target[some]
             tracer.add(features, steps[some], target, stream.name, out[some])
         return out
-    return _sparse_traces(stream, tracer, engine.compiled(_sparse, compile=compile))
+    return _sparse_traces(stream, Tracer(tracing, 0, compile))
 
 
-def _sparse_traces(stream: Stream, tracer: Tracer, merge: Any) -> SparseRows:
-    """Compressed rows, as long as they turn out; a piece is told of the row before it."""
-    features, n = stream.view.features, len(stream)
-    pieces = range(0, len(features.data), PIECE)
-    least = DROPPED * max((float(np.abs(features.data[k : k + PIECE]).max()) for k in pieces), default=0.0)
-    begin, room = stream.room(n + 1, np.int64), max(1024, 4 * n)
-    data, indices = stream.room(room, np.float64), stream.room(room, np.uint32)
-    for first in range(0, n, PIECE):
-        some, before = slice(first, min(first + PIECE, n)), max(first - 1, 0)
+class _StreamRoom:
+    """Room for the traces of all steps of a stream, as long as they turn out, where the stream keeps such things."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.size, self._stream, entries = 0, stream, max(1024, 4 * len(stream))
+        data, indices = stream.room(entries, np.float64), stream.room(entries, np.uint32)
+        self.whole = SparseRows(data, indices, stream.room(len(stream) + 1, np.int64), stream.n_features)
+
+    def lengthen(self, entries: int) -> None:
+        self._resize(entries + len(self.whole.data))
+
+    def cut(self) -> SparseRows:
+        """What was filled."""
+        self._resize(int(self.whole.begin[-1]))
+        return self.whole
+
+    def _resize(self, entries: int) -> None:
+        data, indices = (self._stream.resized(array, entries) for array in self.whole[:2])
+        self.whole = self.whole._replace(data=data, indices=indices)
+
+
+def _sparse_traces(stream: Stream, tracer: Tracer) -> SparseRows:
+    """Compressed rows, a piece at a time."""
+    room = _StreamRoom(stream)
+    for first in range(0, len(stream), PIECE):
+        some = slice(first, first + PIECE)
         target = None if stream.target is None else stream.target[some]
-        steps = stream.view.steps[some]
-        told = [np.ascontiguousarray(steps["row"]), *tracer.weights(steps, target, stream.name)]
-        if first:
-            told = [np.concatenate([one[:1], one]) for one in told]  # the first is not read
-        done = first - before
-        while True:
-            out = SparseRows(data, indices, begin[before : some.stop + 1], features.n_columns)
-            done = int(merge(features, *told, least, out, done))
-            if done == some.stop - before:
-                break
-            room = 2 * room + stream.n_features
-            data, indices = stream.resized(data, room), stream.resized(indices, room)
-    used = int(begin[-1])
-    return SparseRows(stream.resized(data, used), stream.resized(indices, used), begin, features.n_columns)
+        tracer.add_sparse(stream.view.features, stream.view.steps[some], target, stream.name, room)
+    return room.cut()
 
 
 def _emphases(fingerprint: str) -> Plain:
@@ -202,17 +240,33 @@ def dense_traces(features: Floats, rows: Any, taken: Floats, weight: Floats, lat
 
 
 def _sparse(fingerprint: str) -> Plain:
-    def fill(features: Any, rows: Any, taken: Floats, weight: Floats, least: float, out: Any, t: int) -> Any:
+    def fill(
+        features: Any, rows: Any, taken: Floats, weight: Floats, largest: Floats, out: Any, first: int, t: int
+    ) -> Any:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
         while t < rows.shape[0]:
-            before = out.begin[t] - out.begin[t - 1] if t > 0 else 0
-            if out.begin[t] + before + features.begin[rows[t] + 1] - features.begin[rows[t]] > out.data.shape[0]:
+            if most_entries(features, rows[t], out, first + t) > out.data.shape[0]:
                 return t
-            out.begin[t + 1] = merge_row(features, rows[t], taken[t], weight[t], least, out, t)
+            largest[0] = largest_entry(features, rows[t], largest[0] if taken[t] != 0.0 else 0.0)
+            least = DROPPED * largest[0]
+            out.begin[first + t + 1] = merge_row(features, rows[t], taken[t], weight[t], least, out, first + t)
             t += 1
         return t
 
     return fill
+
+
+def most_entries(features: Any, row: Index, out: Any, t: int) -> Any:
+    """How many entries there are at most when row t is written."""
+    before = out.begin[t] - out.begin[t - 1] if t > 0 else 0
+    return out.begin[t] + before + features.begin[row + 1] - features.begin[row]
+
+
+def largest_entry(features: Any, row: Index, largest: float) -> Any:
+    """The largest size of an entry of a row, or this one if it is larger."""
+    for k in range(features.begin[row], features.begin[row + 1]):
+        largest = max(largest, abs(features.data[k]))
+    return largest
 
 
 def merge_row(features: Any, row: Index, taken: float, weight: float, least: float, out: Any, t: int) -> Any:
@@ -232,7 +286,7 @@ def merge_row(features: Any, row: Index, taken: float, weight: float, least: flo
         if column == at:
             e += taken * data[j]
             j += 1
-        if not abs(e) < least:  # what is not a number is kept, so that it is seen
+        if not abs(e) <= least:  # what is not a number is kept, so that it is seen
             data[place], indices[place] = e, at
             place += 1
     return place

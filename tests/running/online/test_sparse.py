@@ -121,9 +121,9 @@ def test_rows_that_do_not_fit_are_refused():
     assert learner.seen == 0
     with pytest.raises(InputError, match="phi needs 9 features in its last axis"):
         learner.predict(scipy.sparse.csr_array((1, 4)))
-    wide = make_stream(5000)
-    with pytest.raises(InputError, match=r"sparse with 5000 features, .* or because a rule has traces"):
-        Learner(5000, "td", alpha=0.1, lam=0.5, compile=False).partial_fit(wide)
+    wide, kernel = make_stream(5000), {"alpha": 0.1, "similarity": lambda x, y: x @ y}
+    with pytest.raises(InputError, match=r"sparse with 5000 features, .* or because a rule reads dense rows only"):
+        Learner(5000, "impression_gtd", **kernel, compile=False).partial_fit(wide)
 
 
 def _column_outside(arrays, header):

@@ -94,7 +94,8 @@ class Learner(Shell):
 
         Its first step goes on with the latest episode unless that ended with discount 0: call `new_episode` first
         where the log was cut between two episodes of which the former was truncated. Sparse features stay sparse,
-        unless the first step was dense or the rule has traces: then up to 4096 columns are stored densely.
+        and so do their traces, unless the first step was dense or the rule reads dense rows only: then up to 4096
+        columns are stored densely.
         """
         self._put_stream(stream, {})
         return self

@@ -17,49 +17,27 @@ from numpy.typing import NDArray
 from gradtd.compiled.buffers import Buffers
 from gradtd.compiled.traces import Tracer
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.memory import refuse_beyond_memory
 from gradtd.core.stream import STEP, StreamView
+from gradtd.running.online.growing import GrowingRows, move_to_front, resized, roomy, too_tight
 from gradtd.running.settings import Setup
 
 UNBOUNDED = 2**62
 LEAST = 1536
 """Steps that a window has room for, however few it has to hold."""
-_PIECE = 4096
-
-
-def roomy(needed: int) -> int:
-    """The size of an array that has to hold so much: half as much again, so that moving stays rare."""
-    return needed + needed // 2
-
-
-def too_tight(length: int, needed: int) -> bool:
-    """Whether an array would be full again soon: it grows then, to a size that stays bounded by what is held."""
-    return length < needed + needed // 4
-
-
-def move_to_front(array: NDArray[Any], kept: Integers) -> None:
-    """array[:len(kept)] = array[kept], for increasing indices, a piece at a time so that no second copy is made."""
-    for i in range(0, len(kept), _PIECE):
-        piece = kept[i : i + _PIECE]
-        array[i : i + len(piece)] = array[piece]
-
-
-def resized(array: NDArray[Any], length: int, used: int) -> NDArray[Any]:
-    """A new array of another length that begins with the used part of this one."""
-    new = np.zeros((length, *array.shape[1:]), array.dtype)
-    new[:used] = array[:used]
-    return new
 
 
 class Window:
     """The steps that one run may still draw, in order of arrival, and its buffers over them.
 
     A step takes 49 bytes, 57 with split "episode-index" and 16 more without replacement; its trace, where there are
-    traces, as much as its features.
+    traces, as much as a dense row of features, or 12 bytes per entry where rows are sparse.
     """
 
     def __init__(self, setup: Setup, seed: int, n_features: int, compile: bool | None = None) -> None:
-        self.tracer = None if setup.tracing is None else Tracer(setup.tracing, n_features, compile)
-        self.traces = np.zeros((0, n_features))
+        self.tracing, self.n_features, self._compile = setup.tracing, n_features, compile
+        self.tracer: Tracer | None = None  # until it is known how rows are stored
+        self.traces: Floats | GrowingRows | None = None
         self.split, self.seed = setup.split, seed
         self.has_buffers = setup.split.stores
         self.block: int | None = setup.hyper.get("block")
@@ -69,9 +47,28 @@ class Window:
         self.given = self.size = 0
         self._allocate(np.zeros(0, STEP), np.zeros(0, np.uint8), np.zeros(0, np.int64), LEAST)
 
-    def restore(self, given: int, steps: NDArray[Any], side: NDArray[np.uint8], unit: Integers, traces: Floats) -> None:
-        """Hold these steps, as after so many were given."""
-        self.given, self.size, self.traces = given, len(steps), traces
+    def store(self, sparse: bool) -> None:
+        """Traces are stored as rows are, which is known from now on."""
+        if self.tracing is None or (self.tracer and isinstance(self.traces, GrowingRows) == sparse):
+            return
+        if sparse:
+            self.traces = GrowingRows(self.n_features)
+        else:
+            refuse_beyond_memory(
+                8.0 * self.n_features * len(self.steps),
+                f"dense traces of {self.n_features} features",
+                "take fewer features, or give sparse rows",
+            )
+            self.traces = np.zeros((len(self.steps), self.n_features))
+        self.tracer = Tracer(self.tracing, 0 if sparse else self.n_features, self._compile)
+
+    def restore(self, given: int, steps: NDArray[Any], side: NDArray[np.uint8], unit: Integers, traces: Any) -> None:
+        """Hold these steps, as after so many were given; their traces are stored as `store` was told."""
+        self.given, self.size = given, len(steps)
+        if isinstance(self.traces, GrowingRows):
+            self.traces.keep(traces)
+        else:
+            self.traces = traces
         self._allocate(steps, side, unit, max(roomy(len(steps)), len(self.steps)))
 
     def _allocate(self, steps: NDArray[Any], side: NDArray[np.uint8], unit: Integers, length: int) -> None:
@@ -79,7 +76,8 @@ class Window:
         self.steps = resized(steps, length, self.size).view(np.recarray)
         self.side = resized(side, length, self.size) if self.has_buffers else side
         self.unit = resized(unit, length, self.size) if self.split.dealt else unit
-        self.traces = resized(self.traces, length, self.size) if self.tracer else self.traces
+        if isinstance(self.traces, np.ndarray):
+            self.traces = resized(self.traces, length, self.size)
         places = 2 * len(self.side)
         self.buffers = Buffers(
             side=self.side,
@@ -115,15 +113,21 @@ class Window:
         self.size = end
         return begin
 
-    def trace(self, features: Floats, begin: int) -> None:
+    def trace(self, features: Any, begin: int) -> None:
         """Make the traces of the steps from ``begin`` on, which have just been appended."""
-        if self.tracer:
-            new = slice(begin, self.size)
-            self.tracer.add(features, self.steps[new], None, "a learner", self.traces[new])
+        if self.tracer is None:
+            return
+        new, name = self.steps[begin : self.size], "a learner"
+        if isinstance(self.traces, GrowingRows):
+            self.traces.grow(len(new), 0)
+            self.tracer.add_sparse(features, new, None, name, self.traces)
+        elif self.traces is not None:
+            self.tracer.add(features, new, None, name, self.traces[begin : self.size])
 
-    def view(self, features: Floats) -> StreamView:
+    def view(self, features: Any) -> StreamView:
         """What the rule sees of the steps held."""
-        return StreamView(features, self.steps, self.traces if self.tracer else None)
+        traces = self.traces.table if isinstance(self.traces, GrowingRows) else self.traces
+        return StreamView(features, self.steps, traces)
 
     def _list_members(self, begin: int, end: int) -> tuple[int, int]:
         """Enter the steps from begin to end behind those that arrived in their buffers; returns how many in each."""
@@ -145,19 +149,29 @@ class Window:
 
     def drop_the_rest(self, more: int) -> None:
         """Move the steps that may still be drawn to the front, and see that there is room for some more."""
-        kept = self.held()
+        kept, before = self.held(), self.size
         for array in (self.steps, self.side, self.unit, self.traces):
-            if len(array):
+            if isinstance(array, GrowingRows):
+                array.keep_only(kept)
+            elif array is not None and len(array):
                 move_to_front(array, kept)
         self.size = len(kept)
+        self._forget(before)
         if too_tight(len(self.steps), self.size + more):
             self._allocate(self.steps, self.side, self.unit, roomy(self.size + more))
         else:
             self._all_arrived()
 
+    def _forget(self, before: int) -> None:
+        """Steps behind those held point to row 0: compiled code may look where the next ones will lead."""
+        self.steps[self.size : before] = np.zeros((), STEP)
+
     def clear(self) -> None:
         """Forget every step: a run that diverged learns no more."""
-        self.size = 0
+        before, self.size = self.size, 0
+        self._forget(before)
+        if isinstance(self.traces, GrowingRows):
+            self.traces.keep_only(np.zeros(0, np.int64))
         self._all_arrived()
 
 

@@ -67,6 +67,7 @@ class StepQueue:
             return self.rows
         self.kind = self.kind or np.float64
         if sparse and all(run.keeps_sparse for run in self.runs):
+            self._store_traces(True)
             self.rows = SparseTable(self.n_features, self.kind)
             return self.rows
         most = max(1, min(LONGEST_QUEUE, _QUEUE_NUMBERS // self.n_features))
@@ -75,9 +76,14 @@ class StepQueue:
             f"a learner of {self.n_features} features in dense rows",
             "take fewer features, or give sparse rows",
         )
+        self._store_traces(False)
         self.most, self._table = most, np.zeros((2 * most, self.n_features), self.kind)
         self.rows = Rows(self.n_features, 4 * most, self.kind)
         return self.rows
+
+    def _store_traces(self, sparse: bool) -> None:
+        for run in self.runs:
+            run.window.store(sparse)
 
     def _take_kind(self, narrow: bool) -> None:
         """Rows are float32 as long as all of them are given so; the first that is not makes all of them float64."""
@@ -144,8 +150,8 @@ class StepQueue:
         if self.n_features > WIDEST_SPARSE:
             raise InputError(
                 f"{name} is sparse with {self.n_features} features, and this learner stores rows densely, as its first "
-                f"step was or because a rule has traces: with {WIDEST_SPARSE} features at most. Give sparse rows from "
-                "the first step on and rules without lam, or use gradtd.learn."
+                f"step was or because a rule reads dense rows only: with {WIDEST_SPARSE} features at most. Give sparse "
+                "rows from the first step on, and rules that read them."
             )
 
     def _put_row(self, values: Any) -> None:

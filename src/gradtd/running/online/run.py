@@ -17,7 +17,7 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.memory import refuse_beyond_memory
-from gradtd.running.online.memory import LEAST, Window
+from gradtd.running.online.memory import Window
 from gradtd.running.runs import start_weights
 from gradtd.running.session import Session
 from gradtd.running.settings import parameters
@@ -41,9 +41,8 @@ class OnlineRun:
     ) -> None:
         self.session = online_session(as_algorithm(algorithm), hyper, capacity, compile)
         self.seed = checks.whole_number("seed", seed, 0)
-        traced = LEAST if self.session.setup.tracing else 0
         refuse_beyond_memory(
-            self.session.state_bytes(n_features) + 8.0 * n_features * (6 + traced),
+            self.session.state_bytes(n_features) + 8.0 * n_features * 6,
             f"what {self.rule.name} keeps for {n_features} features",
             "take fewer features, or a rule that keeps vectors only, as td and impression_gtd do",
         )
@@ -60,12 +59,12 @@ class OnlineRun:
 
     @property
     def keeps_sparse(self) -> bool:
-        """Whether the rule reads sparse rows as they are; its traces would not be sparse."""
-        setup = self.session.setup
-        return setup.tracing is None and not setup.algorithm.dense_only
+        """Whether the rule reads sparse rows as they are."""
+        return not self.session.setup.algorithm.dense_only
 
     def begin(self, sparse: bool) -> Run:
         """Make what the rule keeps, now that it is known how rows are stored."""
+        self.window.store(sparse)
         self.run = self.session.begin(self.weights[0], (self.seed, 0), sparse=sparse)
         return self.run
 

@@ -23,6 +23,8 @@ from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
 from gradtd.core.stream import STEP, SparseRows
 from gradtd.core.trusted import refuse_bad_numbers
 from gradtd.running.online.episodes import EpisodeCounter
+from gradtd.running.online.growing import GrowingRows
+from gradtd.running.online.memory import Window
 from gradtd.running.online.queue import StepQueue
 from gradtd.running.online.run import OnlineRun, online_session
 from gradtd.running.online.sparse_rows import SparseTable
@@ -43,7 +45,7 @@ def save(path: str | Path, kind: str, names: list[str], queue: StepQueue) -> Non
     rows = queue.store(False)
     rows.drop_unused([run.window for run in queue.runs])
     sparse = isinstance(rows, SparseTable)
-    arrays: Arrays = _put_sparse(rows) if isinstance(rows, SparseTable) else {"features": rows.table[: rows.size]}
+    arrays: Arrays = _put_table("features", rows, rows.size)
     for run in queue.runs:
         run.theta(rows.table)  # where rows are sparse, what is reported is made up now
         if run.run is None:
@@ -65,25 +67,37 @@ def save(path: str | Path, kind: str, names: list[str], queue: StepQueue) -> Non
         raise InputError(f"cannot write {str(target)!r}: {error.strerror}.") from None
 
 
-def _put_sparse(rows: SparseTable) -> Arrays:
+def _put_table(name: str, rows: Any, size: int) -> Arrays:
+    """Features or traces as a file has them."""
+    if not isinstance(rows, GrowingRows):
+        return {name: (rows if isinstance(rows, np.ndarray) else rows.table)[:size]}
     held = rows.table
-    return {"features.data": held.data, "features.indices": held.indices, "features.begin": held.begin[: rows.size + 1]}
+    return {f"{name}.data": held.data, f"{name}.indices": held.indices, f"{name}.begin": held.begin[: size + 1]}
 
 
-def _sparse_features(arrays: Arrays, n_features: int) -> SparseRows:
+def _sparse_rows(arrays: Arrays, name: str, data: NDArray[Any], rows: int | None, n_features: int) -> SparseRows:
     """Sparse rows of a file, each of whose indices is one."""
-    data = _numbers(arrays, "features.data", (None,))
-    indices = _array(arrays, "features.indices", np.dtype(np.uint32), (len(data),))
-    begin = _array(arrays, "features.begin", np.dtype(np.int64), (None,))
+    indices = _array(arrays, f"{name}.indices", np.dtype(np.uint32), (len(data),))
+    begin = _array(arrays, f"{name}.begin", np.dtype(np.int64), (None if rows is None else rows + 1,))
     if not len(begin) or begin[0] != 0 or begin[-1] != len(data) or (begin[1:] < begin[:-1]).any():
-        raise InputError(f"features.begin must rise from 0 to {len(data)}, the number of entries: the file is damaged.")
+        raise InputError(f"{name}.begin must rise from 0 to {len(data)}, the number of entries: the file is damaged.")
     outside = indices >= n_features
-    checks.refuse_where("features.indices", outside, indices, f"must be a column of features, 0 to {n_features - 1}")
+    checks.refuse_where(f"{name}.indices", outside, indices, f"must be a column of features, 0 to {n_features - 1}")
     inside = np.ones(len(data), bool)
     inside[begin[:-1][begin[:-1] < len(data)]] = False  # an entry that is not the first of its row
     if (indices[1:] <= indices[:-1])[inside[1:]].any():
-        raise InputError("features.indices must increase along a row: the file is damaged.")
+        raise InputError(f"{name}.indices must increase along a row: the file is damaged.")
     return SparseRows(data, indices, begin, n_features)
+
+
+def _traces(arrays: Arrays, name: str, window: Window, steps: int) -> Any:
+    """The traces of so many steps, stored as the rows of the file are."""
+    if window.tracer is None:
+        return None
+    if isinstance(window.traces, GrowingRows):
+        data = _array(arrays, f"{name}.data", FLOAT, (None,))  # of any size: a trace may overflow
+        return _sparse_rows(arrays, name, data, steps, window.n_features)
+    return _array(arrays, name, FLOAT, (steps, window.n_features))
 
 
 def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun) -> dict[str, Any]:
@@ -104,7 +118,7 @@ def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun) -> dict[str
     arrays[prefix + "steps"] = window.steps[:size].view(np.ndarray).astype(STEP)
     arrays[prefix + "side"], arrays[prefix + "unit"] = window.side[:size], window.unit[:size]
     if window.tracer:
-        arrays[prefix + "traces"] = window.traces[:size]
+        arrays.update(_put_table(prefix + "traces", window.traces, size))
     arrays.update({prefix + label: array for label, array in _fixed(run).items()})
     return {
         "name": name,
@@ -125,7 +139,8 @@ def _fixed(run: OnlineRun) -> Arrays:
     for name, field in zip(kept.state._fields, kept.state, strict=True):
         state |= _arrays_of(f"state.{name}", field)
     tracer = run.window.tracer
-    names = ("latest", "carried", "episode") if tracer else ()
+    memory = "largest" if isinstance(run.window.traces, GrowingRows) else "latest"
+    names = (memory, "carried", "episode") if tracer else ()
     trace = {f"trace.{name}": getattr(tracer, name) for name in names}
     return state | trace | {"rng": kept.rng, "average": kept.average, "clock": kept.clock, "weights": run.weights}
 
@@ -178,7 +193,8 @@ def _restore(
     sparse = header.get("sparse", False) is True
     features: Any
     if sparse:
-        features = _sparse_features(arrays, n_features)
+        data = _numbers(arrays, "features.data", (None,))
+        features = _sparse_rows(arrays, "features", data, None, n_features)
         rows = len(features.begin) - 1
     else:
         features = _numbers(arrays, "features", (None, n_features))
@@ -238,9 +254,7 @@ def _run(
     refuse_bad_numbers({label: steps[label] for label in ("reward", "discount", "rho")})
     side = _array(arrays, prefix + "side", np.dtype(np.uint8), (len(steps) if run.window.has_buffers else 0,))
     unit = _array(arrays, prefix + "unit", np.dtype(np.int64), (len(steps) if len(run.window.unit) else 0,))
-    traces = run.window.traces
-    if run.window.tracer:
-        traces = _array(arrays, prefix + "traces", FLOAT, (len(steps), n_features))
+    traces = _traces(arrays, prefix + "traces", run.window, len(steps))
     checks.refuse_where("side", side > 1, side, "must be 0 or 1")
     for end in ("row", "next_row"):
         checks.refuse_where(end, steps[end] >= rows, steps[end], f"must be a row of features, 0 to {rows - 1}")

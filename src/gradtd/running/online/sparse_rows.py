@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.compiled.traces import traces_at
+from gradtd.compiled.traces import sparse_rows_at
 from gradtd.core import checks
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.trusted import SparseRows
-from gradtd.running.online.memory import Window, places_of_used, resized, roomy, too_tight
+from gradtd.running.online.growing import GrowingRows
+from gradtd.running.online.memory import Window, places_of_used
 
 
 def is_sparse(values: Any) -> bool:
@@ -60,20 +61,12 @@ def row_bytes(rows: SparseRows, row: int) -> bytes:
     return rows.indices[part].tobytes() + rows.data[part].tobytes()
 
 
-class SparseTable:
+class SparseTable(GrowingRows):
     """The rows that windows still need, each once where a step follows another; ``latest`` as in `memory.Rows`."""
 
     def __init__(self, n_features: int, kind: Any = np.float64) -> None:
-        self.n_features, self.size, self.latest = n_features, 0, -1
-        self._data, self._indices = np.zeros(1024, kind), np.zeros(1024, np.uint32)
-        self._begin = np.zeros(1024, np.int64)
-
-    @property
-    def table(self) -> SparseRows:
-        """What is held, as compiled code reads it; two numbers of ``begin`` at least."""
-        used = int(self._begin[self.size])
-        begin = self._begin[: max(self.size, 1) + 1]
-        return SparseRows(self._data[:used], self._indices[:used], begin, self.n_features)
+        super().__init__(n_features, kind)
+        self.latest = -1
 
     def add(self, block: SparseRows, first: int, windows: Sequence[Window]) -> Integers:
         """Keep these rows and return their places; row ``first`` is where the earliest of the new steps begins."""
@@ -82,53 +75,26 @@ class SparseTable:
         new = np.arange(rows)
         if shared:
             new = new[new != first]
-        kept = traces_at(block, new)
-        self._make_room(len(new), len(kept.data), windows)
+        kept = sparse_rows_at(block, new)
+        if not self.has_room(len(new), len(kept.data)):
+            self.drop_unused(windows)
+            self.grow(len(new), len(kept.data))
         places = np.full(rows, self.latest)
         places[new] = self.size + np.arange(len(new))
-        self._put(kept)
+        self.put(kept)
         return places
 
     def widen(self) -> None:
         """Store float64 from now on."""
         self._data = self._data.astype(np.float64)
 
-    def keep(self, features: SparseRows) -> None:
-        """Hold these rows and no others."""
-        self.size, self.latest = 0, -1
-        self._grow(len(features.begin) - 1, len(features.data))
-        self._put(features)
-
-    def _put(self, rows: Any) -> None:
-        count, begin = len(rows.begin) - 1, int(self._begin[self.size])
-        end = begin + len(rows.data)
-        self._data[begin:end], self._indices[begin:end] = rows.data, rows.indices
-        self._begin[self.size + 1 : self.size + count + 1] = begin + rows.begin[1:]
-        self.size += count
-        self._begin[self.size + 1 :] = end  # also where no row is held yet, there is an end
-
-    def _make_room(self, rows: int, entries: int, windows: Sequence[Window]) -> None:
-        used = int(self._begin[self.size])
-        if self.size + rows + 1 < len(self._begin) and used + entries <= len(self._data):
-            return
-        self.drop_unused(windows)
-        self._grow(rows, entries)
-
-    def _grow(self, rows: int, entries: int) -> None:
-        """Room for so many more rows and entries."""
-        used = int(self._begin[self.size])
-        if too_tight(len(self._begin), self.size + rows + 2):
-            self._begin = resized(self._begin, roomy(self.size + rows + 2), self.size + 1)
-        if too_tight(len(self._data), used + entries):
-            length = roomy(used + entries)
-            self._data, self._indices = resized(self._data, length, used), resized(self._indices, length, used)
+    def keep(self, rows: SparseRows) -> None:
+        """Hold these rows and no others; no step leads to one of them yet."""
+        super().keep(rows)
+        self.latest = -1
 
     def drop_unused(self, windows: Sequence[Window]) -> None:
         """Move the rows of steps that may still be drawn to the front."""
-        held = self.table
         kept, place = places_of_used(self.size, windows)
-        rows = traces_at(held, kept)
         self.latest = int(place[self.latest]) if self.latest >= 0 else -1
-        self.size = 0
-        self._begin[0] = 0
-        self._put(rows)
+        self.keep_only(kept)
