@@ -1,7 +1,7 @@
 """A stream in a folder: its features and steps are mapped from files, so that memory does not bound its length.
 
 Dense features are one file, sparse ones are three: entries, their columns, and where each row ends. The target's
-probabilities are a file, too, where the stream knows them.
+probabilities are a file, too, where the stream knows them, and so are the rows that episodes start in.
 
 A folder may come from a stranger. Whoever opens it reads it once, a piece at a time: checksums, every index, every
 number. From then on the files are trusted, so nobody else should write to them while they are open.
@@ -35,7 +35,7 @@ FORMATS: dict[int, np.dtype[Any]] = {
 """The format says what numbers the features are; from the third on they are sparse."""
 SPARSE = 3
 HEADER, FEATURES, STEPS = "header.json", "features.bin", "steps.bin"
-COLUMNS, ENDS, TARGET = "columns.bin", "ends.bin", "target.bin"
+COLUMNS, ENDS, TARGET, STARTS = "columns.bin", "ends.bin", "target.bin", "starts.bin"
 MOST_ENTRIES = 2**31 - 1
 """Of sparse features: columns and ends of rows have 32 bits, as SciPy has them."""
 BYTES, ROWS = 2**24, 2**16
@@ -130,6 +130,10 @@ class Writer:
             self.chances += len(target)
         self.n_features, self.rows, self.steps = columns, self.rows + rows, self.steps + len(moved)
 
+    def add_starts(self, starts: NDArray[np.int64]) -> None:
+        """The rows that episodes start in, for all of them."""
+        self._write(STARTS, np.ascontiguousarray(starts, np.int64))
+
     def _add_sparse(self, features: Any) -> None:
         if self.entries + features.nnz > MOST_ENTRIES:
             raise InputError(f"a stream has at most {MOST_ENTRIES} entries of sparse rows: store the log in several.")
@@ -176,6 +180,8 @@ def save_stream(stream: Stream, folder: str | Path) -> None:
             target = None if stream.target is None else stream.target[some]
             writer.add(stream.features[:0], np.asarray(stream.steps[some]), target)
         writer.rows = n_rows
+        if stream.starts is not None:
+            writer.add_starts(stream.starts)
 
 
 def open_stream(folder: str | Path) -> StoredStream:
@@ -200,8 +206,12 @@ def open_stream(folder: str | Path) -> StoredStream:
         target = None
         if TARGET in header["sha256"]:
             target = tables[TARGET] = _mapped(path / TARGET, np.dtype(np.float64), (shape[2],))
+        starts = None
+        if STARTS in header["sha256"]:
+            episodes = checks.whole_number("the number of episodes", int(steps["episode"][-1]) + 1, 1, shape[2])
+            starts = tables[STARTS] = _mapped(path / STARTS, np.dtype(np.int64), (episodes,))
         highest = _check(tables, steps, header["sha256"])
-        made = StoredStream.of_own(features, steps, str(header["name"]), highest, target)
+        made = StoredStream.of_own(features, steps, str(header["name"]), highest, target, starts)
     object.__setattr__(made, "folder", path.absolute())
     return made
 

@@ -131,7 +131,15 @@ class Stream:
         return TrustedTable(self.features, self.view.features)
 
     @classmethod
-    def of_own(cls, features: Any, steps: NDArray[Any], name: str, highest: int, target: Floats | None = None) -> Self:
+    def of_own(
+        cls,
+        features: Any,
+        steps: NDArray[Any],
+        name: str,
+        highest: int,
+        target: Floats | None = None,
+        starts: Integers | None = None,
+    ) -> Self:
         """A stream of arrays that were just made and that nobody else will write to: no copies.
 
         ``highest`` is the highest row that a step points to, which whoever filled the steps knows without reading them.
@@ -139,7 +147,7 @@ class Stream:
         made = object.__new__(cls)
         object.__setattr__(made, "name", name)
         table = trusted_features(features)
-        made._keep(table, trusted_steps(steps, table, highest), target, None)
+        made._keep(table, trusted_steps(steps, table, highest), target, starts)
         return made
 
     def taken(self, places: Integers, episode: Integers, starts: Any = None) -> Stream:
@@ -200,16 +208,22 @@ class Stream:
             A part has at least so many steps, but for the last one.
         """
         least, episode, begin = checks.whole_number("steps", steps, 1), self.view.steps["episode"], 0
+        left = self.starts
         while begin < len(self):
             end = min(begin + least, len(self))
             while end < len(self) and episode[end] == episode[begin + least - 1]:
                 ahead = np.flatnonzero(episode[end : end + least] != episode[begin + least - 1])
                 end = end + int(ahead[0]) if len(ahead) else min(end + least, len(self))
             part = np.array(self.view.steps[begin:end], STEP)
-            rows, place = np.unique(np.concatenate([part["row"], part["next_row"]]), return_inverse=True)
-            part["row"], part["next_row"] = place[: len(part)], place[len(part) :]
+            needed = [part["row"], part["next_row"]]
+            if left is not None:
+                here = int(np.count_nonzero(begins_episode(part["episode"])))
+                needed, left = [*needed, left[:here]], left[here:]
+            rows, place = np.unique(np.concatenate(needed), return_inverse=True)
+            part["row"], part["next_row"], starts_at = np.split(place, [len(part), 2 * len(part)])
+            starts = None if left is None else starts_at
             target = None if self.target is None else self.target[begin:end]
-            yield Stream(self.features[rows], part.view(np.recarray), self.name, target)
+            yield Stream(self.features[rows], part.view(np.recarray), self.name, target, starts)
             begin = end
 
     def room(self, n: int, dtype: Any) -> NDArray[Any]:
