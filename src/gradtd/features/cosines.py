@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,14 +38,15 @@ def frequencies(columns: int, most: int) -> tuple[Integers, list[int]]:
     kept: list[tuple[int, ...]] = []
     rungs: list[int] = []
     for degree in range(most):
-        for chosen in combinations_with_replacement(range(columns), degree):
-            kept.append(tuple(chosen.count(k) for k in range(columns)))
-            if len(kept) > most:
-                break
+        kept.extend(islice(combinations_with_replacement(range(columns), degree), most + 1 - len(kept)))
         if len(kept) > most:
             break
         rungs.append(len(kept))
-    return np.array(kept[:most], np.int64).reshape(-1, columns), rungs
+    found = np.zeros((min(len(kept), most), columns), np.int64)
+    for row, chosen in zip(found, kept, strict=False):
+        for k in chosen:
+            row[k] += 1
+    return found, rungs
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,6 +49,9 @@ class Column:
 
     def flags(self) -> Flags:
         """True or false, also as 1 or 0."""
+        if self.values.dtype.kind == "b" and self.values.ndim == 1:
+            self.refuse_missing()
+            return self.values
         values = self.numbers()
         checks.refuse_where(self.name, (values != 0) & (values != 1), values, "must hold true or false, or 1 or 0")
         return np.asarray(values != 0)
@@ -58,9 +61,10 @@ class Column:
         if self.kind == "time":
             self.refuse_missing()
             return self.values, False
+        if self.values.dtype.kind in "iu" and self.values.ndim == 1 and self.labels is None:
+            self.refuse_missing()
+            return self.values.astype(np.int64, copy=False), True
         values = self.numbers()
-        if self.values.dtype.kind in "iu":
-            return self.values.astype(np.int64), True
         return values, bool((values == np.floor(values)).all())
 
 

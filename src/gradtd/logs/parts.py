@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,6 @@ from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
 from gradtd.logs.files import ParquetTable, batches_of, cast, reading
-from gradtd.logs.remembered import Remembered
 from gradtd.logs.tables import arrow_piece
 
 ROWS_OF_A_PART = 1_000_000
@@ -47,7 +46,6 @@ class Part:
     stretches: tuple[Stretch, ...]
     begins: Integers
     hashes: Words
-    remembered: Remembered = field(default_factory=Remembered)
 
     def __len__(self) -> int:
         return int(self.begins[-1] - self.begins[0])
@@ -56,9 +54,7 @@ class Part:
         """The rows of these columns, in Arrow tables of some ten thousand rows."""
         first, last = int(self.begins[0]), int(self.begins[-1])
         for file, stretch in _opened(self.stretches):
-            low, high = max(first - stretch.first, 0), min(last - stretch.first, stretch.rows)
-            before = self.remembered.rows((stretch, *columns), low, high)
-            yield from _tables(file, stretch, first, last, columns) if before is None else before
+            yield from _tables(file, stretch, first, last, columns)
 
     def chunks(self, columns: Sequence[str]) -> Iterator[tuple[Any, Integers, Words]]:
         """The same, cut between episodes: rows, where each episode begins among them, and the episodes' hashes."""
@@ -119,7 +115,6 @@ class Survey:
     hashes: Words
     grouped: bool
     spanning: int
-    remembered: Remembered = field(default_factory=Remembered)
 
     @property
     def rows(self) -> int:
@@ -140,7 +135,7 @@ class Survey:
         """Episodes ``first`` to ``last``, in the order of the log."""
         begins = self.begins[first : last + 1]
         inside = [s for s in self.stretches if s.first < begins[-1] and s.first + s.rows > begins[0]]
-        return Part(tuple(inside), begins, self.hashes[first:last], self.remembered)
+        return Part(tuple(inside), begins, self.hashes[first:last])
 
     def sample(self, episodes: int, columns: Sequence[str]) -> tuple[Any, Integers]:
         """Rows of the episodes with the smallest hashes, and where each begins among them.
@@ -151,7 +146,6 @@ class Survey:
 
         chosen = np.argsort(mixed(self.hashes), kind="stable")[:episodes]
         found: dict[int, list[Any]] = {int(k): [] for k in chosen}
-        tables: Iterable[Any]
         placed = sorted(found)
         for file, stretch in _opened(self.stretches):
             end = stretch.first + stretch.rows
@@ -159,12 +153,8 @@ class Survey:
             if not here:
                 continue
             at = stretch.first
-            if self.remembered.has_room(stretch.rows, columns):
-                tables = list(_tables(file, stretch, at, end, columns))
-                self.remembered.keep((stretch, *columns), tables)
-            else:  # what stands behind is not read
-                tables = _tables(file, stretch, at, min(end, int(self.begins[here[-1] + 1])), columns)
-            for table in tables:
+            end = min(end, int(self.begins[here[-1] + 1]))  # what stands behind is not read
+            for table in _tables(file, stretch, at, end, columns):
                 for k in here:
                     low, high = max(int(self.begins[k]) - at, 0), min(int(self.begins[k + 1]) - at, len(table))
                     if high > low:  # a copy: a slice would keep all rows that were read with it

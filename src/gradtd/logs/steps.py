@@ -73,15 +73,16 @@ def arrange(rows: Rows, n_rows: int, order: str, same: Equal | None, notes: list
     episode = _episodes(rows, terminated | truncated, notes)
     source = _ordered(episode, rows, order, notes)
     source = _without_duplicates(source, episode, rows.t, same, notes)
-    episode, terminated, truncated = episode[source], terminated[source], truncated[source]
+    at = _places(source, n_rows)
+    episode, terminated, truncated = episode[at], terminated[at], truncated[at]
     goes_on = ~_ends_episode(episode)
     _refuse_ends_inside(goes_on, terminated, truncated, source)
     unfinished = ~goes_on & ~terminated & ~truncated
     truncated |= unfinished
     if unfinished.any():
         notes.append(f"{_count(unfinished, 'episode')} did not end in the log: taken as truncated.")
-    follower = goes_on & ~_gaps(rows, source, goes_on, notes)
-    own = rows.given[source]
+    follower = goes_on & ~_gaps(rows, at, goes_on, notes)
+    own = rows.given[at]
     keep = follower | own | terminated
     notes.extend(_dropping(~keep & ~goes_on, ~keep & goes_on))
     lost = int(begins_episode(episode).sum() - begins_episode(episode[keep]).sum())
@@ -162,9 +163,9 @@ def _without_duplicates(
 ) -> Integers:
     if t is None:
         return source
-    again = np.ones(len(source) - 1, bool)
+    again, at = np.ones(len(source) - 1, bool), _places(source, len(t))
     for column in (episode, t):
-        ordered = column[source]
+        ordered = column[at]
         again &= ordered[1:] == ordered[:-1]
     if not again.any():
         return source
@@ -184,6 +185,12 @@ def _without_duplicates(
     return source[np.r_[True, ~again]]
 
 
+def _places(source: Integers, n_rows: int) -> Any:
+    """What to index columns by: all of them as they are, without a copy, where these are all rows in their order."""
+    in_order = len(source) == n_rows and bool((source[1:] > source[:-1]).all())
+    return slice(None) if in_order else source
+
+
 def _refuse_ends_inside(goes_on: Flags, terminated: Flags, truncated: Flags, source: Integers) -> None:
     for word, flags in (("terminated", terminated), ("truncated", truncated)):
         inside = np.flatnonzero(goes_on & flags)
@@ -195,15 +202,15 @@ def _refuse_ends_inside(goes_on: Flags, terminated: Flags, truncated: Flags, sou
             )
 
 
-def _gaps(rows: Rows, source: Integers, goes_on: Flags, notes: list[str]) -> Flags:
+def _gaps(rows: Rows, at: Any, goes_on: Flags, notes: list[str]) -> Flags:
     """Where the next row of the episode is not the next step."""
-    nowhere = np.zeros(len(source), bool)
+    nowhere = np.zeros(len(goes_on), bool)
     if rows.t is None or not goes_on.any():
         return nowhere
     if not rows.counted:
         notes.append("t does not count steps: it was used for the order only, and missing rows cannot be seen.")
         return nowhere
-    t = rows.t[source]
+    t = rows.t[at]
     ahead = np.r_[np.diff(t), 0]
     stride = ahead[goes_on].min()  # 4 where every fourth frame is logged
     gaps = goes_on & (ahead > stride)

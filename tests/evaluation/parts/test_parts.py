@@ -1,6 +1,5 @@
 """A log read in parts: what it would be in memory, whatever the order, the cuts, or who reads it."""
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,6 @@ from gradtd.evaluation.parts.evaluating import large_table
 from gradtd.evaluation.trust import enriching
 from gradtd.logs import parts as cutting
 from gradtd.logs.files import ParquetTable
-from gradtd.logs.remembered import Remembered
 
 GAMMA = 0.9
 EPISODES = 200
@@ -139,26 +137,6 @@ def test_a_sample_keeps_its_own_rows_alone(path):
     rows, begins = cutting.survey(ParquetTable("log", [path]), "episode").sample(5, ["episode", "t", "obs_0"])
     assert len(rows) == begins[-1]
     assert rows.get_total_buffer_size() == rows.nbytes
-
-
-@pytest.mark.parametrize("room", [0, 4000, 10**9])
-def test_row_groups_of_a_sample_are_read_once_where_there_is_room(path, table, room, monkeypatch):
-    """All rows arrive, remembered or not, in parts that cut row groups; then nothing is left."""
-    columns, read = ["episode", "t", "obs_0"], []
-    seen = cutting.survey(ParquetTable("log", [path]), "episode")
-    seen = replace(seen, remembered=Remembered(room))
-    of_file = cutting.batches_of
-    monkeypatch.setattr(cutting, "batches_of", lambda *told: read.append(told[-1]) or of_file(*told))
-    seen.sample(EPISODES, columns)
-    everything = [stretch.group for stretch in seen.stretches]
-    assert read == everything
-    kept = sum(len(columns) * np.cumsum([stretch.rows for stretch in seen.stretches]) <= room)
-    sent = pickle.loads(pickle.dumps(seen.part(0, EPISODES)))
-    rows = [chunk for part in seen.parts(700) for chunk, _, _ in part.chunks(columns)]
-    assert pa.concat_tables(rows).equals(table.select(columns))
-    assert set(read[len(everything) :]) == set(everything[kept:])
-    assert (seen.remembered.has_room(room, ["one"]), seen.remembered.has_room(room + 1, ["one"])) == (True, False)
-    assert sum(len(batch) for batch in sent.batches(columns)) == len(table)  # what is sent elsewhere reads by itself
 
 
 def test_the_bytes_do_not_depend_on_threads(path, whole):

@@ -28,7 +28,7 @@ from gradtd.logs import Log, Ratios
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.names import Roles, resolve
 from gradtd.logs.parts import Survey
-from gradtd.running.crew import Crew, Threads
+from gradtd.running.crew import Crew
 
 NO_CLOCK = np.zeros((1, 0))
 """No columns of the time."""
@@ -83,8 +83,6 @@ def prepared(
     With many states there are no such steps: everything is looked for in all of the log.
     """
     log = sample[0]
-    if not isinstance(crew, Threads):  # others read by themselves
-        seen.remembered.forget_all()
     features: Features | None = None
     wide: Wide
     named, chooser = not is_auto(asked.features), None

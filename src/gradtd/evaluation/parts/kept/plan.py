@@ -51,7 +51,7 @@ class Placed:
     def survey(self, seen: Survey) -> Survey:
         """What is known of its episodes."""
         part = seen.part(self.first, self.last)
-        return Survey(part.stretches, part.begins, part.hashes, True, 0, seen.remembered)
+        return Survey(part.stretches, part.begins, part.hashes, True, 0)
 
     def parts(self, seen: Survey, rows: int) -> list[Part]:
         """It, cut into parts of about so many rows, as if there were no other unit."""
