@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -88,16 +89,11 @@ def _tiling(a: Any, b: Any, first: Any, last: Any, i: Any, j: Any, spot: Any) ->
 def _tile(typing_context: Any, a: Any, b: Any, first: Any, last: Any, i: Any, j: Any, spot: Any) -> Any:
     """`gradtd.compiled.tiles.tile` with all its sums in registers, four numbers in each."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        of_a, of_b, of_spot = (context.make_array(signature.args[n])(context, builder, arguments[n]) for n in (0, 1, 6))
-        sums = _sums_of_products(builder, ((a, of_a), (b, of_b)), arguments[2:6])
+    def put(builder: Any, array: Any, sums: list[Any], i: Any, j: Any) -> None:
         for n, found in enumerate(sums):
-            place = builder.gep(of_spot.data, [ir.IntType(64)(4 * n)])
-            builder.store(found, builder.bitcast(place, _FOUR.as_pointer()), align=8)
-        return context.get_dummy_value()
+            builder.store(found, _fours(builder, array.data, 4 * n), align=8)
 
-    whole = [numba_types.intp] * 4
-    return numba_types.void(a, b, *whole, spot), generate
+    return _of_tile(a, b, spot, put)
 
 
 def _adding_tile(a: Any, b: Any, first: Any, last: Any, i: Any, j: Any, out: Any) -> None:
@@ -108,19 +104,26 @@ def _adding_tile(a: Any, b: Any, first: Any, last: Any, i: Any, j: Any, out: Any
 def _add_tile(typing_context: Any, a: Any, b: Any, first: Any, last: Any, i: Any, j: Any, out: Any) -> Any:
     """`gradtd.compiled.tiles.add_tile`: sums go from their registers to where they are added."""
 
+    def put(builder: Any, array: Any, sums: list[Any], i: Any, j: Any) -> None:
+        across = tiles.ACROSS // 4
+        for n, found in enumerate(sums):
+            line = _entry(builder, (out, array), builder.add(i, ir.IntType(64)(n // across)), j)
+            place = _fours(builder, line, 4 * (n % across))
+            builder.store(builder.fadd(builder.load(place, align=8), found), place, align=8)
+
+    return _of_tile(a, b, out, put)
+
+
+def _of_tile(a: Any, b: Any, out: Any, put: Callable[..., None]) -> Any:
+    """The signature of an instruction that makes a tile of a'b, and its code; ``put`` writes the sums to ``out``."""
+
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         of_a, of_b, of_out = (context.make_array(signature.args[n])(context, builder, arguments[n]) for n in (0, 1, 6))
         sums = _sums_of_products(builder, ((a, of_a), (b, of_b)), arguments[2:6])
-        i, j = arguments[4:6]
-        across = tiles.ACROSS // 4
-        for n, found in enumerate(sums):
-            line = _entry(builder, (out, of_out), builder.add(i, ir.IntType(64)(n // across)), j)
-            place = _fours(builder, line, 4 * (n % across))
-            builder.store(builder.fadd(builder.load(place, align=8), found), place, align=8)
+        put(builder, of_out, sums, *arguments[4:6])
         return context.get_dummy_value()
 
-    whole = [numba_types.intp] * 4
-    return numba_types.void(a, b, *whole, out), generate
+    return numba_types.void(a, b, *[numba_types.intp] * 4, out), generate
 
 
 _FOUR = ir.VectorType(ir.DoubleType(), 4)
