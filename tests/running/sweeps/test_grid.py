@@ -3,17 +3,7 @@
 import pytest
 
 import gradtd
-
-
-def _small(**changed):
-    given = {
-        "problems": ["boyan_chain"],
-        "algorithms": {"td": {"alpha": [0.03125, 0.0625]}},
-        "runs": 4,
-        "steps": 300,
-        "block": 2,
-    }
-    return gradtd.Sweep(**(given | changed))
+from small_sweep import small_sweep
 
 
 @pytest.mark.parametrize(
@@ -54,14 +44,14 @@ def _small(**changed):
 )
 def test_what_is_wrong_is_said_before_anything_runs(changed, message):
     with pytest.raises(gradtd.InputError, match=message):
-        _small(**changed)
+        small_sweep(**changed)
 
 
 def test_what_is_wrong_with_a_setting_is_said_before_anything_runs(tmp_path):
     with pytest.raises(gradtd.InputError, match="alpha must be greater than 0"):
-        _small(algorithms={"td": {"alpha": [0.1, -1]}}).run(tmp_path / "x")
+        small_sweep(algorithms={"td": {"alpha": [0.1, -1]}}).run(tmp_path / "x")
     with pytest.raises(gradtd.InputError, match="td needs alpha"):
-        _small(algorithms={"td": {}}).run(tmp_path / "x")
+        small_sweep(algorithms={"td": {}}).run(tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
@@ -79,8 +69,8 @@ def test_files_and_folders_that_are_not_ours_are_refused(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("mine")
     with pytest.raises(gradtd.InputError, match="is not empty and was not written by gradtd sweep"):
-        _small().run(tmp_path / "full")
+        small_sweep().run(tmp_path / "full")
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "manifest.json").write_text('{"made_by": "gradtd reproduce", "format": 1}')
     with pytest.raises(gradtd.InputError, match="was written by gradtd reproduce"):
-        _small().run(tmp_path / "paper")
+        small_sweep().run(tmp_path / "paper")

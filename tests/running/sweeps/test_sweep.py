@@ -19,6 +19,7 @@ from gradtd.running import folder
 from gradtd.running.sweeps import sweep as sweeping
 from gradtd.running.sweeps import units
 from gradtd.running.sweeps.grid import combinations, settings_of
+from small_sweep import small_sweep
 
 FILE = """
 problems = ["boyan_chain", "random_walk_tabular:n=9"]
@@ -34,17 +35,6 @@ alpha = ["auto", 5.0]
 batch_size = 4
 """
 UNITS, WINNERS = 2 * 4 * 3, 4 * 3
-
-
-def _small(**changed):
-    given = {
-        "problems": ["boyan_chain"],
-        "algorithms": {"td": {"alpha": [0.03125, 0.0625]}},
-        "runs": 4,
-        "steps": 300,
-        "block": 2,
-    }
-    return gradtd.Sweep(**(given | changed))
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +160,7 @@ def test_killed_in_the_middle_and_interrupted_it_leaves_the_same_bytes(finished,
 
 def test_two_sweeps_on_one_folder_are_refused(monkeypatch, tmp_path):
     """The second is started while the first is at a unit; the first goes on."""
-    grid, real, said = _small(), units.compute, []
+    grid, real, said = small_sweep(), units.compute, []
 
     def while_running(unit):
         with pytest.raises(
@@ -208,7 +198,7 @@ def test_a_cut_part_is_run_again_and_an_unlisted_one_is_taken(finished, grid, mo
 
 
 def test_a_full_disk_is_one_sentence_and_costs_nothing_that_was_kept(monkeypatch, tmp_path):
-    grid, real, left = _small(), os.fsync, [11]  # two per file and its folder, one per line of the manifest
+    grid, real, left = small_sweep(), os.fsync, [11]  # two per file and its folder, one per line of the manifest
 
     def full(descriptor):
         left[0] -= 1
@@ -238,8 +228,8 @@ def test_a_disk_that_is_full_at_the_table_or_at_the_lock_is_one_sentence_too(mon
         with monkeypatch.context() as patched:
             patched.setattr(place, name, full)
             with pytest.raises(gradtd.InputError, match=sentence):
-                _small().run(tmp_path / "x", threads=1)
-    assert not _small().status(tmp_path / "x").missing
+                small_sweep().run(tmp_path / "x", threads=1)
+    assert not small_sweep().status(tmp_path / "x").missing
 
 
 def test_a_folder_that_nobody_may_write_to_tells_its_status(finished, grid, tmp_path):
@@ -264,7 +254,7 @@ def test_a_folder_that_nobody_may_write_to_tells_its_status(finished, grid, tmp_
 
 def test_divergent_settings_are_results_and_never_win(tmp_path):
     rules = {"td": {"alpha": [0.05, 50.0]}, "impression_gtd": {"alpha": 1e6, "batch_size": 2}}
-    swept = _small(problems=["baird"], algorithms=rules, at=[5, 300]).run(tmp_path / "x", threads=1)
+    swept = small_sweep(problems=["baird"], algorithms=rules, at=[5, 300]).run(tmp_path / "x", threads=1)
     rows = {(r["algorithm"], r["hyper"], r["step"]): r for r in swept.results.to_pylist()}
     assert rows["td", '{"alpha": 50}', 300]["diverged"] == 4
     assert rows["td", '{"alpha": 50}', 5]["diverged"] < 4
@@ -276,15 +266,15 @@ def test_divergent_settings_are_results_and_never_win(tmp_path):
 
 def test_runs_that_never_learn_are_said(tmp_path):
     rules = {"impression_gtd": {"alpha": "auto", "batch_size": [4, 200]}}
-    swept = _small(algorithms=rules).run(tmp_path / "x", threads=1)
+    swept = small_sweep(algorithms=rules).run(tmp_path / "x", threads=1)
     assert any("1 of 2 settings have runs that never learned" in note for note in swept.notes)
     assert {r["hyper"] for r in swept.winners.to_pylist()} == {'{"alpha": "auto", "batch_size": 4}'}
 
 
 def test_more_runs_reuse_full_blocks(monkeypatch, tmp_path):
-    _small().run(tmp_path / "x", threads=1)
+    small_sweep().run(tmp_path / "x", threads=1)
     before = _parts(tmp_path / "x")
-    again = _small(runs=6)
+    again = small_sweep(runs=6)
     assert len(again.status(tmp_path / "x").missing) == 2
     again.run(tmp_path / "x", threads=1)
     after = _parts(tmp_path / "x")
@@ -301,7 +291,8 @@ def test_a_rule_of_your_own_is_run_again_once_edited(tmp_path):
         state.theta[0] += 1.0
 
     before, after = (
-        _small(algorithms={"mine": {"alpha": 0.1}}, own=[gradtd.Algorithm("mine", rule)]) for rule in (still, moving)
+        small_sweep(algorithms={"mine": {"alpha": 0.1}}, own=[gradtd.Algorithm("mine", rule)])
+        for rule in (still, moving)
     )
     before.run(tmp_path / "x", threads=1)
     assert after.status(tmp_path / "x").done == 0
@@ -312,7 +303,7 @@ def test_a_worker_with_other_code_is_refused(monkeypatch, tmp_path):
     real = units.compute
     monkeypatch.setattr(sweeping, "compute", lambda unit: ("another digest", real(unit)[1]))
     with pytest.raises(gradtd.InputError, match="another version of gradtd"):
-        _small().run(tmp_path / "x", threads=1)
+        small_sweep().run(tmp_path / "x", threads=1)
     assert _parts(tmp_path / "x") == {}
 
 
@@ -347,11 +338,11 @@ def test_the_page_is_whole_and_needs_nothing_from_outside(finished):
 
 
 def test_problems_as_tables_and_grids_in_words():
-    grid = _small(problems={"random_walk_tabular": {"n": [5, 9]}, "baird": {}})
+    grid = small_sweep(problems={"random_walk_tabular": {"n": [5, 9]}, "baird": {}})
     assert {s.problem for s in grid.settings} == {"baird", "random_walk_tabular:n=5", "random_walk_tabular:n=9"}
     assert list(combinations({})) == [{}]
     assert list(combinations({"batch_size": np.array([4, 8])})) == [{"batch_size": 4}, {"batch_size": 8}]
-    mixed = _small(algorithms={"td": {"alpha": ["none", "auto", 0.1]}})
+    mixed = small_sweep(algorithms={"td": {"alpha": ["none", "auto", 0.1]}})
     assert list(dict.fromkeys(s.given["alpha"] for s in mixed.settings)) == [0.1, "auto", None]
-    several = _small(algorithms={"td": [{"alpha": 0.1}, {"alpha": [0.1, 0.2]}]})
+    several = small_sweep(algorithms={"td": [{"alpha": 0.1}, {"alpha": [0.1, 0.2]}]})
     assert [s.given for s in several.settings] == [{"alpha": 0.1}, {"alpha": 0.2}]
