@@ -1,5 +1,7 @@
 """Rows of an Arrow table that are copied from where Arrow has them."""
 
+import gc
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -23,17 +25,37 @@ def test_rows_come_in_the_order_asked_for_across_batches(order):
     assert max(PARTS) > 2 * RUN
     rows = np.arange(len(values))
     rows = {"all": rows, "gaps": rows[rows % 7 != 0], "mixed": rng.permutation(rows)}[order]
-    table, out = ChunkTable("log", _table(values), None, {}), np.empty((len(rows), 2))
-    assert table.put(table.places(["x", "y"]), rows, out)
-    np.testing.assert_array_equal(out, values[rows])
+    table = ChunkTable("log", _table(values), None, {})
+    found = table.gathered(table.places(["x", "y"]), rows)
+    assert found.shape == (len(found), 2) == (len(rows), 2)
+    np.testing.assert_array_equal(np.asarray(found), values[rows])
+    np.testing.assert_array_equal(found[20:190], values[rows[20:190]])
+    np.testing.assert_array_equal(found[np.array([3, 1, 1])], values[rows[[3, 1, 1]]])
+
+
+def test_rows_of_a_table_in_another_order():
+    values = np.random.default_rng(0).standard_normal((sum(PARTS), 2))
+    at = np.arange(len(values))[::-1]
+    table = ChunkTable("log", _table(values), at, {})
+    np.testing.assert_array_equal(table.gathered(table.places(["x", "y"]), np.arange(5))[:], values[::-1][:5])
+
+
+def test_rows_outlive_whoever_asked_for_them():
+    values = np.random.default_rng(0).standard_normal((sum(PARTS), 2))
+    table = ChunkTable("log", _table(values), None, {})
+    found = table.gathered(table.places(["x", "y"]), np.arange(len(values)))
+    del table
+    gc.collect()
+    np.testing.assert_array_equal(found[:], values)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("row", [0, RUN, 150, sum(PARTS) - 1])
 def test_one_number_that_is_not_finite_is_noticed(bad, row):
     values = np.ones((sum(PARTS), 2))
+    rows = np.arange(len(values))
+    table = ChunkTable("log", _table(values), None, {})
+    assert table.gathered(table.places(["x", "y"]), rows) is not None
     values[row, 1] = bad
-    table, out = ChunkTable("log", _table(values), None, {}), np.empty_like(values)
-    assert not table.put(table.places(["x", "y"]), np.arange(len(values)), out)
-    others = np.delete(np.arange(len(values)), row)
-    assert table.put(table.places(["x", "y"]), others, out[: len(others)])
+    table = ChunkTable("log", _table(values), None, {})
+    assert table.gathered(table.places(["x", "y"]), rows) is None

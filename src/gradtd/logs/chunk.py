@@ -1,7 +1,8 @@
 """Rows of a Parquet log on their way through: an Arrow table, its rows in another order, read as a log.
 
 A log that is read in parts passes through here once for every step. So its observations go from Arrow's columns to rows
-of a table in one copy, in the order that is wanted, where they are plain numbers.
+in one copy, in the order that is wanted, where they are plain numbers; and only when somebody asks for them, some
+thousand at a time. Memory that is new to a process may cost more than what is written to it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradtd.compiled.memory import number_at
 from gradtd.core.arrays import Floats, Integers, Plain
@@ -29,12 +31,16 @@ class ChunkTable:
         The rows to take, in this order; None for all as they are.
     own
         Columns of ours, in the order wanted; they stand in for those of the same name.
+    lazily
+        Whether observations may be `ChunkRows`, which keep the Arrow table.
     """
 
     sure = True
 
-    def __init__(self, name: str, rows: Any, at: Integers | None, own: dict[str, Integers]) -> None:
-        self.name, self.rows, self.at, self.own = name, rows, at, own
+    def __init__(
+        self, name: str, rows: Any, at: Integers | None, own: dict[str, Integers], lazily: bool = False
+    ) -> None:
+        self.name, self.rows, self.at, self.own, self.lazily = name, rows, at, own, lazily
         self.kinds = {field.name: arrow_kind(field.type) for field in rows.schema} | dict.fromkeys(own, "whole")
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
@@ -63,12 +69,13 @@ class ChunkTable:
         begins = np.r_[0, np.cumsum([len(batch) for batch in batches])].astype(np.int64)
         return Places(np.array(found, np.int64).reshape(len(batches), len(columns)), begins)
 
-    def put(self, places: Places, rows: Integers, out: Floats) -> bool:
-        """Write rows of this table to an array; whether all numbers are finite."""
+    def gathered(self, places: Places, rows: Integers) -> ChunkRows | None:
+        """These rows; None where a number in any row of the table is not finite."""
         from gradtd.compiled import engine
 
-        at = np.asarray(rows if self.at is None else self.at[rows], np.int64)
-        return bool(engine.kept(_maker)(places.address, places.begins, at, out))
+        if not engine.kept(_checker)(places.address, places.begins):
+            return None
+        return ChunkRows(places, np.asarray(rows if self.at is None else self.at[rows], np.int64), self.rows)
 
 
 class Places(NamedTuple):
@@ -78,17 +85,56 @@ class Places(NamedTuple):
     begins: Integers
 
 
+class ChunkRows:
+    """Rows of columns that Arrow keeps, one after the other when they are asked for: what is read of an array.
+
+    Parameters
+    ----------
+    places
+        Where the columns are.
+    at
+        The rows, in this order.
+    keeper
+        Whoever keeps the columns alive.
+    """
+
+    ndim, dtype = 2, np.dtype(np.float64)
+
+    def __init__(self, places: Places, at: Integers, keeper: Any) -> None:
+        self.places, self.at, self.keeper = places, at, keeper
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.at), self.places.address.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def __getitem__(self, index: Any) -> Floats:
+        from gradtd.compiled import engine
+
+        at = self.at[index]
+        out = np.empty((len(at), self.shape[1]))
+        engine.kept(_maker)(self.places.address, self.places.begins, at, out)
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("rows are brought together in a copy")
+        return self[:] if dtype is None else self[:].astype(dtype, copy=False)
+
+
 RUN = 64
 """Rows of a column that are copied at a time: few enough for the nearest cache to hold them of many columns."""
 
 
-def put_rows(address: Integers, begins: Integers, at: Integers, out: Floats) -> bool:
-    """Row i of ``out`` is row ``at[i]`` of the columns; whether all numbers are finite.
+def put_rows(address: Integers, begins: Integers, at: Integers, out: Floats) -> None:
+    """Row i of ``out`` is row ``at[i]`` of the columns.
 
     Rows that follow one another are copied column by column: columns often lie so that one row of them, number by
     number, is more than the nearest cache holds at once.
     """
-    i, part, bad, n = 0, 0, False, out.shape[0]
+    i, part, n = 0, 0, out.shape[0]
     while i < n:
         first = at[i]
         if first < begins[part] or first >= begins[part + 1]:
@@ -103,16 +149,32 @@ def put_rows(address: Integers, begins: Integers, at: Integers, out: Floats) -> 
         for j in range(out.shape[1]):
             for m in range(run):
                 out[i + m, j] = number_at(columns[j], k + m)
-            for m in range(run):
-                number = number_at(columns[j], k + m)
-                bad |= number - number != 0.0  # a number, and not an infinite one, less itself
         i += run
+
+
+def all_finite(address: Integers, begins: Integers) -> bool:
+    """Whether all numbers of these columns are finite."""
+    bad = False
+    for part in range(address.shape[0]):
+        rows = begins[part + 1] - begins[part]
+        for j in range(address.shape[1]):
+            for k in range(rows):
+                number = number_at(address[part, j], k)
+                bad |= number - number != 0.0  # a number, and not an infinite one, less itself
     return not bad
 
 
 def _maker(fingerprint: str) -> Plain:
-    def run(address: Integers, begins: Integers, at: Integers, out: Floats) -> bool:
+    def run(address: Integers, begins: Integers, at: Integers, out: Floats) -> None:
         fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        return put_rows(address, begins, at, out)
+        put_rows(address, begins, at, out)
+
+    return run
+
+
+def _checker(fingerprint: str) -> Plain:
+    def run(address: Integers, begins: Integers) -> bool:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        return all_finite(address, begins)
 
     return run

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
-from gradtd.logs.chunk import ChunkTable, Places
+from gradtd.logs.chunk import ChunkTable
 from gradtd.logs.log import row_numbers
 from gradtd.logs.names import Roles, listed
 from gradtd.logs.steps import Steps
@@ -51,7 +51,7 @@ class _Extras:
 
 def read_observations(
     table: Table, roles: Roles, steps: Steps, length: int, progress: Progress | None, notes: list[str]
-) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+) -> tuple[Any, NDArray[np.uint32]]:
     """All observations, first those the steps start from, and where each step leads."""
     now, after = roles.several["observation"], roles.several.get("next_observation", [])
     total = length * (2 if after else 1)
@@ -61,9 +61,9 @@ def read_observations(
     next_row = np.where(steps.follower, row + np.uint32(1), row)
     extras = _Extras()
     if not after and isinstance(table, ChunkTable) and (places := table.places(now)) is not None:
-        straight = _of_chunk(table, places, steps, extras, next_row)
+        straight = table.gathered(places, _rows_of_chunk(steps, next_row))
         if straight is not None:
-            return straight, next_row
+            return straight if table.lazily else np.asarray(straight), next_row
     observations: NDArray[Any] | None = None
     for begin, block, missing in _blocks(table, now, length):
         _refuse_unusable(now, block, missing, begin)
@@ -90,21 +90,13 @@ def read_observations(
     return _discrete_if_whole(table, now, observations), next_row
 
 
-def _of_chunk(
-    table: ChunkTable, places: Places, steps: Steps, extras: _Extras, next_row: NDArray[np.uint32]
-) -> NDArray[Any] | None:
-    """The same where columns are plain numbers, from where Arrow has them; None where one is not finite."""
-    n, width = len(steps.source), places.address.shape[1]
+def _rows_of_chunk(steps: Steps, next_row: NDArray[np.uint32]) -> Integers:
+    """The rows that observations are, first those the steps start from, where no row has a next one of its own."""
     served = np.flatnonzero(steps.serves >= 0)
-    observations, beyond = np.empty((n + _known_extras(steps), width)), np.empty((len(served), width))
-    finite = table.put(places, steps.source, observations[:n]) and table.put(places, served, beyond)
-    if n + len(served) < len(steps.place):
-        dropped = np.flatnonzero((steps.place < 0) & (steps.serves < 0))
-        finite = finite and table.put(places, dropped, np.empty((len(dropped), width)))
-    if not finite:
-        return None
-    extras.add(steps.serves[served], beyond)
-    return extras.append_to(observations, next_row)
+    served = served[np.argsort(steps.serves[served], kind="stable")]
+    n = len(steps.source)
+    next_row[steps.serves[served]] = n + np.arange(len(served))
+    return np.concatenate([steps.source, served])
 
 
 def _blocks(

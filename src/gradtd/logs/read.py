@@ -25,7 +25,7 @@ from gradtd.logs.log import Log, row_numbers
 from gradtd.logs.minari_table import MinariTable, is_dataset, is_dataset_id
 from gradtd.logs.names import Roles, bandit, resolve, take_rows_alone
 from gradtd.logs.observations import read_observations
-from gradtd.logs.steps import Rows, arrange, rows_given, single_steps
+from gradtd.logs.steps import Rows, Steps, arrange, rows_given, single_steps
 from gradtd.logs.tables import ArrayTable, FrameTable, Table
 
 
@@ -93,7 +93,7 @@ def read_log(
         raise InputError(f"{table.name!r} has no rows.")
     same = (lambda a, b: narrow_columns.equal_rows(table, roles, a, b)) if duplicates == "drop" else None
     rows = single_steps(length) if alone else _rows(found, roles, next_state, notes)
-    steps = arrange(rows, length, order, same, notes)
+    steps = _straight(table, rows, length, notes) or arrange(rows, length, order, same, notes)
     narrow_columns.refuse_unknown_next(next_state, steps, roles)
     reward = found["reward"].numbers()  # everything narrow is checked before the observations are read
     extra = {name: narrow_columns.kept(found[f"keep.{name}"], log_probabilities, notes) for name in roles.keep}
@@ -133,6 +133,15 @@ def read_log(
         n_given=length,
         rows_alone=alone and one_step is None,
     )
+
+
+def _straight(table: Table, rows: Rows, length: int, notes: list[str]) -> Steps | None:
+    """Rows of a chunk that are in order, as steps. Other tables are not worth the time that compiled code takes."""
+    if not isinstance(table, ChunkTable):
+        return None
+    from gradtd.logs.straight import straight
+
+    return straight(rows, length, notes)
 
 
 def _beyond(values: NDArray[Any], given: Integers | None, n_steps: int) -> NDArray[Any]:

@@ -79,15 +79,13 @@ def arrange(rows: Rows, n_rows: int, order: str, same: Equal | None, notes: list
     _refuse_ends_inside(goes_on, terminated, truncated, source)
     unfinished = ~goes_on & ~terminated & ~truncated
     truncated |= unfinished
-    if unfinished.any():
-        notes.append(f"{_count(unfinished, 'episode')} did not end in the log: taken as truncated.")
+    notes.extend(note_unfinished(int(unfinished.sum())))
     follower = goes_on & ~_gaps(rows, at, goes_on, notes)
     own = rows.given[at]
     keep = follower | own | terminated
-    notes.extend(_dropping(~keep & ~goes_on, ~keep & goes_on))
+    notes.extend(notes_on_dropped(int((~keep & ~goes_on).sum()), int((~keep & goes_on).sum())))
     lost = int(begins_episode(episode).sum() - begins_episode(episode[keep]).sum())
-    if lost:
-        notes.append(f"{lost} episode{'s' * (lost > 1)} disappeared: no step of it remained.")
+    notes.extend(note_lost(lost))
     if not keep.any():
         raise NothingFollows(
             "no step of the log leads anywhere: every episode has one row, is not terminated and has no next "
@@ -224,16 +222,26 @@ def _gaps(rows: Rows, at: Any, goes_on: Flags, notes: list[str]) -> Flags:
     return np.asarray(gaps)
 
 
-def _dropping(ends: Flags, gaps: Flags) -> list[str]:
+def note_unfinished(episodes: int) -> list[str]:
+    """What to say of episodes whose end is not marked."""
+    return [f"{_several(episodes, 'episode')} did not end in the log: taken as truncated."] if episodes else []
+
+
+def note_lost(episodes: int) -> list[str]:
+    """What to say of episodes of which nothing is left."""
+    return [f"{_several(episodes, 'episode')} disappeared: no step of it remained."] if episodes else []
+
+
+def notes_on_dropped(ends: int, gaps: int) -> list[str]:
     """What to say of steps that nothing is known to follow."""
     said = []
-    if ends.any():
+    if ends:
         said.append(
-            f"{_count(ends, 'last step')} of a truncated episode dropped: no next observation to bootstrap from "
+            f"{_several(ends, 'last step')} of a truncated episode dropped: no next observation to bootstrap from "
             "(it serves as the next observation of the step before)."
         )
-    if gaps.any():
-        said.append(f"{_count(gaps, 'step')} before a gap in t dropped: the next observation is missing.")
+    if gaps:
+        said.append(f"{_several(gaps, 'step')} before a gap in t dropped: the next observation is missing.")
     return said
 
 
@@ -289,5 +297,8 @@ def _ends_episode(episode: Integers) -> Flags:
 
 
 def _count(flags: Flags, noun: str) -> str:
-    count = int(flags.sum())
+    return _several(int(flags.sum()), noun)
+
+
+def _several(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"

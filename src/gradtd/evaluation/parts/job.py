@@ -50,10 +50,15 @@ class Reading:
     needed: Sequence[str]
     """The columns to read."""
 
-    def log(self, rows: Any, begins: Integers, name: str, at: Integers | None = None) -> tuple[Log, Ratios]:
-        """Some whole episodes as a log, numbered in their order here; ``at`` are the rows, where not all in order."""
+    def log(
+        self, rows: Any, begins: Integers, name: str, at: Integers | None = None, lazily: bool = False
+    ) -> tuple[Log, Ratios]:
+        """Some whole episodes as a log, numbered in their order here; ``at`` are the rows, where not all in order.
+
+        ``lazily`` says that observations may be `gradtd.logs.chunk.ChunkRows`.
+        """
         try:
-            return self._log(rows, begins, name, at)
+            return self._log(rows, begins, name, at, lazily)
         except InputError as error:
             told = PLACE.search(str(error))
             row = len(rows) if told is None else int(told[1] or told[2])
@@ -65,9 +70,9 @@ class Reading:
                 f"{error} Rows are counted in the piece of the log that was read; that one is of episode {episode!r}."
             ) from None
 
-    def _log(self, rows: Any, begins: Integers, name: str, at: Integers | None) -> tuple[Log, Ratios]:
+    def _log(self, rows: Any, begins: Integers, name: str, at: Integers | None, lazily: bool) -> tuple[Log, Ratios]:
         number = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
-        table = ChunkTable(name, rows, at, {self.episode: number, PIECE: number})
+        table = ChunkTable(name, rows, at, {self.episode: number, PIECE: number}, lazily)
         read = read_log(
             table,
             columns=self.columns,
@@ -78,10 +83,12 @@ class Reading:
         found = ratios(read, self.target, behaviour=self.behaviour, clip=self.clip)
         return read, found
 
-    def steps(self, rows: Any, begins: Integers, name: str, at: Integers | None = None) -> tuple[Log, Ratios] | None:
+    def steps(
+        self, rows: Any, begins: Integers, name: str, at: Integers | None = None, lazily: bool = False
+    ) -> tuple[Log, Ratios] | None:
         """The same of some of the episodes; None where no row of them leads anywhere, as the last one may not."""
         try:
-            return self.log(rows, begins, name, at)
+            return self.log(rows, begins, name, at, lazily)
         except NothingFollows:
             return None
 

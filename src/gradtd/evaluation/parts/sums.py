@@ -25,6 +25,7 @@ from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.trust.robust import products
 from gradtd.logs import Log, Ratios
 from gradtd.logs.parts import Part
+from gradtd.logs.steps import note_lost
 
 SUMMED = (
     *("steps", "terminated", "truncated", "elsewhere", "inside", "strangers", "ends_unknown"),
@@ -164,9 +165,9 @@ Add = Callable[[dict[str, Floats], Record, Wide, Integers, Floats], None]
 def add_chunk(job: Job, add: Add, total: Sums, rows: tuple[Any, Integers, Integers | None], group: Integers) -> None:
     """Add some episodes, of these groups: rows of a table, where episodes begin, and the order of rows."""
     table, begins, at = rows
-    made = job.reading.steps(table, begins, job.name, at)
+    made = job.reading.steps(table, begins, job.name, at, lazily=job.chooser is None and job.features is None)
     if made is None:
-        total.notes[f"{len(group)} episode{'s' * (len(group) > 1)} disappeared: no step of it remained."] += 1
+        total.notes.update(note_lost(len(group)))
     else:
         add_log(job, add, total, *made, group)
 
