@@ -68,7 +68,7 @@ def straight(rows: Rows, n_rows: int, notes: list[str]) -> Steps | None:
     )
     kinds = (np.int64, np.int32, np.int32, np.int64, np.bool_, np.bool_, np.bool_)
     room: list[Any] = [np.empty(n_rows, kind) for kind in kinds]
-    made = _Made(*room, counts=np.zeros(4, np.int64))
+    made = _Made(*(*room, np.zeros(4, np.int64)))
     if not engine.kept(_maker)(given, made):
         return None
     n, unfinished, cut, lost = map(int, made.counts)
