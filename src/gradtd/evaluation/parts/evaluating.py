@@ -22,7 +22,7 @@ from gradtd.evaluation.parts.answer import Answer, evaluation_of
 from gradtd.evaluation.parts.cell_evaluating import evaluate_cells
 from gradtd.evaluation.parts.fitting import sampled
 from gradtd.evaluation.parts.job import Job, Reading
-from gradtd.evaluation.parts.judging import Solved, decided, undecided
+from gradtd.evaluation.parts.judging import Solved, by_tenths, decided, undecided
 from gradtd.evaluation.parts.kept.adding import Asking, add_to_kept
 from gradtd.evaluation.parts.kept.question import question_of, refuse_unkept
 from gradtd.evaluation.parts.kept.store import Store, open_folder
@@ -224,13 +224,14 @@ def _evaluated(
     job: Job, sums: Sums, sample: Looked, settings: Settings, notes: list[str], later: bool = False
 ) -> Evaluation:
     """The answer; ``later`` says that features were fitted before all of the log was there."""
-    decision = decided(job, sums, settings.level, sample)
+    tenths = by_tenths(sums)
+    decision = decided(job, sums, tenths, settings.level, sample)
     columns = job.wide.rungs[decision.rung]
-    solved = Solved(sums, columns)
+    solved = Solved(tenths, columns)
     features = _features(job, decision.rung)
     rows, resampled = _rows(sums, solved, decision, columns, settings)
     refits = len(resampled) if settings.method == "lstd" else 0
-    told = solved.measured(sums, columns) | {"refits": refits, "undecided": undecided(job, sums, decision, sample)}
+    told = solved.measured(sums, columns) | {"refits": refits, "undecided": undecided(job, tenths, decision, sample)}
     record, wide = sample
     if isinstance(wide, PairWide):
         told |= {"values": ACTION, "outside_range": wide.outside}

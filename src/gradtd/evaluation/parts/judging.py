@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,51 +25,53 @@ from gradtd.evaluation.trust.robust import MATTERS, as_fit
 from gradtd.evaluation.whitening import condition
 
 
-def decided(job: Job, sums: Sums, level: float, sample: tuple[Record, Wide]) -> Decision:
+def decided(job: Job, sums: Sums, tenths: Sums, level: float, sample: tuple[Record, Wide]) -> Decision:
     """The decision of the checks, from sums; ``sample`` are the episodes on which missing choices are looked for."""
     with np.errstate(all="ignore"):
-        return decide_from(_fits(job, sums, sample), job.wide, level)
+        return decide_from(_fits(job, sums, tenths, sample), job.wide, level)
 
 
-def _fits(job: Job, sums: Sums, sample: tuple[Record, Wide]) -> Fits:
+def _fits(job: Job, sums: Sums, tenths: Sums, sample: tuple[Record, Wide]) -> Fits:
     wide, D, narrow = job.wide, job.wide.n_columns, job.wide.n_headline_columns
     sets = wide.rungs | wide.checkers
-    plain = _moments(sums, sums["A"][:, :D], sums["b"][:, :D], D)
-    traced = _moments(sums, sums["A"][:, D:, :narrow], sums["b"][:, D:], narrow)
+    plain, traced = _moments(tenths), _moments(tenths, traced=True)
     solved = [(name, columns, solve(plain, columns)) for name, columns in sets.items()]
     with_traces = [(name, wide.rungs[name], solve(traced, wide.rungs[name])) for name in wide.headlines]
-    seen = see(*sample, [*solved, *with_traces], len(sets), job.lam, None)
+    every = [*solved, *with_traces]
+    seen = see(*sample, every, len(sets), job.lam, None)
+    left = _residuals(sums, [(columns, found.theta) for _, columns, found in every])
     fits = {
-        name: _fit(name, columns, found, sums, columns, float(seen.lack[j]))
+        name: _fit(name, columns, found, sums, left[j][:, columns], float(seen.lack[j]))
         for j, (name, columns, found) in enumerate(solved)
     }
     steps, more = float(sums["steps"]), float(sums["steps"]) / len(sample[0])
     for fit, missed, met in zip(fits.values(), seen.missed, seen.met, strict=False):
         fits[fit.name] = replace(fit, missed=float(missed) * steps, met=float(met) * more)
     memory = {
-        name: _fit(name, columns, found, sums, D + columns, float(seen.lack[len(sets) + j]))
-        for j, (name, columns, found) in enumerate(with_traces)
+        name: _fit(name, columns, found, sums, left[j][:, D + columns], float(seen.lack[j]))
+        for j, (name, columns, found) in enumerate(with_traces, len(sets))
     }
     robust = {}
     if effective_of_times(sums.by_time) >= PRODUCTS:
-        robust = {name: _robust(name, columns, found, sums) for name, columns, found in solved if name in memory}
-    return Fits(fits, memory, robust, job.lam, _with_time(job, sums, plain) if job.clock.shape[1] else {})
+        robust = {
+            name: _robust(name, columns, found, sums, left[j][:, D + narrow])
+            for j, (name, columns, found) in enumerate(solved)
+            if name in memory
+        }
+    with_time = _with_time(job, sums, tenths, plain) if job.clock.shape[1] else {}
+    return Fits(fits, memory, robust, job.lam, with_time)
 
 
-def _with_time(job: Job, sums: Sums, plain: Moments) -> dict[str, Fit]:
-    """Fits of the headlines with the time since the start beside them; ``plain`` are the sums by tenths."""
+def _with_time(job: Job, sums: Sums, tenths: Sums, plain: Moments) -> dict[str, Fit]:
+    """Fits of the headlines with the time since the start beside them."""
     narrow, time, pieces = job.wide.n_headline_columns, time_sums(sums), sums["pieces"]
-    by_group = {
-        name: np.add.reduceat(getattr(time, name), first_of_tenths(len(pieces))) for name in ("to", "back", "own", "b")
-    }
-    tenths = time._replace(**by_group)
-    made, found = joined(plain, tenths, narrow, job.clock), {}
+    made, found = joined(plain, time_sums(tenths), narrow, job.clock), {}
     E, filled = float(pieces.sum()), pieces > 0
     for name in job.wide.headlines:
         columns, k = job.wide.rungs[name], len(job.wide.rungs[name])
         solution = solve(made, np.r_[columns, narrow + np.arange(job.clock.shape[1])])
         theta, late = solution.theta[:k], solution.theta[k:]
-        residual = _residuals(sums, columns, theta)[:, columns] + time.to[:, columns] @ late
+        residual = _residuals(sums, [(columns, theta)])[0][:, columns] + time.to[:, columns] @ late
         of_time = time.back[:, :, columns] @ theta + time.own @ late + time.b
         start = sums["starts"][:, columns] @ theta + pieces * (job.clock[0] @ late - solution.value)
         own = start - E * (residual @ solution.left[:k] + of_time @ solution.left[k:])
@@ -76,41 +79,50 @@ def _with_time(job: Job, sums: Sums, plain: Moments) -> dict[str, Fit]:
     return found
 
 
+def by_tenths(sums: Sums) -> Sums:
+    """The same sums in ten groups of groups, which the jackknife leaves out one at a time."""
+    edges = first_of_tenths(len(sums["pieces"]))
+    joined = {name: np.add.reduceat(sums[name], edges) for name in ("products", "starts", "pieces")}
+    return replace(sums, arrays=sums.arrays | joined)
+
+
 def first_of_tenths(groups: int) -> Integers:
     """The first group of each tenth."""
     return np.linspace(0, groups, min(GROUPS, groups) + 1).round().astype(np.int64)[:-1]
 
 
-def _moments(sums: Sums, A: Floats, b: Floats, columns: int) -> Moments:
-    """Ten groups of groups, which the jackknife leaves out one at a time."""
-    edges = first_of_tenths(len(A))
-    starts, pieces = sums["starts"][:, :columns], sums["pieces"]
+def _moments(tenths: Sums, traced: bool = False) -> Moments:
+    """What fits need of all columns; ``traced``: with traces of those that have some."""
+    D, narrow, _ = tenths.layout
+    columns, rows = (narrow, slice(D, D + narrow)) if traced else (D, slice(0, D))
     return Moments(
-        np.add.reduceat(A, edges),
-        np.add.reduceat(b, edges),
-        sums["C"][:columns, :columns],
-        np.add.reduceat(starts, edges),
-        np.add.reduceat(pieces, edges).astype(np.int64),
-        sums["missing"][:columns],
+        tenths["A"][:, rows, :columns],
+        tenths["b"][:, rows],
+        tenths["C"][:columns, :columns],
+        tenths["starts"][:, :columns],
+        tenths["pieces"].astype(np.int64),
+        tenths["missing"][:columns],
     )
 
 
-def _residuals(sums: Sums, columns: Integers, theta: Floats) -> Floats:
-    """For every group left'(y theta + r), over all columns of the left, with weights for some of y's."""
+def _residuals(sums: Sums, fits: Sequence[tuple[Integers, Floats]]) -> list[Floats]:
+    """For every fit and group left'(y theta + r), over all columns of the left, with weights theta for some of y's."""
     products = sums["products"]
-    every = np.zeros(products.shape[2])
-    every[columns], every[sums.layout.D] = theta, 1.0
-    return np.asarray((products.reshape(-1, len(every)) @ every).reshape(products.shape[:2]))
+    every = np.zeros((products.shape[2], len(fits)))
+    every[sums.layout.D] = 1.0
+    for j, (columns, theta) in enumerate(fits):
+        every[columns, j] = theta
+    found = (products.reshape(-1, len(every)) @ every).reshape(*products.shape[:2], len(fits))
+    return [found[..., j] for j in range(len(fits))]
 
 
-def _fit(name: str, columns: Integers, found: Solution, sums: Sums, rows: Integers, lack: float) -> Fit:
+def _fit(name: str, columns: Integers, found: Solution, sums: Sums, residual: Floats, lack: float) -> Fit:
     """A fit whose pieces are groups: the influence of a group is the sum of those of its episodes.
 
-    They are scaled so that their mean is that of the episodes' influences. ``rows`` are its columns of z.
+    They are scaled so that their mean is that of the episodes' influences. ``residual`` is that of its columns of z.
     """
     pieces, filled = sums["pieces"], sums["pieces"] > 0
     E, G = float(pieces.sum()), int(filled.sum())
-    residual = _residuals(sums, columns, found.theta)[:, rows]
     own = sums["starts"][:, columns] @ found.theta - pieces * found.value - E * (residual @ found.left)
     mean = float(sums["x"][columns] @ found.theta / sums["steps"])
     square = float(found.theta @ sums["C"][np.ix_(columns, columns)] @ found.theta / sums["steps"])
@@ -118,11 +130,9 @@ def _fit(name: str, columns: Integers, found: Solution, sums: Sums, rows: Intege
     return Fit(name, found.value, own[filled] * (G / E), found.bias, found.rank, lack, spread=spread)
 
 
-def _robust(name: str, columns: Integers, found: Solution, sums: Sums) -> Fit:
+def _robust(name: str, columns: Integers, found: Solution, sums: Sums, residual: Floats) -> Fit:
     """Doubly robust by a plain fit: every group's sum of its episodes' values."""
-    D, narrow, _ = sums.layout
-    parts = sums["starts"][:, columns] @ found.theta + _residuals(sums, columns, found.theta)[:, D + narrow]
-    return robust_of(name, parts, sums["pieces"])
+    return robust_of(name, sums["starts"][:, columns] @ found.theta + residual, sums["pieces"])
 
 
 def robust_of(name: str, parts: Floats, pieces: Floats) -> Fit:
@@ -146,17 +156,17 @@ UNSURE = 2.0
 """Standard errors that what was found in a sample must be away from a limit."""
 
 
-def undecided(job: Job, sums: Sums, decision: Decision, sample: tuple[Record, Wide]) -> str | None:
+def undecided(job: Job, tenths: Sums, decision: Decision, sample: tuple[Record, Wide]) -> str | None:
     """What is looked for in the sample only, and is passed only because the sample is small; None where nothing is."""
     record, wide = sample
-    if record.n_pieces >= sums["pieces"].sum():
+    if record.n_pieces >= tenths["pieces"].sum():
         return None
-    fit, columns, D = decision.fit, job.wide.rungs[decision.rung], job.wide.n_columns
-    missing = solve(_moments(sums, sums["A"][:, :D], sums["b"][:, :D], D), columns).missing
+    fit, columns = decision.fit, job.wide.rungs[decision.rung]
+    missing = solve(_moments(tenths), columns).missing
     lack, error = _mean_of(np.maximum(wide.rows(record.row)[:, columns] @ missing, 0.0), record.begins)
     if lack <= LACK < lack + UNSURE * error and fit.missed > decision.own.width / 2:
         return f"it may lack {lack:.0%} or {lack + UNSURE * error:.0%} of what the target would do"
-    if fit.met * len(record) / float(sums["steps"]) < MET <= fit.met:
+    if fit.met * len(record) / float(tenths["steps"]) < MET <= fit.met:
         return "whether rare steps of large weight have met their surprises rests on steps that were not looked at"
     return None
 
@@ -169,7 +179,10 @@ def _mean_of(values: Floats, begins: Integers) -> tuple[float, float]:
 
 
 class Solved:
-    """The direct solution in some columns: weights, value, and what the diagnostics need of it."""
+    """The direct solution in some columns: weights, value, and what the diagnostics need of it.
+
+    It needs sums of all groups: those by tenths do.
+    """
 
     def __init__(self, sums: Sums, columns: Integers) -> None:
         n, pick = sums["steps"], np.ix_(columns, columns)
@@ -198,7 +211,7 @@ class Solved:
 
     def refits(self, sums: Sums, columns: Integers, resamples: int, seed: int) -> Floats:
         """The value with every group weighted by a Poisson(1) number, so many times."""
-        own = sums["A"][:, columns][:, :, columns]
+        own = sums["A"][:, columns[:, None], columns]
         weights = poisson_weights(sums["pieces"], resamples, seed)
         scale = self.solver.scale
         matrices = (weights @ own.reshape(len(own), -1)).reshape(-1, *own.shape[1:]) * scale[:, None] * scale
