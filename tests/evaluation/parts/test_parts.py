@@ -212,11 +212,27 @@ def test_a_reduction_has_one_order():
 
     totals = set()
     for seed in range(5):
-        reduction = summing.Reduction()
+        spare = []
+        reduction = summing.Reduction(spare)
         for k in np.random.default_rng(seed).permutation(7):
             reduction.put(int(k), Name(str(k)))
         totals.add(reduction.total().text)
+        assert sorted(name.text for name in spare) == ["((45)6)", "(23)", "1", "3", "5", "6"]  # what was added
     assert totals == {"(((01)(23))((45)6))"}
+
+
+def test_memory_of_sums_that_were_added_is_used_again(path, monkeypatch):
+    """Eight parts or so in the memory of at most four, and the same sums as in new memory."""
+    monkeypatch.setattr(cutting.Survey.parts, "__defaults__", (1 + len(pq.read_table(path)) // 8,))
+    made, nothing = [], summing.nothing
+    monkeypatch.setattr(summing, "nothing", lambda job: made.append(1) or nothing(job))
+    found = _evaluate(str(path), features="identity")
+    assert 1 < len(made) <= 4
+    made.clear()
+    monkeypatch.setattr(summing.Reduction, "_joined", lambda self, sums: self._kept.pop()[1].add(sums))
+    plain = _evaluate(str(path), features="identity")
+    assert len(made) >= 7
+    assert (found.value, found.interval) == (plain.value, plain.interval)
 
 
 def test_a_target_may_be_a_column_and_several_are_evaluated(table, plain, tmp_path):

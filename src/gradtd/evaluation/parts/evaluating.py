@@ -40,7 +40,7 @@ from gradtd.logs.names import Roles, resolve
 from gradtd.logs.parts import Survey, survey
 from gradtd.logs.read import open_table
 from gradtd.logs.shuffle import bring_together
-from gradtd.running.crew import Crew
+from gradtd.running.crew import Crew, Threads
 
 LARGE = 2e8
 """Numbers in a Parquet log from which on it is read in parts (1.6 GB), unless the caller says otherwise."""
@@ -199,9 +199,10 @@ def grouped(
 
 def add_parts(job: Job, seen: Survey, crew: Crew, progress: StageProgress | None) -> Sums:
     """The sums of the whole log, part by part, in one order."""
-    parts = seen.parts()
-    reduction, done = Reduction(), 0
-    work: Callable[[Any], Sums] = _PartWork(job)
+    parts, done = seen.parts(), 0
+    spare: list[Sums] | None = [] if isinstance(crew, Threads) else None  # others do not work in this memory
+    reduction = Reduction(spare)
+    work: Callable[[Any], Sums] = _PartWork(job, spare)
     for number, sums in crew.each(work, parts):
         reduction.put(number, sums)
         done += len(parts[number])
@@ -215,9 +216,10 @@ class _PartWork:
     """What a worker is sent."""
 
     job: Job
+    spare: list[Sums] | None
 
     def __call__(self, part: Any) -> Sums:
-        return part_sums(self.job, part)
+        return part_sums(self.job, part, self.spare)
 
 
 def _evaluated(

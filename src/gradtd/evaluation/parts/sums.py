@@ -91,6 +91,12 @@ class Sums:
         of = self.arrays["own"][:, :D]
         return of[:D] if name == "C" else of[D + times + (name == "missing")]
 
+    def emptied(self) -> Sums:
+        """The sums of no episodes, in the memory of these."""
+        for array in self.arrays.values():
+            array.fill(0.0)
+        return Sums(self.arrays, np.zeros((2, 0)), dict.fromkeys(LARGEST, -np.inf))
+
     @property
     def layout(self) -> Layout:
         """What the columns of the products are."""
@@ -141,9 +147,9 @@ def time_sums(sums: Sums) -> TimeSums:
 
 
 @one_thread()
-def part_sums(job: Job, part: Part) -> Sums:
-    """Read a part of a log, some ten thousand rows at a time."""
-    total = nothing(job)
+def part_sums(job: Job, part: Part, spare: list[Sums] | None = None) -> Sums:
+    """Read a part of a log, some ten thousand rows at a time; ``spare`` are sums whose memory may be used again."""
+    total = spare.pop().emptied() if spare else nothing(job)
     add: Add = PairSums(job) if job.chooser else _by_states(job) if job.wide.table is not None else _by_blocks(job)
     for rows, begins, hashes in part.chunks(job.reading.needed):
         group = job.group_of(hashes)
@@ -228,9 +234,14 @@ def _add_numbers(total: Sums, log: Log, found: Ratios, made: Counted) -> None:
 
 
 class Reduction:
-    """Adds sums of parts in pairs of neighbours: in one order, whoever is done first, and few are kept at a time."""
+    """Adds sums of parts in pairs of neighbours: in one order, whoever is done first, and few are kept at a time.
 
-    def __init__(self) -> None:
+    Those that were added are put to ``spare``, where there is such a list: whoever adds up the next part may take their
+    memory, as new memory costs more.
+    """
+
+    def __init__(self, spare: list[Sums] | None = None) -> None:
+        self._spare = spare
         self._waiting: dict[int, Sums] = {}
         self._next = 0
         self._kept: list[tuple[int, Sums]] = []
@@ -244,7 +255,7 @@ class Reduction:
 
     def _take(self, level: int, sums: Sums) -> None:
         while self._kept and self._kept[-1][0] == level:
-            sums = self._kept.pop()[1].add(sums)
+            sums = self._joined(sums)
             level += 1
         self._kept.append((level, sums))
 
@@ -253,5 +264,12 @@ class Reduction:
         assert not self._waiting
         sums = self._kept.pop()[1]
         while self._kept:
-            sums = self._kept.pop()[1].add(sums)
+            sums = self._joined(sums)
         return sums
+
+    def _joined(self, sums: Sums) -> Sums:
+        """Sums added to those kept last."""
+        joined = self._kept.pop()[1].add(sums)
+        if self._spare is not None:
+            self._spare.append(sums)
+        return joined
