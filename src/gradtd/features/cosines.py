@@ -16,7 +16,7 @@ from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.checks import InputError
 from gradtd.features.base import FEATURE_LIMIT, Features
 from gradtd.features.table import Table, refuse_constant
-from gradtd.features.turns import turned, turner
+from gradtd.features.turns import sine, turner
 
 SAMPLE = 20_000
 """Observations that quantiles are taken of, at most."""
@@ -191,7 +191,7 @@ def scale_and_turn(chunk: Floats, low: Floats, span: Floats, out: Floats, at: in
         row, line = chunk[i], out[i, at + 1 :]
         for k in range(chunk.shape[1]):
             unit = np.true_divide(row[k] - low[k], span[k])  # "/" asks for zeros, and is not done four at a time
-            line[k] = turned(0.5 * min(max(unit, 0.0), 1.0))
+            line[k] = sine(0.25 - 0.5 * min(max(unit, 0.0), 1.0))  # at most half a turn: nothing to turn back
 
 
 def _straight(fingerprint: str) -> Plain:

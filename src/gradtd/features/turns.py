@@ -19,8 +19,12 @@ TERMS = (
 
 
 def turned(t: Any) -> Any:
-    """cos(2 pi t): turned back to a quarter turn, where ten terms of the sine's series do."""
-    s = 0.25 - abs(t - np.floor(t + 0.5))
+    """cos(2 pi t): turned back to a quarter turn."""
+    return sine(0.25 - abs(t - np.floor(t + 0.5)))
+
+
+def sine(s: Any) -> Any:
+    """sin(2 pi s) of at most a quarter turn, where ten terms of its series do."""
     q = s * s
     r = q * q
     w = r * r
@@ -43,13 +47,9 @@ def wave_rows(x: Floats, frequencies: Floats, phases: Floats, spot: Floats, out:
         for j in range(0, waves, ACROSS):
             tile(columns, frequencies, 0, x.shape[1], first, j, spot)
             for m in range(DOWN):
-                line, found = out[first + m, at + j :], spot[m]
+                line, found, phase = out[first + m, at + j :], spot[m], phases[j:]
                 for k in range(min(ACROSS, waves - j)):
-                    line[k] = found[k]
-        for m in range(DOWN):
-            line = out[first + m, at:]
-            for k in range(waves):
-                line[k] = turned(line[k] + phases[k])
+                    line[k] = turned(found[k] + phase[k])
 
 
 def _waver(fingerprint: str) -> Plain:
