@@ -101,7 +101,9 @@ def read_log(
     chances = narrow_columns.chances(found, roles, log_probabilities, action, notes)
     found.clear()
     observations, next_row = read_observations(table, roles, steps, length, progress, notes)
-    refuse_swapped(observations, next_row, steps, roles)
+    beside = "next_observation" in roles.several  # what steps lead to is told twice, and may not be the same
+    if beside:
+        refuse_swapped(observations, next_row, steps, roles)
     at = steps.source if len(steps.source) < length or (np.diff(steps.source) != 1).any() else slice(None)
 
     def chosen(values: NDArray[Any] | None) -> Any:
@@ -126,7 +128,7 @@ def read_log(
         name=table.name,
         notes=tuple(notes),
         ends_known=alone or ends_marked(roles, steps),
-        strangers=strangers(observations, next_row, steps),
+        strangers=strangers(observations, next_row, steps) if beside else 0.0,
         of_every_action=columns_of_one_policy(table, roles.keep),
         extra_beyond={name: _beyond(values, given, len(steps.source)) for name, values in extra.items()},
         given=given,
