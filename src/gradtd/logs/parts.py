@@ -146,19 +146,22 @@ class Survey:
 
         chosen = np.argsort(mixed(self.hashes), kind="stable")[:episodes]
         found: dict[int, list[Any]] = {int(k): [] for k in chosen}
-        placed = sorted(found)
+        placed = np.sort(chosen)
         for file, stretch in _opened(self.stretches):
             end = stretch.first + stretch.rows
-            here = [k for k in placed if self.begins[k] < end and self.begins[k + 1] > stretch.first]
-            if not here:
+            here = placed[(self.begins[placed] < end) & (self.begins[placed + 1] > stretch.first)]
+            if not len(here):
                 continue
             at = stretch.first
             end = min(end, int(self.begins[here[-1] + 1]))  # what stands behind is not read
             for table in _tables(file, stretch, at, end, columns):
-                for k in here:
-                    low, high = max(int(self.begins[k]) - at, 0), min(int(self.begins[k + 1]) - at, len(table))
-                    if high > low:  # a copy: a slice would keep all rows that were read with it
-                        found[k].append(table.take(np.arange(low, high)))
+                low = (self.begins[here] - at).clip(0, len(table))
+                lengths = (self.begins[here + 1] - at).clip(0, len(table)) - low
+                ends = np.cumsum(lengths)
+                # A copy: slices would keep all rows that were read with them.
+                rows = table.take(np.repeat(low - ends + lengths, lengths) + np.arange(ends[-1]))
+                for k in np.flatnonzero(lengths):
+                    found[int(here[k])].append(rows.slice(int(ends[k] - lengths[k]), int(lengths[k])))
                 at += len(table)
         rows = pa.concat_tables([table for k in chosen for table in found[int(k)]])
         return rows, np.r_[0, np.cumsum(np.diff(self.begins)[chosen])]
