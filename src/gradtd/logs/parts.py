@@ -70,7 +70,8 @@ class Part:
                 rows = pa.concat_tables(waiting)
                 cut = int(self.begins[ready]) - begin
                 yield rows.slice(0, cut), self.begins[done : ready + 1] - begin, self.hashes[done:ready]
-                waiting, begin, done = [rows.slice(cut)], int(self.begins[ready]), ready
+                left = rows.slice(cut).take(np.arange(len(rows) - cut))  # a copy: a slice would keep all rows
+                waiting, begin, done = [left], int(self.begins[ready]), ready
 
 
 def _opened(stretches: Sequence[Stretch]) -> Iterator[tuple[Any, Stretch]]:

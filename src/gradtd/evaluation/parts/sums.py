@@ -233,8 +233,12 @@ def _add_numbers(total: Sums, log: Log, found: Ratios, made: Counted) -> None:
     total.largest = {name: max(total.largest[name], float(value)) for name, value in largest.items()}
 
 
+TOGETHER = 8
+"""Neighbours that are added one after the other: with more of them fewer are kept, and rounding adds up more."""
+
+
 class Reduction:
-    """Adds sums of parts in pairs of neighbours: in one order, whoever is done first, and few are kept at a time.
+    """Adds sums of neighbours, and sums of those: in one order, whoever is done first, and few are kept at a time.
 
     Those that were added are put to ``spare``, where there is such a list: whoever adds up the next part may take their
     memory, as new memory costs more.
@@ -244,7 +248,7 @@ class Reduction:
         self._spare = spare
         self._waiting: dict[int, Sums] = {}
         self._next = 0
-        self._kept: list[tuple[int, Sums]] = []
+        self._kept: list[_Level] = []
 
     def put(self, number: int, sums: Sums) -> None:
         """The sums of the part with this number, counted from 0."""
@@ -254,22 +258,32 @@ class Reduction:
             self._next += 1
 
     def _take(self, level: int, sums: Sums) -> None:
-        while self._kept and self._kept[-1][0] == level:
-            sums = self._joined(sums)
-            level += 1
-        self._kept.append((level, sums))
+        while self._kept and self._kept[-1].level == level:
+            self._add(sums)
+            if self._kept[-1].count < TOGETHER:
+                return
+            level, sums = level + 1, self._kept.pop().sums
+        self._kept.append(_Level(level, sums))
 
     def total(self) -> Sums:
         """All of them, the later ones added to the earlier ones."""
         assert not self._waiting
-        sums = self._kept.pop()[1]
-        while self._kept:
-            sums = self._joined(sums)
-        return sums
+        while len(self._kept) > 1:
+            self._add(self._kept.pop().sums)
+        return self._kept.pop().sums
 
-    def _joined(self, sums: Sums) -> Sums:
-        """Sums added to those kept last."""
-        joined = self._kept.pop()[1].add(sums)
+    def _add(self, sums: Sums) -> None:
+        """Add sums to those kept last."""
+        last = self._kept[-1]
+        last.sums, last.count = last.sums.add(sums), last.count + 1
         if self._spare is not None:
             self._spare.append(sums)
-        return joined
+
+
+@dataclass
+class _Level:
+    """Sums of some neighbours, and how many there are: of parts at level 0, of `TOGETHER` sums of the level below."""
+
+    level: int
+    sums: Sums
+    count: int = 1
