@@ -96,10 +96,44 @@ def test_a_learner_over_parts_has_the_weights_of_one_pass(folder):
 def test_parts_are_whole_episodes():
     parts = list(STREAM.parts(100))
     assert [len(part) >= 100 for part in parts[:-1]] == [True] * (len(parts) - 1)
-    assert sum(part.n_episodes if part is parts[0] else len(np.unique(part.steps["episode"])) for part in parts) == (
-        STREAM.n_episodes
-    )
+    assert sum(part.n_episodes for part in parts) == STREAM.n_episodes
     assert len(list(STREAM.parts(10**6))) == 1
+
+
+def _labelled(episode):
+    steps = STREAM.steps[:4].copy()
+    steps["episode"] = episode
+    return gradtd.Stream(STREAM.features, steps)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: STREAM.with_steps(STREAM.steps[STREAM.begins[7] :]),
+        lambda: STREAM.with_steps(STREAM.steps[STREAM.steps["episode"] % 2 == 1]),
+        lambda: list(STREAM.parts(500))[2],
+        lambda: _labelled([9, 9, 12, 3]),
+        lambda: _labelled([-2, -2, -1, -1]),
+    ],
+)
+def test_a_stream_opens_again_whatever_its_episodes_were_called(make, tmp_path):
+    stream = make()
+    stream.save(tmp_path / "here")
+    opened = gradtd.Stream.open(tmp_path / "here")
+    assert opened.steps.tobytes() == stream.steps.tobytes()
+    assert opened.n_episodes == stream.n_episodes == len(stream.begins) - 1
+    assert stream.steps["episode"][0] == 0
+
+
+def test_some_steps_of_a_mapped_stream_are_a_stream_in_memory(folder, tmp_path):
+    begin = STREAM.begins[7]
+    late = gradtd.Stream.open(folder).with_steps(STREAM.steps[begin:])
+    wanted = STREAM.with_steps(STREAM.steps[begin:])
+    late.save(tmp_path / "late")
+    for stream in (late, pickle.loads(pickle.dumps(late)), gradtd.Stream.open(tmp_path / "late")):
+        assert stream.steps.tobytes() == wanted.steps.tobytes()
+    ours, memory = (gradtd.learn(stream, "impression_gtd", alpha=5, batch_size=8) for stream in (late, wanted))
+    assert ours.thetas.tobytes() == memory.thetas.tobytes()
 
 
 def test_what_it_maps_is_not_written_to(folder):

@@ -65,7 +65,7 @@ def episode_numbers(episode: NDArray[Any]) -> Integers:
 
 
 def _in_one_piece(episode: Integers) -> Integers:
-    """The same, with an episode that comes back later refused."""
+    """The episodes numbered 0, 1, ..., with one that comes back later refused."""
     begins = begins_episode(episode)
     first_seen, count = np.unique(episode[begins], return_counts=True)
     if (count > 1).any():
@@ -82,8 +82,9 @@ def _in_one_piece(episode: Integers) -> Integers:
 class Stream:
     """Experience in the order it happened: features, and steps that point into them.
 
-    Make one with `Stream.from_arrays` or `gradtd.sample`. However it is made, everything in it is checked. Its steps
-    cannot be changed afterwards: `with_steps` makes a stream of other steps over the same features.
+    Make one with `Stream.from_arrays` or `gradtd.sample`. However it is made, everything in it is checked, and its
+    episodes are numbered 0, 1, ... in their order, whatever labels they had. Its steps cannot be changed afterwards:
+    `with_steps` makes a stream of other steps over the same features.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         steps, target = copied_steps(self.steps, self.target)
-        _in_one_piece(steps["episode"])
+        steps["episode"] = _in_one_piece(steps["episode"])
         table = trusted_features(checks.feature_table(self.features, narrow=True))
         self._keep(table, trusted_steps(steps, table), target, self.starts)
 
@@ -121,7 +122,7 @@ class Stream:
             object.__setattr__(self, label, value)
 
     def _like(self, steps: Any, target: Floats | None, starts: Any) -> Stream:
-        made = object.__new__(type(self))
+        made = object.__new__(Stream)  # its steps are in memory, even where these are mapped from a folder
         object.__setattr__(made, "name", self.name)
         made._keep(self._table, steps, target, starts)
         return made
@@ -162,14 +163,14 @@ class Stream:
         Parameters
         ----------
         steps : record array
-            One record of type `STEP` per step. They are checked and copied.
+            One record of type `STEP` per step. They are checked and copied, and their episodes are numbered anew.
         target : array, optional
             The target's probability of each action taken, where it is known.
         starts : array of int, optional
             The row of features that every episode starts in, where it is not that of its first step.
         """
         copied, probabilities = copied_steps(steps, target)
-        _in_one_piece(copied["episode"])
+        copied["episode"] = _in_one_piece(copied["episode"])
         return self._like(trusted_steps(copied, self._table), probabilities, starts)
 
     def save(self, folder: str | Path) -> None:
@@ -267,7 +268,7 @@ class Stream:
         discount : array or float
             Gamma; 0 where the episode terminated. Where it was only cut off it stays gamma.
         episode : array of int
-            Numbers the episodes. Each must be in one piece.
+            A whole number for each episode, which must be in one piece. The stream numbers them 0, 1, ...
         rho : array or float
             The target's probability of the action taken over the behaviour's.
         target : array or float, optional
