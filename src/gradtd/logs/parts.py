@@ -125,6 +125,18 @@ class Survey:
     def episodes(self) -> int:
         return len(self.hashes)
 
+    def shared(self) -> int:
+        """How many ids of episodes stand in several files: one episode that goes on, or several of one number."""
+        if self.grouped:
+            return self.spanning
+        number = np.cumsum([0, *(a.path != b.path for a, b in itertools.pairwise(self.stretches))])
+        firsts = np.array([stretch.first for stretch in self.stretches])
+        file = number[np.searchsorted(firsts, self.begins[:-1], "right") - 1]
+        order = np.lexsort((file, self.hashes))
+        same = self.hashes[order][1:] == self.hashes[order][:-1]
+        other = same & (file[order][1:] != file[order][:-1])
+        return len(np.unique(self.hashes[order][1:][other]))
+
     def parts(self, rows: int = ROWS_OF_A_PART) -> list[Part]:
         """The log cut into parts of about so many rows."""
         wanted = np.arange(0, self.rows + rows // 2, rows)

@@ -148,7 +148,7 @@ def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Int
     first, count = np.unique(episode[begins], return_counts=True)
     if (count > 1).any():
         at = int(np.flatnonzero(begins & (episode == first[count > 1][0]))[1])
-        way = "add a column t to sort by" if t is None else 'use order="sort"'
+        way = "give it an id of its own, or add a column t to sort by" if t is None else 'use order="sort"'
         raise InputError(f"an episode must be in one piece: the one of row {at} began earlier in the table; {way}.")
     if t is not None and (same & (t[1:] < t[:-1])).any():
         at = int(np.flatnonzero(same & (t[1:] < t[:-1]))[0]) + 1
@@ -171,7 +171,8 @@ def _without_duplicates(
     if same is None:
         raise InputError(
             f"rows {before[0]} and {after[0]} have the same episode and t (and {len(after) - 1} more pairs do): "
-            'remove one of them, or use duplicates="drop" where they are equal.'
+            'remove one of them, or use duplicates="drop" where they are equal; where files number their episodes '
+            "anew, give every episode an id of its own."
         )
     differ = ~same(before, after)
     if differ.any():

@@ -147,7 +147,7 @@ def test_episodes_that_begin_anew_in_every_file_are_not_taken_for_one(tmp_path, 
         if not ends:
             del rows["terminated"]
         pq.write_table(pa.table(rows), tmp_path / f"{name}.parquet")
-    with pytest.raises(InputError, match="must be in one piece, and some begin again later"):
+    with pytest.raises(InputError, match="must be in one piece, and ids stand in several files"):
         _evaluate(tmp_path)
 
 

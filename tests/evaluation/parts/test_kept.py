@@ -16,6 +16,7 @@ from gradtd.evaluation.parts import evaluating, fitting
 from gradtd.evaluation.parts.kept import adding
 from gradtd.logs import parts as cutting
 from gradtd.logs.files import ParquetTable
+from gradtd.logs.names import resolve
 from gradtd.running.crew import Threads
 
 pytestmark = pytest.mark.usefixtures("small_units")
@@ -141,7 +142,7 @@ def _all_at_once(log, folder):
     (fitted,) = folder.rglob("fitted.npz")
     table = evaluating.open_table(str(log))
     asked = evaluating.Asked(None, None, None, None, "refuse", "refuse")
-    reading = evaluating.reading_of(None, asked, (), evaluating.resolve(table.kinds))
+    reading = evaluating.reading_of(None, asked, (), resolve(table.kinds))
     job = adding.read_fitted(fitted, reading, 0.9, table.name).job
     seen = cutting.survey(table, "episode")
     looked = adding.looked_at(job, evaluating.sampled(table, seen, reading))

@@ -11,6 +11,7 @@ import gradtd
 from gradtd.evaluation.parts import cell_evaluating, evaluating, fitting, preparing, states, step_file
 from gradtd.evaluation.parts import job as jobs
 from gradtd.logs import parts as cutting
+from gradtd.logs.names import resolve
 from gradtd.running.crew import Threads
 
 EPISODES, STATES = 400, 600
@@ -146,7 +147,7 @@ def test_features_that_are_no_cells_are_refused(path):
 def test_what_workers_are_sent_and_send_can_be_sent(path):
     """Steps of a part come back as arrays; a block in the file is what it was."""
     table = evaluating.open_table(str(path))
-    roles = evaluating.resolve(table.kinds, None, ())
+    roles = resolve(table.kinds, None, ())
     asked = preparing.Asked(None, None, None, None, "refuse", "refuse")
     seen = cutting.survey(table, "episode")
     reading = preparing.reading_of(None, asked, (), roles)

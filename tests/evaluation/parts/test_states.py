@@ -11,6 +11,7 @@ import gradtd
 from gradtd.evaluation.parts import evaluating, preparing, state_table, states
 from gradtd.evaluation.parts import job as jobs
 from gradtd.logs import parts as cutting
+from gradtd.logs.names import resolve
 
 EPISODES = 200
 
@@ -112,7 +113,7 @@ def test_too_many_states_are_refused(path, monkeypatch):
 def test_what_workers_are_sent_can_be_sent(path):
     """Finding states, and the table of states, go to other processes."""
     table = evaluating.open_table(str(path))
-    roles = evaluating.resolve(table.kinds, None, ())
+    roles = resolve(table.kinds, None, ())
     asked = preparing.Asked(None, None, None, None, "refuse", "refuse")
     look = states._Look(preparing.reading_of(None, asked, (), roles), table.name)
     part = cutting.survey(table, "episode").parts()[0]

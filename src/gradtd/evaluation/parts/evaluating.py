@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -13,22 +12,21 @@ import numpy as np
 
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
-from gradtd.core.files import writing
-from gradtd.core.progress import StageProgress, stage
+from gradtd.core.progress import StageProgress
 from gradtd.evaluation.actions.rows import PairWide
 from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.methods import ACTION, AUTO, RESAMPLES, Settings, histogram
 from gradtd.evaluation.parts.answer import Answer, evaluation_of
 from gradtd.evaluation.parts.cell_evaluating import evaluate_cells
+from gradtd.evaluation.parts.episodes import grouped, refuse_single, roles_of
 from gradtd.evaluation.parts.fitting import sampled
 from gradtd.evaluation.parts.job import Job, Reading
 from gradtd.evaluation.parts.judging import Solved, by_tenths, decided, undecided
 from gradtd.evaluation.parts.kept.adding import Asking, add_to_kept
 from gradtd.evaluation.parts.kept.question import question_of, refuse_unkept
 from gradtd.evaluation.parts.kept.store import Store, open_folder
-from gradtd.evaluation.parts.preparing import Asked, Looked, Sample, needed, prepared, reading_of
+from gradtd.evaluation.parts.preparing import Asked, Looked, Sample, prepared, reading_of
 from gradtd.evaluation.parts.state_table import StateWide
-from gradtd.evaluation.parts.step_file import ELSEWHERE
 from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
 from gradtd.evaluation.resamples import interval_from, student_interval
 from gradtd.evaluation.result import Evaluation
@@ -36,10 +34,8 @@ from gradtd.evaluation.trust.deciding import Decision
 from gradtd.features import Features
 from gradtd.logs.beside import are_names, kept_columns
 from gradtd.logs.files import ParquetTable
-from gradtd.logs.names import Roles, resolve
-from gradtd.logs.parts import Survey, survey
+from gradtd.logs.parts import Survey
 from gradtd.logs.read import open_table
-from gradtd.logs.shuffle import bring_together
 from gradtd.running.crew import Crew, Threads
 
 LARGE = 2e8
@@ -80,18 +76,14 @@ def evaluate_in_parts(
         return _from_folder(table, targets, settings, asked, crew, progress)
     keep = tuple(kept_columns(*targets.values(), asked.behaviour))
     _refuse(settings, targets, asked)
-    roles = _roles(table, asked, keep)
+    roles = roles_of(table, asked, keep)
     with ExitStack() as stack:
-        seen, notes = grouped(table, roles, stack, progress)
-        if seen.episodes < 2:
-            raise InputError(
-                f"{table.name!r} has a single episode ({seen.rows} rows), and the interval comes from groups of "
-                "episodes: give in_parts=False and block=T0 where it fits into memory, to count every T0 steps as one."
-            )
+        seen, notes, shared = grouped(table, roles, stack, progress)
+        refuse_single(seen, table.name)
         found = {}
         for name, target in targets.items():
             pairs = settings.values == ACTION and not (isinstance(target, str) and target == "behaviour")
-            reading = reading_of("behaviour" if pairs else target, asked, keep, roles)
+            reading = reading_of("behaviour" if pairs else target, asked, keep, roles, shared)
             chosen = replace(asked, choosing=(target,)) if pairs else asked
             sample = sampled(table, seen, reading)
             job, looked = prepared(table, seen, reading, settings.gamma, chosen, crew, sample)
@@ -101,16 +93,6 @@ def evaluate_in_parts(
                 made = _evaluated(job, add_parts(job, seen, crew, progress), looked, settings, notes)
             found[name] = replace(made, target=name)
         return found
-
-
-def _roles(table: ParquetTable, asked: Asked, keep: tuple[str, ...]) -> Roles:
-    roles = resolve(table.kinds, asked.columns, keep)
-    if "episode" not in roles.single:
-        raise InputError(
-            f"{table.name!r} has no column of episodes, which a log that is read in parts needs: add one, or give "
-            "in_parts=False where it fits into memory."
-        )
-    return roles
 
 
 def _from_folder(
@@ -129,7 +111,7 @@ def _from_folder(
     with folder.locked():
         for name, target in targets.items():
             keep = tuple(kept_columns(target, asked.behaviour))
-            roles = _roles(table, asked, keep)
+            roles = roles_of(table, asked, keep)
             reading = reading_of(target, asked, keep, roles)
             question = question_of(reading, asked, settings.gamma, roles, table.kinds)
             fit = _Fit(reading, settings.gamma, asked, crew)
@@ -171,30 +153,6 @@ def _refuse(settings: Settings, targets: Mapping[str, Any], asked: Asked) -> Non
         raise InputError(
             "a behaviour is not estimated from a log that is read in parts: give a column of probabilities."
         )
-
-
-def grouped(
-    table: ParquetTable, roles: Roles, stack: ExitStack, progress: StageProgress | None
-) -> tuple[Survey, list[str]]:
-    """Where episodes begin; their rows brought together in a temporary folder where they are not."""
-    column = roles.single["episode"]
-    seen = survey(table, column, stage(progress, "looking for episodes"))
-    notes = []
-    if not seen.grouped:
-        if "t" not in roles.single:
-            raise InputError(
-                f"an episode of {table.name!r} must be in one piece, and some begin again later: number episodes on "
-                "from file to file, or add a column t to sort by."
-            )
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradtd-")))
-        by = [column, roles.single["t"]]
-        with writing(folder, ELSEWHERE):
-            files = bring_together(seen, by, needed(roles), folder, stage(progress, "bringing episodes together"))
-        seen = survey(ParquetTable(table.name, files), column)
-        notes.append("rows of an episode did not stand together: the log was sorted once, in a temporary folder.")
-    elif seen.spanning:
-        notes.append(f"{seen.spanning} episode{'s' * (seen.spanning > 1)} went on in the next file.")
-    return seen, notes
 
 
 def add_parts(job: Job, seen: Survey, crew: Crew, progress: StageProgress | None) -> Sums:

@@ -30,6 +30,11 @@ NUMBERS = 16_000_000
 
 PLACE = re.compile(r"\brows? (\d+)|\[(\d+)\]")
 """How a sentence names a row."""
+CLASHES = {
+    "have the same episode and t": "rows of episode {} have the same t",
+    "goes on with the same episode": "episode {} goes on after its end",
+}
+"""What a sentence says of rows that do not fit together, and how it is said of rows of several files."""
 PIECE = "gradtd piece"
 """A column of ours with the number of every row's episode in a chunk: reading may drop episodes."""
 
@@ -49,6 +54,8 @@ class Reading:
     """The name of the column of episodes."""
     needed: Sequence[str]
     """The columns to read."""
+    shared: int = 0
+    """How many ids of episodes stand in several files."""
 
     def log(
         self, rows: Any, begins: Integers, name: str, at: Integers | None = None, lazily: bool = False
@@ -66,9 +73,20 @@ class Reading:
                 raise
             # Rows may have been sorted, but not beyond their episode.
             episode = rows.column(self.episode)[row if at is None else int(at[row])].as_py()
-            raise InputError(
-                f"{error} Rows are counted in the piece of the log that was read; that one is of episode {episode!r}."
-            ) from None
+            raise InputError(self._located(str(error), episode, name)) from None
+
+    def _located(self, error: str, episode: Any, name: str) -> str:
+        """A sentence about a row of a piece of the log, with its episode; or why rows of several files do not fit."""
+        clash = next((what for said, what in CLASHES.items() if said in error), None)
+        if not self.shared or clash is None:
+            piece = "Rows are counted in the piece of the log that was read; that one is of episode"
+            return f"{error} {piece} {episode!r}."
+        twice = ' Where rows were written twice, use duplicates="drop".' if self.duplicates != "drop" else ""
+        return (
+            f"ids of episodes stand in several files of {name!r} ({self.shared} of them), and "
+            f"{clash.format(repr(episode))}: the files seem to number their episodes anew. Give every episode an id of "
+            f"its own, such as the file's name and the number.{twice}"
+        )
 
     def _log(self, rows: Any, begins: Integers, name: str, at: Integers | None, lazily: bool) -> tuple[Log, Ratios]:
         number = np.repeat(np.arange(len(begins) - 1), np.diff(begins))

@@ -55,7 +55,8 @@ class Asked:
     """The folder in which sums are kept, where there is one."""
 
 
-def reading_of(target: Any, asked: Asked, keep: tuple[str, ...], roles: Roles) -> Reading:
+def reading_of(target: Any, asked: Asked, keep: tuple[str, ...], roles: Roles, shared: int = 0) -> Reading:
+    """How rows become steps; ``shared`` ids of episodes stand in several files."""
     return Reading(
         asked.columns,
         keep,
@@ -66,6 +67,7 @@ def reading_of(target: Any, asked: Asked, keep: tuple[str, ...], roles: Roles) -
         asked.clip,
         roles.single["episode"],
         needed(roles),
+        shared,
     )
 
 

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from gradtd.core import checks
-from gradtd.core.checks import InputError
 from gradtd.core.files import writing
 from gradtd.core.progress import StageProgress
 from gradtd.core.stored import Writer, open_stream, save_stream
 from gradtd.core.stream import Stream
-from gradtd.evaluation.parts.evaluating import grouped
+from gradtd.evaluation.parts.episodes import grouped, roles_of
 from gradtd.evaluation.parts.fitting import fitted, observed, sampled
 from gradtd.evaluation.parts.job import Reading
 from gradtd.evaluation.parts.preparing import Asked, reading_of
@@ -24,7 +23,6 @@ from gradtd.evaluation.preparing import known_chances, log_stream, stream_of
 from gradtd.features import Features, make_features
 from gradtd.logs.beside import kept_columns
 from gradtd.logs.files import ParquetTable
-from gradtd.logs.names import resolve
 from gradtd.logs.parts import Survey
 from gradtd.logs.read import open_table
 from gradtd.running.crew import Threads
@@ -96,13 +94,11 @@ def _from_parts(
     table: ParquetTable, folder: Path, gamma: float, target: Any, asked: Asked, progress: StageProgress | None
 ) -> None:
     keep = tuple(kept_columns(target, asked.behaviour))
-    roles = resolve(table.kinds, asked.columns, keep)
-    if "episode" not in roles.single:
-        raise InputError(f"{table.name!r} has no column of episodes, which a log that is read in parts needs: add one.")
+    roles = roles_of(table, asked, keep)
     with ExitStack() as stack:
         writer = Writer(folder, table.name)
-        seen, _ = grouped(table, roles, stack, progress)
-        reading = reading_of(target, asked, keep, roles)
+        seen, _, shared = grouped(table, roles, stack, progress)
+        reading = reading_of(target, asked, keep, roles, shared)
         features = _fitted(asked.features, table, seen, reading)
         stack.enter_context(writing(folder))
         stack.enter_context(writer)

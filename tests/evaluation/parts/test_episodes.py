@@ -1,0 +1,99 @@
+"""Which rows are an episode: files that number their episodes anew, and single episodes."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gradtd
+from gradtd.cli.language import spoken
+from gradtd.logs import parts as cutting
+from gradtd.logs.files import ParquetTable
+
+STEPS = 6
+ANEW = r"ids of episodes stand in several files of 'log' \(9 of them\), and {}: the files seem to number .* anew\. Give"
+
+
+def rows(seed, *, first=0, episodes=9, clock=0, without=()):
+    """Episodes of six steps."""
+    rng, n = np.random.default_rng(seed), episodes * STEPS
+    t = np.tile(np.arange(STEPS), episodes)
+    columns = {
+        **{"episode": first + np.repeat(np.arange(episodes), STEPS), "t": t + clock, "reward": rng.normal(size=n)},
+        **{"terminated": t == STEPS - 1, "rho": rng.choice([0.5, 1.5], n)},
+        **{"obs_0": rng.normal(size=n), "obs_1": rng.normal(size=n)},
+    }
+    return pa.table({name: values for name, values in columns.items() if name not in without})
+
+
+def written(folder, *tables):
+    """A folder with a file for each table."""
+    (folder / "log").mkdir()
+    for k, table in enumerate(tables):
+        pq.write_table(table, folder / "log" / f"{k}.parquet", row_group_size=20)
+    return str(folder / "log")
+
+
+def evaluate(log, **more):
+    asked = {"gamma": 0.9, "features": "identity", "in_parts": True, "progress": False, "threads": 1}
+    return gradtd.evaluate(log, **(asked | more))
+
+
+@pytest.mark.parametrize(
+    ("later", "more", "message"),
+    [
+        ({}, {}, ANEW.format("rows of episode . have the same t")),
+        ({}, {"duplicates": "drop"}, ANEW.format("rows of episode . have the same t")),
+        ({"clock": 100}, {}, ANEW.format("episode . goes on after its end")),
+        ({}, {"in_parts": False}, "have the same episode and t .* where files number their episodes anew, give every"),
+    ],
+)
+def test_files_that_number_their_episodes_anew_are_told_so(tmp_path, later, more, message):
+    log = written(tmp_path, rows(0), rows(1, **later), rows(2, first=30))
+    with pytest.raises(gradtd.InputError, match=message) as refused:
+        evaluate(log, **more)
+    assert ('duplicates="drop"' in str(refused.value)) == ("duplicates" not in more)
+
+
+def test_a_stream_of_such_files_is_refused_alike(tmp_path):
+    log = written(tmp_path, rows(0), rows(1))
+    with pytest.raises(gradtd.InputError, match="the files seem to number their episodes anew"):
+        gradtd.store_stream(log, tmp_path / "stream", gamma=0.9, features="identity")
+
+
+def test_without_t_the_sentence_says_which_of_two_it_may_be(tmp_path):
+    log = written(tmp_path, rows(0, without=["t"]), rows(1, without=["t"]))
+    with pytest.raises(gradtd.InputError, match=r"several files \(9 of them\): where files number .* add a column t"):
+        evaluate(log)
+    with pytest.raises(gradtd.InputError, match="began earlier in the table; give it an id of its own, or add"):
+        evaluate(log, in_parts=False)
+    scattered = pq.read_table(log).take(np.arange(2 * 9 * STEPS)[::-1] % 7)
+    pq.write_table(scattered, tmp_path / "one.parquet")
+    with pytest.raises(gradtd.InputError, match="some begin again later: add a column t"):
+        evaluate(str(tmp_path / "one.parquet"))
+
+
+def test_ids_in_several_files_that_were_taken_as_one_episode_are_noted(tmp_path):
+    """Nothing contradicts it: no row is an end, and t goes on."""
+    log = written(tmp_path, *(rows(k, clock=STEPS * k, without=["terminated"]) for k in range(2)))
+    assert any("ids stood in several files (9 of them)" in note for note in evaluate(log).notes)
+
+
+def test_rows_that_clash_within_a_file_are_told_as_before(tmp_path):
+    log = written(tmp_path, pa.concat_tables([rows(0), rows(1)]), rows(2, first=30))
+    with pytest.raises(gradtd.InputError, match=r"have the same episode and t .* that one is of episode"):
+        evaluate(log)
+
+
+@pytest.mark.parametrize(("files", "message"), [(1, r"\(6 rows\)\. The"), (2, r"\(12 rows\) in 2 files: where each")])
+def test_a_single_episode_may_be_several_of_one_number(tmp_path, files, message):
+    log = written(tmp_path, *(rows(k, episodes=1, clock=STEPS * k) for k in range(files)))
+    with pytest.raises(gradtd.InputError, match=message) as refused:
+        evaluate(log)
+    assert "give --in-memory and --block T0" in spoken(str(refused.value))
+
+
+def test_ids_that_several_files_share_are_counted_once(tmp_path):
+    written(tmp_path, rows(0), rows(1, first=4), rows(2, first=7), rows(3, first=99))
+    table = ParquetTable("log", sorted((tmp_path / "log").iterdir()))
+    assert cutting.survey(table, "episode").shared() == 9  # 4 to 12
