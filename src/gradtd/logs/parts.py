@@ -1,7 +1,8 @@
 """A Parquet log of any size, looked over without reading it: where episodes begin, and how it can be cut into parts.
 
-Only the column of episodes is read, 16 bytes are kept per episode. Parts are runs of whole episodes, cut by the number
-of rows alone, so they do not depend on how many files there are or who works on them.
+Only the column of episodes is read, or those that say where episodes end. 16 bytes are kept per episode. Parts are runs
+of whole episodes, cut by the number of rows alone, so they do not depend on how many files there are or who works on
+them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
+from gradtd.logs.ends import EndCounter
 from gradtd.logs.files import ParquetTable, batches_of, cast, reading
 from gradtd.logs.tables import arrow_piece
 
@@ -180,8 +183,8 @@ class Survey:
         return rows, np.r_[0, np.cumsum(np.diff(self.begins)[chosen])]
 
 
-def survey(table: ParquetTable, column: str, progress: Progress | None = None) -> Survey:
-    """Read the column of episodes of a log."""
+def survey(table: ParquetTable, told: str | EndCounter, progress: Progress | None = None) -> Survey:
+    """Read the column of episodes of a log, or those that say where they end."""
     stretches = tuple(_stretches(table))
     total = sum(stretch.rows for stretch in stretches)
     begins: list[Integers] = []
@@ -190,7 +193,7 @@ def survey(table: ParquetTable, column: str, progress: Progress | None = None) -
     at = spanning = 0
     path: Path | None = None
     for file, stretch in _opened(stretches):
-        for ids in _ids(file, stretch, column):
+        for ids in _ids(file, stretch, told):
             new = np.r_[True, ids[1:] != ids[:-1]]
             if last is not None and ids[0] == last:
                 new[0] = False
@@ -218,13 +221,14 @@ def _stretches(table: ParquetTable) -> Iterator[Stretch]:
             first += rows
 
 
-def _ids(file: Any, stretch: Stretch, column: str) -> Iterator[NDArray[Any]]:
+def _ids(file: Any, stretch: Stretch, told: str | EndCounter) -> Iterator[NDArray[Any]]:
     """Episode ids, a batch at a time; text as it is, because codes differ from batch to batch."""
     import pyarrow as pa
 
-    for batch in batches_of(file, stretch.path, 8 * BATCH, [column], stretch.group):
+    columns, ids = ([told], partial(ids_of, column=told)) if isinstance(told, str) else (told.columns, told.ids)
+    for batch in batches_of(file, stretch.path, 8 * BATCH, columns, stretch.group):
         table = reading(stretch.path, cast, pa.Table.from_batches([batch]), stretch.casts)
-        yield reading(stretch.path, ids_of, table, column)
+        yield reading(stretch.path, ids, table)
 
 
 def ids_of(table: Any, column: str) -> NDArray[Any]:

@@ -1,4 +1,6 @@
-"""Which rows are an episode: files that number their episodes anew, and single episodes."""
+"""Which rows are an episode: files that number their episodes anew, single episodes, and no column of episodes."""
+
+import itertools
 
 import numpy as np
 import pyarrow as pa
@@ -97,3 +99,81 @@ def test_ids_that_several_files_share_are_counted_once(tmp_path):
     written(tmp_path, rows(0), rows(1, first=4), rows(2, first=7), rows(3, first=99))
     table = ParquetTable("log", sorted((tmp_path / "log").iterdir()))
     assert cutting.survey(table, "episode").shared() == 9  # 4 to 12
+
+
+def _unnumbered(folder, some_episodes, without=(), unmarked=None, at=None):
+    """A log without a column of episodes, in three files; its last episode does not end.
+
+    The first file ends inside of an episode, or ``at`` the end of one, and so does the second. The end of an episode
+    may be ``unmarked``. Returns the folder and the last rows of episodes.
+    """
+    table = some_episodes(0, 60)
+    lengths = np.unique(table["episode"].to_numpy(), return_counts=True)[1]
+    last = np.cumsum(lengths) - 1
+    long = np.flatnonzero(lengths > 5)
+    cuts = [0, int(last[long[5]]) - 2 if at is None else int(last[at]) + 1, int(last[long[20]]) - 2, len(table) - 1]
+    table = table.drop_columns("episode").append_column("t", pa.array(np.concatenate([np.arange(n) for n in lengths])))
+    for name in ("terminated", "truncated"):
+        marked = table[name].to_numpy() & (np.arange(len(table)) != (-1 if unmarked is None else last[unmarked]))
+        table = table.set_column(table.schema.get_field_index(name), name, pa.array(marked))
+    table = table.drop_columns(list(without))
+    return written(folder, *(table.slice(a, b - a) for a, b in itertools.pairwise(cuts))), last
+
+
+@pytest.mark.parametrize("features", ["identity", "one-hot"])
+def test_without_a_column_episodes_are_cut_after_their_ends_as_in_memory(
+    tmp_path, some_episodes, small_units, monkeypatch, features
+):
+    monkeypatch.setattr(cutting, "BATCH", 50)
+    monkeypatch.setattr(cutting, "FEWEST_ROWS", 50)
+    monkeypatch.setattr(cutting.Survey.parts, "__defaults__", (200,))
+    log, _ = _unnumbered(tmp_path, some_episodes)
+    if features == "one-hot":
+        for file in (tmp_path / "log").iterdir():
+            rows = pq.read_table(file)
+            state = pa.array((rows["obs_0"].to_numpy() > 0).astype(int))
+            pq.write_table(rows.drop_columns(["obs_0", "obs_1"]).append_column("obs", state), file)
+    ours, memory = (evaluate(log, features=features, in_parts=how) for how in (True, False))
+    assert ours.value == pytest.approx(memory.value, rel=1e-9)
+    assert (ours.episodes, ours.steps) == (memory.episodes, memory.steps)
+    assert ours.diagnostics.truncated == memory.diagnostics.truncated > 0
+    assert any("there is no episode column: episodes were cut after rows" in note for note in ours.notes)
+    assert any("so the interval depends on that order" in note for note in ours.notes)
+    assert any("2 episodes went on in the next file" in note for note in ours.notes)
+    assert any("1 episode did not end in the log" in note for note in memory.notes)
+    stored = gradtd.store_stream(log, tmp_path / "stream", gamma=0.9, features=features)
+    whole = gradtd.log_stream(log, gamma=0.9, features=features)
+    assert stored.steps["episode"].tolist() == whole.steps["episode"].tolist()
+    assert stored.steps["reward"].tolist() == whole.steps["reward"].tolist()
+
+
+def test_ids_may_be_left_out_where_files_number_episodes_anew(tmp_path):
+    log = written(tmp_path, rows(0), rows(1), rows(2))
+    assert evaluate(log, columns={"episode": None}).episodes == 27
+
+
+@pytest.mark.parametrize("at", [None, 12])
+def test_an_end_that_is_not_marked_is_seen_where_t_falls(tmp_path, some_episodes, at):
+    """Within a file, and from one to the next."""
+    log, last = _unnumbered(tmp_path, some_episodes, unmarked=12, at=at)
+    for how in (True, False):
+        with pytest.raises(gradtd.InputError, match=f"0 at row {last[12] + 1}, but row {last[12]} is neither termin"):
+            evaluate(log, in_parts=how)
+
+
+def test_what_does_not_tell_where_episodes_end_is_refused(tmp_path, some_episodes):
+    log, _ = _unnumbered(tmp_path, some_episodes, without=["terminated", "truncated"])
+    with pytest.raises(gradtd.InputError, match="no column of episodes, and none that says terminated or truncated"):
+        evaluate(log)
+    (tmp_path / "two").mkdir()
+    log, last = _unnumbered(tmp_path / "two", some_episodes, at=12)
+    with pytest.raises(gradtd.InputError, match="sums are kept of logs with a column of episodes"):
+        evaluate(log, sums=tmp_path / "sums")
+    file = tmp_path / "two" / "log" / "1.parquet"
+    table = pq.read_table(file)
+    flags = pa.array([None, *table["truncated"].to_pylist()[1:]])
+    pq.write_table(table.set_column(table.schema.get_field_index("truncated"), "truncated", flags), file)
+    with pytest.raises(
+        gradtd.InputError, match=rf"'truncated' has no .* row 0.*Row 0 is row {last[12] + 1} of the log"
+    ):
+        evaluate(log)

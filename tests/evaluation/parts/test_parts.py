@@ -311,7 +311,7 @@ def test_what_needs_the_log_in_memory_is_refused(path, more, message):
 def test_logs_that_cannot_be_read_in_parts_are_refused(table, tmp_path):
     with pytest.raises(gradtd.InputError, match="need a Parquet file"):
         _evaluate({"obs": [1.0]})
-    pq.write_table(table.drop_columns("episode"), tmp_path / "none.parquet")
+    pq.write_table(table.drop_columns(["episode", "terminated", "truncated"]), tmp_path / "none.parquet")
     with pytest.raises(gradtd.InputError, match="has no column of episodes"):
         _evaluate(str(tmp_path / "none.parquet"))
     with pytest.raises(gradtd.InputError, match="no file matches"):

@@ -71,7 +71,13 @@ def test_sparse_maps_stay_sparse(path, tmp_path):
 
 def test_what_cannot_be_stored_is_said(path, tmp_path):
     with pytest.raises(gradtd.InputError, match="has no column of episodes"):
-        gradtd.store_stream(str(path), tmp_path / "s", gamma=0.9, features="identity", columns={"episode": None})
+        gradtd.store_stream(
+            str(path),
+            tmp_path / "s",
+            gamma=0.9,
+            features="identity",
+            columns=dict.fromkeys(("episode", "terminated", "truncated")),
+        )
     with pytest.raises(gradtd.InputError, match="is there already"):
         gradtd.store_stream(str(path), tmp_path, gamma=0.9, features="identity", target="pi_new")
     assert list(tmp_path.iterdir()) == []

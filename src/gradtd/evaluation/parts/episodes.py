@@ -12,10 +12,16 @@ from gradtd.core.files import writing
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.parts.preparing import Asked, needed
 from gradtd.evaluation.parts.step_file import ELSEWHERE
+from gradtd.logs.ends import ENDS, EndCounter
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.names import Roles, resolve
 from gradtd.logs.parts import Survey, survey
 from gradtd.logs.shuffle import bring_together
+
+NO_COLUMN = (
+    "there is no episode column: episodes were cut after rows that are terminated or truncated, in the order of the "
+    "files. They are grouped by their number, so the interval depends on that order."
+)
 
 
 class Grouped(NamedTuple):
@@ -27,19 +33,22 @@ class Grouped(NamedTuple):
 
 
 def roles_of(table: ParquetTable, asked: Asked, keep: tuple[str, ...]) -> Roles:
-    """Which column is which, one of episodes among them."""
+    """Which column is which, one that tells episodes apart among them."""
     roles = resolve(table.kinds, asked.columns, keep)
-    if "episode" not in roles.single:
+    if not any(role in roles.single for role in ("episode", *ENDS)):
         raise InputError(
-            f"{table.name!r} has no column of episodes, which a log that is read in parts needs: add one, or give "
-            "in_parts=False where it fits into memory."
+            f"{table.name!r} has no column of episodes, and none that says terminated or truncated. A log that is read "
+            "in parts needs one of them: add it, or give in_parts=False where the log fits into memory."
         )
     return roles
 
 
 def grouped(table: ParquetTable, roles: Roles, stack: ExitStack, progress: StageProgress | None) -> Grouped:
     """Where episodes begin; their rows brought together in a temporary folder where they are not."""
-    column = roles.single["episode"]
+    column = roles.single.get("episode")
+    if column is None:
+        seen = survey(table, EndCounter(roles), stage(progress, "looking for episodes"))
+        return Grouped(seen, [NO_COLUMN, *_spanning(seen)], 0)
     seen = survey(table, column, stage(progress, "looking for episodes"))
     shared, notes = seen.shared(), []
     if not seen.grouped:
@@ -53,9 +62,11 @@ def grouped(table: ParquetTable, roles: Roles, stack: ExitStack, progress: Stage
         notes.append("rows of an episode did not stand together: the log was sorted once, in a temporary folder.")
         if shared:
             notes.append(f"ids stood in several files ({shared} of them): rows of one id were taken as one episode.")
-    elif seen.spanning:
-        notes.append(f"{seen.spanning} episode{'s' * (seen.spanning > 1)} went on in the next file.")
-    return Grouped(seen, notes, shared)
+    return Grouped(seen, [*notes, *_spanning(seen)], shared)
+
+
+def _spanning(seen: Survey) -> list[str]:
+    return [f"{seen.spanning} episode{'s' * (seen.spanning > 1)} went on in the next file."] if seen.spanning else []
 
 
 def _apart(name: str, shared: int) -> str:

@@ -106,12 +106,13 @@ def _from_folder(
     """The same with sums that are kept in a folder: only what is not there is read."""
     assert asked.sums is not None
     _refuse(settings, targets, asked)
-    refuse_unkept(settings.values == ACTION)
+    refuse_unkept(action_values=settings.values == ACTION)
     folder, found = open_folder(asked.sums), {}
     with folder.locked():
         for name, target in targets.items():
             keep = tuple(kept_columns(target, asked.behaviour))
             roles = roles_of(table, asked, keep)
+            refuse_unkept(episodes_numbered="episode" in roles.single)
             reading = reading_of(target, asked, keep, roles)
             question = question_of(reading, asked, settings.gamma, roles, table.kinds)
             fit = _Fit(reading, settings.gamma, asked, crew)
@@ -133,7 +134,7 @@ class _Fit:
 
     def __call__(self, table: ParquetTable, seen: Survey, sample: Sample) -> Job:
         job, looked = prepared(table, seen, self.reading, self.gamma, self.asked, self.crew, sample)
-        refuse_unkept(False, many_states=looked is None)
+        refuse_unkept(many_states=looked is None)
         return job
 
 

@@ -35,6 +35,8 @@ CLASHES = {
     "goes on with the same episode": "episode {} goes on after its end",
 }
 """What a sentence says of rows that do not fit together, and how it is said of rows of several files."""
+EPISODE = "gradtd episode"
+"""A column of ours with the same numbers, where the log has no column of episodes."""
 PIECE = "gradtd piece"
 """A column of ours with the number of every row's episode in a chunk: reading may drop episodes."""
 
@@ -72,20 +74,22 @@ class Reading:
             if row >= len(rows):
                 raise
             # Rows may have been sorted, but not beyond their episode.
-            episode = rows.column(self.episode)[row if at is None else int(at[row])].as_py()
+            known = self.episode in rows.schema.names
+            episode = rows.column(self.episode)[row if at is None else int(at[row])].as_py() if known else None
             raise InputError(self._located(str(error), episode, name)) from None
 
     def _located(self, error: str, episode: Any, name: str) -> str:
         """A sentence about a row of a piece of the log, with its episode; or why rows of several files do not fit."""
         clash = next((what for said, what in CLASHES.items() if said in error), None)
         if not self.shared or clash is None:
-            piece = "Rows are counted in the piece of the log that was read; that one is of episode"
-            return f"{error} {piece} {episode!r}."
+            which = "" if episode is None else f"; that one is of episode {episode!r}"
+            return f"{error} Rows are counted in the piece of the log that was read{which}."
         twice = ' Where rows were written twice, use duplicates="drop".' if self.duplicates != "drop" else ""
         return (
             f"ids of episodes stand in several files of {name!r} ({self.shared} of them), and "
             f"{clash.format(repr(episode))}: the files seem to number their episodes anew. Give every episode an id of "
-            f"its own, such as the file's name and the number.{twice}"
+            "its own, such as the file's name and the number. Where rows are in order and ends are marked, ids may be "
+            f'left out, columns={{"episode": None}}.{twice}'
         )
 
     def _log(self, rows: Any, begins: Integers, name: str, at: Integers | None, lazily: bool) -> tuple[Log, Ratios]:

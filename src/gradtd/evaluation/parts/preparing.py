@@ -12,7 +12,7 @@ import numpy as np
 from gradtd.core.checks import InputError
 from gradtd.evaluation.parts.cell_table import cell_features, cell_wide
 from gradtd.evaluation.parts.fitting import MOST_FEATURES, fitted, observed, refuse_many
-from gradtd.evaluation.parts.job import MOST_GROUPS, Job, Reading, groups_for
+from gradtd.evaluation.parts.job import EPISODE, MOST_GROUPS, Job, Reading, groups_for
 from gradtd.evaluation.parts.pair_cells import pair_cells
 from gradtd.evaluation.parts.pairs import Chooser, chooser_of, pair_template
 from gradtd.evaluation.parts.state_table import state_wide
@@ -57,15 +57,16 @@ class Asked:
 
 def reading_of(target: Any, asked: Asked, keep: tuple[str, ...], roles: Roles, shared: int = 0) -> Reading:
     """How rows become steps; ``shared`` ids of episodes stand in several files."""
+    known = "episode" in roles.single
     return Reading(
-        asked.columns,
+        asked.columns if known else {**(asked.columns or {}), "episode": EPISODE},
         keep,
         asked.log_probabilities,
         asked.duplicates,
         target,
         asked.behaviour,
         asked.clip,
-        roles.single["episode"],
+        roles.single["episode"] if known else EPISODE,
         needed(roles),
         shared,
     )

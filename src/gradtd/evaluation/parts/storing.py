@@ -43,7 +43,7 @@ def store_stream(
 ) -> Stream:
     """A log as a `gradtd.Stream` in a folder, mapped and not held in memory; `Stream.open` opens it again.
 
-    Parquet with a column of episodes is read part by part. Episodes keep the order of the log.
+    Parquet is read part by part. Episodes keep the order of the log.
 
     Parameters
     ----------

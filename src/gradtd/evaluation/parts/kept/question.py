@@ -89,10 +89,15 @@ def refuse_other(folder: Path, before: Question, now: Question) -> None:
             )
 
 
-def refuse_unkept(action_values: bool, many_states: bool = False) -> None:
+def refuse_unkept(*, action_values: bool = False, many_states: bool = False, episodes_numbered: bool = True) -> None:
     """Refuse what has no sums that could be kept."""
     if action_values:
         raise InputError("sums are kept for values of states, not of actions: leave values='action' or the folder out.")
+    if not episodes_numbered:
+        raise InputError(
+            "sums are kept of logs with a column of episodes, as files that come later may not change which episode is "
+            "which: add one, or leave the folder of sums out."
+        )
     if many_states:
         raise InputError(
             f"sums are kept of real observations and of up to {DENSE_STATES} states, and this log has more: leave the "
