@@ -259,3 +259,17 @@ def test_the_command_line_keeps_sums(three, some_episodes, tmp_path):
     assert "rows in 3 files; now" in " ".join(again.output.split())
     other = run.invoke(app, [*command, "--clip", "2"])
     assert "clip was None, and is 2.0" in str(other.exception)
+
+
+def test_a_single_episode_is_refused_and_the_folder_serves_when_there_are_more(some_episodes, tmp_path):
+    """Features that were fitted to one episode would stay."""
+    log = tmp_path / "log"
+    log.mkdir()
+    pq.write_table(some_episodes(3, 4), log / "a.parquet")
+    with pytest.raises(gradtd.InputError, match=r"has a single episode .* nothing of it was kept; start again with"):
+        _evaluate(log, tmp_path / "sums")
+    assert not list((tmp_path / "sums").rglob("*.npz"))
+    pq.write_table(some_episodes(4, 60), log / "b.parquet")
+    found, whole = (_evaluate(log, tmp_path / name) for name in ("sums", "others"))
+    assert (found.value, found.interval, found.notes) == (whole.value, whole.interval, whole.notes)
+    assert not any("fitted at first" in note for note in found.notes)

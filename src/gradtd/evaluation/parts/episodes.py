@@ -82,13 +82,17 @@ def _apart(name: str, shared: int) -> str:
     )
 
 
-def refuse_single(seen: Survey, name: str) -> None:
-    """An interval comes from groups of episodes."""
+def refuse_single(seen: Survey, name: str, later: bool = False) -> None:
+    """An interval comes from groups of episodes; ``later`` says that files may come later."""
     if seen.episodes > 1:
         return
     files = len({stretch.path for stretch in seen.stretches})
     anew = f" in {files} files: where each file is an episode, give each an id of its own" if files > 1 else ""
+    way = (
+        "nothing of it was kept; start again with the same folder when there are files with more episodes"
+        if later
+        else "give in_parts=False and block=T0 where the log fits into memory, to count every T0 steps as one"
+    )
     raise InputError(
-        f"{name!r} has a single episode ({seen.rows} rows){anew}. The interval comes from groups of episodes: give "
-        "in_parts=False and block=T0 where the log fits into memory, to count every T0 steps as one."
+        f"{name!r} has a single episode ({seen.rows} rows){anew}. The interval comes from groups of episodes: {way}."
     )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, stage
+from gradtd.evaluation.parts.episodes import refuse_single
 from gradtd.evaluation.parts.fitting import episodes_of_sample
 from gradtd.evaluation.parts.job import Job, Reading
 from gradtd.evaluation.parts.kept.files import File, look_at, refuse_changed
@@ -92,6 +93,7 @@ def _arranged(asking: Asking, progress: StageProgress | None) -> tuple[ParquetTa
     ordered = [paths[file.identity] for file in _files_of(known)] + [path for _, path in new]
     table = ParquetTable(table.name, ordered or table.paths)
     seen = survey(table, asking.reading.episode, stage(progress, "looking for episodes"))
+    refuse_single(seen, table.name, later=True)  # before features are fitted to it, which would stay
     rows = sum(unit.rows for unit in known)
     refuse_apart(seen, rows, [*_files_of(known), *(file for file, _ in new)])
     units = known + cut_files([file for file, _ in new], seen.begins, rows)
