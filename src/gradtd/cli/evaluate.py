@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-import sys
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from gradtd.cli.language import spoken
+from gradtd.cli.evaluated import check_outputs, show
 from gradtd.cli.numbers import NUMBER, number
 from gradtd.cli.options import SCHEDULER, SUMS, hyper_parameters, setting
 from gradtd.cli.targets import targets
-from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.evaluation import Evaluation, Evaluations
 from gradtd.evaluation import evaluate as evaluate_log
 from gradtd.evaluation.evaluating import SAMPLES
-from gradtd.evaluation.page import write_page
 from gradtd.evaluation.refusing import known_method
-from gradtd.evaluation.shown import on_terminal
 
-AS_LONG_AS_IT_IS = 10_000
-"""Columns of a line that nothing folds."""
 LOG, POLICIES, FEATURES, METHOD, INTERVAL, OUTPUT = "Log", "Policies", "Features", "Method", "Interval", "Output"
 """Panels of the help."""
 
@@ -289,7 +277,7 @@ def evaluate(
 ) -> None:
     """Estimate what a policy is worth from a log of another one: value, interval, diagnostics, verdict."""
     given = targets(target or [], target_probabilities or [], next_target_probabilities or [])
-    _check_outputs(page, plot, save, several=len(given) > 1)
+    check_outputs(page, plot, save, several=len(given) > 1)
     known_method(algorithm, dict(map(setting, set_ or [])))
     hyper = hyper_parameters(algorithm, set_ or [])
     for name in hyper.keys() & {"lam", "trace"}:
@@ -326,48 +314,7 @@ def evaluate(
         scheduler=scheduler,
         **hyper,
     )
-    several = isinstance(found, Mapping)
-    given_names: dict[str, Evaluation] = dict(found) if several else {"target": found}
-    evaluations = Evaluations({name: _spoken(evaluation) for name, evaluation in given_names.items()})
-    comparison = evaluations.compare() if several else None
-    if save is not None:
-        evaluations["target"].save(save)
-    if plot is not None:
-        (comparison or evaluations["target"]).plot(plot)
-    if page is not None:
-        write_page(evaluations, page, "gradtd " + shlex.join(sys.argv[1:]))
-    if as_json:
-        told = {name: evaluation.to_dict() for name, evaluation in evaluations.items()}
-        every = {"targets": told, "comparison": comparison.to_dict()} if comparison else told["target"]
-        print(json.dumps(every))
-        return
-    for name, evaluation in evaluations.items():
-        print_evaluation(evaluation, f"{name}: " if several else "", verbose)
-    if comparison:
-        _console().print(comparison)
-    for what, path in (("page", page), ("picture", plot), ("saved", save)):
-        if path is not None:
-            print(f"{what}: {path}")
-
-
-def _spoken(evaluation: Evaluation) -> Evaluation:
-    """What an evaluation says, in the language of the command line."""
-    said: dict[str, Any] = {
-        name: tuple(map(spoken, getattr(evaluation, name))) for name in ("reasons", "warnings", "notes")
-    }
-    return replace(evaluation, **said)
-
-
-def print_evaluation(evaluation: Evaluation, name: str = "", verbose: bool = False) -> None:
-    """The evaluation as text: value and verdict first, then the methods and the diagnostics."""
-    _console().print(on_terminal(evaluation, name, verbose))
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = AS_LONG_AS_IT_IS  # whoever reads a file or a pipe folds lines as he likes
-    return console
+    show(found, (page, plot, save), as_json, verbose)
 
 
 def _columns(column: list[str] | None, observation: str | None) -> dict[str, Any] | None:
@@ -380,14 +327,3 @@ def _columns(column: list[str] | None, observation: str | None) -> dict[str, Any
     if observation:
         found["observation"] = [name.strip() for name in observation.split(",")]
     return found or None
-
-
-def _check_outputs(page: Path | None, plot: Path | None, save: Path | None, several: bool) -> None:
-    """Refuse what could not be written before the work begins."""
-    if several and save:
-        raise InputError("--save takes one target; --page shows several.")
-    if plot is not None:
-        checks.picture_file("--plot", plot)
-    for name, path, ending in (("--page", page, ".html"), ("--save", save, ".npz")):
-        if path is not None:
-            checks.file_to_write(name, path, ending)

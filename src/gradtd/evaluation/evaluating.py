@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any, overload
 
 from gradtd.compiled.traces import KINDS, Tracing
@@ -14,29 +12,20 @@ from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, progress_bar, stage
-from gradtd.evaluation.actions.planning import Asking, PairPlan, plan_pairs
-from gradtd.evaluation.actions.traces import as_given
+from gradtd.evaluation.actions.planning import Asking
 from gradtd.evaluation.comparing import Evaluations
-from gradtd.evaluation.diagnosing import diagnose
-from gradtd.evaluation.importance import ESTIMATORS
-from gradtd.evaluation.lambdas import against_lambda
-from gradtd.evaluation.methods import ACTION, STATE, Settings, for_pictures, influences_of, make_case, solve
+from gradtd.evaluation.methods import ACTION, STATE, Settings
 from gradtd.evaluation.parts.evaluating import evaluate_in_parts, large_table
 from gradtd.evaluation.parts.preparing import Asked
-from gradtd.evaluation.planning import Plan, make_plan
-from gradtd.evaluation.preparing import known_chances
 from gradtd.evaluation.refusing import (
     known_method,
     level_of,
     refuse_few_percentiles,
-    refuse_unknown_chances,
     refuse_without_ratios,
 )
-from gradtd.evaluation.result import Evaluation, number_or_nan
-from gradtd.evaluation.traced import trace_rows
-from gradtd.evaluation.verdict import judge
-from gradtd.evaluation.whitening import AS_DENSE, AS_DENSE_SOLVED
-from gradtd.logs import Log, Ratios, ratios, read_log
+from gradtd.evaluation.result import Evaluation
+from gradtd.evaluation.targets import evaluate_target, evaluate_targets, plan_targets
+from gradtd.logs import Log, read_log
 from gradtd.logs.beside import from_table, kept_columns
 from gradtd.logs.policies import GivenPolicy
 from gradtd.running.crew import crew_of
@@ -298,98 +287,8 @@ def evaluate(
             targets = {name: from_table(read, policy) for name, policy in targets.items()}
             behaviour = from_table(read, behaviour)
         asking = Asking(features, action_features, samples, seed, block, whiten, settings.tracing, behaviour)
-        checked = settings.method not in ESTIMATORS
-        plans: dict[str, Planned] = {}
-        for name, policy in targets.items():
-            if settings.values == ACTION and not is_own(policy):
-                plans[name] = plan_pairs(read, policy, asking, checked)
-        rest = {name: policy for name, policy in targets.items() if name not in plans}
-        found = {name: ratios(read, one, behaviour=behaviour, clip=clip, seed=seed) for name, one in rest.items()}
-        if rest:
-            as_dense = AS_DENSE_SOLVED if settings.computed else AS_DENSE
-            plan = make_plan(read, features, block, whiten, checked, as_dense)
-            plans |= {name: (plan, one) for name, one in found.items()}
+        plans = plan_targets(read, targets, settings, asking, clip)
         del read  # and with it observations that no check needs, unless they are the caller's
         if not isinstance(target, Mapping):
-            return _evaluate_one(*plans["target"], "target", settings, report)
-        return _evaluate_all({name: plans[name] for name in targets}, settings, report)
-
-
-Planned = tuple[Plan, Ratios]
-"""What one target is evaluated from."""
-
-
-def is_own(policy: Any) -> bool:
-    """Whether the target is the policy that made the log: its values of observations need no probabilities either."""
-    return isinstance(policy, str) and policy == "behaviour"
-
-
-def _evaluate_all(plans: Mapping[str, Planned], settings: Settings, progress: StageProgress | None) -> Evaluations:
-    """Every target on the same features, as many at a time as there are threads; an error or Ctrl-C stops them all."""
-    alone = replace(settings, threads=1)
-    stop = Event()
-
-    def heard(what: str, done: int, total: int) -> None:
-        if stop.is_set():
-            raise CancelledError
-        if progress:
-            progress(what, done, total)
-
-    with ThreadPoolExecutor(settings.threads) as pool:
-        made = [pool.submit(_evaluate_one, *one, name, alone, heard) for name, one in plans.items()]
-        try:
-            return Evaluations(zip(plans, [future.result() for future in made], strict=True))
-        finally:
-            stop.set()
-
-
-def suited_to(plan: Plan, settings: Settings) -> Settings:
-    """The settings for one target: the log's own policy has values of observations, and ratios 1 in its traces."""
-    tracing = settings.tracing
-    if isinstance(plan, PairPlan):
-        return replace(settings, tracing=None if tracing is None else as_given(tracing))
-    if settings.values == ACTION and tracing is not None:
-        tracing = tracing._replace(kind="rho")
-    return replace(settings, values=STATE, tracing=tracing)
-
-
-def _evaluate_one(
-    plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None
-) -> Evaluation:
-    settings = suited_to(plan, settings)
-    chances = known_chances(plan.log, found)
-    refuse_unknown_chances(settings, chances)
-    decision = plan.decide(found.rho, settings.gamma, settings.level, settings.tracing, chances, settings.threads)
-    ready = plan.prepared(decision)
-    stream = ready.stream(found.rho, settings.gamma, chances)
-    trace_rows(stream, settings.tracing, ready.log.episode)  # kept: traces run on across blocks
-    judged = None if settings.method in ESTIMATORS else decision
-    case = make_case(stream, settings, stage(progress, "least squares"), judged, ready.C)
-    solved = solve(case, stage(progress, "refitting"))
-    diagnostics = diagnose(ready, found, case, solved)
-    if judged is not None or plan.why_not:
-        diagnostics = replace(diagnostics, features_named=plan.named, not_checked=plan.why_not or None)
-    headline, verdict = solved.headline, judge(diagnostics, solved.estimates)
-    return Evaluation(
-        value=number_or_nan(headline.value),
-        interval=(number_or_nan(headline.low), number_or_nan(headline.high)),
-        level=settings.level,
-        method=headline.method,
-        gamma=settings.gamma,
-        episodes=case.n_episodes,
-        steps=len(stream),
-        verdict=verdict.word,
-        reasons=verdict.reasons,
-        warnings=(*found.notes, *verdict.warnings),
-        notes=ready.notes,
-        estimates=solved.estimates,
-        diagnostics=diagnostics,
-        theta=ready.weights(solved.theta),
-        features=ready.features,
-        resampled=solved.resampled,
-        influences=influences_of(case),
-        checks=() if decision is None else decision.checks,
-        pictured=for_pictures(case, solved.theta) | against_lambda(case, ready.log.episode),
-        target=name,
-        log=ready.log.name,
-    )
+            return evaluate_target(*plans["target"], "target", settings, report)
+        return evaluate_targets(plans, settings, report)

@@ -1,0 +1,77 @@
+"""What `gradtd evaluate` prints and writes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from gradtd.cli.language import spoken
+from gradtd.core import checks
+from gradtd.core.checks import InputError
+from gradtd.evaluation import Evaluation, Evaluations
+from gradtd.evaluation.page import write_page
+from gradtd.evaluation.shown import on_terminal
+
+AS_LONG_AS_IT_IS = 10_000
+"""Columns of a line that nothing folds."""
+Files = tuple[Path | None, Path | None, Path | None]
+"""The page, the picture and the file that an evaluation is kept in, where they were asked for."""
+
+
+def check_outputs(page: Path | None, plot: Path | None, save: Path | None, several: bool) -> None:
+    """Refuse what could not be written before the work begins."""
+    if several and save:
+        raise InputError("--save takes one target; --page shows several.")
+    if plot is not None:
+        checks.picture_file("--plot", plot)
+    for name, path, ending in (("--page", page, ".html"), ("--save", save, ".npz")):
+        if path is not None:
+            checks.file_to_write(name, path, ending)
+
+
+def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: bool) -> None:
+    """Write what was asked for, and print the rest."""
+    page, plot, save = files
+    several = isinstance(found, Evaluations)
+    named = found if isinstance(found, Evaluations) else {"target": found}
+    evaluations = Evaluations({name: _spoken(evaluation) for name, evaluation in named.items()})
+    comparison = evaluations.compare() if several else None
+    if save is not None:
+        evaluations["target"].save(save)
+    if plot is not None:
+        (comparison or evaluations["target"]).plot(plot)
+    if page is not None:
+        write_page(evaluations, page, "gradtd " + shlex.join(sys.argv[1:]))
+    if as_json:
+        told = {name: evaluation.to_dict() for name, evaluation in evaluations.items()}
+        every = {"targets": told, "comparison": comparison.to_dict()} if comparison else told["target"]
+        print(json.dumps(every))
+        return
+    for name, evaluation in evaluations.items():
+        _console().print(on_terminal(evaluation, f"{name}: " if several else "", verbose))
+    if comparison:
+        _console().print(comparison)
+    for what, path in (("page", page), ("picture", plot), ("saved", save)):
+        if path is not None:
+            print(f"{what}: {path}")
+
+
+def _spoken(evaluation: Evaluation) -> Evaluation:
+    """What an evaluation says, in the language of the command line."""
+    said: dict[str, Any] = {
+        name: tuple(map(spoken, getattr(evaluation, name))) for name in ("reasons", "warnings", "notes")
+    }
+    return replace(evaluation, **said)
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = AS_LONG_AS_IT_IS  # whoever reads a file or a pipe folds lines as he likes
+    return console

@@ -1,0 +1,125 @@
+"""The targets of a log in memory: what each is evaluated from, and its evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
+from typing import Any
+
+from gradtd.core.progress import StageProgress, stage
+from gradtd.evaluation.actions.planning import Asking, PairPlan, plan_pairs
+from gradtd.evaluation.actions.traces import as_given
+from gradtd.evaluation.comparing import Evaluations
+from gradtd.evaluation.diagnosing import diagnose
+from gradtd.evaluation.importance import ESTIMATORS
+from gradtd.evaluation.lambdas import against_lambda
+from gradtd.evaluation.methods import ACTION, STATE, Settings, for_pictures, influences_of, make_case, solve
+from gradtd.evaluation.planning import Plan, make_plan
+from gradtd.evaluation.preparing import known_chances
+from gradtd.evaluation.refusing import refuse_unknown_chances
+from gradtd.evaluation.result import Evaluation, number_or_nan
+from gradtd.evaluation.traced import trace_rows
+from gradtd.evaluation.verdict import judge
+from gradtd.evaluation.whitening import AS_DENSE, AS_DENSE_SOLVED
+from gradtd.logs import Log, Ratios, ratios
+
+Planned = tuple[Plan, Ratios]
+"""What one target is evaluated from."""
+
+
+def is_own(policy: Any) -> bool:
+    """Whether the target is the policy that made the log: its values of observations need no probabilities either."""
+    return isinstance(policy, str) and policy == "behaviour"
+
+
+def plan_targets(
+    log: Log, targets: Mapping[str, Any], settings: Settings, asking: Asking, clip: float | None
+) -> dict[str, Planned]:
+    """What every target is evaluated from; those with values of observations share the features."""
+    checked = settings.method not in ESTIMATORS
+    plans: dict[str, Planned] = {}
+    for name, policy in targets.items():
+        if settings.values == ACTION and not is_own(policy):
+            plans[name] = plan_pairs(log, policy, asking, checked)
+    rest = {name: policy for name, policy in targets.items() if name not in plans}
+    told = {"behaviour": asking.behaviour, "clip": clip, "seed": asking.seed}
+    found = {name: ratios(log, one, **told) for name, one in rest.items()}
+    if rest:
+        as_dense = AS_DENSE_SOLVED if settings.computed else AS_DENSE
+        plan = make_plan(log, asking.features, asking.block, asking.whiten, checked, as_dense)
+        plans |= {name: (plan, one) for name, one in found.items()}
+    return {name: plans[name] for name in targets}
+
+
+def evaluate_targets(plans: Mapping[str, Planned], settings: Settings, progress: StageProgress | None) -> Evaluations:
+    """Every target on the same features, as many at a time as there are threads; an error or Ctrl-C stops them all."""
+    alone = replace(settings, threads=1)
+    stop = Event()
+
+    def heard(what: str, done: int, total: int) -> None:
+        if stop.is_set():
+            raise CancelledError
+        if progress:
+            progress(what, done, total)
+
+    with ThreadPoolExecutor(settings.threads) as pool:
+        made = [pool.submit(evaluate_target, *one, name, alone, heard) for name, one in plans.items()]
+        try:
+            return Evaluations(zip(plans, [future.result() for future in made], strict=True))
+        finally:
+            stop.set()
+
+
+def suited_to(plan: Plan, settings: Settings) -> Settings:
+    """The settings for one target: the log's own policy has values of observations, and ratios 1 in its traces."""
+    tracing = settings.tracing
+    if isinstance(plan, PairPlan):
+        return replace(settings, tracing=None if tracing is None else as_given(tracing))
+    if settings.values == ACTION and tracing is not None:
+        tracing = tracing._replace(kind="rho")
+    return replace(settings, values=STATE, tracing=tracing)
+
+
+def evaluate_target(
+    plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None
+) -> Evaluation:
+    """One target: its solution, its checks and its verdict."""
+    settings = suited_to(plan, settings)
+    chances = known_chances(plan.log, found)
+    refuse_unknown_chances(settings, chances)
+    decision = plan.decide(found.rho, settings.gamma, settings.level, settings.tracing, chances, settings.threads)
+    ready = plan.prepared(decision)
+    stream = ready.stream(found.rho, settings.gamma, chances)
+    trace_rows(stream, settings.tracing, ready.log.episode)  # kept: traces run on across blocks
+    judged = None if settings.method in ESTIMATORS else decision
+    case = make_case(stream, settings, stage(progress, "least squares"), judged, ready.C)
+    solved = solve(case, stage(progress, "refitting"))
+    diagnostics = diagnose(ready, found, case, solved)
+    if judged is not None or plan.why_not:
+        diagnostics = replace(diagnostics, features_named=plan.named, not_checked=plan.why_not or None)
+    headline, verdict = solved.headline, judge(diagnostics, solved.estimates)
+    return Evaluation(
+        value=number_or_nan(headline.value),
+        interval=(number_or_nan(headline.low), number_or_nan(headline.high)),
+        level=settings.level,
+        method=headline.method,
+        gamma=settings.gamma,
+        episodes=case.n_episodes,
+        steps=len(stream),
+        verdict=verdict.word,
+        reasons=verdict.reasons,
+        warnings=(*found.notes, *verdict.warnings),
+        notes=ready.notes,
+        estimates=solved.estimates,
+        diagnostics=diagnostics,
+        theta=ready.weights(solved.theta),
+        features=ready.features,
+        resampled=solved.resampled,
+        influences=influences_of(case),
+        checks=() if decision is None else decision.checks,
+        pictured=for_pictures(case, solved.theta) | against_lambda(case, ready.log.episode),
+        target=name,
+        log=ready.log.name,
+    )
