@@ -1,7 +1,10 @@
 """Eligibility traces: every rule with lam equals its naive twin, and traces are what their definition says."""
 
 import functools
+import importlib.util
 import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -338,3 +341,18 @@ def test_the_stream_has_what_a_wrong_end_would_show_on():
     assert (steps["discount"][last] > 0).any()
     assert (steps["discount"][last] == 0).any()
     assert STREAM.n_features == D
+
+
+def test_the_benchmark_tells_medians_beside_means():
+    """One run far away moves the mean alone; the best constant is that of the least mean at every step."""
+    spec = importlib.util.spec_from_file_location("traces", Path(__file__).parents[2] / "benchmarks" / "traces.py")
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    exact = gradtd.exact("random_walk_tabular")
+    thetas = exact.theta_star + np.array([1.0, 1.0, 10.0])[:, None, None] * np.array([1.0, 2.0])[:, None]
+    result = SimpleNamespace(thetas=np.broadcast_to(thetas, (3, 2, 5)), diverged=0, given={"alpha": 1}, steps=[1, 2])
+    np.testing.assert_allclose(benchmark._errors(exact, result), [[4, 8], [1, 2]])
+    result.diverged = 1
+    assert np.isinf(benchmark._errors(exact, result)).all()
+    constants = np.array([[[3.0, 1.0], [1.0, 9.0]], [[2.0, 5.0], [7.0, 4.0]]])  # constant, mean or median, step
+    np.testing.assert_array_equal(benchmark._taken(constants, constants[:, 0].argmin(axis=0)), [[2, 1], [7, 9]])
