@@ -17,10 +17,10 @@ import numpy as np
 from large_log import make_log
 from parts import least
 
-from gradtd.evaluation.methods import Settings
-from gradtd.evaluation.parts import evaluating
+from gradtd.evaluation.parts.fitting import sampled
 from gradtd.evaluation.parts.job import Job
-from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
+from gradtd.evaluation.parts.preparing import Asked, prepared, reading_of
+from gradtd.evaluation.parts.sums import TOGETHER, Reduction, Sums, part_sums
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.names import resolve
 from gradtd.logs.parts import ROWS_OF_A_PART, survey
@@ -31,14 +31,12 @@ NETWORK = 1.0e9
 """Bytes per second into one machine: ten gigabit Ethernet."""
 
 
-def prepared(path: Path) -> tuple[Job, list]:
+def job_of(path: Path) -> tuple[Job, list]:
     table = ParquetTable("log", [path])
-    roles = resolve(table.kinds, None, ())
     seen = survey(table, "episode")
-    asked = evaluating.Asked(None, None, None, None, "refuse", "refuse")
-    settings = Settings(0.95, "auto", {}, 0.95, None, "student", None, 0, 1)
-    reading = evaluating.reading_of(None, asked, (), roles)
-    job, _ = evaluating._prepared(table, seen, reading, settings, asked, Threads(1))
+    asked = Asked(None, None, None, None, "refuse", "refuse")
+    reading = reading_of(None, asked, (), resolve(table.kinds, None, ()))
+    job, _ = prepared(table, seen, reading, 0.95, asked, Threads(1), sampled(table, seen, reading))
     return job, seen.parts()
 
 
@@ -59,7 +57,7 @@ def reduce_seconds(sums: Sums, parts: int) -> tuple[float, int]:
     spent = 0.0
     for number in range(parts):
         before = time.process_time()
-        fresh = copy.deepcopy(sums) if number % 2 == 0 else sums  # what is added to is written over
+        fresh = copy.deepcopy(sums) if number % TOGETHER == 0 else sums  # what is added to is written over
         spent += time.process_time() - before
         reduction.put(number, fresh)
         most = max(most, len(reduction._kept))
@@ -71,7 +69,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         make_log(path, STEPS, COLUMNS)
-        job, parts = prepared(path)
+        job, parts = job_of(path)
         read = least(lambda: read_all(job, parts)) / STEPS
         made: list[Sums] = []
         both = least(lambda: made.append(part_sums(job, parts[0]))) / len(parts[0])

@@ -66,10 +66,11 @@ def intervals(key: str, size: int, run: int, seed: int) -> Floats:
     E, columns = record.n_pieces, wide.rungs[GIVEN]
     group = (hash_of(np.arange(E)) % np.uint64(MOST_GROUPS)).astype(np.int64)
     total = added(record, wide, gamma, MOST_GROUPS, group)
-    D = len(columns)
-    found = solve(judging._moments(total, total["A"][:, :D], total["b"][:, :D], D), columns)
-    fit = judging._fit(GIVEN, columns, found, total, columns, 0.0)
-    solved, G = judging.Solved(total, columns), len(fit.psi)
+    tenths = judging.by_tenths(total)
+    found = solve(judging._moments(tenths), columns)
+    residual = judging._residuals(total, [(columns, found.theta)])[0][:, columns]
+    fit = judging._fit(GIVEN, columns, found, total, residual, 0.0)
+    solved, G = judging.Solved(tenths, columns), len(fit.psi)
     by_group = solved.refits(total, columns, RESAMPLES, run)
     own = added(record, wide, gamma, E, np.arange(E))
     return np.array(

@@ -44,6 +44,7 @@ def batches(runs: int) -> str:
         "|---" * 7 + "|",
     ]
     late = np.array(AT) >= 1000
+    problem: Any
     for problem in (*FIVE, *garnets):
         is_garnet = not isinstance(problem, str)
         name = problem.name if is_garnet else problem

@@ -125,7 +125,7 @@ def log_of(name: str, episodes: int, seed: int) -> Log:
 def finite_world(name: str) -> tuple[Finite, np.ndarray, np.ndarray]:
     import gymnasium
 
-    env = gymnasium.make(FINITE[name]).unwrapped
+    env: Any = gymnasium.make(FINITE[name]).unwrapped
     S, A = int(env.observation_space.n), int(env.action_space.n)
     P, r = np.zeros((S, A, S)), np.zeros((S, A))
     for s in range(S):
