@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from gradtd.logs.chunk import RUN, ChunkTable
+from gradtd.logs.tables import arrow_piece
 
 PARTS = (150, 1, 89)
 """Rows of the record batches: longer than a run, and shorter."""
@@ -59,3 +60,13 @@ def test_one_number_that_is_not_finite_is_noticed(bad, row):
     values[row, 1] = bad
     table = ChunkTable("log", _table(values), None, {})
     assert table.gathered(table.places(["x", "y"]), rows) is None
+
+
+@pytest.mark.parametrize(("first", "rows"), [(0, 0), (0, 1), (3, 5), (7, 1), (8, 9), (13, 40), (1, 62), (63, 0)])
+def test_truth_values_come_from_any_bit_on(first, rows):
+    truth = np.random.default_rng(0).random(63) < 0.5
+    kept = pa.array(truth).slice(first, rows)
+    for column in (kept, pa.chunked_array([kept, kept])):
+        found = arrow_piece("over", column).values
+        assert found.dtype == bool
+        np.testing.assert_array_equal(found, np.tile(truth[first : first + rows], len(column) // max(rows, 1)))

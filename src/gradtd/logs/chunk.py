@@ -101,7 +101,9 @@ class ChunkRows:
     ndim, dtype = 2, np.dtype(np.float64)
 
     def __init__(self, places: Places, at: Integers, keeper: Any) -> None:
-        self.places, self.at, self.keeper = places, at, keeper
+        from gradtd.compiled import engine
+
+        self.places, self.at, self.keeper, self._put = places, at, keeper, engine.kept(_maker)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -111,11 +113,9 @@ class ChunkRows:
         return len(self.at)
 
     def __getitem__(self, index: Any) -> Floats:
-        from gradtd.compiled import engine
-
         at = self.at[index]
         out = np.empty((len(at), self.shape[1]))
-        engine.kept(_maker)(self.places.address, self.places.begins, at, out)
+        self._put(*self.places, at, out)
         return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

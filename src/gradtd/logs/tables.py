@@ -193,7 +193,17 @@ def arrow_piece(name: str, column: Any) -> Piece:
         array = array.cast(pa.float64())
     if missing is not None:
         array = array.fill_null(False if kind == "truth" else 0)
-    return Piece(array.to_numpy(zero_copy_only=False), missing)
+    return Piece(_flags(array) if kind == "truth" else array.to_numpy(zero_copy_only=False), missing)
+
+
+def _flags(array: Any) -> NDArray[np.bool_]:
+    """Truth values, from the bits that Arrow keeps them in."""
+    if not len(array):
+        return np.zeros(0, bool)
+    bits = np.frombuffer(array.buffers()[1], np.uint8)
+    first, skipped = divmod(array.offset, 8)
+    bits = bits[first : first + -(-(skipped + len(array)) // 8)]
+    return np.unpackbits(bits, bitorder="little")[skipped : skipped + len(array)].view(np.bool_)
 
 
 def _list_piece(name: str, array: Any, missing: NDArray[np.bool_] | None) -> Piece:
