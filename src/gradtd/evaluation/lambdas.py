@@ -18,6 +18,7 @@ from gradtd.compiled.traces import KINDS, Tracing
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.core.quantiles import normal, student
 from gradtd.core.stream import Stream
 from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.least_squares import least_squares, start_features
@@ -67,10 +68,8 @@ class LambdaValues:
     @property
     def flat(self) -> bool:
         """Whether no shift is beyond what chance explains, at 1 - level shared among the lambdas (Bonferroni)."""
-        from scipy.stats import norm
-
         tests = max(1, int((self.shift_errors > 0).sum()))
-        return abs(self.largest_shift) <= float(norm.ppf(1 - (1 - self.level) / (2 * tests)))
+        return abs(self.largest_shift) <= normal(1 - (1 - self.level) / (2 * tests))
 
     def plot(self, path: str | Path) -> None:
         """Draw the value and its interval against lambda to a file.
@@ -157,9 +156,7 @@ def lambda_values(
         fit = least_squares(stream, starts, begins, traces=traces)
         values[k], psi[k] = fit.value, fit.psi
     errors, shift_errors = _errors(psi), _errors(psi - psi[0])
-    from scipy.stats import t
-
-    reach = float(t.ppf((1 + level) / 2, psi.shape[1] - 1)) * errors
+    reach = student((1 + level) / 2, psi.shape[1] - 1) * errors
     intervals = np.column_stack([values - reach, values + reach])
     return LambdaValues(wanted, values, errors, intervals, values - values[0], shift_errors, level)
 

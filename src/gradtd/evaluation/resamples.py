@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gradtd.compiled.traces import keep_traces, kept_traces, traces_at
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.quantiles import student
 from gradtd.core.stream import Stream
 
 MOST_GROUPS = 2000
@@ -80,9 +81,7 @@ def of_influences(value: float, psi: Floats, resamples: Resamples) -> Floats:
 
 def student_interval(value: float, error: float, level: float, freedom: int) -> tuple[float, float]:
     """value -+ t error, with Student's quantile for this many degrees of freedom."""
-    from scipy.stats import t
-
-    half = float(t.ppf(0.5 + level / 2, max(freedom, 1))) * error
+    half = student(0.5 + level / 2, max(freedom, 1)) * error
     return value - half, value + half
 
 

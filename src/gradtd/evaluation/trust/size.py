@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradtd.core.arrays import Floats
+from gradtd.core.quantiles import student
 from gradtd.evaluation.trust.fits import Fit
 
 EFFECTIVE = 2.5
@@ -56,10 +57,8 @@ def freedom_of(fit: Fit) -> float:
 
 def interval(fit: Fit, level: float = 0.95) -> tuple[float, float]:
     """value -+ t error, few effective pieces for few degrees of freedom, the side of the skew longer."""
-    from scipy.stats import t
-
     freedom = max(1.0, min(len(fit.psi) - 1.0, freedom_of(fit)))
-    half, more = float(t.ppf(0.5 + level / 2, freedom)) * fit.error, SKEWED * fit.skew * fit.error
+    half, more = student(0.5 + level / 2, freedom) * fit.error, SKEWED * fit.skew * fit.error
     return fit.value - half + min(more, 0.0), fit.value + half + max(more, 0.0)
 
 
