@@ -64,7 +64,6 @@ COMPILED = {
     "impression_gtd": ("impression_gtd", TWO_SIZES),
     "impression_gtd single pair": ("impression_gtd", {"batch_size": 1}),
     "impression_gtd both": ("impression_gtd", TWO_SIZES | {"directions": "both"}),
-    "impression_gtd averaged": ("impression_gtd", TWO_SIZES | {"directions": "averaged"}),
     "impression_gtd mspbe": ("impression_gtd", TWO_SIZES | {"similarity": "mspbe", "ridge": 0.5}),
     "impression_gtd U": ("impression_gtd", TWO_SIZES | {"similarity": U}),
     "impression_gtd kernel": ("impression_gtd", TWO_SIZES | {"similarity": bell}),
@@ -115,7 +114,8 @@ COMPILED = {
 }
 # The same code put together in other ways: interpreted only, since every combination would compile anew.
 INTERPRETED = (
-    {
+    {"impression_gtd averaged": ("impression_gtd", TWO_SIZES | {"directions": "averaged"})}
+    | {
         f"impression_gtd {similarity} {directions}": (
             "impression_gtd",
             TWO_SIZES | {"directions": directions} | special,

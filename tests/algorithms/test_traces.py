@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import itertools
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,11 +26,13 @@ from algorithms.test_algorithms import (
     twin_of,
 )
 from gradtd import ALGORITHMS
+from gradtd.compiled import engine
 from gradtd.compiled.listed import DROPPED as LISTS_DROP
 from gradtd.compiled.listed import empty_list, listed_add_at, listed_value_at, shrink
 from gradtd.compiled.traces import DROPPED, KINDS, Tracing, traces_of
 from gradtd.core.stream import Stream
 from gradtd.estimates import add_trace, td_error
+from gradtd.running.settings import set_up
 from naive import rules as naive
 from naive import traces as naive_traces
 from naive.true_online import online_lambda_return
@@ -49,6 +52,9 @@ def with_soft_ends(sparse=False):
 STREAM, SPARSE = with_soft_ends(), with_soft_ends(sparse=True)
 TRACED = {case: of for case, of in CASES.items() if ALGORITHMS[of[0]].traces is True and "kernel" not in case}
 WITH_CHOICE = [case for case in COMPILED if case in TRACED and "trace" not in ALGORITHMS[TRACED[case][0]].parameters]
+WITH_SPARSE = ["impression_gtd", "impression_gtd auto", "r1_gtd", "tdc", "saga_gtd", "direct_gtd", "krylov_gtd"]
+WITH_DENSE = [name for name in ALGORITHMS if name in TRACED and name not in WITH_SPARSE] + ["impression_gtd auto"]
+"""With traces every algorithm is compiled once, for features that are stored like this."""
 
 
 @functools.cache
@@ -57,10 +63,11 @@ def expected(case, lam, trace):
     return twin_of(name, settings, stream=STREAM, lam=lam, trace=trace)
 
 
-def found(case, lam, trace="rho", stream=STREAM, compile=False):
+@functools.cache
+def found(case, lam, trace="rho", sparse=False, compile=False):
     name, settings = TRACED[case]
     chosen = {} if name == "vtrace" else {"trace": trace}
-    return learn(stream, name, compile=compile, lam=lam, **chosen, **settings)
+    return learn(SPARSE if sparse else STREAM, name, compile=compile, lam=lam, **chosen, **settings)
 
 
 def bound_of(case):
@@ -72,7 +79,7 @@ def kind_of(case):
     return "clipped" if TRACED[case][0] == "vtrace" else "rho"
 
 
-@pytest.mark.parametrize("lam", LAMBDAS)
+@pytest.mark.parametrize("lam", [0.8, 1.0])
 @pytest.mark.parametrize("case", TRACED)
 def test_rule_with_traces_equals_its_naive_twin_after_every_step(case, lam):
     twin = expected(case, lam, kind_of(case))
@@ -80,29 +87,42 @@ def test_rule_with_traces_equals_its_naive_twin_after_every_step(case, lam):
     assert_same(found(case, lam, kind_of(case)), twin, bound_of(case))
 
 
-@pytest.mark.parametrize("trace", ["clipped", "tree"])
-@pytest.mark.parametrize("case", WITH_CHOICE)
+@pytest.mark.parametrize(("case", "trace"), list(zip(WITH_CHOICE, itertools.cycle(["clipped", "tree"]))))
 def test_the_ratio_in_the_trace_is_the_one_that_was_named(case, trace):
+    """Rules read a table that is tested below, so each has one kind, and every other rule the same."""
     twin = expected(case, 0.8, trace)
     assert np.abs(twin - expected(case, 0.8, "rho")).max() > 1e-6
     assert_same(found(case, 0.8, trace), twin, bound_of(case))
 
 
-@pytest.mark.parametrize("case", [case for case in COMPILED if case in TRACED])
-def test_compiled_rules_with_traces_equal_interpreted_ones(case):
-    assert_same(found(case, 0.8, kind_of(case), compile=True), found(case, 0.8, kind_of(case)), bound_of(case))
+@pytest.mark.parametrize(
+    ("case", "sparse"), [*((case, False) for case in WITH_DENSE), *((case, True) for case in WITH_SPARSE)]
+)
+def test_compiled_rules_with_traces_equal_interpreted_ones(case, sparse):
+    kind = kind_of(case)
+    assert_same(found(case, 0.8, kind, sparse, compile=True), found(case, 0.8, kind), bound_of(case))
+
+
+def functions_on_traces(cases):
+    """The functions of these rules in which traces are named."""
+    given = [(name, step_size_of(name) | settings) for name, settings in map(TRACED.get, cases)]
+    rules = [set_up(ALGORITHMS[name], settings, n_steps=T).algorithm for name, settings in given]
+    reached = engine._reachable([part for rule in rules for part in (rule.update, rule.observe) if part])
+    return {function for function in reached if "traces" in function.__code__.co_names}
+
+
+def test_compiled_rules_use_every_function_on_traces():
+    """So the other ways to put a rule together need not be compiled with traces once more."""
+    everything = functions_on_traces(TRACED)
+    assert functions_on_traces(WITH_DENSE + WITH_SPARSE) == everything
+    shared = {function for function in everything if function.__module__ == "gradtd.estimates"}
+    assert len(shared) > 8
+    assert shared <= functions_on_traces(WITH_DENSE)
 
 
 @pytest.mark.parametrize("case", TRACED)
 def test_sparse_traces_give_the_weights_of_dense_ones(case):
-    assert_same(found(case, 0.8, kind_of(case), stream=SPARSE), found(case, 0.8, kind_of(case)), bound_of(case))
-
-
-@pytest.mark.parametrize(
-    "case", ["impression_gtd", "impression_gtd auto", "r1_gtd", "tdc", "saga_gtd", "direct_gtd", "krylov_gtd"]
-)
-def test_compiled_rules_read_sparse_traces(case):
-    assert_same(found(case, 0.8, stream=SPARSE, compile=True), found(case, 0.8), bound_of(case))
+    assert_same(found(case, 0.8, kind_of(case), sparse=True), found(case, 0.8, kind_of(case)), bound_of(case))
 
 
 @pytest.mark.parametrize("name", [name for name, rule in ALGORITHMS.items() if rule.traces is True])
@@ -293,7 +313,8 @@ def test_traces_take_one_more_row_of_floats_per_step():
     n, d = 20_000, 64
     stream = gradtd.sample("random_walk_tabular", n, seed=1)
     wide = Stream(np.tile(stream.features, (1, 13))[:, :d], stream.steps)
-    gradtd.learn(wide, "td", alpha=0.01, lam=0.5, snapshots=[n])  # compiled before anything is counted
+    for lam in (0.0, 0.5):  # compiled before anything is counted
+        gradtd.learn(wide, "td", alpha=0.01, lam=lam, snapshots=[n])
     wide = Stream(wide.features, wide.steps)
     tracemalloc.start()
     peaks = []
