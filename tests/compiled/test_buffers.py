@@ -488,7 +488,7 @@ def test_pairs_of_different_episodes_give_an_unbiased_direction_and_all_pairs_do
 @pytest.mark.parametrize("split", [*INDEPENDENT, "none"])
 def test_the_updates_of_impression_gtd_have_the_mean_that_their_split_promises(split):
     # One update at the last of four steps, with one step in each batch: theta0 - theta is the direction itself.
-    problem, runs, per = two_step_episodes(), 10_000, 2 * EPISODES
+    problem, runs, per = two_step_episodes(), 5000, 2 * EPISODES
     result = gradtd.run(
         problem, "impression_gtd", alpha=1.0, batch_size=1, split=split, runs=runs, steps=per, start=per - 1,
         snapshots=[per], theta0=THETA, threads=1, seed=31,

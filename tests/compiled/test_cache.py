@@ -13,38 +13,58 @@ from gradtd.compiled import cache, engine
 
 PROGRAM = """
 import warnings
-import gradtd
+from gradtd.compiled import engine
+
+def adding(fingerprint):
+    def add(x, y):
+        fingerprint
+        return x + y
+    return add
+
+def halving(fingerprint):
+    def halve(x):
+        fingerprint
+        return 0.5 * x
+    return halve
+
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
-    stream = gradtd.sample("boyan_chain", 300)
-    theta = gradtd.learn(stream, "td", alpha=0.5).theta
-print(theta.tobytes().hex(), len(said), *(w.message for w in said))
+    found = engine.compiled(halving)(engine.compiled(adding)(1.5, 2.0))
+print(found, len(said), *(w.message for w in said))
 """
 
 
-def run(folder):
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
-    printed = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True)
-    assert printed.returncode == 0, printed.stderr
-    theta, count, *said = printed.stdout.split()
-    return theta, int(count), " ".join(said)
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """A program of two small functions that are compiled."""
+    file = tmp_path_factory.mktemp("program") / "main.py"
+    file.write_text(PROGRAM)
+
+    def run(folder):
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
+        printed = subprocess.run([sys.executable, str(file)], env=environment, capture_output=True, text=True)
+        assert printed.returncode == 0, printed.stderr
+        found, count, *said = printed.stdout.split()
+        return found, int(count), " ".join(said)
+
+    return run
 
 
 @pytest.fixture(scope="module")
-def good(tmp_path_factory):
+def good(program, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache")
-    return folder, run(folder)
+    return folder, program(folder)
 
 
-def test_damaged_files_are_compiled_again_with_one_warning(good):
-    folder, (theta, said, _) = good
-    assert said == 0
+def test_damaged_files_are_compiled_again_with_one_warning(good, program):
+    folder, (found, said, _) = good
+    assert (found, said) == ("1.75", 0)
     files = sorted(Path(folder).rglob("*.nbc"))
     assert len(files) == 2
     files[0].write_bytes(b"")
     files[1].write_bytes(np.random.default_rng(0).bytes(5000))
-    assert run(folder)[:2] == (theta, 1)
-    assert run(folder)[:2] == (theta, 0)  # mended
+    assert program(folder)[:2] == (found, 1)
+    assert program(folder)[:2] == (found, 0)  # mended
 
 
 def test_every_damage_is_noticed(tmp_path, monkeypatch):
@@ -60,11 +80,11 @@ def test_every_damage_is_noticed(tmp_path, monkeypatch):
             assert files.load("key") is None
 
 
-def test_a_folder_that_is_none_does_not_stop_it(good, tmp_path):
+def test_a_folder_that_is_none_does_not_stop_it(good, program, tmp_path):
     """Numba looks for another place, and compiles in memory where it finds none."""
     (tmp_path / "file").write_text("no folder")
-    theta, count, _ = run(tmp_path / "file")
-    assert theta == good[1][0]
+    found, count, _ = program(tmp_path / "file")
+    assert found == good[1][0]
     assert count <= 1
 
 

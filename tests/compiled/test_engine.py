@@ -27,47 +27,45 @@ def rule(state, stream, now, hyper):
 SCRIPT = """
 import json
 import gradtd, gradtd.running.session as runner
-{rule_source}
+import my_rule
+{rule}
 kernels, original = [], runner.compile_run
 def keep(*arguments, **options):
     kernels.append(original(*arguments, **options))
     return kernels[-1]
 runner.compile_run = keep
-result = gradtd.learn(gradtd.sample("boyan_chain", 300), gradtd.Algorithm("mine", rule), alpha=0.01, snapshots=[300])
-stats = kernels[0].stats
-print(json.dumps([sum(stats.cache_hits.values()), sum(stats.cache_misses.values()), list(result.theta)]))
+stream, told = gradtd.sample("boyan_chain", 300), []
+for one in (my_rule.rule, rule):
+    kernels.clear()
+    result = gradtd.learn(stream, gradtd.Algorithm("mine", one), alpha=0.01, snapshots=[300])
+    stats = kernels[0].stats
+    told.append([sum(stats.cache_hits.values()), sum(stats.cache_misses.values()), list(result.theta)])
+print(json.dumps(told))
 """
 
 
-def _run(folder, rule_source):
-    """Run the rule in a new process; returns cache hits, misses, and the weights."""
+def _run(folder, factor):
+    """In a new process, a rule of a module and one of the main script; cache hits, misses, and weights of each."""
+    (folder / "my_helper.py").write_text(HELPER.format(factor=factor))
     environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(folder)}
     environment.pop("GRADTD_INTERPRET", None)
-    (folder / "main.py").write_text(SCRIPT.format(rule_source=rule_source))
     output = subprocess.check_output([sys.executable, str(folder / "main.py")], env=environment, text=True)
     return json.loads(output)
 
 
 def test_an_unedited_rule_is_loaded_and_an_edited_one_compiled_again(tmp_path):
     (tmp_path / "my_rule.py").write_text(RULE)
-    (tmp_path / "my_helper.py").write_text(HELPER.format(factor=1.0))
-    source = "from my_rule import rule"
-    hits, misses, theta = _run(tmp_path, source)
-    assert (hits, misses) == (0, 1)
-    assert _run(tmp_path, source) == [1, 0, theta]
+    (tmp_path / "main.py").write_text(SCRIPT.format(rule=RULE))
+    first = _run(tmp_path, 1.0)
+    theta = first[0][2]
+    loaded = [[1, 0, theta], [1, 0, theta]]
+    assert first == [[0, 1, theta], [0, 1, theta]]
+    assert _run(tmp_path, 1.0) == loaded
     # The edit is two files away from the compiled loop.
-    (tmp_path / "my_helper.py").write_text(HELPER.format(factor=2.0))
-    hits, misses, changed = _run(tmp_path, source)
-    assert (hits, misses) == (0, 1)
-    assert not np.allclose(changed, theta)
-    (tmp_path / "my_helper.py").write_text(HELPER.format(factor=1.0))
-    assert _run(tmp_path, source) == [1, 0, theta]
-
-
-def test_a_rule_of_the_main_script_is_cached_too(tmp_path):
-    (tmp_path / "my_helper.py").write_text(HELPER.format(factor=1.0))
-    _, _, theta = _run(tmp_path, RULE)
-    assert _run(tmp_path, RULE) == [1, 0, theta]
+    for hits, misses, changed in _run(tmp_path, 2.0):
+        assert (hits, misses) == (0, 1)
+        assert not np.allclose(changed, theta)
+    assert _run(tmp_path, 1.0) == loaded
 
 
 def doubling(state, stream, now, hyper):

@@ -145,9 +145,7 @@ def test_a_weight_that_drifts_beyond_the_limit_is_found_when_it_is_reported():
     assert not within(theta, 5.0)
 
 
-@pytest.mark.parametrize(
-    "rule", ["tdrc", "minibatch_td", "impression_gtd auto", "saga_gtd", "svrg_gtd", "true_online_gtd"]
-)
+@pytest.mark.parametrize("rule", ["tdrc", "minibatch_td", "impression_gtd auto", "svrg_gtd", "true_online_gtd"])
 def test_compiled_and_averaged_they_are_their_dense_twins(rule):
     settings = RULES[rule] | {"average": "polynomial"}
     expected = weights(stream_of(False), rule, **settings)

@@ -1,5 +1,7 @@
 """The page's theory in Node against gradtd.theory, and its metrics against gradtd's."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -15,26 +17,46 @@ JOINT = ("td", "tdrc", "gtd2", "tdc", "htd")
 ALPHA = 0.02
 
 
-def _asked(node, problem, algorithm, m=M, alpha=ALPHA, lam=0.0):
-    setting = {"algorithm": algorithm, "alpha": alpha, "eta": ETA, "batch_size": m, "lam": lam}
-    (answer,) = node("theory.mjs", [{"problem": problem, "setting": setting, "gap": GAP, "count": COUNT}])
-    return answer
+LAMBDAS = (0.0, 0.3, 0.8)
+SIMULATED = "random_walk_inverted"
+ASKED = [
+    *itertools.product(PROBLEMS, (*JOINT, "minibatch_td"), [M], [ALPHA], [0.0]),
+    *itertools.product(PROBLEMS, ("impression_gtd", "expected_gtd", "lstd"), [M], [ALPHA], LAMBDAS),
+    *itertools.product(["boyan_chain"], JOINT, [M], [ALPHA], [0.4]),
+    *(
+        (SIMULATED, "minibatch_td", 4, 0.5, 0.0),
+        (SIMULATED, "td", 1, 0.05, 0.6),
+        (SIMULATED, "minibatch_td", 4, 0.05, 0.6),
+    ),
+]
+"""Problem, algorithm, batch size, step-size and lambda of all that Node is asked, in one go: it takes long to start."""
+
+
+@pytest.fixture(scope="module")
+def asked(node):
+    """The page's answer to one of the questions."""
+    jobs = []
+    for problem, algorithm, m, alpha, lam in ASKED:
+        setting = {"algorithm": algorithm, "alpha": alpha, "eta": ETA, "batch_size": m, "lam": lam}
+        jobs.append({"problem": problem, "setting": setting, "gap": GAP, "count": COUNT})
+    answers = dict(zip(ASKED, node("theory.mjs", jobs), strict=True))
+    return lambda problem, algorithm, m=M, alpha=ALPHA, lam=0.0: answers[problem, algorithm, m, alpha, lam]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("algorithm", JOINT)
-def test_rules_of_single_steps(node, problem, algorithm):
+def test_rules_of_single_steps(asked, problem, algorithm):
     rule = theory.ode(algorithm, problem, eta=ETA)
-    answer = _asked(node, problem, algorithm)
+    answer = asked(problem, algorithm)
     error = rule.error_curve(ALPHA, steps=AT).error
     np.testing.assert_allclose(np.square(answer["curve"]["distance"]), error, rtol=1e-9)
     np.testing.assert_allclose(answer["threshold"], rule.stability_threshold, rtol=1e-9)
 
 
-@pytest.mark.parametrize("lam", [0.0, 0.3, 0.8])
+@pytest.mark.parametrize("lam", LAMBDAS)
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_impression_gtd(node, problem, lam):
-    answer = _asked(node, problem, "impression_gtd", lam=lam)
+def test_impression_gtd(asked, problem, lam):
+    answer = asked(problem, "impression_gtd", lam=lam)
     if not gradtd.exact(problem, lam).traces.finite:
         assert (answer["threshold"], answer["curve"]) == (None, None)
         return
@@ -45,8 +67,8 @@ def test_impression_gtd(node, problem, lam):
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_lambda_moves_the_solution_and_the_metrics_as_in_the_library(node, problem):
-    answer, exact = _asked(node, problem, "lstd", lam=0.8), gradtd.exact(problem, 0.8)
+def test_lambda_moves_the_solution_and_the_metrics_as_in_the_library(asked, problem):
+    answer, exact = asked(problem, "lstd", lam=0.8), gradtd.exact(problem, 0.8)
     np.testing.assert_allclose(answer["theta_star"], exact.theta_star, rtol=1e-9, atol=1e-9)
     thetas = np.random.default_rng(2).standard_normal((20, exact.problem.n_features))
     for name in METRICS:
@@ -57,8 +79,8 @@ def test_lambda_moves_the_solution_and_the_metrics_as_in_the_library(node, probl
 
 @pytest.mark.parametrize("lam", [0.0, 0.8])
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_expected_gtd_is_gradient_descent_on_exact_matrices(node, problem, lam):
-    answer = _asked(node, problem, "expected_gtd", lam=lam)
+def test_expected_gtd_is_gradient_descent_on_exact_matrices(asked, problem, lam):
+    answer = asked(problem, "expected_gtd", lam=lam)
     found = gradtd.exact(problem, lam)
     theta, lengths = found.problem.theta0, []
     for t in range(AT[-1] + 1):
@@ -69,12 +91,12 @@ def test_expected_gtd_is_gradient_descent_on_exact_matrices(node, problem, lam):
     np.testing.assert_allclose(answer["threshold"], 2 / np.linalg.norm(found.A, 2) ** 2, rtol=1e-9)
 
 
-def test_minibatch_td_matches_simulated_batches(node):
+def test_minibatch_td_matches_simulated_batches(asked):
     """20000 simulated runs: the mean of squares is within five standard errors at every step compared."""
-    problem, m, alpha = "random_walk_inverted", 4, 0.5
+    problem, m, alpha = SIMULATED, 4, 0.5
     law, rng = theory.law(problem), np.random.default_rng(3)
     theta = np.tile(law.theta0, (20_000, 1))
-    answer = _asked(node, problem, "minibatch_td", m, alpha)
+    answer = asked(problem, "minibatch_td", m, alpha)
     for t in range(1, AT[-1] + 1):
         k = rng.choice(len(law.p), size=(len(theta), m), p=law.p)
         delta = np.einsum("rmd,rd->rm", law.d[k], theta) + law.c[k]
@@ -86,12 +108,12 @@ def test_minibatch_td_matches_simulated_batches(node):
 
 
 @pytest.mark.parametrize(("algorithm", "m"), [("td", 1), ("minibatch_td", 4)])
-def test_td_with_traces_matches_draws_from_a_long_stream(node, algorithm, m):
+def test_td_with_traces_matches_draws_from_a_long_stream(asked, algorithm, m):
     """5000 runs on draws of 200000 steps with their traces, whose own error adds 2 % at most to five standard ones."""
-    problem, lam, alpha = "random_walk_inverted", 0.6, 0.05
+    problem, lam, alpha = SIMULATED, 0.6, 0.05
     law, rng = theory.law(gradtd.sample(problem, 200_000, seed=8), lam), np.random.default_rng(3)
     theta, (d, c, phi) = np.zeros((5_000, law.n_features)), (law.d, law.c, law.phi)
-    answer = _asked(node, problem, algorithm, m, alpha, lam)
+    answer = asked(problem, algorithm, m, alpha, lam)
     for _ in range(AT[-1]):
         k = rng.integers(len(c), size=(len(theta), m))
         delta = np.einsum("rmd,rd->rm", d[k], theta) + c[k]
@@ -102,14 +124,14 @@ def test_td_with_traces_matches_draws_from_a_long_stream(node, algorithm, m):
 
 
 @pytest.mark.parametrize("algorithm", JOINT[1:])
-def test_rules_with_a_second_vector_have_no_exact_curve_with_traces(node, algorithm):
-    answer = _asked(node, "boyan_chain", algorithm, lam=0.4)
+def test_rules_with_a_second_vector_have_no_exact_curve_with_traces(asked, algorithm):
+    answer = asked("boyan_chain", algorithm, lam=0.4)
     assert (answer["threshold"], answer["curve"]) == (None, None)
 
 
-def test_no_step_size_is_stable_for_td_on_baird(node):
-    assert _asked(node, "baird", "td")["threshold"] == 0
-    assert _asked(node, "baird", "minibatch_td")["threshold"] == 0
+def test_no_step_size_is_stable_for_td_on_baird(asked):
+    assert asked("baird", "td")["threshold"] == 0
+    assert asked("baird", "minibatch_td")["threshold"] == 0
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)

@@ -12,8 +12,10 @@ import time
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import gradtd
+from gradtd.cli.app import app
 from gradtd.core import files
 from gradtd.running import folder
 from gradtd.running.sweeps import sweep as sweeping
@@ -133,8 +135,8 @@ def _wait_for(folder, count, process):
         time.sleep(0.01)
 
 
-def test_killed_in_the_middle_and_interrupted_it_leaves_the_same_bytes(finished, tmp_path):
-    """A real kill, then Ctrl-C, which says what is kept."""
+def test_killed_in_the_middle_and_interrupted_it_leaves_the_same_bytes(finished, grid, tmp_path):
+    """A real kill, then Ctrl-C, which says what is kept; the rest is done in this process."""
     file, out = tmp_path / "grid.toml", tmp_path / "killed"
     file.write_text(FILE)
     process = _start(file, out)
@@ -150,9 +152,7 @@ def test_killed_in_the_middle_and_interrupted_it_leaves_the_same_bytes(finished,
     if process.returncode != 0:  # on a fast machine it is through by then
         assert process.returncode == 130
         assert re.search(r"stopped by Ctrl-C; \d+ of \d+ units are kept\.", stopped)
-    last = _start(file, out)
-    last.communicate()
-    assert last.returncode == 0
+    grid.run(out, threads=1)
     assert _bytes(out) == _bytes(finished.folder)
     after = _parts(out)
     assert {name: after[name] for name in before} == before
@@ -312,10 +312,8 @@ def test_status_and_missing_run_nothing(finished, tmp_path):
     file.write_text(FILE)
 
     def told(*arguments):
-        done = subprocess.run(
-            [sys.executable, "-m", "gradtd", "sweep", str(file), *arguments], capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
+        done = CliRunner().invoke(app, ["sweep", str(file), *arguments])
+        assert done.exit_code == 0, done.output
         return done.stdout
 
     assert (
