@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gradtd
-from gradtd import cli
+from commands import refused
 from gradtd.cli.app import app
 
 MAIN = ["run", "boyan_chain", "impression_gtd", "--set", "alpha=5", "--set", "batch_size=16", "--runs", "5"]
@@ -156,12 +156,8 @@ def test_too_little_memory_is_one_sentence(monkeypatch, capsys):
         raise MemoryError
 
     monkeypatch.setattr("gradtd.cli.run.run_algorithm", greedy)
-    monkeypatch.setattr("gradtd.cli.stopping.listen", lambda: None)
-    monkeypatch.setattr(sys, "argv", ["gradtd", "run", "boyan_chain", "td", "--alpha", "1"])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("gradtd: this takes more memory than there is")
+    said = refused(monkeypatch, capsys, "run", "boyan_chain", "td", "--alpha", "1")
+    assert said.startswith("gradtd: this takes more memory than there is")
 
 
 def test_one_run_has_no_standard_error():
@@ -243,11 +239,19 @@ def test_demo_draws_a_picture(tmp_path):
         (["run", "boyan_chain", "td", "--set", "alpha=.1", "--runs", "2", "--plot", "/proc/x.png"], "gradtd: "),
     ],
 )
-def test_bad_input_gets_one_sentence_and_no_traceback(arguments, message):
-    done = _shell(*arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+def test_bad_input_gets_one_sentence_and_no_traceback(arguments, message, monkeypatch, capsys):
+    assert message in refused(monkeypatch, capsys, *arguments)
+
+
+def test_bad_input_ends_a_process_with_one_sentence():
+    for arguments, message in (
+        (["run", "boyan_chian", "td"], "gradtd: unknown problem 'boyan_chian': did you mean 'boyan_chain'?"),
+        (["run", "boyan_chain", "td", "--runs", "many"], "--runs"),
+    ):
+        done = _shell(*arguments)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_no_progress_bar_where_nobody_watches():

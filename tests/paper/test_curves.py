@@ -70,7 +70,8 @@ def simulated(problem, rule, **hyper):
     rng = np.random.default_rng(77)
     state = rng.integers(0, 7, RUNS) if start is None else np.full(RUNS, start)
     theta, memory, errors = np.tile(theta0, (RUNS, 1)), {}, []
-    log = {"x": [], "y": [], "r": [], "rho": [], "unit": []}
+    log = {key: np.zeros((STEPS, RUNS, *shape)) for key, shape in {"x": theta0.shape, "y": theta0.shape}.items()}
+    log |= {"r": np.zeros((STEPS, RUNS)), "rho": np.zeros((STEPS, RUNS)), "unit": np.zeros((STEPS, RUNS), int)}
     episode = np.zeros(RUNS, int)
     for t in range(STEPS):
         after, reward, rho, ended = dynamics(rng, state)
@@ -78,7 +79,8 @@ def simulated(problem, rule, **hyper):
         y = gamma * features[after] * ~ended[:, None] - x
         unit = episode.copy() if start is not None else np.full(RUNS, t // 50)
         for key, value in zip(log, (x, y, reward, rho, unit), strict=True):
-            log[key].append(value)
+            log[key][t] = value
+        memory["t"] = t
         theta = rule(theta, memory, x, y, reward, rho, log, rng, **hyper)
         episode += ended
         state = np.where(ended, start if start is not None else after, after)
@@ -101,18 +103,18 @@ def tdrc(theta, memory, x, y, reward, rho, log, rng, alpha):
 
 def impression(theta, memory, x, y, reward, rho, log, rng, alpha, m):
     """Algorithm 1: odd episodes give the gradient, even ones the TD error; both must hold more than m steps."""
-    stacked = {key: np.array(values) for key, values in log.items()}
+    held = memory.setdefault("held", np.zeros((2, RUNS, STEPS), int))  # the steps in even and in odd episodes
+    count = memory.setdefault("count", np.zeros((2, RUNS), int))
+    runs, side = np.arange(RUNS), log["unit"][memory["t"]] % 2
+    held[side, runs, count[side, runs]] = memory["t"]
+    count[side, runs] += 1
+    runs = np.flatnonzero(count.min(axis=0) > m)[:, None]
+    j, i = (held[s, runs, rng.integers(0, count[s, runs], (len(runs), m))] for s in (0, 1))
+    delta = log["rho"][j, runs] * (log["r"][j, runs] + (log["y"][j, runs] * theta[runs]).sum(axis=2))
+    u = (delta[:, :, None] * log["x"][j, runs]).mean(axis=1)
+    along = log["rho"][i, runs] * (log["x"][i, runs] * u[:, None]).sum(axis=2)
     new = theta.copy()
-    for run in range(RUNS):
-        odd = np.flatnonzero(stacked["unit"][:, run] % 2 == 1)
-        even = np.flatnonzero(stacked["unit"][:, run] % 2 == 0)
-        if min(len(odd), len(even)) <= m:
-            continue
-        i, j = rng.choice(odd, m), rng.choice(even, m)
-        part = {key: values[:, run] for key, values in stacked.items()}
-        delta = part["rho"][j] * (part["r"][j] + part["y"][j] @ theta[run])
-        u = (delta[:, None] * part["x"][j]).mean(axis=0)
-        new[run] -= alpha * ((part["rho"][i] * (part["x"][i] @ u))[:, None] * part["y"][i]).mean(axis=0)
+    new[runs[:, 0]] -= alpha * (along[:, :, None] * log["y"][i, runs]).mean(axis=1)
     return new
 
 
