@@ -53,8 +53,11 @@ STREAM, SPARSE = with_soft_ends(), with_soft_ends(sparse=True)
 TRACED = {case: of for case, of in CASES.items() if ALGORITHMS[of[0]].traces is True and "kernel" not in case}
 WITH_CHOICE = [case for case in COMPILED if case in TRACED and "trace" not in ALGORITHMS[TRACED[case][0]].parameters]
 WITH_SPARSE = ["impression_gtd", "impression_gtd auto", "r1_gtd", "tdc", "saga_gtd", "direct_gtd", "krylov_gtd"]
-WITH_DENSE = [name for name in ALGORITHMS if name in TRACED and name not in WITH_SPARSE] + ["impression_gtd auto"]
-"""With traces every algorithm is compiled once, for features that are stored like this."""
+WITH_DENSE = [
+    *("td", "etd", "htd", "tdrc", "gtd2_mp", "emphatic_lstd", "at_td", "shrunken_r1_gtd", "shrunken_at_td", "svrg_gtd"),
+    "impression_gtd auto",
+]
+"""What is compiled with traces, by how features are stored: enough for every function that reads traces."""
 
 
 @functools.cache
@@ -103,19 +106,27 @@ def test_compiled_rules_with_traces_equal_interpreted_ones(case, sparse):
     assert_same(found(case, 0.8, kind, sparse, compile=True), found(case, 0.8, kind), bound_of(case))
 
 
+def functions_of(case, **more):
+    """All functions that a rule calls, itself included."""
+    name, settings = TRACED[case]
+    rule = set_up(ALGORITHMS[name], step_size_of(name) | settings | more, n_steps=T).algorithm
+    return set(engine._reachable([part for part in (rule.update, rule.observe) if part]))
+
+
 def functions_on_traces(cases):
-    """The functions of these rules in which traces are named."""
-    given = [(name, step_size_of(name) | settings) for name, settings in map(TRACED.get, cases)]
-    rules = [set_up(ALGORITHMS[name], settings, n_steps=T).algorithm for name, settings in given]
-    reached = engine._reachable([part for rule in rules for part in (rule.update, rule.observe) if part])
-    return {function for function in reached if "traces" in function.__code__.co_names}
+    """The functions of these rules in which traces are named, or which are called where there are traces only."""
+    found = set()
+    for case in cases:
+        traced, plain = functions_of(case, lam=0.8), functions_of(case)
+        found |= {function for function in traced if "traces" in function.__code__.co_names} | (traced - plain)
+    return {(function.__module__, function.__qualname__) for function in found}
 
 
 def test_compiled_rules_use_every_function_on_traces():
-    """So the other ways to put a rule together need not be compiled with traces once more."""
+    """What else a rule calls has the same types without traces, and is compiled in `test_algorithms`."""
     everything = functions_on_traces(TRACED)
     assert functions_on_traces(WITH_DENSE + WITH_SPARSE) == everything
-    shared = {function for function in everything if function.__module__ == "gradtd.estimates"}
+    shared = {(module, name) for module, name in everything if module == "gradtd.estimates"}
     assert len(shared) > 8
     assert shared <= functions_on_traces(WITH_DENSE)
 
