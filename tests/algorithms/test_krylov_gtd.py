@@ -112,7 +112,7 @@ def test_every_search_lowers_the_empirical_neu_and_leads_to_lstd(problem, eps, t
         return float((A @ state.theta + b) ** 2 @ w)
 
     first = values = [neu()]
-    for _ in range(300):
+    for _ in range(100 if eps else 300):
         if state.counters[rule.STAGE] == rule.IDLE:
             rule.begin_direction(state, 0, float(n))
         if state.counters[rule.STAGE] != rule.IDLE:

@@ -416,9 +416,22 @@ def mean_change_over_pairs(law, update, own, **more):
     )
 
 
-@pytest.mark.parametrize(("directions", "share"), [("one", 1), ("both", 2), ("averaged", 1)])
-@pytest.mark.parametrize("form", ["samples", "matrix"])
-def test_impression_gtd_descends_neu(law, directions, share, form):
+SHARES = {"one": 1, "both": 2, "averaged": 1}
+SIMILARITIES = ("correlation", "mspbe", "U")
+
+
+def in_turn(others):
+    """Every law with all directions: each pair of a law, a direction and one of the others comes at least once."""
+    return [
+        (law, directions, others[(k + j) % len(others)])
+        for k, law in enumerate(LAWS)
+        for j, directions in enumerate(SHARES)
+    ]
+
+
+@pytest.mark.parametrize(("law", "directions", "form"), in_turn(("samples", "matrix")), indirect=["law"])
+def test_impression_gtd_descends_neu(law, directions, form):
+    share = SHARES[directions]
     update, own = variant(law, directions=directions, form=form)
     expected = -share * law.A.T @ law.td_update(law.theta)
     assert_close(mean_change_over_pairs(law, update, own), expected)
@@ -438,11 +451,10 @@ def test_impression_gtd_with_the_true_C_descends_mspbe(law):
     assert_close(change, -law.A.T @ np.linalg.inv(law.C) @ law.td_update(law.theta))
 
 
-@pytest.mark.parametrize(("directions", "share"), [("one", 1), ("both", 2), ("averaged", 1)])
-@pytest.mark.parametrize("similarity", ["correlation", "mspbe", "U"])
-def test_auto_descends_the_loss_and_its_averages_are_those_of_the_exact_step(law, similarity, directions, share):
+@pytest.mark.parametrize(("law", "directions", "similarity"), in_turn(SIMILARITIES), indirect=["law"])
+def test_auto_descends_the_loss_and_its_averages_are_those_of_the_exact_step(law, directions, similarity):
     """One update after 75 batches of which the averages are zero but for a |g|^2 that no batch surprises."""
-    d, count = len(law.theta), 75
+    d, count, share = len(law.theta), 75, SHARES[directions]
     W = {"correlation": np.eye(d), "mspbe": np.linalg.inv(law.C), "U": np.linalg.inv(spd(d))}[similarity]
     update, own = variant(law, spd(d) if similarity == "U" else similarity, directions, alpha="auto")
     own |= {"seen": [count], "squared": [1e9], "next_alpha": [1.0]}

@@ -126,7 +126,9 @@ def test_several_targets_end_with_paired_differences(typed, log, tmp_path):  # n
     end = said[said.index("paired differences on the same episodes") :]
     assert all(pair in end for pair in ("new - uniform", "new - behaviour", "uniform - behaviour", "being best"))
     assert picture.stat().st_size > 1000
-    assert "Paired differences" in page.read_text()
+    assert all(
+        part in page.read_text() for part in ("Paired differences", ">new</h2>", ">uniform</h2>", ">behaviour</h2>")
+    )
     found = as_json(typed(log, *FAST, *given, "--json"))
     targets, rows = found["targets"], found["comparison"]["differences"]
     assert rows[1]["value"] == targets["new"]["value"] - targets["behaviour"]["value"]

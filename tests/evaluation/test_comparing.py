@@ -108,7 +108,8 @@ def test_what_it_is_handed_on_as(found, tmp_path):
     assert told["level"] == 0.95
     assert compared.plot(tmp_path / "it.svg").stat().st_size > 1000
     assert len(compared.to_frame()) == 3
-    page = found.page(tmp_path / "it.html").read_text()
+    two = Evaluations({name: found[name] for name in ("left", "right")})
+    page = two.page(tmp_path / "it.html").read_text()
     assert "Paired differences" in page
     assert "left - right" in page
     kept = gradtd.load_evaluation(found["left"].save(tmp_path / "left.npz"))

@@ -92,7 +92,7 @@ def test_a_winner_is_the_best_setting_run_on_another_seed(finished, grid):
     assert finished.winners.num_rows == 4 * 2 * 2
 
 
-@pytest.mark.parametrize("changed", [{"threads": 2}, {"block": 5}, {"block": 1}])
+@pytest.mark.parametrize("changed", [{"threads": 2, "block": 5}, {"block": 1}])
 def test_the_bytes_do_not_depend_on_threads_nor_on_blocks(finished, grid, tmp_path, changed):
     changed = dict(changed)
     threads = changed.pop("threads", 1)
