@@ -191,6 +191,7 @@ def _covered(problem, logs, episodes, truth, **how):
     ("level", "how"),
     [
         (0.5, {"resamples": 0}),
+        (0.95, {"resamples": 0}),
         (0.5, {"resamples": 50}),
         (0.95, {"resamples": 50}),
         (0.5, {"resamples": 200, "interval": "percentile"}),
