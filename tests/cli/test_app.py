@@ -244,14 +244,10 @@ def test_bad_input_gets_one_sentence_and_no_traceback(arguments, message, monkey
 
 
 def test_bad_input_ends_a_process_with_one_sentence():
-    for arguments, message in (
-        (["run", "boyan_chian", "td"], "gradtd: unknown problem 'boyan_chian': did you mean 'boyan_chain'?"),
-        (["run", "boyan_chain", "td", "--runs", "many"], "--runs"),
-    ):
-        done = _shell(*arguments)
-        assert done.returncode == 2
-        assert message in done.stderr
-        assert "Traceback" not in done.stderr
+    done = _shell("run", "boyan_chian", "td")
+    assert done.returncode == 2
+    assert done.stderr.startswith("gradtd: unknown problem 'boyan_chian': did you mean 'boyan_chain'?")
+    assert "Traceback" not in done.stderr
 
 
 def test_no_progress_bar_where_nobody_watches():
