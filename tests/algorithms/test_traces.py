@@ -53,10 +53,7 @@ STREAM, SPARSE = with_soft_ends(), with_soft_ends(sparse=True)
 TRACED = {case: of for case, of in CASES.items() if ALGORITHMS[of[0]].traces is True and "kernel" not in case}
 WITH_CHOICE = [case for case in COMPILED if case in TRACED and "trace" not in ALGORITHMS[TRACED[case][0]].parameters]
 WITH_SPARSE = ["impression_gtd", "impression_gtd auto", "r1_gtd", "tdc", "saga_gtd", "direct_gtd", "krylov_gtd"]
-WITH_DENSE = [
-    *("td", "etd", "htd", "tdrc", "gtd2_mp", "emphatic_lstd", "at_td", "shrunken_r1_gtd", "shrunken_at_td", "svrg_gtd"),
-    "impression_gtd auto",
-]
+WITH_DENSE = ["td", "etd", "htd", "tdrc", "gtd2_mp", "svrg_gtd", "expected_gtd", *WITH_SPARSE[:2]]
 """What is compiled with traces, by how features are stored: enough for every function that reads traces."""
 
 

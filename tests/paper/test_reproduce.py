@@ -15,10 +15,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import commands
 import gradtd
 from gradtd.algorithms import auto_step
+from gradtd.cli.app import app
 from gradtd.compiled import engine
 from gradtd.output.plots import paper_figure, sensitivity_figure, styled
 from gradtd.paper import jobs
@@ -37,10 +39,11 @@ FIGURE = "rwdep_stepsize"
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """One figure, reproduced with three runs without interruption, and its page."""
-    found, store = reproduce([FIGURE], tmp_path_factory.mktemp("done"), runs=3, threads=2)
-    write_report(found, store, "gradtd reproduce")
-    return found, store
+    """One figure, reproduced by the command with three runs without interruption, and its page."""
+    folder = tmp_path_factory.mktemp("done")
+    done = CliRunner().invoke(app, ["reproduce", FIGURE, "--runs", "3", "--out", str(folder), "--threads", "2"])
+    assert done.exit_code == 0, done.output
+    return reproduce([FIGURE], folder, runs=3, threads=1)
 
 
 def _tables(folder):
@@ -59,10 +62,9 @@ def test_killed_three_times_and_resumed_it_leaves_the_same_bytes(finished, tmp_p
         process.send_signal(signal.SIGKILL)
         process.wait()
     kept = len(list((out / ".kept").glob("*.npz"))) if out.exists() else 0
-    subprocess.run(_command(out), check=True, stdout=subprocess.DEVNULL)
+    reproduce([FIGURE], out, runs=3, threads=1)
     assert len(list((out / ".kept").glob("*.npz"))) >= kept
     assert _tables(out) == _tables(finished[1].folder)
-    assert (out / "index.html").exists()
 
 
 def _refuse(*arguments, **options):
@@ -94,7 +96,7 @@ def test_a_report_runs_nothing(finished, monkeypatch, tmp_path):
     shutil.rmtree(folder / "figures")
     _nothing_runs(monkeypatch)
     again, store = reproduce([FIGURE], folder, runs=3, threads=1)
-    page = write_report(again, store, "gradtd reproduce")
+    page = write_report(again, store, f"gradtd reproduce {FIGURE} --runs 3")
     assert page.read_text() == (finished[1].folder / "index.html").read_text()
     drawn = sorted((finished[1].folder / "figures").glob("*.png"))
     assert "theory_random_walk_dependent.png" in [path.name for path in drawn]
