@@ -37,9 +37,10 @@ def _fits(job: Job, sums: Sums, tenths: Sums, sample: tuple[Record, Wide]) -> Fi
     plain, traced = _moments(tenths), _moments(tenths, traced=True)
     solved = [(name, columns, solve(plain, columns)) for name, columns in sets.items()]
     with_traces = [(name, wide.rungs[name], solve(traced, wide.rungs[name])) for name in wide.headlines]
-    every = [*solved, *with_traces]
-    seen = see(*sample, every, len(sets), job.lam, None)
-    left = _residuals(sums, [(columns, found.theta) for _, columns, found in every])
+    with_time = _solved_with_time(job, tenths, plain) if job.clock.shape[1] else []
+    seen = see(*sample, [*solved, *with_traces], len(sets), job.lam, None)
+    every = [*solved, *with_traces, *with_time]
+    left = _residuals(sums, [(columns, found.theta[: len(columns)]) for _, columns, found in every])
     fits = {
         name: _fit(name, columns, found, sums, left[j][:, columns], float(seen.lack[j]))
         for j, (name, columns, found) in enumerate(solved)
@@ -58,25 +59,32 @@ def _fits(job: Job, sums: Sums, tenths: Sums, sample: tuple[Record, Wide]) -> Fi
             for j, (name, columns, found) in enumerate(solved)
             if name in memory
         }
-    with_time = _with_time(job, sums, tenths, plain) if job.clock.shape[1] else {}
-    return Fits(fits, memory, robust, job.lam, with_time)
+    timed = {
+        name: _fit_with_time(name, columns, found, sums, left[j][:, columns], job.clock[0])
+        for j, (name, columns, found) in enumerate(with_time, len(sets) + len(with_traces))
+    }
+    return Fits(fits, memory, robust, job.lam, timed)
 
 
-def _with_time(job: Job, sums: Sums, tenths: Sums, plain: Moments) -> dict[str, Fit]:
-    """Fits of the headlines with the time since the start beside them."""
-    narrow, time, pieces = job.wide.n_headline_columns, time_sums(sums), sums["pieces"]
-    made, found = joined(plain, time_sums(tenths), narrow, job.clock), {}
+def _solved_with_time(job: Job, tenths: Sums, plain: Moments) -> list[tuple[str, Integers, Solution]]:
+    """The headlines solved with the time since the start beside them: behind their weights are those of the time."""
+    narrow, times = job.wide.n_headline_columns, np.arange(job.clock.shape[1])
+    made = joined(plain, time_sums(tenths), narrow, job.clock)
+    rungs = [(name, job.wide.rungs[name]) for name in job.wide.headlines]
+    return [(name, columns, solve(made, np.r_[columns, narrow + times])) for name, columns in rungs]
+
+
+def _fit_with_time(
+    name: str, columns: Integers, found: Solution, sums: Sums, residual: Floats, start_time: Floats
+) -> Fit:
+    """A fit with the time since the start; ``residual`` is what its weights of the other columns leave of these."""
+    time, pieces, k = time_sums(sums), sums["pieces"], len(columns)
     E, filled = float(pieces.sum()), pieces > 0
-    for name in job.wide.headlines:
-        columns, k = job.wide.rungs[name], len(job.wide.rungs[name])
-        solution = solve(made, np.r_[columns, narrow + np.arange(job.clock.shape[1])])
-        theta, late = solution.theta[:k], solution.theta[k:]
-        residual = _residuals(sums, [(columns, theta)])[0][:, columns] + time.to[:, columns] @ late
-        of_time = time.back[:, :, columns] @ theta + time.own @ late + time.b
-        start = sums["starts"][:, columns] @ theta + pieces * (job.clock[0] @ late - solution.value)
-        own = start - E * (residual @ solution.left[:k] + of_time @ solution.left[k:])
-        found[name] = Fit(name, solution.value, own[filled] * (filled.sum() / E), solution.bias, solution.rank)
-    return found
+    theta, late = found.theta[:k], found.theta[k:]
+    of_time = time.back[:, :, columns] @ theta + time.own @ late + time.b
+    start = sums["starts"][:, columns] @ theta + pieces * (start_time @ late - found.value)
+    own = start - E * ((residual + time.to[:, columns] @ late) @ found.left[:k] + of_time @ found.left[k:])
+    return Fit(name, found.value, own[filled] * (filled.sum() / E), found.bias, found.rank)
 
 
 def by_tenths(sums: Sums) -> Sums:
