@@ -4,8 +4,9 @@
 
 Makes Parquet logs in a temporary folder, one after the other. Each is evaluated with one thread. Memory is that of a
 fresh process which does nothing else. For the times another process takes the bound and the evaluation in turns, as a
-shared machine may be slower for a minute. Seconds are of CPU, the least of the turns; libraries are loaded, and code is
-compiled, before it counts. What counts are the ratios.
+shared machine is slower at times. Seconds are of CPU. Times are medians of the turns, and the ratio is the median of
+the turns' own ratios: the least of each may be of different minutes. Libraries are loaded, and code is compiled, before
+it counts. What counts are the ratios.
 
 The bound is what nobody can do without: reading the same columns with pyarrow in batches of the same size, and the
 products of matrices of this evaluation, of random rows that are in the cache. These are, for every step:
@@ -84,7 +85,9 @@ def turns(path: str) -> dict[str, Any]:
     begin = time.perf_counter()
     while len(times) < FEWEST or (len(times) < MOST and time.perf_counter() - begin < ENOUGH):
         times.append({name: seconds_of(work) for name, work in works.items()})
-    return {name: min(turn[name] for turn in times) for name in works} | {"turns": len(times)}
+    ratios = [turn["evaluated"] / (turn["read"] + turn["products"]) for turn in times]
+    middle = {name: float(np.median([turn[name] for turn in times])) for name in works}
+    return middle | {"turns": len(times), "ratio": float(np.median(ratios)), "range": (min(ratios), max(ratios))}
 
 
 def read_all(path: str) -> int:
@@ -154,7 +157,7 @@ def main() -> None:
 def in_parts(sizes: Sequence[int], columns: int = 20) -> list[dict[str, float]]:
     """One row for every size, printed; goals: memory and time per step flat within 20 %, the ratio at most 1.5."""
     rows = []
-    print("steps       MB   us per step   of reading   of products   ratio   turns   value and verdict")
+    print("steps       MB   us per step   of reading   of products   ratio (from to)      turns   value and verdict")
     for steps in sizes:
         with tempfile.TemporaryDirectory() as folder:
             make_log(Path(folder) / "small.parquet", 100_000, columns)
@@ -162,13 +165,13 @@ def in_parts(sizes: Sequence[int], columns: int = 20) -> list[dict[str, float]]:
             make_log(path, steps, columns)
             found = elsewhere("turns", path) | elsewhere("memory", path)  # what compiles takes memory, and comes first
         ours, read, products = (1e6 * found[name] / steps for name in ("evaluated", "read", "products"))
-        ratio = ours / (read + products)
         print(
-            f"{steps:<10d} {found['memory']:4.0f} {ours:10.2f} {read:12.2f} {products:12.2f} {ratio:10.2f}"
-            f" {found['turns']:6d}    {found['value']:.4f} {found['word']}",
+            f"{steps:<10d} {found['memory']:4.0f} {ours:10.2f} {read:12.2f} {products:12.2f} {found['ratio']:10.2f}"
+            f" ({found['range'][0]:.2f} {found['range'][1]:.2f}) {found['turns']:9d}    {found['value']:.4f}"
+            f" {found['word']}",
             flush=True,
         )
-        rows.append({"steps": steps, "memory": found["memory"], "us": ours, "ratio": ratio})
+        rows.append({"steps": steps, "memory": found["memory"], "us": ours, "ratio": found["ratio"]})
     for name, what in (("memory", "peak memory"), ("us", "time per step")):
         values = [row[name] for row in rows]
         print(f"{what}: the largest is {max(values) / min(values):.2f} times the least (goal 1.2)")
