@@ -20,6 +20,7 @@ from parts import least
 from gradtd.evaluation.parts.fitting import sampled
 from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.preparing import Asked, prepared, reading_of
+from gradtd.evaluation.parts.room import size_of
 from gradtd.evaluation.parts.sums import TOGETHER, Reduction, Sums, part_sums
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.names import resolve
@@ -44,10 +45,6 @@ def read_all(job: Job, parts: list) -> None:
     for part in parts:
         for _ in part.batches(job.reading.needed):
             pass
-
-
-def size_of(sums: Sums) -> int:
-    return sum(array.nbytes for array in sums.arrays.values())
 
 
 def reduce_seconds(sums: Sums, parts: int) -> tuple[float, int]:

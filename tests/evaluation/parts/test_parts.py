@@ -1,5 +1,6 @@
 """A log read in parts: what it would be in memory, whatever the order, the cuts, or who reads it."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 import gradtd
 from gradtd.evaluation.parts import blocks, evaluating, fitting, judging, preparing
 from gradtd.evaluation.parts import job as jobs
+from gradtd.evaluation.parts import room as rooms
 from gradtd.evaluation.parts import sums as summing
 from gradtd.evaluation.parts.evaluating import large_table
+from gradtd.evaluation.parts.room import Room
 from gradtd.evaluation.trust import enriching
 from gradtd.logs import parts as cutting
 from gradtd.logs.files import ParquetTable
@@ -231,13 +234,46 @@ def test_memory_of_sums_that_were_added_is_used_again(path, monkeypatch):
     monkeypatch.setattr(cutting.Survey.parts, "__defaults__", (1 + len(pq.read_table(path)) // 8,))
     made, nothing = [], summing.nothing
     monkeypatch.setattr(summing, "nothing", lambda job: made.append(1) or nothing(job))
+    monkeypatch.setattr(evaluating, "ROOM", Room())
     found = _evaluate(str(path), features="identity")
     assert 1 < len(made) <= 3
     made.clear()
+    again = _evaluate(str(path), features="identity")
+    assert not made
+    monkeypatch.setattr(evaluating, "ROOM", Room())
     monkeypatch.setattr(evaluating, "Reduction", lambda spare: summing.Reduction())
     plain = _evaluate(str(path), features="identity")
     assert len(made) >= 7
-    assert (found.value, found.interval) == (plain.value, plain.interval)
+    for one in (found, again):
+        assert (one.value, one.interval) == (plain.value, plain.interval)
+
+
+def test_an_answer_has_nothing_of_the_memory_that_the_next_one_uses(path, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(evaluating, "ROOM", Room())
+    found = _evaluate(str(path), features="identity")
+    before = pickle.dumps(found)
+    assert found.resampled.size
+    other = table.set_column(table.schema.get_field_index("reward"), "reward", pa.array(np.ones(len(table))))
+    pq.write_table(other, tmp_path / "other.parquet")
+    assert _evaluate(str(tmp_path / "other.parquet"), features="identity").value != found.value
+    assert pickle.dumps(found) == before
+
+
+def test_room_is_bounded_and_of_one_shape(monkeypatch):
+    class Job:
+        def __init__(self, n):
+            self.n = n
+
+    monkeypatch.setattr(rooms, "shapes_of", lambda job: {"products": (job.n,)})
+    some = [summing.Sums({"products": np.zeros(n)}, np.zeros((2, 0)), {}) for n in (1000, 1000, 2000, 1000)]
+    monkeypatch.setattr(rooms, "KEPT", 2.5 * some[0].arrays["products"].nbytes)
+    room = Room()
+    room.give(some)
+    assert room.take(Job(1000)) == some[:2]  # more would be too much
+    assert room.take(Job(1000)) == []  # whoever takes them has them alone
+    room.give(some[2:3])
+    assert room.take(Job(1000)) == []
+    assert room.take(Job(2000)) == []  # what did not fit was let go
 
 
 def test_a_target_may_be_a_column_and_several_are_evaluated(table, plain, tmp_path):

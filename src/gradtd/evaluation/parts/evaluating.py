@@ -26,6 +26,7 @@ from gradtd.evaluation.parts.kept.adding import Asking, add_to_kept
 from gradtd.evaluation.parts.kept.question import question_of, refuse_unkept
 from gradtd.evaluation.parts.kept.store import Store, open_folder
 from gradtd.evaluation.parts.preparing import Asked, Looked, Sample, prepared, reading_of
+from gradtd.evaluation.parts.room import ROOM
 from gradtd.evaluation.parts.state_table import StateWide
 from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
 from gradtd.evaluation.resamples import interval_from, student_interval
@@ -90,7 +91,9 @@ def evaluate_in_parts(
             if looked is None:
                 made = evaluate_cells(job, seen, settings, notes, crew, progress)
             else:
-                made = _evaluated(job, add_parts(job, seen, crew, progress), looked, settings, notes)
+                sums = add_parts(job, seen, crew, progress)
+                made = _evaluated(job, sums, looked, settings, notes)
+                ROOM.give([sums])
             found[name] = replace(made, target=name)
         return found
 
@@ -159,7 +162,7 @@ def _refuse(settings: Settings, targets: Mapping[str, Any], asked: Asked) -> Non
 def add_parts(job: Job, seen: Survey, crew: Crew, progress: StageProgress | None) -> Sums:
     """The sums of the whole log, part by part, in one order."""
     parts, done = seen.parts(), 0
-    spare: list[Sums] | None = [] if isinstance(crew, Threads) else None  # others do not work in this memory
+    spare = ROOM.take(job) if isinstance(crew, Threads) else None  # others do not work in this memory
     reduction = Reduction(spare)
     work: Callable[[Any], Sums] = _PartWork(job, spare)
     for number, sums in crew.each(work, parts):
@@ -167,7 +170,9 @@ def add_parts(job: Job, seen: Survey, crew: Crew, progress: StageProgress | None
         done += len(parts[number])
         if progress:
             progress("reading", done, seen.rows)
-    return reduction.total()
+    total = reduction.total()
+    ROOM.give(spare or ())
+    return total
 
 
 @dataclass(frozen=True, eq=False)

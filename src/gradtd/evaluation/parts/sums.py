@@ -104,11 +104,11 @@ class Sums:
         return Layout(D, narrow, len(self.arrays["own"]) - D - 2)
 
 
-def nothing(job: Job) -> Sums:
-    """The sums of no episodes."""
+def shapes_of(job: Job) -> dict[str, tuple[int, ...]]:
+    """The shapes of the arrays of sums."""
     G, layout = job.groups, layout_of(job)
     D, narrow, _ = layout
-    shapes: dict[str, tuple[int, ...]] = {
+    return {
         "products": (G, layout.left, layout.right),
         "starts": (G, D),
         "pieces": (G,),
@@ -119,7 +119,11 @@ def nothing(job: Job) -> Sums:
         "ratios": (2, BINS),
         "numbers": (len(SUMMED),),
     }
-    arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
+
+
+def nothing(job: Job) -> Sums:
+    """The sums of no episodes."""
+    arrays = {name: np.zeros(shape) for name, shape in shapes_of(job).items()}
     return Sums(arrays, np.zeros((2, 0)), dict.fromkeys(LARGEST, -np.inf))
 
 
