@@ -20,7 +20,7 @@ KEPT = 64_000_000
 
 
 LARGE = 31 * 2**20
-"""Bytes of an array whose release tells glibc, once, to keep freed memory up to twice that size (64 MB is its limit)."""
+"""Bytes of an array whose release tells glibc to keep freed memory, up to twice as much (64 MB is its limit)."""
 
 
 class Room:
