@@ -259,6 +259,20 @@ def test_an_answer_has_nothing_of_the_memory_that_the_next_one_uses(path, table,
     assert pickle.dumps(found) == before
 
 
+def test_observations_that_are_asked_for_later_are_the_same(path, monkeypatch):
+    found, asked, steps = _evaluate(str(path)), [], jobs.Reading.steps
+
+    def at_once(self, *given, lazily=False):
+        asked.append(lazily)
+        return steps(self, *given)
+
+    monkeypatch.setattr(jobs.Reading, "steps", at_once)
+    plain = _evaluate(str(path))
+    assert asked
+    assert all(asked)  # else both were read at once
+    assert (found.value, found.interval) == (plain.value, plain.interval)
+
+
 def test_room_is_bounded_and_of_one_shape(monkeypatch):
     class Job:
         def __init__(self, n):
