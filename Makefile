@@ -4,9 +4,12 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: test lint types unit demo reproduce bench browser docs links fuzz test-lowest test-wheel clean
+.PHONY: test test-all lint types unit unit-all demo reproduce bench browser docs links fuzz test-lowest test-wheel clean
 
+# The tests of minutes, and all of them: kills, clusters, browsers and reproductions are marked slow.
 test: lint types unit
+
+test-all: lint types unit-all
 
 $(READY): requirements.txt requirements-data.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,8 +27,12 @@ types: $(READY)
 
 # Two processes with one thread of BLAS each: with two each they wait for one another. A file is one process's, else
 # both compile the same rules; tests/conftest.py puts those that take long first.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 unit: $(READY)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not slow"
+
+unit-all: $(READY)
+	$(PYTEST)
 
 demo: $(READY)
 	$(BIN)/gradtd demo --plot demo.png

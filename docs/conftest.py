@@ -1,8 +1,18 @@
 """Examples on these pages are tests, each in a folder of its own. One of them needs data that come as a package."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+
+SLOW = {"tutorial.md"}
+"""Pages that take long: `make test` leaves them out, `make test-all` runs them."""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and item.path.name in SLOW:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)
