@@ -22,8 +22,8 @@ from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.preparing import Asked, prepared, reading_of
 from gradtd.evaluation.parts.room import size_of
 from gradtd.evaluation.parts.sums import TOGETHER, Reduction, Sums, part_sums
+from gradtd.logs.column_names import resolve
 from gradtd.logs.files import ParquetTable
-from gradtd.logs.names import resolve
 from gradtd.logs.parts import ROWS_OF_A_PART, survey
 from gradtd.running.crew import Threads
 

@@ -26,8 +26,8 @@ from gradtd.evaluation.refusing import (
 from gradtd.evaluation.result import Evaluation
 from gradtd.evaluation.targets import evaluate_target, evaluate_targets, plan_targets
 from gradtd.logs import Log, read_log
-from gradtd.logs.beside import from_table, kept_columns
 from gradtd.logs.policies import GivenPolicy
+from gradtd.logs.row_policies import from_table, kept_columns
 from gradtd.running.crew import crew_of
 from gradtd.running.workers import n_threads
 

@@ -15,8 +15,8 @@ from gradtd.evaluation.products import chunk_rows, chunks, widened
 from gradtd.evaluation.whitening import AS_DENSE, condition, original, second_moments, whiten, whitened_moments
 from gradtd.features import Features, Function, Transformer, default_features, fit_varying, make_features
 from gradtd.logs import Log, Ratios, ratios, read_log
-from gradtd.logs.beside import from_table, kept_columns
 from gradtd.logs.policies import GivenPolicy
+from gradtd.logs.row_policies import from_table, kept_columns
 
 MOST_DENSE = 2000
 """Dense features that there may be: least squares needs their number squared in memory, and cubed in time."""

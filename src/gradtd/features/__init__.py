@@ -17,12 +17,10 @@ from __future__ import annotations
 from gradtd.features.base import Features
 from gradtd.features.cells import Aggregation, Grouped, OneHot
 from gradtd.features.choose import FEATURES, default_features, from_dict, make_features
-from gradtd.features.cosines import Cosines
+from gradtd.features.cosines import Cosines, Fourier, Rbf
 from gradtd.features.polynomial import Identity, Polynomial
-from gradtd.features.selected import fit_varying
 from gradtd.features.tiles import Tiles
-from gradtd.features.waves import Fourier, Rbf
-from gradtd.features.wrapped import Function, Transformer
+from gradtd.features.wrapped import Function, Transformer, fit_varying
 
 __all__ = [
     "FEATURES",

@@ -13,13 +13,11 @@ from gradtd.core.spelled import name_and_settings
 from gradtd.features.actions import ActionFeatures, restore_actions
 from gradtd.features.base import Features
 from gradtd.features.cells import Aggregation, Grouped, OneHot, distinct_values
-from gradtd.features.cosines import Cosines
+from gradtd.features.cosines import Cosines, Fourier, Rbf
 from gradtd.features.polynomial import Identity, Polynomial
-from gradtd.features.selected import Selected, restore_selected
 from gradtd.features.table import Table
 from gradtd.features.tiles import Tiles
-from gradtd.features.waves import Fourier, Rbf
-from gradtd.features.wrapped import Function, Transformer
+from gradtd.features.wrapped import Function, Selected, Transformer, restore_selected
 
 FEATURES: dict[str, type[Features]] = {
     kind.name: kind for kind in (Identity, Polynomial, Fourier, Rbf, Cosines, Tiles, Aggregation, OneHot, Grouped)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gradtd.logs.beside import Probabilities
 from gradtd.logs.collect import collect, rollout_value
 from gradtd.logs.log import Log
 from gradtd.logs.ratios import Ratios, ratios
 from gradtd.logs.read import read_log
+from gradtd.logs.row_policies import Probabilities
 from gradtd.logs.write import write_log
 
 __all__ = ["Log", "Probabilities", "Ratios", "collect", "ratios", "read_log", "rollout_value", "write_log"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.logs.names import Roles
+from gradtd.logs.column_names import Roles
 from gradtd.logs.steps import Flags, Steps
 from gradtd.logs.tables import Piece, Table
 

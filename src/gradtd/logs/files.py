@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.checks import InputError
-from gradtd.logs.names import listed
+from gradtd.logs.column_names import listed
 from gradtd.logs.tables import PIECE, Piece, Table, arrow_kind, arrow_piece
 
 PARQUET = (".parquet", ".pq")

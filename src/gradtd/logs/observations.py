@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
-from gradtd.logs.chunk import ChunkTable
+from gradtd.logs.column_names import Roles, listed
 from gradtd.logs.log import row_numbers
-from gradtd.logs.names import Roles, listed
 from gradtd.logs.steps import Steps
 from gradtd.logs.tables import Piece, Table
 
@@ -60,10 +59,6 @@ def read_observations(
     row = row_numbers(n)
     next_row = np.where(steps.follower, row + np.uint32(1), row)
     extras = _Extras()
-    if not after and isinstance(table, ChunkTable) and (places := table.places(now)) is not None:
-        straight = table.gathered(places, _rows_of_chunk(steps, next_row))
-        if straight is not None:
-            return straight if table.lazily else np.asarray(straight), next_row
     observations: NDArray[Any] | None = None
     for begin, block, missing in _blocks(table, now, length):
         _refuse_unusable(now, block, missing, begin)
@@ -88,15 +83,6 @@ def read_observations(
             )
     observations = extras.append_to(observations, next_row)
     return _discrete_if_whole(table, now, observations), next_row
-
-
-def _rows_of_chunk(steps: Steps, next_row: NDArray[np.uint32]) -> Integers:
-    """The rows that observations are, first those the steps start from, where no row has a next one of its own."""
-    served = np.flatnonzero(steps.serves >= 0)
-    served = served[np.argsort(steps.serves[served], kind="stable")]
-    n = len(steps.source)
-    next_row[steps.serves[served]] = n + np.arange(len(served))
-    return np.concatenate([steps.source, served])
 
 
 def _blocks(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,9 +22,11 @@ from numpy.typing import NDArray
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
-from gradtd.logs.ends import EndCounter
+from gradtd.logs.column_names import Roles
+from gradtd.logs.columns import Column
 from gradtd.logs.files import ParquetTable, batches_of, cast, reading
-from gradtd.logs.tables import arrow_piece
+from gradtd.logs.steps import ENDS, EpisodeCounter
+from gradtd.logs.tables import arrow_kind, arrow_piece
 
 ROWS_OF_A_PART = 1_000_000
 """Rows that a part has, about: a second of work or so, and sums of some megabytes."""
@@ -183,9 +186,9 @@ class Survey:
         return rows, np.r_[0, np.cumsum(np.diff(self.begins)[chosen])]
 
 
-def survey(table: ParquetTable, told: str | EndCounter, progress: Progress | None = None) -> Survey:
-    """Read the column of episodes of a log, or those that say where they end."""
-    stretches = tuple(_stretches(table))
+def survey(table: ParquetTable, told: str | Roles, progress: Progress | None = None) -> Survey:
+    """Read the column of episodes of a log; or, given the roles of its columns, those that say where episodes end."""
+    stretches, reader = tuple(_stretches(table)), told if isinstance(told, str) else _Ends(told)
     total = sum(stretch.rows for stretch in stretches)
     begins: list[Integers] = []
     hashes: list[Words] = []
@@ -193,7 +196,7 @@ def survey(table: ParquetTable, told: str | EndCounter, progress: Progress | Non
     at = spanning = 0
     path: Path | None = None
     for file, stretch in _opened(stretches):
-        for ids in _ids(file, stretch, told):
+        for ids in _ids(file, stretch, reader):
             new = np.r_[True, ids[1:] != ids[:-1]]
             if last is not None and ids[0] == last:
                 new[0] = False
@@ -221,7 +224,7 @@ def _stretches(table: ParquetTable) -> Iterator[Stretch]:
             first += rows
 
 
-def _ids(file: Any, stretch: Stretch, told: str | EndCounter) -> Iterator[NDArray[Any]]:
+def _ids(file: Any, stretch: Stretch, told: str | _Ends) -> Iterator[NDArray[Any]]:
     """Episode ids, a batch at a time; text as it is, because codes differ from batch to batch."""
     import pyarrow as pa
 
@@ -229,6 +232,33 @@ def _ids(file: Any, stretch: Stretch, told: str | EndCounter) -> Iterator[NDArra
     for batch in batches_of(file, stretch.path, 8 * BATCH, columns, stretch.group):
         table = reading(stretch.path, cast, pa.Table.from_batches([batch]), stretch.casts)
         yield reading(stretch.path, ids, table)
+
+
+class _Ends:
+    """Numbers of the episodes of a log that has no column of them, from the columns that say where they end."""
+
+    def __init__(self, roles: Roles) -> None:
+        self.names = {role: roles.single[role] for role in (*ENDS, "t") if role in roles.single}
+        self.counter = EpisodeCounter()
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.names.values())
+
+    def ids(self, table: Any) -> Integers:
+        """The number of the episode of each row of the next Arrow table."""
+        columns = {role: _column(name, table.column(name)) for role, name in self.names.items()}
+        try:
+            ends = np.logical_or.reduce([columns[role].flags() for role in ENDS if role in columns])
+            t = columns["t"].times()[0] if "t" in columns else None
+        except InputError as error:
+            raise InputError(f"{error} Row 0 is row {self.counter.rows} of the log.") from None
+        return self.counter.number(ends, t)
+
+
+def _column(name: str, values: Any) -> Column:
+    piece = arrow_piece(name, values)
+    return Column(name, piece.values, piece.missing, piece.labels, arrow_kind(values.type))
 
 
 def ids_of(table: Any, column: str) -> NDArray[Any]:
@@ -261,3 +291,66 @@ def mixed(words: Words) -> Words:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+ROWS_OF_A_BUCKET = 500_000
+
+
+def bring_together(
+    survey: Survey, by: list[str], columns: Sequence[str], folder: Path, progress: Progress | None = None
+) -> list[Path]:
+    """Write these columns to files of this folder in which the rows of an episode are together, sorted by some of them.
+
+    The first to sort by is that of the episode. Rows that are equal in all of them keep their order.
+    """
+    count = max(1, -(-survey.rows // ROWS_OF_A_BUCKET))
+    raw = [folder / f"raw-{k:06d}.parquet" for k in range(count)]
+    _into_buckets(survey, by[0], columns, raw, progress)
+    made = []
+    for k, path in enumerate(raw):
+        if path.exists():
+            made.append(_sorted(path, by, folder / f"episodes-{k:06d}.parquet"))
+            path.unlink()
+        if progress:
+            progress(survey.rows + (k + 1) * survey.rows // count, 2 * survey.rows)
+    return made
+
+
+def _into_buckets(
+    survey: Survey, column: str, columns: Sequence[str], paths: list[Path], progress: Progress | None
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writers: dict[int, Any] = {}
+    done = 0
+    with ExitStack() as stack:
+        for stretch in survey.stretches:
+            for batch in ParquetTable.batches(stretch.path, 8 * BATCH, columns, stretch.group):
+                rows = pa.Table.from_batches([batch]).select(list(columns)).replace_schema_metadata(None)
+                rows = reading(stretch.path, cast, rows, stretch.casts)
+                bucket = (hash_of(ids_of(rows, column)) % np.uint64(len(paths))).astype(np.int64)
+                order = np.argsort(bucket, kind="stable")
+                edges = np.searchsorted(bucket[order], np.arange(len(paths) + 1))
+                table = rows.take(order)
+                for k in np.flatnonzero(np.diff(edges)).tolist():
+                    if k not in writers:
+                        writers[k] = stack.enter_context(pq.ParquetWriter(paths[k], table.schema))
+                    writers[k].write_table(table.slice(edges[k], edges[k + 1] - edges[k]))
+                done += len(batch)
+                if progress:
+                    progress(done, 2 * survey.rows)
+
+
+def _sorted(path: Path, by: list[str], out: Path) -> Path:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    place = pa.array(np.arange(len(table)))  # Arrow's sort is not stable
+    codes = [(name, table[name].type.value_type) for name in by if pa.types.is_dictionary(table[name].type)]
+    keys = cast(table.select(by), codes).append_column("place", place)  # it sorts no codes either
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
+    pq.write_table(table.take(order), out, row_group_size=4 * BATCH)
+    return out

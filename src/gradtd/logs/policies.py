@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.logs.names import listed
+from gradtd.logs.column_names import listed
 
 CHUNK = 65_536
 """How many observations a policy is asked about at once."""

@@ -17,16 +17,14 @@ from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
 from gradtd.core.stream import episode_numbers
 from gradtd.logs import columns as narrow_columns
-from gradtd.logs.chunk import ChunkTable
+from gradtd.logs.column_names import Roles, bandit, resolve, take_rows_alone
 from gradtd.logs.columns import Column, gather
-from gradtd.logs.damage import columns_of_one_policy, ends_marked, refuse_swapped, strangers
 from gradtd.logs.files import open_path
 from gradtd.logs.log import Log, row_numbers
-from gradtd.logs.minari_table import MinariTable, is_dataset, is_dataset_id
-from gradtd.logs.names import Roles, bandit, resolve, take_rows_alone
 from gradtd.logs.observations import read_observations
-from gradtd.logs.steps import Rows, Steps, arrange, rows_given, single_steps
-from gradtd.logs.tables import ArrayTable, FrameTable, Table
+from gradtd.logs.sanity_checks import columns_of_one_policy, ends_marked, refuse_swapped, strangers
+from gradtd.logs.steps import Rows, arrange, rows_given, single_steps
+from gradtd.logs.tables import ArrayTable, FrameTable, MinariTable, Table, is_dataset, is_dataset_id
 
 
 def read_log(
@@ -93,7 +91,7 @@ def read_log(
         raise InputError(f"{table.name!r} has no rows.")
     same = (lambda a, b: narrow_columns.equal_rows(table, roles, a, b)) if duplicates == "drop" else None
     rows = single_steps(length) if alone else _rows(found, roles, next_state, notes)
-    steps = _straight(table, rows, length, notes) or arrange(rows, length, order, same, notes)
+    steps = arrange(rows, length, order, same, notes)
     narrow_columns.refuse_unknown_next(next_state, steps, roles)
     reward = found["reward"].numbers()  # everything narrow is checked before the observations are read
     extra = {name: narrow_columns.kept(found[f"keep.{name}"], log_probabilities, notes) for name in roles.keep}
@@ -137,15 +135,6 @@ def read_log(
     )
 
 
-def _straight(table: Table, rows: Rows, length: int, notes: list[str]) -> Steps | None:
-    """Rows of a chunk that are in order, as steps. Other tables are not worth the time that compiled code takes."""
-    if not isinstance(table, ChunkTable):
-        return None
-    from gradtd.logs.straight import straight
-
-    return straight(rows, length, notes)
-
-
 def _beyond(values: NDArray[Any], given: Integers | None, n_steps: int) -> NDArray[Any]:
     """A column in the rows whose observations follow those of the steps; NaN where they were no rows."""
     rows = np.zeros(0, np.int64) if given is None else given[n_steps:]
@@ -164,7 +153,7 @@ def open_table(source: Any) -> Table:
         return MinariTable(source)
     if isinstance(source, (str, os.PathLike)):
         return open_path(Path(source))
-    if isinstance(source, ChunkTable):
+    if isinstance(source, FrameTable):
         return source
     if isinstance(source, Mapping):
         return ArrayTable(source)

@@ -20,6 +20,9 @@ from gradtd.core.stream import begins_episode, episode_numbers
 Flags = NDArray[np.bool_]
 
 
+ENDS = ("terminated", "truncated")
+
+
 class NothingFollows(InputError):
     """No row leads anywhere. Where rows are some of a log, others may."""
 
@@ -119,16 +122,41 @@ def _episodes(rows: Rows, ends: Flags, notes: list[str]) -> Integers:
             "every row stands for itself."
         )
     notes.append("there is no episode column: episodes were cut after rows that are terminated or truncated.")
-    episode: Integers = np.r_[0, np.cumsum(ends[:-1])].astype(np.int64)
-    if rows.t is not None:
-        falls = ~begins_episode(episode)[1:] & (rows.t[1:] <= rows.t[:-1])
+    return EpisodeCounter().number(ends, rows.t)
+
+
+class EpisodeCounter:
+    """Numbers episodes that have no ids: an episode ends at a row that is terminated or truncated.
+
+    It is shown the rows in their order, some at a time.
+    """
+
+    def __init__(self) -> None:
+        self.rows = self.episode = 0
+        self.over, self.last_t = False, np.zeros(0)
+
+    def number(self, ends: Flags, t: NDArray[Any] | None) -> Integers:
+        """The number of the episode of each row."""
+        begins = np.r_[self.over, ends[:-1]]
+        if t is not None:
+            self._refuse_falling(t, begins)
+        numbers: Integers = self.episode + np.cumsum(begins)
+        self.episode, self.over, self.rows = int(numbers[-1]), bool(ends[-1]), self.rows + len(ends)
+        return numbers
+
+    def _refuse_falling(self, t: NDArray[Any], begins: Flags) -> None:
+        """Inside an episode t rises: else its end is not marked."""
+        before = np.r_[self.last_t if len(self.last_t) else t[:1], t[:-1]]
+        falls = ~begins & (t <= before)
+        falls[0] &= bool(len(self.last_t))
         if falls.any():
-            at = int(np.flatnonzero(falls)[0]) + 1
+            at = int(np.flatnonzero(falls)[0])
+            row = self.rows + at
             raise InputError(
-                f"t falls from {rows.t[at - 1]} to {rows.t[at]} at row {at}, but row {at - 1} is neither terminated "
-                "nor truncated: add an episode column, or mark where episodes end."
+                f"t falls from {before[at]} to {t[at]} at row {row}, but row {row - 1} is neither terminated nor "
+                "truncated: add an episode column, or mark where episodes end."
             )
-    return episode
+        self.last_t = t[-1:].copy()
 
 
 def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Integers:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from gradtd.core.checks import InputError
 from gradtd.core.files import replace_file
 from gradtd.core.stream import begins_episode, episode_begins
+from gradtd.logs.column_names import ALIASES
 from gradtd.logs.files import MARK, PARQUET, mark_of
 from gradtd.logs.log import Log
-from gradtd.logs.names import ALIASES
 from gradtd.logs.tables import PIECE
 
 

@@ -15,8 +15,8 @@ from gradtd.evaluation.methods import Settings
 from gradtd.evaluation.parts import evaluating, fitting
 from gradtd.evaluation.parts.kept import adding
 from gradtd.logs import parts as cutting
+from gradtd.logs.column_names import resolve
 from gradtd.logs.files import ParquetTable
-from gradtd.logs.names import resolve
 from gradtd.running.crew import Threads
 
 pytestmark = pytest.mark.usefixtures("small_units")

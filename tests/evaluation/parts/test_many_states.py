@@ -11,7 +11,7 @@ import gradtd
 from gradtd.evaluation.parts import cell_evaluating, evaluating, fitting, preparing, states, step_file
 from gradtd.evaluation.parts import job as jobs
 from gradtd.logs import parts as cutting
-from gradtd.logs.names import resolve
+from gradtd.logs.column_names import resolve
 from gradtd.running.crew import Threads
 
 EPISODES, STATES = 400, 600

@@ -11,7 +11,7 @@ import gradtd
 from gradtd.evaluation.parts import evaluating, preparing, state_table, states
 from gradtd.evaluation.parts import job as jobs
 from gradtd.logs import parts as cutting
-from gradtd.logs.names import resolve
+from gradtd.logs.column_names import resolve
 
 EPISODES = 200
 

@@ -21,8 +21,8 @@ from gradtd.core.checks import InputError
 from gradtd.core.stream import episode_begins
 from gradtd.features import Features, make_features
 from gradtd.logs import Log, Probabilities
-from gradtd.logs.beside import Beside, are_names, n_actions, policy_over
 from gradtd.logs.policies import row_chunks
+from gradtd.logs.row_policies import Beside, are_names, n_actions, policy_over
 
 OF_REAL_ACTIONS = "polynomial:order=2"
 """The map of real actions where none is named."""

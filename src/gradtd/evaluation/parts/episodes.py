@@ -12,11 +12,10 @@ from gradtd.core.files import writing
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.parts.preparing import Asked, needed
 from gradtd.evaluation.parts.step_file import ELSEWHERE
-from gradtd.logs.ends import ENDS, EndCounter
+from gradtd.logs.column_names import Roles, resolve
 from gradtd.logs.files import ParquetTable
-from gradtd.logs.names import Roles, resolve
-from gradtd.logs.parts import Survey, survey
-from gradtd.logs.shuffle import bring_together
+from gradtd.logs.parts import Survey, bring_together, survey
+from gradtd.logs.steps import ENDS
 
 NO_COLUMN = (
     "there is no episode column: episodes were cut after rows that are terminated or truncated, in the order of the "
@@ -47,7 +46,7 @@ def grouped(table: ParquetTable, roles: Roles, stack: ExitStack, progress: Stage
     """Where episodes begin; their rows brought together in a temporary folder where they are not."""
     column = roles.single.get("episode")
     if column is None:
-        seen = survey(table, EndCounter(roles), stage(progress, "looking for episodes"))
+        seen = survey(table, roles, stage(progress, "looking for episodes"))
         return Grouped(seen, [NO_COLUMN, *_spanning(seen)], 0)
     seen = survey(table, column, stage(progress, "looking for episodes"))
     shared, notes = seen.shared(), []

@@ -33,10 +33,10 @@ from gradtd.evaluation.resamples import interval_from, student_interval
 from gradtd.evaluation.result import Evaluation
 from gradtd.evaluation.trust.deciding import Decision
 from gradtd.features import Features
-from gradtd.logs.beside import are_names, kept_columns
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.parts import Survey
 from gradtd.logs.read import open_table
+from gradtd.logs.row_policies import are_names, kept_columns
 from gradtd.running.crew import Crew, Threads
 
 LARGE = 2e8

@@ -18,9 +18,9 @@ from gradtd.evaluation.preparing import refuse_extreme
 from gradtd.evaluation.trust.records import Record, Wide, record_of
 from gradtd.features import Features
 from gradtd.logs import Log, Ratios, ratios, read_log
-from gradtd.logs.chunk import ChunkTable
 from gradtd.logs.parts import Words
 from gradtd.logs.steps import NothingFollows
+from gradtd.logs.tables import FrameTable, with_column
 
 MOST_GROUPS, FEWEST_GROUPS = 1000, 40
 """Groups of episodes whose sums are kept apart; their influences give the interval."""
@@ -59,15 +59,10 @@ class Reading:
     shared: int = 0
     """How many ids of episodes stand in several files."""
 
-    def log(
-        self, rows: Any, begins: Integers, name: str, at: Integers | None = None, lazily: bool = False
-    ) -> tuple[Log, Ratios]:
-        """Some whole episodes as a log, numbered in their order here; ``at`` are the rows, where not all in order.
-
-        ``lazily`` says that observations may be `gradtd.logs.chunk.ChunkRows`.
-        """
+    def log(self, rows: Any, begins: Integers, name: str, at: Integers | None = None) -> tuple[Log, Ratios]:
+        """Some whole episodes as a log, numbered in their order here; ``at`` are the rows, where not all in order."""
         try:
-            return self._log(rows, begins, name, at, lazily)
+            return self._log(rows, begins, name, at)
         except InputError as error:
             told = PLACE.search(str(error))
             row = len(rows) if told is None else int(told[1] or told[2])
@@ -92,11 +87,13 @@ class Reading:
             f'left out, columns={{"episode": None}}.{twice}'
         )
 
-    def _log(self, rows: Any, begins: Integers, name: str, at: Integers | None, lazily: bool) -> tuple[Log, Ratios]:
+    def _log(self, rows: Any, begins: Integers, name: str, at: Integers | None) -> tuple[Log, Ratios]:
         number = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
-        table = ChunkTable(name, rows, at, {self.episode: number, PIECE: number}, lazily)
+        table = rows if at is None else rows.take(at)
+        for label in (self.episode, PIECE):
+            table = with_column(table, label, number)
         read = read_log(
-            table,
+            FrameTable(table, name),
             columns=self.columns,
             keep=(*self.keep, PIECE),
             log_probabilities=self.log_probabilities,
@@ -105,12 +102,10 @@ class Reading:
         found = ratios(read, self.target, behaviour=self.behaviour, clip=self.clip)
         return read, found
 
-    def steps(
-        self, rows: Any, begins: Integers, name: str, at: Integers | None = None, lazily: bool = False
-    ) -> tuple[Log, Ratios] | None:
+    def steps(self, rows: Any, begins: Integers, name: str, at: Integers | None = None) -> tuple[Log, Ratios] | None:
         """The same of some of the episodes; None where no row of them leads anywhere, as the last one may not."""
         try:
-            return self.log(rows, begins, name, at, lazily)
+            return self.log(rows, begins, name, at)
         except NothingFollows:
             return None
 

@@ -25,9 +25,9 @@ from gradtd.evaluation.trust.records import Wide
 from gradtd.features import Features
 from gradtd.features.actions import ActionFeatures
 from gradtd.logs import Log
-from gradtd.logs.beside import are_names
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.policies import as_policy
+from gradtd.logs.row_policies import are_names
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,8 @@ from gradtd.evaluation.trust.enriching import WORK, real_wide
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.features import Features, OneHot
 from gradtd.logs import Log, Ratios
+from gradtd.logs.column_names import Roles, resolve
 from gradtd.logs.files import ParquetTable
-from gradtd.logs.names import Roles, resolve
 from gradtd.logs.parts import Survey
 from gradtd.running.crew import Crew
 

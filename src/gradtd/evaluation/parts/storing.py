@@ -21,10 +21,10 @@ from gradtd.evaluation.parts.preparing import Asked, reading_of
 from gradtd.evaluation.parts.states import find_states
 from gradtd.evaluation.preparing import known_chances, log_stream, stream_of
 from gradtd.features import Features, make_features
-from gradtd.logs.beside import kept_columns
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.parts import Survey
 from gradtd.logs.read import open_table
+from gradtd.logs.row_policies import kept_columns
 from gradtd.running.crew import Threads
 
 

@@ -175,7 +175,7 @@ Add = Callable[[dict[str, Floats], Record, Wide, Integers, Floats], None]
 def add_chunk(job: Job, add: Add, total: Sums, rows: tuple[Any, Integers, Integers | None], group: Integers) -> None:
     """Add some episodes, of these groups: rows of a table, where episodes begin, and the order of rows."""
     table, begins, at = rows
-    made = job.reading.steps(table, begins, job.name, at, lazily=job.chooser is None and job.features is None)
+    made = job.reading.steps(table, begins, job.name, at)
     if made is None:
         total.notes.update(note_lost(len(group)))
     else:

@@ -12,7 +12,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.stream import episode_begins
 from gradtd.evaluation.preparing import refuse_extreme_steps
 from gradtd.features.cosines import Cosines
-from gradtd.features.turns import wave_writer
+from gradtd.features.fast_cosine import wave_writer
 from gradtd.logs import Log
 from gradtd.running.crew import Threads
 

@@ -11,8 +11,8 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.logs.column_names import listed
 from gradtd.logs.log import Log
-from gradtd.logs.names import listed
 from gradtd.logs.policies import WORDS, as_policy, checked_probabilities
 
 Asked = Callable[[Any], Floats]

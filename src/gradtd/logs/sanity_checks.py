@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
-from gradtd.logs.names import Roles
+from gradtd.logs.column_names import Roles
 from gradtd.logs.steps import Steps
 from gradtd.logs.tables import PIECE, Table
 
