@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from glob import glob
 from pathlib import Path
@@ -15,6 +15,8 @@ from gradtd.core.checks import InputError
 from gradtd.logs.column_names import listed
 from gradtd.logs.tables import PIECE, Piece, Table, arrow_kind, arrow_piece
 
+Casts = tuple[tuple[str, Any], ...]
+"""Columns and the Arrow types that they become."""
 PARQUET = (".parquet", ".pq")
 MARK = b"gradtd columns"
 """Under this name a log of ours has a digest of its list of columns, which Parquet's checksums of pages leave out."""
@@ -85,7 +87,7 @@ class ParquetTable:
     def __init__(self, name: str, paths: list[Path]) -> None:
         self.name, self.paths = name, paths
         self.kinds: dict[str, str] = {}
-        types: dict[str, set[Any]] = {}
+        found: dict[str, dict[Any, Path]] = {}
         for path in paths:
             fields = reading(path, self._fields, path)
             here = {field.name: arrow_kind(field.type) for field in fields}
@@ -94,9 +96,8 @@ class ParquetTable:
                     f"{path.name!r} has several columns of one name: {listed(field.name for field in fields)}."
                 )
             for field in fields:
-                types.setdefault(field.name, set()).add(field.type)
-            if not self.kinds:
-                self.kinds = here
+                found.setdefault(field.name, {}).setdefault(field.type, path)
+            self.kinds = self.kinds or here
             if missing := set(self.kinds) - set(here):
                 raise InputError(f"{path.name!r} lacks the column {min(missing)!r} that {paths[0].name!r} has.")
             for column, kind in self.kinds.items():
@@ -106,8 +107,11 @@ class ParquetTable:
                     raise InputError(
                         f"column {column!r} is {kind} in {paths[0].name!r}, {here[column]} in {path.name!r}."
                     )
-        mixed = {name: common_type(kind) for name, kind in self.kinds.items() if len(types[name]) > 1}
-        self.casts = {name: kind for name, kind in mixed.items() if kind is not None}
+        self.casts = tuple(
+            (column, common_type(column, kind, found[column]))
+            for column, kind in self.kinds.items()
+            if len(found[column]) > 1 and kind != "nested"
+        )
         """What columns become whose Arrow type is not the same in all files."""
 
     def _fields(self, path: Path) -> list[Any]:
@@ -149,16 +153,9 @@ class ParquetTable:
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         rows = min(PIECE, max(1024, 2**18 // max(len(columns), 1)))  # some 2 MB at a time
         for path in self.paths:
-            for batch in self.batches(path, rows, columns):
-                yield reading(path, _pieces, batch, columns)
-
-    @classmethod
-    def batches(
-        cls, path: Path, rows: int, columns: Sequence[str] | None = None, group: int | None = None
-    ) -> Iterator[Any]:
-        """Record batches of a file, or of a row group of it."""
-        with reading(path, cls._open, path) as file:
-            yield from batches_of(file, path, rows, columns, group)
+            with reading(path, self._open, path) as file:
+                for batch in batches_of(file, path, rows, columns, self.casts):
+                    yield reading(path, _pieces, batch, columns)
 
     @classmethod
     def group_sizes(cls, path: Path) -> list[int]:
@@ -237,34 +234,62 @@ def _pieces(batch: Any, columns: Sequence[str]) -> dict[str, Piece]:
     return {name: arrow_piece(name, batch.column(name)) for name in columns}
 
 
-def common_type(kind: str) -> Any:
-    """The Arrow type of a column of this kind where files have several; None where there is none."""
+UNITS = ("s", "ms", "us", "ns")
+
+
+def common_type(column: str, kind: str, found: Mapping[Any, Path]) -> Any:
+    """The Arrow type of a column whose type differs between files; ``found`` has a file for each of its types."""
     import pyarrow as pa
+    from pyarrow import types
 
-    types = {
-        **{"real": pa.float64(), "whole": pa.int64(), "truth": pa.bool_(), "text": pa.string()},
-        **{"time": pa.timestamp("ns"), "list": pa.list_(pa.float64())},
-    }
-    return types.get(kind)
-
-
-def cast(table: Any, casts: Iterable[tuple[str, Any]]) -> Any:
-    """An Arrow table with columns of these types, where it has them."""
-    for name, kind in casts:
-        at = table.schema.get_field_index(name)
-        if at >= 0 and table.schema.field(at).type != kind:
-            table = table.set_column(at, name, table.column(at).cast(kind))
-    return table
+    if kind != "time":
+        known = {"real": pa.float64(), "whole": pa.int64(), "truth": pa.bool_(), "text": pa.string()}
+        return known.get(kind, pa.list_(pa.float64()))
+    # Times are compared as whole numbers, so all files need one unit: the finest, which loses nothing.
+    families = {"timestamp": types.is_timestamp, "time": types.is_time, "duration": types.is_duration}
+    family = {one: next((name for name, is_one in families.items() if is_one(one)), "timestamp") for one in found}
+    if len(set(family.values())) > 1:
+        several = " and ".join(f"{one} in {path.name!r}" for one, path in found.items())
+        raise InputError(f"column {column!r} is {several}: write one kind of time to all files.")
+    unit = max((getattr(one, "unit", "ms") for one in found), key=UNITS.index)  # dates count days or ms
+    if family.popitem()[1] == "time":
+        return pa.time64("us" if unit in ("s", "ms") else unit)
+    return pa.duration(unit) if types.is_duration(next(iter(found))) else pa.timestamp(unit)
 
 
 def batches_of(
-    file: Any, path: Path, rows: int, columns: Sequence[str] | None = None, group: int | None = None
+    file: Any,
+    path: Path,
+    rows: int,
+    columns: Sequence[str],
+    casts: Casts = (),
+    group: int | None = None,
 ) -> Iterator[Any]:
-    """Record batches of a Parquet file that is open, or of a row group of it."""
-    groups, names = None if group is None else [group], None if columns is None else list(columns)
-    found = reading(path, partial(file.iter_batches, rows, row_groups=groups, columns=names, use_threads=False))
+    """Arrow tables of these columns of an open Parquet file, or of a row group of it, in the types of ``casts``.
+
+    Whatever reads a Parquet file reads it here, so that all see the same columns in the same order and types.
+    """
+    import pyarrow as pa
+
+    wanted, groups = dict(casts), None if group is None else [group]
+    found = reading(path, partial(file.iter_batches, rows, row_groups=groups, columns=list(columns), use_threads=False))
     while (batch := reading(path, next, found, None)) is not None:
-        yield batch
+        arrays = (_cast(name, batch.column(name), wanted.get(name), path) for name in columns)
+        yield pa.table(list(arrays), names=list(columns))  # without what a file says of nulls, so that tables fit
+
+
+def _cast(name: str, array: Any, kind: Any, path: Path) -> Any:
+    import pyarrow as pa
+
+    if kind is None or array.type == kind:
+        return array
+    try:
+        return array.cast(kind)
+    except pa.ArrowInvalid as error:
+        gist = " ".join(str(error).split()).rstrip(".")
+        raise InputError(
+            f"column {name!r} of {path.name!r} cannot become {kind}, as other files need: {gist}."
+        ) from None
 
 
 def reading(path: Path, read: Callable[..., Any], *arguments: Any) -> Any:

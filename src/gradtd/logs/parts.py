@@ -24,7 +24,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
 from gradtd.logs.column_names import Roles
 from gradtd.logs.columns import Column
-from gradtd.logs.files import ParquetTable, batches_of, cast, reading
+from gradtd.logs.files import Casts, ParquetTable, batches_of, reading
 from gradtd.logs.steps import ENDS, EpisodeCounter
 from gradtd.logs.tables import arrow_kind, arrow_piece
 
@@ -42,7 +42,7 @@ class Stretch(NamedTuple):
     group: int
     first: int
     rows: int
-    casts: tuple[tuple[str, Any], ...] = ()
+    casts: Casts = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,17 +87,18 @@ def _opened(stretches: Sequence[Stretch]) -> Iterator[tuple[Any, Stretch]]:
             yield from ((file, stretch) for stretch in here)
 
 
+def _read(file: Any, stretch: Stretch, rows: int, columns: Sequence[str]) -> Iterator[Any]:
+    return batches_of(file, stretch.path, rows, columns, stretch.casts, stretch.group)
+
+
 def _tables(file: Any, stretch: Stretch, first: int, last: int, columns: Sequence[str]) -> Iterator[Any]:
     """The rows of a stretch that are rows ``first`` to ``last`` of the log, in Arrow tables."""
-    import pyarrow as pa
-
     at = stretch.first
-    for batch in batches_of(file, stretch.path, _rows_of_a_batch(columns), columns, stretch.group):
-        low, high = max(first - at, 0), min(last - at, len(batch))
-        at += len(batch)
+    for table in _read(file, stretch, _rows_of_a_batch(columns), columns):
+        low, high = max(first - at, 0), min(last - at, len(table))
+        at += len(table)
         if high > low:
-            table = pa.Table.from_batches([batch.slice(low, high - low)])
-            yield reading(stretch.path, cast, table, stretch.casts) if stretch.casts else table
+            yield table.slice(low, high - low)
         if at >= last:
             break
     _refuse_short(stretch, at, last)
@@ -216,21 +217,18 @@ def survey(table: ParquetTable, told: str | Roles, progress: Progress | None = N
 
 
 def _stretches(table: ParquetTable) -> Iterator[Stretch]:
-    first, casts = 0, tuple(table.casts.items())
+    first = 0
     for path in table.paths:
         for group, rows in enumerate(ParquetTable.group_sizes(path)):
             if rows:
-                yield Stretch(path, group, first, rows, casts)
+                yield Stretch(path, group, first, rows, table.casts)
             first += rows
 
 
 def _ids(file: Any, stretch: Stretch, told: str | _Ends) -> Iterator[NDArray[Any]]:
     """Episode ids, a batch at a time; text as it is, because codes differ from batch to batch."""
-    import pyarrow as pa
-
     columns, ids = ([told], partial(ids_of, column=told)) if isinstance(told, str) else (told.columns, told.ids)
-    for batch in batches_of(file, stretch.path, 8 * BATCH, columns, stretch.group):
-        table = reading(stretch.path, cast, pa.Table.from_batches([batch]), stretch.casts)
+    for table in _read(file, stretch, 8 * BATCH, columns):
         yield reading(stretch.path, ids, table)
 
 
@@ -319,16 +317,13 @@ def bring_together(
 def _into_buckets(
     survey: Survey, column: str, columns: Sequence[str], paths: list[Path], progress: Progress | None
 ) -> None:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     writers: dict[int, Any] = {}
     done = 0
     with ExitStack() as stack:
-        for stretch in survey.stretches:
-            for batch in ParquetTable.batches(stretch.path, 8 * BATCH, columns, stretch.group):
-                rows = pa.Table.from_batches([batch]).select(list(columns)).replace_schema_metadata(None)
-                rows = reading(stretch.path, cast, rows, stretch.casts)
+        for file, stretch in _opened(survey.stretches):
+            for rows in _read(file, stretch, 8 * BATCH, columns):
                 bucket = (hash_of(ids_of(rows, column)) % np.uint64(len(paths))).astype(np.int64)
                 order = np.argsort(bucket, kind="stable")
                 edges = np.searchsorted(bucket[order], np.arange(len(paths) + 1))
@@ -337,7 +332,7 @@ def _into_buckets(
                     if k not in writers:
                         writers[k] = stack.enter_context(pq.ParquetWriter(paths[k], table.schema))
                     writers[k].write_table(table.slice(edges[k], edges[k + 1] - edges[k]))
-                done += len(batch)
+                done += len(rows)
                 if progress:
                     progress(done, 2 * survey.rows)
 
@@ -349,8 +344,14 @@ def _sorted(path: Path, by: list[str], out: Path) -> Path:
 
     table = pq.read_table(path)
     place = pa.array(np.arange(len(table)))  # Arrow's sort is not stable
-    codes = [(name, table[name].type.value_type) for name in by if pa.types.is_dictionary(table[name].type)]
-    keys = cast(table.select(by), codes).append_column("place", place)  # it sorts no codes either
+    keys = pa.table([_decoded(table[name]) for name in by] + [place], names=[*by, "place"])
     order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
     pq.write_table(table.take(order), out, row_group_size=4 * BATCH)
     return out
+
+
+def _decoded(column: Any) -> Any:
+    """A column that Arrow can sort: it sorts no codes."""
+    import pyarrow as pa
+
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
