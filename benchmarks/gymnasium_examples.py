@@ -139,7 +139,7 @@ def compare_features(logs: int) -> None:
 
 def draw(out: Path, resamples: int) -> None:
     """The evaluation's own picture of the log of the tutorial, with the truth in it."""
-    from gradtd.evaluation.page import estimates_figure
+    from gradtd.output.evaluation_page import estimates_figure
     from gradtd.output.plots import save
 
     example = EXAMPLES["cart"]

@@ -45,7 +45,7 @@ PLACES = {
     "double RL": ("methods.py", "double_row"),
     "Impression GTD beside it": ("methods.py", "fitted_rule"),
     "values against lambda, for a picture": ("lambdas.py", "against_lambda"),
-    "diagnostics": ("diagnosing.py", "diagnose"),
+    "diagnostics": ("diagnose.py", "diagnose"),
 }
 """What is told apart: the file and the name of the function that does it."""
 

@@ -6,13 +6,13 @@ from .core.algorithm import Algorithm as Algorithm
 from .core.algorithm import Parameter as Parameter
 from .core.checks import InputError as InputError
 from .core.stream import Stream as Stream
-from .evaluation.comparing import Evaluations as Evaluations
 from .evaluation.evaluating import evaluate as evaluate
 from .evaluation.lambdas import value_against_lambda as value_against_lambda
 from .evaluation.parts.storing import store_stream as store_stream
 from .evaluation.preparing import log_stream as log_stream
-from .evaluation.result import Evaluation as Evaluation
-from .evaluation.result import load_evaluation as load_evaluation
+from .evaluation.report.comparison import Evaluations as Evaluations
+from .evaluation.report.result import Evaluation as Evaluation
+from .evaluation.report.result import load_evaluation as load_evaluation
 from .evaluation.simulated import sample_log as sample_log
 from .evaluation.simulated import true_value as true_value
 from .features import Features as Features

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from gradtd.evaluation.diagnosing import effective_size
-from gradtd.evaluation.importance import ESTIMATORS, episode_weights, importance_estimates
+from gradtd.evaluation.importance import episode_weights, importance_estimates
+from gradtd.evaluation.report.diagnose import effective_size
+from gradtd.evaluation.report.estimate import ESTIMATORS
 from gradtd.evaluation.resamples import draw_resamples
 from naive.evaluation import altered, episodes_of, importance, join, random_stream
 

@@ -30,7 +30,7 @@ SITE = ("index", "start/log", "tutorials/click-logs", "concepts/divergence", "co
 def pages(folder: Path, site: Path, reproduction: Path) -> dict[str, str]:
     """The address of every page that is there, by the name of its picture."""
     from gradtd import evaluate, sample_log
-    from gradtd.evaluation.page import write_page
+    from gradtd.output.evaluation_page import write_page
     from gradtd.paper.lab import write_lab
 
     one = evaluate(sample_log("random_walk_tabular", 300, seed=0), gamma=1.0)
@@ -41,7 +41,7 @@ def pages(folder: Path, site: Path, reproduction: Path) -> dict[str, str]:
         "lab": lab,
         "lab-sweep": f"{lab}#sweep=1&curve=impression_gtd~lam:0.4&curve=td&curve=tdrc&curve=gtd2",
         "evaluation": write_page({one.target: one}, folder / "evaluation.html", command).as_uri(),
-        "comparison": write_page(two, folder / "comparison.html", command).as_uri(),
+        "comparison": write_page(two, folder / "comparison.html", command, two.compare()).as_uri(),
     }
     there = {f"site-{name.replace('/', '-')}": site / f"{name}.html" for name in SITE}
     there["reproduction"] = reproduction / "index.html"

@@ -7,7 +7,7 @@ import pytest
 
 from browsing import complaints, serious, set_window, sideways, visit
 from gradtd import evaluate, run
-from gradtd.evaluation.page import write_page
+from gradtd.output.evaluation_page import write_page
 from gradtd.output.pages import render
 from gradtd.output.plots import canvas
 from gradtd.output.svg import picture
@@ -21,9 +21,8 @@ SITE = Path(__file__).resolve().parents[2] / "build" / "site"
 def _evaluation(folder):
     how = {"gamma": 0.9, "algorithm": "lstd", "resamples": 20, "threads": 1}
     both = evaluate(walk(40), target={"the old policy": "behaviour", "a new one": "target"}, **how)
-    return write_page(
-        both, folder / "evaluation.html", "gradtd evaluate a_log_with_a_long_name.parquet --gamma 0.9 " * 3
-    )
+    command = "gradtd evaluate a_log_with_a_long_name.parquet --gamma 0.9 " * 3
+    return write_page(both, folder / "evaluation.html", command, both.compare())
 
 
 def _report(folder):

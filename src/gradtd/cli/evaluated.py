@@ -15,8 +15,8 @@ from gradtd.cli.language import spoken
 from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.evaluation import Evaluation, Evaluations
-from gradtd.evaluation.page import write_page
-from gradtd.evaluation.shown import on_terminal
+from gradtd.output.evaluation_page import write_page
+from gradtd.output.evaluation_text import on_terminal
 
 AS_LONG_AS_IT_IS = 10_000
 """Columns of a line that nothing folds."""
@@ -47,7 +47,7 @@ def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: 
     if plot is not None:
         (comparison or evaluations["target"]).plot(plot)
     if page is not None:
-        write_page(evaluations, page, "gradtd " + shlex.join(sys.argv[1:]))
+        write_page(evaluations, page, "gradtd " + shlex.join(sys.argv[1:]), comparison)
     if as_json:
         told = {name: evaluation.to_dict() for name, evaluation in evaluations.items()}
         every = {"targets": told, "comparison": comparison.to_dict()} if comparison else told["target"]

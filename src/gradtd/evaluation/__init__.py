@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gradtd.evaluation.comparing import Comparison, Evaluations
-from gradtd.evaluation.diagnostics import Diagnostics
-from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.evaluating import evaluate
 from gradtd.evaluation.lambdas import LambdaValues, value_against_lambda
 from gradtd.evaluation.parts.storing import store_stream
 from gradtd.evaluation.preparing import log_stream
-from gradtd.evaluation.result import Evaluation, load_evaluation
+from gradtd.evaluation.report.comparison import Comparison, Evaluations
+from gradtd.evaluation.report.diagnostics import Diagnostics
+from gradtd.evaluation.report.estimate import Estimate
+from gradtd.evaluation.report.result import Evaluation, load_evaluation
 from gradtd.evaluation.simulated import sample_log, true_value
 
 __all__ = [

@@ -13,7 +13,6 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, progress_bar, stage
 from gradtd.evaluation.actions.planning import Asking
-from gradtd.evaluation.comparing import Evaluations
 from gradtd.evaluation.methods import ACTION, STATE, Settings
 from gradtd.evaluation.parts.evaluating import evaluate_in_parts, large_table
 from gradtd.evaluation.parts.preparing import Asked
@@ -23,7 +22,8 @@ from gradtd.evaluation.refusing import (
     refuse_few_percentiles,
     refuse_without_ratios,
 )
-from gradtd.evaluation.result import Evaluation
+from gradtd.evaluation.report.comparison import Evaluations
+from gradtd.evaluation.report.result import Evaluation
 from gradtd.evaluation.targets import evaluate_target, evaluate_targets, plan_targets
 from gradtd.logs import Log, read_log
 from gradtd.logs.policies import GivenPolicy

@@ -24,20 +24,10 @@ from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.stream import Stream
 from gradtd.evaluation.products import values_of
+from gradtd.evaluation.report.estimate import ESTIMATORS
 from gradtd.evaluation.resamples import Resamples
 
-ESTIMATORS = {
-    "monte_carlo": "Monte Carlo (the log's own returns)",
-    "is": "importance sampling, whole episodes",
-    "wis": "weighted importance sampling",
-    "pdis": "per-decision importance sampling",
-    "wpdis": "weighted per-decision importance sampling",
-    "dr": "doubly robust",
-    "wdr": "weighted doubly robust",
-}
 MONTE_CARLO, IS, WIS, PDIS, WPDIS, DR, WDR = range(len(ESTIMATORS))
-ENDED_BY_A_CUT = ("monte_carlo", "is", "wis", "pdis", "wpdis")
-"""Estimators that know no rewards beyond the last row of an episode."""
 BEYOND = 0.01
 """Part of the discounted time that may lie behind the cuts before that matters."""
 

@@ -20,9 +20,9 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.quantiles import normal, student
 from gradtd.core.stream import Stream
-from gradtd.evaluation.importance import ESTIMATORS
 from gradtd.evaluation.least_squares import least_squares, start_features
 from gradtd.evaluation.methods import Case
+from gradtd.evaluation.report.estimate import ESTIMATORS
 from gradtd.evaluation.solvers import DENSE
 from gradtd.evaluation.traced import trace_rows
 

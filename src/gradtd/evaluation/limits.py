@@ -1,12 +1,8 @@
-"""The thresholds of the rules that a verdict is made of, and the questions that several of them ask."""
+"""The thresholds of the rules that a verdict is made of."""
 
 from __future__ import annotations
 
-from gradtd.evaluation.importance import BEYOND, ENDED_BY_A_CUT, ESTIMATORS
-from gradtd.evaluation.methods import OTHER_SOLUTIONS, ROUNDING
-from gradtd.evaluation.rule import Evidence
 from gradtd.evaluation.trust.enriching import LEAST_STEPS
-from gradtd.evaluation.trust.size import EFFECTIVE, NO_WIDTH
 
 FEWEST_EPISODES = 20
 LEAST_SAMPLE = 50
@@ -50,53 +46,3 @@ FEWEST_REWARDS = 3
 """Effective number of rewards that a log must have, at least."""
 ELSEWHERE = 0.5
 """Part of the steps that may lead elsewhere than to the observation of the row after."""
-
-
-def above(value: float | None, limit: float) -> bool:
-    """Whether a number that may not be known is above a limit."""
-    return value is not None and value > limit
-
-
-def other_solution(e: Evidence) -> bool:
-    return e.d.method in OTHER_SOLUTIONS
-
-
-def far_from_robust(e: Evidence) -> bool:
-    return e.d.lacking is None and above(e.d.from_dr, ROBUST_REFUSES) and e.d.ess_episodes >= FEWEST_EPISODES
-
-
-def heavy_products(e: Evidence) -> bool:
-    return e.d.method in ESTIMATORS and e.d.ess_episodes < FEWEST_EPISODES <= e.d.episodes
-
-
-def behind_cuts(e: Evidence) -> bool:
-    return e.d.method in ENDED_BY_A_CUT and e.d.beyond_cuts > BEYOND
-
-
-def small_marginal(e: Evidence) -> bool:
-    if e.d.method in ESTIMATORS or e.d.ess_marginal is None or e.d.ess_marginal_episodes is None:
-        return False
-    return e.d.ess_marginal < LEAST_MARGINAL or e.d.ess_marginal_episodes < LEAST_MARGINAL_EPISODES
-
-
-def no_width(e: Evidence) -> bool:
-    value, low, high = e.row.value, e.row.low, e.row.high
-    return (
-        value is not None
-        and low is not None
-        and high is not None
-        and high - low <= (NO_WIDTH if e.d.values is None else ROUNDING) * abs(value)
-    )
-
-
-def few_pieces(e: Evidence) -> bool:
-    found = e.d.effective_pieces
-    return found is not None and found < EFFECTIVE and not no_width(e)
-
-
-def narrower(e: Evidence) -> bool:
-    """Whether an interval by refits is narrower than the hull of the checks."""
-    low, high = e.row.low, e.row.high
-    if not e.d.refits or e.d.hull_low is None or e.d.hull_high is None or low is None or high is None:
-        return False
-    return e.d.hull_high - e.d.hull_low > PLAIN * (high - low)

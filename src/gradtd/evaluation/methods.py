@@ -13,21 +13,22 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
-from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.fitting import NEAR, Fit, fit, planned_work, refit_values, suited
 from gradtd.evaluation.folds import fold_of_steps
-from gradtd.evaluation.importance import (
-    BEYOND,
-    ENDED_BY_A_CUT,
-    ESTIMATORS,
-    Estimates,
-    beyond_cuts,
-    importance_estimates,
-)
+from gradtd.evaluation.importance import BEYOND, Estimates, beyond_cuts, importance_estimates
 from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
 from gradtd.evaluation.least_squares import refit_values as refit_least_squares
 from gradtd.evaluation.marginal import can_cross_fit, double_rl, sums_by_fold
-from gradtd.evaluation.marks import few, marked
+from gradtd.evaluation.report.estimate import (
+    AUTO,
+    COMPUTED,
+    ENDED_BY_A_CUT,
+    ESTIMATORS,
+    OTHER_SOLUTIONS,
+    UNTRACED,
+    Estimate,
+)
+from gradtd.evaluation.report.row_quality import few, marked
 from gradtd.evaluation.resamples import Resamples, draw_resamples, interval_from, of_influences, student_interval
 from gradtd.evaluation.solvers import DENSE
 from gradtd.evaluation.traced import trace_rows
@@ -35,18 +36,10 @@ from gradtd.evaluation.trust.deciding import Decision
 
 STATE, ACTION = "state", "action"
 """What values are of. Those of actions need no ratios."""
-AUTO = "auto"
-"""The default: the log's equations, which the rules of the library solve step by step, solved at once."""
-UNTRACED = "lstd_without_traces"
-"""The row of LSTD with lam = 0, beside a value with traces."""
-COMPUTED = {AUTO: "least squares, solved directly", "lstd": "LSTD", **ESTIMATORS, "drl": "double RL, cross-fitted"}
-"""Methods that compute a value in closed form, in the order of the table, and what people call them."""
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default; fewer where so many would read more numbers than that."""
 FEWEST_PERCENTILES = 200
 """Refits that percentiles need: 5 of them lie beyond each end of a 95 % interval."""
-OTHER_SOLUTIONS = ("vtrace", "etd", "emphatic_lstd", "residual_gradient")
-"""Rules that converge elsewhere by design."""
 BESIDE, LITTLE_WORK = "impression_gtd", 1e7
 """The rule that is shown beside the direct solution, where it gets there with batches of at most so many numbers: about
 a quarter of a second."""

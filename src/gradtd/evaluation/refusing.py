@@ -10,8 +10,8 @@ from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
-from gradtd.evaluation.importance import ESTIMATORS
-from gradtd.evaluation.methods import AUTO, COMPUTED, FEWEST_PERCENTILES, STATE, Settings
+from gradtd.evaluation.methods import FEWEST_PERCENTILES, STATE, Settings
+from gradtd.evaluation.report.estimate import AUTO, COMPUTED, ESTIMATORS
 from gradtd.running.settings import refuse_traces
 
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import StageProgress
-from gradtd.evaluation.estimate import Estimate
-from gradtd.evaluation.methods import ACTION, AUTO, RESAMPLES, ROUNDING, Settings, histogram
+from gradtd.evaluation.methods import ACTION, RESAMPLES, ROUNDING, Settings, histogram
 from gradtd.evaluation.parts.answer import Answer, evaluation_of
 from gradtd.evaluation.parts.cell_sums import Looking, StoredTraces, Weighed, cell_sums, look, time_of, weigh
 from gradtd.evaluation.parts.cell_table import CellWide
@@ -22,8 +21,9 @@ from gradtd.evaluation.parts.judging import effective_of_times, first_of_tenths,
 from gradtd.evaluation.parts.pair_cells import PairCells
 from gradtd.evaluation.parts.step_file import Block, StepFile, joined, taken
 from gradtd.evaluation.parts.sums import Sums, add_chunk, nothing_but_numbers
+from gradtd.evaluation.report.estimate import AUTO, Estimate
+from gradtd.evaluation.report.result import Evaluation
 from gradtd.evaluation.resamples import poisson_weights, student_interval
-from gradtd.evaluation.result import Evaluation
 from gradtd.evaluation.solvers import SparseSolver
 from gradtd.evaluation.trust.cells import Sums as CellSums
 from gradtd.evaluation.trust.cells import fits_from

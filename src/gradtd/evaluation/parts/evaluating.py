@@ -14,8 +14,7 @@ from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress
 from gradtd.evaluation.actions.rows import PairWide
-from gradtd.evaluation.estimate import Estimate
-from gradtd.evaluation.methods import ACTION, AUTO, RESAMPLES, Settings, histogram
+from gradtd.evaluation.methods import ACTION, RESAMPLES, Settings, histogram
 from gradtd.evaluation.parts.answer import Answer, evaluation_of
 from gradtd.evaluation.parts.cell_evaluating import evaluate_cells
 from gradtd.evaluation.parts.episodes import grouped, refuse_single, roles_of
@@ -29,8 +28,9 @@ from gradtd.evaluation.parts.preparing import Asked, Looked, Sample, prepared, r
 from gradtd.evaluation.parts.room import ROOM
 from gradtd.evaluation.parts.state_table import StateWide
 from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
+from gradtd.evaluation.report.estimate import AUTO, Estimate
+from gradtd.evaluation.report.result import Evaluation
 from gradtd.evaluation.resamples import interval_from, student_interval
-from gradtd.evaluation.result import Evaluation
 from gradtd.evaluation.trust.deciding import Decision
 from gradtd.features import Features
 from gradtd.logs.files import ParquetTable

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
-from gradtd.evaluation.diagnosing import checked
-from gradtd.evaluation.diagnostics import Diagnostics
 from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.numbers import BINS, LOWEST, PER_OCTAVE
 from gradtd.evaluation.parts.sums import Sums, time_sums
+from gradtd.evaluation.report.diagnose import checked
+from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.resamples import poisson_weights
 from gradtd.evaluation.solvers import Solver, solved_each
 from gradtd.evaluation.trust.checking import PRODUCTS, Fits
@@ -278,7 +278,7 @@ def _top_hundredth(histogram: Floats) -> float:
 
 
 def _beyond_rewards(gamma: float, value: float, rewards: tuple[float, float], at_the_end: bool, error: float) -> Any:
-    """How far a value is outside of what the rewards allow, as `gradtd.evaluation.diagnosing` has it."""
+    """How far a value is outside of what the rewards allow, as `gradtd.evaluation.report.diagnose` has it."""
     if gamma == 1 and not at_the_end:
         return None
     times = 1.0 if at_the_end else 1 / (1 - gamma)

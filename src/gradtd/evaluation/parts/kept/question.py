@@ -18,7 +18,7 @@ from gradtd.evaluation.parts.job import Reading
 from gradtd.evaluation.parts.preparing import Asked
 from gradtd.evaluation.parts.states import DENSE_STATES
 from gradtd.evaluation.preparing import is_auto
-from gradtd.evaluation.result import plain
+from gradtd.evaluation.report.result import plain
 from gradtd.features import make_features
 from gradtd.logs.column_names import Roles
 from gradtd.running.code import not_in_fingerprint

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.files import replace_file
-from gradtd.evaluation.compared import differences_figure
-from gradtd.evaluation.comparing import Evaluations
-from gradtd.evaluation.estimate import Estimate
-from gradtd.evaluation.lambdas import LambdaValues
-from gradtd.evaluation.result import Evaluation
-from gradtd.evaluation.shown import explained, label, remark
-from gradtd.evaluation.trust.checking import TRACES
+from gradtd.output.evaluation_text import explained, remark
 from gradtd.output.pages import render
 from gradtd.output.plots import COLOURS, canvas, save
 from gradtd.output.svg import picture
+
+if TYPE_CHECKING:
+    from gradtd.evaluation.report.comparison import Comparison
+    from gradtd.evaluation.report.estimate import Estimate
+    from gradtd.evaluation.report.result import Evaluation
 
 MARK = {"usable": "yes", "unchecked": "maybe", "not usable": "no"}
 """Styles of the verdicts on the page."""
@@ -34,6 +33,8 @@ LAMBDA_CAPTION = (
     "Least squares with eligibility traces, in these features: at 0 it leans on the features most, at 1 on returns "
     "alone. Flat: the features suffice; a slope is a sign of bias."
 )
+SHADES = {"usable": COLOURS[0], "unchecked": COLOURS[4], "not usable": "#a8a8a8"}
+"""Colours of the verdicts in the picture."""
 WEAK = "#a8a8a8"
 """Rows whose interval cannot be trusted."""
 
@@ -51,7 +52,7 @@ def estimates_figure(evaluation: Evaluation) -> Any:
         colour = COLOURS[0] if y == 0 else "#555555" if row.mark == "ok" else WEAK
         _interval_line(axes, -y, row, (low - reach, high + reach), colour, 3 if y == 0 else 1.6)
     axes.axvspan(low, high, color=COLOURS[0], alpha=0.08, linewidth=0)
-    axes.set_yticks([-y for y in range(len(rows))], [label(row.method) for row in rows], fontsize=9)
+    axes.set_yticks([-y for y in range(len(rows))], [row.label for row in rows], fontsize=9)
     axes.set_ylim(-len(rows) + 0.4, 0.6)
     axes.set_xlabel("value from the start states")
     return figure
@@ -99,7 +100,7 @@ def checks_figure(evaluation: Evaluation) -> Any:
         sound = [row for row in sound if row.low >= low - reach and row.high <= high + reach]
         rungs = {row.name: row.columns for row in evaluation.checks if row.kind == "rung"}
         x = [(row.columns or rungs.get(row.name, 1)) * (1 + 0.02 * place) for row in sound]
-        if kind == "memory" and (evaluation.diagnostics.lam or 0.0) >= TRACES[0]:
+        if kind == "memory" and evaluation.checked_without_traces:
             said = "the same without traces"
         if sound:
             y, errors = (
@@ -157,9 +158,9 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
     if any(not row.fault for row in evaluation.checks):
         caption = "Poorer and richer features, fits with memory, and the interval that holds those that say something."
         made["checks"] = checks_figure(evaluation), caption
-    found = LambdaValues.from_arrays(evaluation.pictured)
-    if found is not None:
-        made["lambda"] = found.figure(), LAMBDA_CAPTION
+    against_lambda = evaluation.lambda_values
+    if against_lambda is not None:
+        made["lambda"] = against_lambda.figure(), LAMBDA_CAPTION
     if np.isfinite(evaluation.resampled).sum() > 1:
         caption = "How the value varies when other episodes had been logged. A long tail or two humps are a warning."
         made["resamples"] = resamples_figure(evaluation), caption
@@ -180,6 +181,23 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
     return made
 
 
+def differences_figure(comparison: Comparison) -> Any:
+    """Every difference with its interval, and a line where there is none; not usable ones are grey and hollow."""
+    rows = [row for row in comparison.differences if row.low is not None]
+    figure, axes = canvas(f"Paired differences, {comparison.level:.0%} intervals")
+    figure.set_size_inches(7.6, min(4.2, 1.6 + 0.4 * len(rows)))
+    axes.axvline(0, color="#333333", linewidth=1)
+    for y, row in enumerate(rows):
+        colour = SHADES[row.verdict]
+        axes.plot([row.low, row.high], [-y, -y], color=colour, linewidth=2.5, solid_capstyle="butt")
+        inside = colour if row.verdict == "usable" else "white"
+        axes.plot([row.value], [-y], "o", color=colour, markerfacecolor=inside, markersize=6)
+    axes.set_yticks([-y for y in range(len(rows))], [f"{row.first} - {row.second}" for row in rows], fontsize=9)
+    axes.set_ylim(-len(rows) + 0.4, 0.6)
+    axes.set_xlabel("difference of the values from the start states")
+    return figure
+
+
 def plot_evaluation(evaluation: Evaluation, path: str | Path) -> Path:
     """Draw the value with its interval beside those of the other methods, to a file."""
     target = Path(path)
@@ -188,7 +206,9 @@ def plot_evaluation(evaluation: Evaluation, path: str | Path) -> Path:
     return target
 
 
-def write_page(evaluations: Mapping[str, Evaluation], path: str | Path, command: str = "") -> Path:
+def write_page(
+    evaluations: Mapping[str, Evaluation], path: str | Path, command: str = "", compared: Comparison | None = None
+) -> Path:
     """One page with everything: values, intervals, verdicts, pictures, diagnostics; it needs no other file."""
     target = checks.file_to_write("a page", Path(path), ".html")
     sections = []
@@ -198,8 +218,7 @@ def write_page(evaluations: Mapping[str, Evaluation], path: str | Path, command:
             for key, (figure, caption) in figures(evaluation).items()
         ]
         sections.append({"name": name, "e": evaluation, "pictures": pictures, "numbers": explained(evaluation)})
-    compared = Evaluations(evaluations).compare() if len(evaluations) > 1 else None
     drawn = picture(differences_figure(compared)) if compared else None
     told = {"sections": sections, "command": command, "compared": compared, "differences": drawn}
-    text = render("evaluation.html", label=label, remark=remark, mark=MARK, meaning=MEANING, **told)
+    text = render("evaluation.html", remark=remark, mark=MARK, meaning=MEANING, **told)
     return replace_file(target, lambda part: part.write_text(text, encoding="utf-8"))

@@ -5,20 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gradtd.core.checks import InputError
-from gradtd.evaluation.methods import COMPUTED, UNTRACED
 from gradtd.output.pages import render
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-    from gradtd.evaluation.result import Evaluation
+    from gradtd.evaluation.report.comparison import Comparison
+    from gradtd.evaluation.report.result import Evaluation
     from gradtd.evaluation.trust.deciding import Check
-
-
-def label(method: str) -> str:
-    """A method's name as people read it."""
-    return ({"impression_gtd": "Impression GTD", UNTRACED: "LSTD without traces"} | COMPUTED).get(method, method)
 
 
 _MEANING = (
@@ -136,7 +131,7 @@ def _methods(evaluation: Evaluation) -> Table:
     table.add_column("")
     for row in evaluation.estimates:
         cells = ["-" if number is None else f"{number:.5g}" for number in (row.value, row.low, row.high)]
-        table.add_row(Text(label(row.method)), *cells, Text(row.remark), style="dim" if row.mark == "weak" else None)
+        table.add_row(Text(row.label), *cells, Text(row.remark), style="dim" if row.mark == "weak" else None)
     return table
 
 
@@ -154,7 +149,7 @@ def _diagnostics(evaluation: Evaluation) -> Table:
 
 def in_notebook(evaluation: Evaluation) -> str:
     """The value, the verdict and the methods as a piece of HTML."""
-    return render("evaluation_cell.html", e=evaluation, headline=headline(evaluation), label=label)
+    return render("evaluation_cell.html", e=evaluation, headline=headline(evaluation))
 
 
 def as_frame(evaluation: Evaluation) -> Any:
@@ -164,3 +159,28 @@ def as_frame(evaluation: Evaluation) -> Any:
     except ImportError:
         raise InputError("to_frame needs pandas: pip install gradtd[frames].") from None
     return pandas.DataFrame([vars(row) for row in evaluation.estimates]).set_index("method")
+
+
+def comparison_on_terminal(comparison: Comparison) -> Group:
+    """The differences, then the ranking."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    pairs = Table("difference", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("value", "low", "high"):
+        pairs.add_column(name, justify="right", no_wrap=True)
+    pairs.add_column("verdict of both")
+    for row in comparison.differences:
+        cells = ["-" if number is None else f"{number:.5g}" for number in (row.value, row.low, row.high)]
+        verdict = Text(row.verdict, COLOUR[row.verdict]).append(f": {row.reason}" if row.reason else "", "none")
+        pairs.add_row(Text(f"{row.first} - {row.second}"), *cells, verdict)
+    ranked = Table("target", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("value", "probability of being best"):
+        ranked.add_column(name, justify="right")
+    ranked.add_column("verdict")
+    for place in comparison.ranking:
+        best = "-" if place.best != place.best else f"{place.best:.1%}"
+        ranked.add_row(Text(place.name), f"{place.value:.5g}", best, Text(place.verdict, COLOUR[place.verdict]))
+    head = Text(f"paired differences on the same episodes, {comparison.level:.0%} intervals", "bold")
+    return Group(head, pairs, "", ranked, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradtd.evaluation.importance import BEYOND, ENDED_BY_A_CUT, ESTIMATORS
+from gradtd.evaluation.importance import BEYOND
 from gradtd.evaluation.limits import (
     APART,
     ENOUGH_FOR_HEAVY,
@@ -26,6 +26,10 @@ from gradtd.evaluation.limits import (
     UNLIKELY,
     UNSEEN,
     UNSEEN_PAIRS,
+)
+from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, OTHER_SOLUTIONS
+from gradtd.evaluation.report.rule import (
+    Rule,
     above,
     behind_cuts,
     far_from_robust,
@@ -35,8 +39,6 @@ from gradtd.evaluation.limits import (
     other_solution,
     small_marginal,
 )
-from gradtd.evaluation.methods import OTHER_SOLUTIONS
-from gradtd.evaluation.rule import Rule
 from gradtd.evaluation.trust.deciding import FAR, LACK, MET, SMALL, WIDER, WIDER_REAL, WIDEST
 from gradtd.evaluation.trust.size import BIAS, DEPENDENT, EFFECTIVE
 

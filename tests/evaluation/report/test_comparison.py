@@ -5,7 +5,7 @@ import pytest
 
 import gradtd
 from gradtd.core.checks import InputError
-from gradtd.evaluation.comparing import Evaluations
+from gradtd.evaluation.report.comparison import Evaluations
 from naive.evaluation import walk, walk_truth
 
 LEFT, RIGHT = np.array([0.6, 0.4]), np.array([0.3, 0.7])

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from gradtd import evaluate, sample_log
-from gradtd.evaluation.diagnosing import effective_size, mean_ratio_off, top_hundredth
-from gradtd.evaluation.diagnostics import Diagnostics
-from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.importance import episode_weights
-from gradtd.evaluation.rule import Kind
-from gradtd.evaluation.rules import RULES
-from gradtd.evaluation.verdict import Verdict, judge, markdown
+from gradtd.evaluation.report.diagnose import effective_size, mean_ratio_off, top_hundredth
+from gradtd.evaluation.report.diagnostics import Diagnostics
+from gradtd.evaluation.report.estimate import Estimate
+from gradtd.evaluation.report.rule import Kind
+from gradtd.evaluation.report.verdict import RULES, Verdict, judge, markdown
 from gradtd.evaluation.whitening import condition
 from naive.evaluation import episodes_of, random_stream, walk
 
@@ -336,8 +335,8 @@ def test_no_rule_holds_at_its_threshold(changes):
 
 
 def test_the_table_in_the_docs_is_the_table_of_the_rules():
-    """Made by ``python -c "from gradtd.evaluation.verdict import markdown; print(markdown())"``."""
-    page = (Path(__file__).parents[2] / "docs" / "evaluate.md").read_text()
+    """Made by ``python -c "from gradtd.evaluation.report.verdict import markdown; print(markdown())"``."""
+    page = (Path(__file__).parents[3] / "docs" / "evaluate.md").read_text()
     assert page.split("<!-- rules -->\n\n")[1].split("<!-- end of rules -->")[0] == markdown() + "\n"
     assert len({rule.name for rule in RULES}) == len(RULES) == len(REFUSED) + len(NOT_CHECKED) + len(WARNED)
 

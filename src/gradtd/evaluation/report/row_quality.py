@@ -14,9 +14,9 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.stream import Stream
-from gradtd.evaluation.estimate import Estimate
-from gradtd.evaluation.importance import BEYOND, ENDED_BY_A_CUT, ESTIMATORS, beyond_cuts, episode_weights
+from gradtd.evaluation.importance import BEYOND, beyond_cuts, episode_weights
 from gradtd.evaluation.products import values_of
+from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, Estimate
 
 FEWEST_PRODUCTS = 20.0
 """Episodes that products of ratios must be worth."""

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from gradtd import InputError, evaluate
-from gradtd.evaluation.page import estimates_figure, explained, figures, label, plot_evaluation, write_page
-from gradtd.evaluation.result import Estimate
+from gradtd.evaluation.report.result import Estimate
+from gradtd.output.evaluation_page import estimates_figure, figures, plot_evaluation, write_page
+from gradtd.output.evaluation_text import explained
 from naive.evaluation import walk
 
 
@@ -64,7 +65,7 @@ def test_a_page_says_what_the_evaluation_says(tmp_path):
     for sentence in made.reasons:
         assert sentence.replace("'", "&#39;") in text
     for row in made.estimates:
-        assert f"<td>{label(row.method)}</td>" in text
+        assert f"<td>{row.label}</td>" in text
         assert f"{row.value:.5g}" in text
     for words, number in explained(made):
         assert words.replace("'", "&#39;") in text
@@ -73,7 +74,7 @@ def test_a_page_says_what_the_evaluation_says(tmp_path):
 
 def test_several_targets_share_a_page(tmp_path):
     both = evaluation(target={"old <b>": "behaviour", "new": "target"})
-    text = write_page(both, tmp_path / "page.html").read_text()
+    text = both.page(tmp_path / "page.html").read_text()
     assert ">old &lt;b&gt;</h2>" in text
     assert ">new</h2>" in text
     assert "old <b>" not in text
@@ -108,7 +109,7 @@ def test_pictures():
     assert "starts" in figures(spread)
     axes = estimates_figure(made).axes[0]
     shown = [text.get_text() for text in axes.get_yticklabels()]
-    assert shown == [label(row.method) for row in made.estimates]
+    assert shown == [row.label for row in made.estimates]
     assert shown[0] == "LSTD"
     first = axes.get_lines()[0]
     assert first.get_xdata().tolist() == list(made.interval)

@@ -18,8 +18,8 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.evaluation.report.result import Evaluation, plain
 from gradtd.evaluation.resamples import interval_from
-from gradtd.evaluation.result import Evaluation, plain
 from gradtd.evaluation.trust.fits import Fit
 from gradtd.evaluation.trust.size import as_dependent, interval
 
@@ -127,7 +127,7 @@ class Comparison:
         path
             A picture file: .png, .svg or .pdf.
         """
-        from gradtd.evaluation.compared import differences_figure
+        from gradtd.output.evaluation_page import differences_figure
         from gradtd.output.plots import save
 
         target = checks.picture_file("a picture", Path(path))
@@ -135,9 +135,9 @@ class Comparison:
         return target
 
     def __rich__(self) -> Group:
-        from gradtd.evaluation.compared import on_terminal
+        from gradtd.output.evaluation_text import comparison_on_terminal
 
-        return on_terminal(self)
+        return comparison_on_terminal(self)
 
 
 class Evaluations(dict[str, Evaluation]):
@@ -181,9 +181,9 @@ class Evaluations(dict[str, Evaluation]):
         path
             Where to; the name ends in ``.html``.
         """
-        from gradtd.evaluation.page import write_page
+        from gradtd.output.evaluation_page import write_page
 
-        return write_page(self, path)
+        return write_page(self, path, compared=self.compare() if len(self) > 1 else None)
 
 
 def _or_least(value: float) -> float:

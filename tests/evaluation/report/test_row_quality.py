@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from gradtd import evaluate, load_evaluation
-from gradtd.evaluation.estimate import Estimate
 from gradtd.evaluation.importance import DR, IS, MONTE_CARLO, PDIS, importance_estimates
-from gradtd.evaluation.marks import carrying, contributions, marked
-from gradtd.evaluation.page import WEAK, estimates_figure, write_page
+from gradtd.evaluation.report.estimate import Estimate
+from gradtd.evaluation.report.row_quality import carrying, contributions, marked
 from gradtd.evaluation.resamples import draw_resamples
+from gradtd.output.evaluation_page import WEAK, estimates_figure, write_page
 from naive.evaluation import random_stream, walk
 
 

@@ -1,14 +1,21 @@
-"""Whether an estimate can be trusted: every rule is asked, and what holds is said."""
+"""Whether an estimate can be trusted: every rule is asked, and what holds is said.
+
+A rule is added by a row of `REASONS` or `WARNINGS`; `markdown` makes the tables of docs/evaluate.md of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradtd.evaluation.diagnostics import Diagnostics
-from gradtd.evaluation.estimate import Estimate
-from gradtd.evaluation.rule import Evidence, Kind
-from gradtd.evaluation.rules import RULES
+from gradtd.evaluation.report.diagnostics import Diagnostics
+from gradtd.evaluation.report.estimate import Estimate
+from gradtd.evaluation.report.reasons import REASONS
+from gradtd.evaluation.report.rule import Evidence, Kind, Rule
+from gradtd.evaluation.report.warnings import WARNINGS
+
+RULES: tuple[Rule, ...] = (*REASONS, *WARNINGS)
+"""Every rule, in the order in which their sentences are shown."""
 
 
 @dataclass(frozen=True)

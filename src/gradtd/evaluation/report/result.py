@@ -14,8 +14,9 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.files import read_arrays, reading, write_arrays
-from gradtd.evaluation.diagnostics import Diagnostics
-from gradtd.evaluation.estimate import Estimate
+from gradtd.evaluation.report.diagnostics import Diagnostics
+from gradtd.evaluation.report.estimate import Estimate
+from gradtd.evaluation.trust.checking import TRACES
 from gradtd.evaluation.trust.deciding import Check
 from gradtd.features import Features, from_dict
 from gradtd.features.actions import ActionFeatures, PairFunction
@@ -23,6 +24,8 @@ from gradtd.features.actions import ActionFeatures, PairFunction
 if TYPE_CHECKING:
     import pandas
     from rich.console import Group
+
+    from gradtd.evaluation.lambdas import LambdaValues
 
 FORMATS = ("gradtd evaluation 1", "gradtd evaluation 2")
 """What can be read, the last of which is written. The first had no checks, and two words for a verdict."""
@@ -136,6 +139,18 @@ class Evaluation:
         return f"interval from the influences of episodes: no refits, {drawn}"
 
     @property
+    def lambda_values(self) -> LambdaValues | None:
+        """The value against lambda, where the evaluation computed it."""
+        from gradtd.evaluation.lambdas import LambdaValues
+
+        return LambdaValues.from_arrays(self.pictured)
+
+    @property
+    def checked_without_traces(self) -> bool:
+        """Whether the fits with another lambda have lambda 0, because the value itself has traces."""
+        return (self.diagnostics.lam or 0.0) >= TRACES[0]
+
+    @property
     def ess(self) -> float:
         """Of how many steps with ratio one the log is worth as much."""
         return float(self.diagnostics.ess)
@@ -189,7 +204,7 @@ class Evaluation:
         path
             A picture file: .png, .svg or .pdf.
         """
-        from gradtd.evaluation.page import plot_evaluation
+        from gradtd.output.evaluation_page import plot_evaluation
 
         return plot_evaluation(self, path)
 
@@ -201,23 +216,23 @@ class Evaluation:
         path
             Where to; the name ends in ``.html``.
         """
-        from gradtd.evaluation.page import write_page
+        from gradtd.output.evaluation_page import write_page
 
         return write_page({self.target: self}, path)
 
     def to_frame(self) -> pandas.DataFrame:
         """The estimates as a pandas frame, one row per method: value, low, high, error, note. Needs pandas."""
-        from gradtd.evaluation.shown import as_frame
+        from gradtd.output.evaluation_text import as_frame
 
         return as_frame(self)
 
     def __rich__(self) -> Group:
-        from gradtd.evaluation.shown import on_terminal
+        from gradtd.output.evaluation_text import on_terminal
 
         return on_terminal(self)
 
     def _repr_html_(self) -> str:
-        from gradtd.evaluation.shown import in_notebook
+        from gradtd.output.evaluation_text import in_notebook
 
         return in_notebook(self)
 

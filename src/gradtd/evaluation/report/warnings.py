@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gradtd.evaluation.importance import ENDED_BY_A_CUT, ESTIMATORS
 from gradtd.evaluation.limits import (
     ELSEWHERE,
     FEW_STEPS,
@@ -13,14 +12,12 @@ from gradtd.evaluation.limits import (
     PLAIN,
     ROBUST_WARNS,
     UNSEEN_PAIRS,
-    above,
-    far_from_robust,
-    narrower,
 )
-from gradtd.evaluation.rule import Kind, Rule
+from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS
+from gradtd.evaluation.report.rule import Kind, Rule, above, far_from_robust, narrower
 from gradtd.evaluation.trust.deciding import RICHER
 
-REMARKS: tuple[Rule, ...] = (
+WARNINGS: tuple[Rule, ...] = (
     Rule(
         "not checked",
         "no fits could be made to check the features",
