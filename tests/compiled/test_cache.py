@@ -15,21 +15,15 @@ PROGRAM = """
 import warnings
 from gradtd.compiled import engine
 
-def adding(fingerprint):
-    def add(x, y):
-        fingerprint
-        return x + y
-    return add
+def add(x, y):
+    return x + y
 
-def halving(fingerprint):
-    def halve(x):
-        fingerprint
-        return 0.5 * x
-    return halve
+def halve(x):
+    return 0.5 * x
 
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
-    found = engine.compiled(halving)(engine.compiled(adding)(1.5, 2.0))
+    found = engine.compile_function(halve)(engine.compile_function(add)(1.5, 2.0))
 print(found, len(said), *(w.message for w in said))
 """
 
@@ -68,7 +62,7 @@ def test_damaged_files_are_compiled_again_with_one_warning(good, program):
 
 
 def test_every_damage_is_noticed(tmp_path, monkeypatch):
-    files = cache.KernelFiles(str(tmp_path), "f", "stamp", "1.0")
+    files = cache.KernelFiles(str(tmp_path), "f", "stamp", "1.0", "mark")
     files.save("key", "code" * 100)
     content = files.path("key").read_bytes()
     half = len(content) // 2
@@ -92,18 +86,14 @@ def _full(path, write):
     raise OSError(28, "No space left on device")
 
 
-def _adder(fingerprint):
-    def add(x, y):
-        fingerprint  # noqa: B018
-        return x + y
-
-    return add
+def _add(x, y):
+    return x + y
 
 
 def test_a_full_disk_leaves_the_code_in_memory(monkeypatch):
     monkeypatch.setattr(cache, "replace_file", _full)
     monkeypatch.setattr(cache, "_said", set())
-    add = engine._jit(_adder(f"full disk {os.getpid()}"))
+    add = engine._jit(_add, f"full disk {os.getpid()}")
     with pytest.warns(UserWarning, match=r"cannot be kept in .*No space left on device.*NUMBA_CACHE_DIR"):
         assert add(1, 2) == 3
     with warnings.catch_warnings():
@@ -117,19 +107,20 @@ def test_a_disk_that_cannot_be_read_is_not_needed(monkeypatch):
 
     monkeypatch.setattr(cache.KernelFiles, "load", broken)
     monkeypatch.setattr(cache, "_said", set())
-    add = engine._jit(_adder("broken disk"))
+    add = engine._jit(_add, "broken disk")
     with pytest.warns(UserWarning, match=r"cannot be read from .*Input/output error"):
         assert add(1, 2) == 3
 
 
 def test_a_file_of_another_function_is_not_taken(tmp_path):
     """Two keys whose names collide, or a file that was copied to another name."""
-    files = cache.KernelFiles(str(tmp_path), "f", "stamp", "1.0")
+    files = cache.KernelFiles(str(tmp_path), "f", "stamp", "1.0", "mark")
     files.save(("a", 1), "code of a")
     assert files.load(("a", 1)) == "code of a"
     assert files.load(("b", 1)) is None
     files.path(("a", 1)).rename(files.path(("b", 1)))
     assert files.load(("b", 1)) is None
     files.save(("a", 1), "code of a")
-    assert cache.KernelFiles(str(tmp_path), "f", "edited", "1.0").load(("a", 1)) is None
-    assert cache.KernelFiles(str(tmp_path), "f", "stamp", "1.1").load(("a", 1)) is None
+    assert cache.KernelFiles(str(tmp_path), "f", "edited", "1.0", "mark").load(("a", 1)) is None
+    assert cache.KernelFiles(str(tmp_path), "f", "stamp", "1.1", "mark").load(("a", 1)) is None
+    assert cache.KernelFiles(str(tmp_path), "f", "stamp", "1.0", "edited elsewhere").load(("a", 1)) is None

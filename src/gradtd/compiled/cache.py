@@ -31,15 +31,19 @@ def say_once(sentence: str) -> None:
 
 
 class KernelFiles:
-    """One checked file per function and signature, in place of Numba's index and numbered files."""
+    """One checked file per function and signature, in place of Numba's index and numbered files.
 
-    def __init__(self, folder: str, base: str, stamp: Any, version: str) -> None:
+    Numba's key holds the code of the function alone. The ``fingerprint`` of all the code that it reaches is a part of
+    ours: else a kernel would not notice that a function in another file was edited.
+    """
+
+    def __init__(self, folder: str, base: str, stamp: Any, version: str, fingerprint: str) -> None:
         self.folder, self.base = Path(folder), base
-        self.mark = (version, stamp)
+        self.mark = (version, stamp, fingerprint)
 
     def path(self, key: Any) -> Path:
-        """Where the code with this key is kept; a new version of the same function takes the place of the old one."""
-        return self.folder / f"{self.base}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
+        """Where the code with this key is kept."""
+        return self.folder / f"{self.base}.{hashlib.sha256(repr((self.mark[2], key)).encode()).hexdigest()[:16]}.nbc"
 
     def save(self, key: Any, data: Any) -> None:
         content: bytes = dumps((self.mark, key, data))  # type: ignore[no-untyped-call]
@@ -67,10 +71,10 @@ class KernelFiles:
 class KernelCache:
     """Numba's cache of one function, with files of ours, and without its errors."""
 
-    def __init__(self, cache: Any) -> None:
+    def __init__(self, cache: Any, fingerprint: str) -> None:
         old = cache._cache_file
         base = old._index_name.removesuffix(".nbi")
-        cache._cache_file = KernelFiles(cache.cache_path, base, old._source_stamp, old._version)
+        cache._cache_file = KernelFiles(cache.cache_path, base, old._source_stamp, old._version, fingerprint)
         self._cache = cache
 
     def __getattr__(self, name: str) -> Any:
@@ -93,7 +97,7 @@ class KernelCache:
             )
 
 
-def keep_safely(dispatcher: Any) -> Any:
+def keep_safely(dispatcher: Any, fingerprint: str) -> Any:
     """Let a function that Numba caches keep its code in checked files."""
-    dispatcher._cache = KernelCache(dispatcher._cache)
+    dispatcher._cache = KernelCache(dispatcher._cache, fingerprint)
     return dispatcher

@@ -54,38 +54,56 @@ def checks_bounds() -> bool:
     return os.environ.get("NUMBA_BOUNDSCHECK", "") not in ("", "0")
 
 
-def compiled(make: Callable[..., Plain], *parts: Any, compile: bool | None = None) -> Plain:
-    """``make(fingerprint, *parts)`` compiled: ``make`` returns a function that closes over its arguments.
+def compile_function(function: Plain, compile: bool | None = None) -> Plain:
+    """A plain function compiled: lazily, at its first call with arguments of some types, or loaded from the disk cache.
 
-    The fingerprint is of the code of ``make``, of the parts, and of all that they reach.
+    Every plain function that it reaches, by name or in its closure, is compiled with it. Their code and the constants
+    that they read are looked at in every call, so that a function that was edited in between is compiled again.
     """
-    functions = [make, *(part for part in parts if callable(part))]
-    reached = _reachable(functions)
-    mark = _digest(reached)
+    reached = _reachable([function])
     if not (not interpreted() if compile is None else compile):
-        return _wrapping_integers(make(mark, *parts))
+        return _wrapping_integers(function)
     with _one_at_a_time:
         _make_known(reached)
-        return _kernel(mark, make, parts)
+        return _kernel(_digest(reached), function)
 
 
-def kept(make: Callable[..., Plain]) -> Plain:
-    """The same, looked up once in a process: for short calls of code that nobody edits meanwhile, the library's."""
-    return _kept(make, interpreted(), checks_bounds())
+def compile_once(function: Plain) -> Plain:
+    """The same, looked up once in a process: for short calls of the library's own code, which nobody edits."""
+    return _compile_once(function, interpreted(), checks_bounds())
 
 
 @lru_cache(maxsize=64)
-def _kept(make: Callable[..., Plain], _interpreted: bool, _checked: bool) -> Plain:
-    return compiled(make)
+def _compile_once(function: Plain, _interpreted: bool, _checked: bool) -> Plain:
+    return compile_function(function)
+
+
+def compiled(make: Callable[..., Plain], compile: bool | None = None) -> Plain:
+    """`compile_function` of what ``make("")`` returns."""
+    return compile_function(_made(make), compile)
+
+
+def kept(make: Callable[..., Plain]) -> Plain:
+    """`compile_once` of what ``make("")`` returns."""
+    return compile_once(_made(make))
+
+
+@lru_cache(maxsize=64)
+def _made(make: Callable[..., Plain]) -> Plain:
+    return make("")
 
 
 @lru_cache(maxsize=256)
-def _kernel(mark: str, make: Callable[..., Plain], parts: tuple[Any, ...]) -> _Kernel:
+def _kernel(mark: str, function: Plain) -> _Kernel:
     """One kernel a process for the same code; the mark changes where a constant that it reads does."""
-    names = [getattr(part, "__name__", "") for part in (make, *parts) if callable(part)]
-    log.debug("kernel %s of %s", mark, ", ".join(names))
-    lean = _jit(make(mark, *parts), _nrt=False)
-    return _Kernel(lean, lambda: _jit(make(mark, *_counted(parts))))
+    log.debug("kernel %s of %s", mark, ", ".join(_names(function)))
+    return _Kernel(_jit(function, mark, _nrt=False), lambda: _jit(_counted(function), mark))
+
+
+def _names(function: Any) -> list[str]:
+    """Those of a function and of the functions in its closure: of the rule that a loop was made for, too."""
+    inside = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [part.__name__ for part in (function, *inside) if isinstance(part, python_types.FunctionType)]
 
 
 class _Kernel:
@@ -132,25 +150,30 @@ def _gist(error: BaseException) -> str:
     return f"Numba says: {' '.join((telling or plain)[-1:])}{where}"
 
 
-def _counted(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Copies of the functions, made known to Numba with reference counts on."""
-    copies = []
-    for part in parts:
-        if isinstance(part, python_types.FunctionType):
-            copy = python_types.FunctionType(
-                part.__code__, part.__globals__, part.__name__, part.__defaults__, part.__closure__
-            )
-            register_jitable(copy)
-            copies.append(copy)
-        else:
-            copies.append(part)
-    return tuple(copies)
+def _counted(function: Any) -> Plain:
+    """A copy of a function, and of the functions in its closure, that may allocate: with reference counts on."""
+    cells = []
+    for cell in function.__closure__ or ():
+        inside = cell.cell_contents
+        if isinstance(inside, python_types.FunctionType):
+            inside = _copied(inside, inside.__closure__)
+            register_jitable(inside)
+        cells.append(python_types.CellType(inside))
+    return _copied(function, tuple(cells))
 
 
-def _jit(function: Plain, **options: Any) -> Plain:
-    """Compile lazily, from the disk cache where there is a place for one."""
+def _copied(function: Any, closure: tuple[Any, ...] | None) -> Any:
+    code, names = function.__code__, function.__globals__
+    return python_types.FunctionType(code, names, function.__name__, function.__defaults__, closure)
+
+
+def _jit(function: Plain, mark: str, **options: Any) -> Plain:
+    """Compile lazily, from the disk cache where there is a place for one.
+
+    No fastmath: it deletes the checks for numbers that are not finite, and it may add up in another order.
+    """
     try:
-        return keep_safely(numba.njit(function, nogil=True, cache=True, **options))
+        return keep_safely(numba.njit(function, nogil=True, cache=True, **options), mark)
     except (RuntimeError, OSError) as error:
         say_once(f"compiled code is not kept on disk: {error}")
         return numba.njit(function, nogil=True, **options)

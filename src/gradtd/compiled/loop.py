@@ -21,12 +21,12 @@ from gradtd.core.stream import StreamView
 
 def compile_run(algorithm: Algorithm, drawing: Drawing, compile: bool | None = None) -> Plain:
     """The loop around an algorithm's rule, compiled and cached on disk; a user's own rule like ours."""
-    return engine.compiled(_driver, *_parts(algorithm, drawing), compile=compile)
+    return engine.compile_function(_driver(*_parts(algorithm, drawing)), compile)
 
 
 def code_of(algorithm: Algorithm, drawing: Drawing) -> str:
     """A digest of all the code that a run of an algorithm goes through."""
-    return engine.fingerprint(_driver, algorithm.init, *_parts(algorithm, drawing))
+    return engine.fingerprint(_driver(*_parts(algorithm, drawing)), algorithm.init)
 
 
 def _parts(algorithm: Algorithm, drawing: Drawing) -> tuple[Plain, ...]:
@@ -65,13 +65,11 @@ def take(wanted: Snapshots, place: int, theta: Any, average: Floats, averaged: i
     wanted.alphas[place] = alpha
 
 
-def _driver(
-    fingerprint: str, update: Plain, used: Plain, observe: Plain, read: Plain, insert: Plain, draw: Plain
-) -> Plain:
+@lru_cache(maxsize=256)  # the same function for the same rule: it is compiled once
+def _driver(update: Plain, used: Plain, observe: Plain, read: Plain, insert: Plain, draw: Plain) -> Plain:
     def drive(
         stream: StreamView, buffers: Buffers, run: Run, plan: Plan, wanted: Snapshots, begin: int, count: int
     ) -> int:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
         state, hyper, first, second, rng, average = run.state, run.hyper, run.first, run.second, run.rng, run.average
         clock = run.clock[0]
         theta, at = state.theta, wanted.at

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.compiled import engine
-from gradtd.core.arrays import Floats, Index, Integers, Plain
+from gradtd.core.arrays import Floats, Index, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import SparseRows, Stream
 
@@ -95,7 +95,7 @@ class Tracer:
         weight = np.ones(len(steps))
         if tracing.emphatic:
             follow = discount * steps["rho"]
-            engine.compiled(_emphases, compile=self._compile)(
+            engine.compile_function(emphases, self._compile)(
                 np.where(same, np.r_[self.carried[1], follow[:-1]], 0.0), tracing.lam, self.carried, weight
             )
             self.carried[1] = follow[-1]
@@ -106,13 +106,13 @@ class Tracer:
         """Fill ``out`` with the traces of new steps, one row per step; features are dense."""
         taken, weight = self.weights(steps, target, name)
         rows = np.ascontiguousarray(steps["row"])
-        engine.compiled(_dense, compile=self._compile)(features, rows, taken, weight, self.latest, out)
+        engine.compile_function(write_dense_traces, self._compile)(features, rows, taken, weight, self.latest, out)
 
     def add_sparse(
         self, features: SparseRows, steps: NDArray[Any], target: Floats | None, name: str, out: Room
     ) -> None:
         """Put the traces of new steps behind those in ``out``, which has room for the rows and is asked for entries."""
-        merge = engine.compiled(_sparse, compile=self._compile)
+        merge = engine.compile_function(write_sparse_traces, self._compile)
         told = [np.ascontiguousarray(steps["row"]), *self.weights(steps, target, name)]
         first, done = out.size, 0
         while True:
@@ -205,14 +205,6 @@ def _sparse_traces(stream: Stream, tracer: Tracer) -> SparseRows:
     return room.cut()
 
 
-def _emphases(fingerprint: str) -> Plain:
-    def fill(follow: Floats, lam: float, carried: Floats, out: Floats) -> None:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        emphases(follow, lam, carried, out)
-
-    return fill
-
-
 def emphases(follow: Floats, lam: float, carried: Floats, out: Floats) -> None:
     """out = lam + (1 - lam) F, F = follow F + 1"""
     for t in range(follow.shape[0]):
@@ -220,15 +212,7 @@ def emphases(follow: Floats, lam: float, carried: Floats, out: Floats) -> None:
         out[t] = lam + (1.0 - lam) * carried[2]
 
 
-def _dense(fingerprint: str) -> Plain:
-    def fill(features: Floats, rows: Any, taken: Floats, weight: Floats, latest: Floats, out: Floats) -> None:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        dense_traces(features, rows, taken, weight, latest, out)
-
-    return fill
-
-
-def dense_traces(features: Floats, rows: Any, taken: Floats, weight: Floats, latest: Floats, out: Floats) -> None:
+def write_dense_traces(features: Floats, rows: Any, taken: Floats, weight: Floats, latest: Floats, out: Floats) -> None:
     """out[t] = taken e + weight x; ``latest`` is e before the first step, and after the last"""
     for t in range(rows.shape[0]):
         for k in range(latest.shape[0]):
@@ -239,21 +223,18 @@ def dense_traces(features: Floats, rows: Any, taken: Floats, weight: Floats, lat
             out[t, k] = e
 
 
-def _sparse(fingerprint: str) -> Plain:
-    def fill(
-        features: Any, rows: Any, taken: Floats, weight: Floats, largest: Floats, out: Any, first: int, t: int
-    ) -> Any:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        while t < rows.shape[0]:
-            if most_entries(features, rows[t], out, first + t) > out.data.shape[0]:
-                return t
-            largest[0] = largest_entry(features, rows[t], largest[0] if taken[t] != 0.0 else 0.0)
-            least = DROPPED * largest[0]
-            out.begin[first + t + 1] = merge_row(features, rows[t], taken[t], weight[t], least, out, first + t)
-            t += 1
-        return t
-
-    return fill
+def write_sparse_traces(
+    features: Any, rows: Any, taken: Floats, weight: Floats, largest: Floats, out: Any, first: int, t: int
+) -> Any:
+    """Write the traces of steps from t on behind row ``first`` of ``out``; returns the step that it has no room for"""
+    while t < rows.shape[0]:
+        if most_entries(features, rows[t], out, first + t) > out.data.shape[0]:
+            return t
+        largest[0] = largest_entry(features, rows[t], largest[0] if taken[t] != 0.0 else 0.0)
+        least = DROPPED * largest[0]
+        out.begin[first + t + 1] = merge_row(features, rows[t], taken[t], weight[t], least, out, first + t)
+        t += 1
+    return t
 
 
 def most_entries(features: Any, row: Index, out: Any, t: int) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gradtd.compiled import engine, random
 from gradtd.compiled.random import next_unit
 from gradtd.core import checks
-from gradtd.core.arrays import Floats, Index, Plain, Words
+from gradtd.core.arrays import Floats, Index, Words
 from gradtd.core.stream import STEP, Stream
 from gradtd.problems import as_problem
 from gradtd.problems.base import Problem
@@ -58,7 +58,7 @@ def sample(problem: Problem | str, steps: int, seed: int = 0, run: int = 0) -> S
 def sampler(problem: Problem, compile: bool | None = None) -> Callable[[int, int, int], Stream]:
     """``sampler(problem)(steps, seed, run)`` is `sample` with the tables made once."""
     outcomes = outcome_tables(problem)
-    fill = engine.compiled(_walker, compile=compile)
+    fill = engine.compile_function(walk, compile)
     highest = int(outcomes.next_state.max())  # every row that a walk writes comes from here
 
     def draw(steps: int, seed: int, run: int) -> Stream:
@@ -68,14 +68,6 @@ def sampler(problem: Problem, compile: bool | None = None) -> Callable[[int, int
         return Stream.of_own(problem.features, table, problem.name, highest, target)
 
     return draw
-
-
-def _walker(fingerprint: str) -> Plain:
-    def fill(outcomes: Outcomes, rng: Words, steps: Any, target: Floats) -> None:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        walk(outcomes, rng, steps, target)
-
-    return fill
 
 
 def pick(outcomes: Outcomes, rng: Words, state: Index) -> Any:
