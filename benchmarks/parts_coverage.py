@@ -20,10 +20,10 @@ from interval_coverage import BLOCK, PROBLEMS, Table, about
 import gradtd
 from gradtd.core.arrays import Floats
 from gradtd.evaluation import sample_log
+from gradtd.evaluation.estimators.bootstrap import interval_from, student_interval
 from gradtd.evaluation.parts import judging, sums
 from gradtd.evaluation.parts.job import MOST_GROUPS, Job
 from gradtd.evaluation.preparing import pieces_of
-from gradtd.evaluation.resamples import interval_from, student_interval
 from gradtd.evaluation.trust.fits import solve
 from gradtd.evaluation.trust.records import GIVEN, Record, Wide, record_of
 from gradtd.evaluation.trust.robust import products

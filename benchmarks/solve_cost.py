@@ -41,10 +41,10 @@ PLACES = {
     "checks: influences on all fits": ("fits.py", "see"),
     "  in both: making the columns": ("reading.py", "_rows"),
     "refits": ("least_squares.py", "refit_values"),
-    "importance sampling": ("importance.py", "importance_estimates"),
+    "importance sampling": ("importance_sampling.py", "importance_estimates"),
     "double RL": ("methods.py", "double_row"),
     "Impression GTD beside it": ("methods.py", "fitted_rule"),
-    "values against lambda, for a picture": ("lambdas.py", "against_lambda"),
+    "values against lambda, for a picture": ("lambda_values.py", "against_lambda"),
     "diagnostics": ("diagnose.py", "diagnose"),
 }
 """What is told apart: the file and the name of the function that does it."""
@@ -67,12 +67,12 @@ def plain_lstd(stream: Any, rows: int) -> np.ndarray:
 @one_thread()
 def solve_times(log: Any, repeats: int = 5) -> dict[str, float]:
     """Processor seconds of arithmetic, of every part of the solution, and of LSTD in plain NumPy."""
-    from gradtd.evaluation.folds import fold_of_steps
-    from gradtd.evaluation.least_squares import influences, least_squares, refit_values, start_features, sums
+    from gradtd.evaluation.estimators.bootstrap import draw_resamples
+    from gradtd.evaluation.estimators.double_rl import fold_of_steps
+    from gradtd.evaluation.estimators.least_squares import influences, least_squares, refit_values, start_features, sums
+    from gradtd.evaluation.estimators.solvers import solver_of
+    from gradtd.evaluation.estimators.whitening import second_moments, whiten
     from gradtd.evaluation.preparing import prepare_log
-    from gradtd.evaluation.resamples import draw_resamples
-    from gradtd.evaluation.solvers import solver_of
-    from gradtd.evaluation.whitening import second_moments, whiten
 
     ready = prepare_log(log, "identity", None)
     stream = ready.stream(log.rho, GAMMA)

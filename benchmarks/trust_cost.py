@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 import gradtd
-from gradtd.evaluation.methods import Settings, make_case
+from gradtd.evaluation.estimators.methods import make_case
 from gradtd.evaluation.planning import make_plan
 from gradtd.evaluation.preparing import prepare_log
+from gradtd.evaluation.settings import Settings
 from gradtd.evaluation.trust.enriching import real_wide
 
 

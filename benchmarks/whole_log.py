@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 import gradtd
-from gradtd.evaluation.fitting import fit
-from gradtd.evaluation.methods import Settings, make_case
+from gradtd.evaluation.estimators.methods import make_case
+from gradtd.evaluation.estimators.rule_fits import fit
 from gradtd.evaluation.preparing import prepare_log
+from gradtd.evaluation.settings import Settings
 
 SPLITS = {
     "one buffer": {"split": "none"},

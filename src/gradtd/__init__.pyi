@@ -6,8 +6,8 @@ from .core.algorithm import Algorithm as Algorithm
 from .core.algorithm import Parameter as Parameter
 from .core.checks import InputError as InputError
 from .core.stream import Stream as Stream
+from .evaluation.estimators.lambda_values import value_against_lambda as value_against_lambda
 from .evaluation.evaluating import evaluate as evaluate
-from .evaluation.lambdas import value_against_lambda as value_against_lambda
 from .evaluation.parts.storing import store_stream as store_stream
 from .evaluation.preparing import log_stream as log_stream
 from .evaluation.report.comparison import Evaluations as Evaluations

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gradtd.core.stream import Stream
-from gradtd.evaluation.least_squares import least_squares, start_features
+from gradtd.evaluation.estimators.least_squares import least_squares, start_features
 
 
 def altered(stream, **columns):
@@ -80,7 +80,7 @@ def lstd_value(stream):
 
 
 def importance(stream, theta):
-    """Every estimator of `gradtd.evaluation.importance`, episode by episode and time by time."""
+    """Every estimator of `gradtd.evaluation.estimators.importance_sampling`, episode by episode and time by time."""
     phi = dense(stream)
     episodes = episodes_of(stream)
     weights, rewards, surprises, starts, discounted = [], [], [], [], []

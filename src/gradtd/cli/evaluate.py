@@ -14,7 +14,7 @@ from gradtd.cli.targets import targets
 from gradtd.core.checks import InputError
 from gradtd.evaluation import evaluate as evaluate_log
 from gradtd.evaluation.evaluating import SAMPLES
-from gradtd.evaluation.refusing import known_method
+from gradtd.evaluation.settings import known_method
 
 LOG, POLICIES, FEATURES, METHOD, INTERVAL, OUTPUT = "Log", "Policies", "Features", "Method", "Interval", "Output"
 """Panels of the help."""

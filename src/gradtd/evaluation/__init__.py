@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gradtd.evaluation.estimators.lambda_values import LambdaValues, value_against_lambda
 from gradtd.evaluation.evaluating import evaluate
-from gradtd.evaluation.lambdas import LambdaValues, value_against_lambda
 from gradtd.evaluation.parts.storing import store_stream
 from gradtd.evaluation.preparing import log_stream
 from gradtd.evaluation.report.comparison import Comparison, Evaluations

@@ -13,17 +13,19 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, progress_bar, stage
 from gradtd.evaluation.actions.planning import Asking
-from gradtd.evaluation.methods import ACTION, STATE, Settings
 from gradtd.evaluation.parts.evaluating import evaluate_in_parts, large_table
 from gradtd.evaluation.parts.preparing import Asked
-from gradtd.evaluation.refusing import (
+from gradtd.evaluation.report.comparison import Evaluations
+from gradtd.evaluation.report.result import Evaluation
+from gradtd.evaluation.settings import (
+    ACTION,
+    STATE,
+    Settings,
     known_method,
     level_of,
     refuse_few_percentiles,
     refuse_without_ratios,
 )
-from gradtd.evaluation.report.comparison import Evaluations
-from gradtd.evaluation.report.result import Evaluation
 from gradtd.evaluation.targets import evaluate_target, evaluate_targets, plan_targets
 from gradtd.logs import Log, read_log
 from gradtd.logs.policies import GivenPolicy

@@ -10,12 +10,12 @@ import numpy as np
 
 from gradtd.compiled.traces import Tracing
 from gradtd.core.arrays import Floats
+from gradtd.evaluation.estimators.products import decays
+from gradtd.evaluation.estimators.whitening import AS_DENSE
 from gradtd.evaluation.preparing import Prepared, is_auto, pieces_of, prepare_log
-from gradtd.evaluation.traced import decays
 from gradtd.evaluation.trust.deciding import Decision, decide
 from gradtd.evaluation.trust.enriching import are_cells, discrete_wide, real_wide
 from gradtd.evaluation.trust.records import GIVEN, Traced, Wide, record_of
-from gradtd.evaluation.whitening import AS_DENSE
 from gradtd.features import Grouped, OneHot, default_features
 from gradtd.logs import Log
 

@@ -11,8 +11,15 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import STEP, Stream, begins_episode, episode_begins
-from gradtd.evaluation.products import chunk_rows, chunks, widened
-from gradtd.evaluation.whitening import AS_DENSE, condition, original, second_moments, whiten, whitened_moments
+from gradtd.evaluation.estimators.products import chunk_rows, chunks, widened
+from gradtd.evaluation.estimators.whitening import (
+    AS_DENSE,
+    condition,
+    original,
+    second_moments,
+    whiten,
+    whitened_moments,
+)
 from gradtd.features import Features, Function, Transformer, default_features, fit_varying, make_features
 from gradtd.logs import Log, Ratios, ratios, read_log
 from gradtd.logs.policies import GivenPolicy

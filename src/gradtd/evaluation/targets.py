@@ -11,18 +11,18 @@ from typing import Any
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.actions.planning import Asking, PairPlan, plan_pairs
 from gradtd.evaluation.actions.traces import as_given
-from gradtd.evaluation.lambdas import against_lambda
-from gradtd.evaluation.methods import ACTION, STATE, Settings, for_pictures, influences_of, make_case, solve
+from gradtd.evaluation.estimators.lambda_values import against_lambda
+from gradtd.evaluation.estimators.methods import for_pictures, influences_of, make_case, solve
+from gradtd.evaluation.estimators.products import trace_rows
+from gradtd.evaluation.estimators.whitening import AS_DENSE, AS_DENSE_SOLVED
 from gradtd.evaluation.planning import Plan, make_plan
 from gradtd.evaluation.preparing import known_chances
-from gradtd.evaluation.refusing import refuse_unknown_chances
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.diagnose import diagnose
 from gradtd.evaluation.report.estimate import ESTIMATORS
 from gradtd.evaluation.report.result import Evaluation, number_or_nan
 from gradtd.evaluation.report.verdict import judge
-from gradtd.evaluation.traced import trace_rows
-from gradtd.evaluation.whitening import AS_DENSE, AS_DENSE_SOLVED
+from gradtd.evaluation.settings import ACTION, STATE, Settings, refuse_unknown_chances
 from gradtd.logs import Log, Ratios, ratios
 
 Planned = tuple[Plan, Ratios]

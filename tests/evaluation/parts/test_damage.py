@@ -9,8 +9,8 @@ import pytest
 
 import gradtd
 from gradtd.core.checks import InputError
-from gradtd.evaluation.resamples import poisson_weights
-from gradtd.evaluation.solvers import SparseSolver
+from gradtd.evaluation.estimators.bootstrap import poisson_weights
+from gradtd.evaluation.estimators.solvers import SparseSolver
 from gradtd.logs.files import MARK, ParquetTable, mark_of
 from gradtd.logs.parts import Part, hash_of, survey
 

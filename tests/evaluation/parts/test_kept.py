@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
-from gradtd.evaluation.methods import Settings
 from gradtd.evaluation.parts import evaluating, fitting
 from gradtd.evaluation.parts.kept import adding
+from gradtd.evaluation.settings import Settings
 from gradtd.logs import parts as cutting
 from gradtd.logs.column_names import resolve
 from gradtd.logs.files import ParquetTable

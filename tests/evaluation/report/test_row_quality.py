@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from gradtd import evaluate, load_evaluation
-from gradtd.evaluation.importance import DR, IS, MONTE_CARLO, PDIS, importance_estimates
+from gradtd.evaluation.estimators.bootstrap import draw_resamples
+from gradtd.evaluation.estimators.importance_sampling import DR, IS, MONTE_CARLO, PDIS, importance_estimates
 from gradtd.evaluation.report.estimate import Estimate
 from gradtd.evaluation.report.row_quality import carrying, contributions, marked
-from gradtd.evaluation.resamples import draw_resamples
 from gradtd.output.evaluation_page import WEAK, estimates_figure, write_page
 from naive.evaluation import random_stream, walk
 

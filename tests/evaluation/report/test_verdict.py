@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from gradtd import evaluate, sample_log
-from gradtd.evaluation.importance import episode_weights
+from gradtd.evaluation.estimators.importance_sampling import episode_weights
+from gradtd.evaluation.estimators.whitening import condition
 from gradtd.evaluation.report.diagnose import effective_size, mean_ratio_off, top_hundredth
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import Estimate
 from gradtd.evaluation.report.rule import Kind
 from gradtd.evaluation.report.verdict import RULES, Verdict, judge, markdown
-from gradtd.evaluation.whitening import condition
 from naive.evaluation import episodes_of, random_stream, walk
 
 

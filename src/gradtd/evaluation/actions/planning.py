@@ -16,14 +16,14 @@ from gradtd.core.stream import STEP, Stream, episode_begins
 from gradtd.evaluation.actions.choices import Asked, Choices, discrete_choices, real_choices
 from gradtd.evaluation.actions.rows import Laid, PairWide, lay_out, pair_table, pair_wide
 from gradtd.evaluation.actions.traces import shares
-from gradtd.evaluation.least_squares import least_squares, start_features
-from gradtd.evaluation.methods import Case
+from gradtd.evaluation.estimators.least_squares import least_squares, start_features
+from gradtd.evaluation.estimators.methods import Case
+from gradtd.evaluation.estimators.products import times
+from gradtd.evaluation.estimators.whitening import condition, second_moments, whiten, whitened_moments
 from gradtd.evaluation.planning import MOST_CHECKED, Plan
 from gradtd.evaluation.preparing import MOST_DENSE, Prepared, is_auto, pieces_of, prepare_log, refuse_extreme_steps
-from gradtd.evaluation.products import times
 from gradtd.evaluation.trust.enriching import WORK, are_cells, discrete_wide, real_wide
 from gradtd.evaluation.trust.records import Wide
-from gradtd.evaluation.whitening import condition, second_moments, whiten, whitened_moments
 from gradtd.features import Features, OneHot, default_features
 from gradtd.features.actions import ActionFeatures, PairFunction
 from gradtd.logs import Log, Ratios

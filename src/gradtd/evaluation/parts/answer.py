@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats
-from gradtd.evaluation.methods import Settings
 from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.judging import diagnosed, ratio_picture
 from gradtd.evaluation.parts.sums import Sums
 from gradtd.evaluation.report.estimate import Estimate
 from gradtd.evaluation.report.result import Evaluation
 from gradtd.evaluation.report.verdict import judge
+from gradtd.evaluation.settings import Settings
 from gradtd.evaluation.trust.deciding import Decision
 from gradtd.features import Features
 

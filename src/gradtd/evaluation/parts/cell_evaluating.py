@@ -12,7 +12,10 @@ import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import StageProgress
-from gradtd.evaluation.methods import ACTION, RESAMPLES, ROUNDING, Settings, histogram
+from gradtd.evaluation.estimators.bootstrap import poisson_weights, student_interval
+from gradtd.evaluation.estimators.methods import RESAMPLES, ROUNDING, histogram
+from gradtd.evaluation.estimators.solvers import SparseSolver
+from gradtd.evaluation.estimators.whitening import condition
 from gradtd.evaluation.parts.answer import Answer, evaluation_of
 from gradtd.evaluation.parts.cell_sums import Looking, StoredTraces, Weighed, cell_sums, look, time_of, weigh
 from gradtd.evaluation.parts.cell_table import CellWide
@@ -23,8 +26,7 @@ from gradtd.evaluation.parts.step_file import Block, StepFile, joined, taken
 from gradtd.evaluation.parts.sums import Sums, add_chunk, nothing_but_numbers
 from gradtd.evaluation.report.estimate import AUTO, Estimate
 from gradtd.evaluation.report.result import Evaluation
-from gradtd.evaluation.resamples import poisson_weights, student_interval
-from gradtd.evaluation.solvers import SparseSolver
+from gradtd.evaluation.settings import ACTION, Settings
 from gradtd.evaluation.trust.cells import Sums as CellSums
 from gradtd.evaluation.trust.cells import fits_from
 from gradtd.evaluation.trust.checking import LEAST_TRACE, PRODUCTS, Fits, other_lambda
@@ -32,7 +34,6 @@ from gradtd.evaluation.trust.clock import clock_of
 from gradtd.evaluation.trust.deciding import Decision, decide_from
 from gradtd.evaluation.trust.fits import Fit
 from gradtd.evaluation.trust.records import Record, Wide
-from gradtd.evaluation.whitening import condition
 from gradtd.logs.parts import Part, Survey
 from gradtd.running.crew import Crew
 

@@ -14,7 +14,8 @@ from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress
 from gradtd.evaluation.actions.rows import PairWide
-from gradtd.evaluation.methods import ACTION, RESAMPLES, Settings, histogram
+from gradtd.evaluation.estimators.bootstrap import interval_from, student_interval
+from gradtd.evaluation.estimators.methods import RESAMPLES, histogram
 from gradtd.evaluation.parts.answer import Answer, evaluation_of
 from gradtd.evaluation.parts.cell_evaluating import evaluate_cells
 from gradtd.evaluation.parts.episodes import grouped, refuse_single, roles_of
@@ -30,7 +31,7 @@ from gradtd.evaluation.parts.state_table import StateWide
 from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
 from gradtd.evaluation.report.estimate import AUTO, Estimate
 from gradtd.evaluation.report.result import Evaluation
-from gradtd.evaluation.resamples import interval_from, student_interval
+from gradtd.evaluation.settings import ACTION, Settings
 from gradtd.evaluation.trust.deciding import Decision
 from gradtd.features import Features
 from gradtd.logs.files import ParquetTable

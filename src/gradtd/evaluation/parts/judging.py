@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.estimators.bootstrap import poisson_weights
+from gradtd.evaluation.estimators.solvers import Solver, solved_each
+from gradtd.evaluation.estimators.whitening import condition
 from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.numbers import BINS, LOWEST, PER_OCTAVE
 from gradtd.evaluation.parts.sums import Sums, time_sums
 from gradtd.evaluation.report.diagnose import checked
 from gradtd.evaluation.report.diagnostics import Diagnostics
-from gradtd.evaluation.resamples import poisson_weights
-from gradtd.evaluation.solvers import Solver, solved_each
 from gradtd.evaluation.trust.checking import PRODUCTS, Fits
 from gradtd.evaluation.trust.deciding import LACK, MET, Decision, decide_from
 from gradtd.evaluation.trust.fits import Fit, Solution, see, solve
 from gradtd.evaluation.trust.moments import GROUPS, Moments, joined
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.evaluation.trust.robust import MATTERS, as_fit
-from gradtd.evaluation.whitening import condition
 
 
 def decided(job: Job, sums: Sums, tenths: Sums, level: float, sample: tuple[Record, Wide]) -> Decision:

@@ -18,8 +18,8 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.evaluation.estimators.bootstrap import interval_from
 from gradtd.evaluation.report.result import Evaluation, plain
-from gradtd.evaluation.resamples import interval_from
 from gradtd.evaluation.trust.fits import Fit
 from gradtd.evaluation.trust.size import as_dependent, interval
 

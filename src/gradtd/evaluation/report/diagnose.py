@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
-from gradtd.evaluation.importance import DR, beyond_cuts, episode_weights
-from gradtd.evaluation.marginal import marginal_weights
-from gradtd.evaluation.methods import ROUNDING, STATE, Case, Solved
+from gradtd.evaluation.estimators.double_rl import marginal_weights
+from gradtd.evaluation.estimators.importance_sampling import DR, beyond_cuts, episode_weights
+from gradtd.evaluation.estimators.methods import ROUNDING, Case, Solved
 from gradtd.evaluation.preparing import Prepared
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import ESTIMATORS, Estimate
+from gradtd.evaluation.settings import STATE
 from gradtd.evaluation.trust.deciding import Decision
 from gradtd.evaluation.trust.size import WIDTH
 from gradtd.logs import Ratios

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradtd.evaluation.importance import BEYOND
+from gradtd.evaluation.estimators.importance_sampling import BEYOND
 from gradtd.evaluation.limits import (
     APART,
     ENOUGH_FOR_HEAVY,

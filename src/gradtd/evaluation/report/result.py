@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas
     from rich.console import Group
 
-    from gradtd.evaluation.lambdas import LambdaValues
+    from gradtd.evaluation.estimators.lambda_values import LambdaValues
 
 FORMATS = ("gradtd evaluation 1", "gradtd evaluation 2")
 """What can be read, the last of which is written. The first had no checks, and two words for a verdict."""
@@ -141,7 +141,7 @@ class Evaluation:
     @property
     def lambda_values(self) -> LambdaValues | None:
         """The value against lambda, where the evaluation computed it."""
-        from gradtd.evaluation.lambdas import LambdaValues
+        from gradtd.evaluation.estimators.lambda_values import LambdaValues
 
         return LambdaValues.from_arrays(self.pictured)
 

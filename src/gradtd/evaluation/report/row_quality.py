@@ -14,8 +14,8 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.stream import Stream
-from gradtd.evaluation.importance import BEYOND, beyond_cuts, episode_weights
-from gradtd.evaluation.products import values_of
+from gradtd.evaluation.estimators.importance_sampling import BEYOND, beyond_cuts, episode_weights
+from gradtd.evaluation.estimators.products import values_of
 from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, Estimate
 
 FEWEST_PRODUCTS = 20.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from string import Formatter
 
-from gradtd.evaluation.importance import BEYOND
+from gradtd.evaluation.estimators.importance_sampling import BEYOND
+from gradtd.evaluation.estimators.methods import ROUNDING
 from gradtd.evaluation.limits import FEWEST_EPISODES, LEAST_MARGINAL, LEAST_MARGINAL_EPISODES, PLAIN, ROBUST_REFUSES
-from gradtd.evaluation.methods import ROUNDING
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, OTHER_SOLUTIONS, Estimate
 from gradtd.evaluation.trust.size import EFFECTIVE, NO_WIDTH

@@ -15,7 +15,7 @@ import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
-from gradtd.evaluation.solvers import SparseSolver, feature_scale, krylov
+from gradtd.evaluation.estimators.solvers import SparseSolver, feature_scale, krylov
 from gradtd.evaluation.trust.clock import TimeSums
 from gradtd.evaluation.trust.fits import REDUNDANT, Solution, Solved, solved
 from gradtd.evaluation.trust.moments import count_time, group_edges

@@ -9,12 +9,12 @@ import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
-from gradtd.evaluation.products import times
+from gradtd.evaluation.estimators.products import times
+from gradtd.evaluation.estimators.whitening import whitener
 from gradtd.evaluation.trust.clock import since_start
 from gradtd.evaluation.trust.moments import Moments, group_edges, group_steps, moments
 from gradtd.evaluation.trust.reading import CHUNK, Reader
 from gradtd.evaluation.trust.records import Record, Wide
-from gradtd.evaluation.whitening import whitener
 
 REDUNDANT = 1e-8
 """Directions with a part of the variance below this, features scaled to one, are left out."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
-from gradtd.evaluation.products import cross, rows_at
+from gradtd.evaluation.estimators.products import cross, rows_at
 from gradtd.evaluation.trust.clock import TimeRows, TimeSums, since_start, table_sums, time_rows
 from gradtd.evaluation.trust.reading import CHUNK, DISCOUNT, REWARD, RHO, Reader
 from gradtd.evaluation.trust.records import Record, Wide

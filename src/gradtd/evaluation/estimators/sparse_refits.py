@@ -14,9 +14,9 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
-from gradtd.evaluation.products import chunk_rows, chunks, rows_of
-from gradtd.evaluation.resamples import Resamples
-from gradtd.evaluation.solvers import Solver, SparseSolver
+from gradtd.evaluation.estimators.bootstrap import Resamples
+from gradtd.evaluation.estimators.products import chunk_rows, chunks, rows_of
+from gradtd.evaluation.estimators.solvers import Solver, SparseSolver
 
 MOST_ENTRIES = 1e8
 """Entries that the steps of a log may make, products of those of x and y."""

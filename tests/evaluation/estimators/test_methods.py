@@ -8,7 +8,7 @@ import pytest
 from gradtd import ALGORITHMS, InputError, evaluate
 from gradtd.algorithms import as_algorithm
 from gradtd.core.algorithm import REQUIRED
-from gradtd.evaluation.methods import histogram
+from gradtd.evaluation.estimators.methods import histogram
 from gradtd.evaluation.report.estimate import ESTIMATORS
 from gradtd.running.settings import parameters
 from naive.evaluation import importance, walk, walk_truth

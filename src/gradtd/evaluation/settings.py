@@ -1,18 +1,59 @@
-"""What may be asked of an evaluation: refusals, before a log is read."""
+"""The settings of an evaluation: the record that carries them, and what is refused before a log is read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gradtd.algorithms import ALGORITHMS, as_algorithm
+from gradtd.compiled.traces import Tracing
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
-from gradtd.evaluation.methods import FEWEST_PERCENTILES, STATE, Settings
 from gradtd.evaluation.report.estimate import AUTO, COMPUTED, ESTIMATORS
 from gradtd.running.settings import refuse_traces
+
+STATE, ACTION = "state", "action"
+"""What values are of. Those of actions need no ratios."""
+FEWEST_PERCENTILES = 200
+"""Refits that percentiles need: 5 of them lie beyond each end of a 95 % interval."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to evaluate, the same for every target."""
+
+    gamma: float
+    algorithm: Algorithm | str
+    hyper: Mapping[str, Any]
+    level: float
+    resamples: int | None
+    interval: str
+    updates: int | None
+    seed: int
+    threads: int
+    own_refits: bool | None = None
+    tracing: Tracing | None = None
+    values: str = STATE
+
+    @property
+    def of_traces(self) -> dict[str, Any]:
+        """Hyper-parameters of the traces asked for."""
+        if self.tracing is None:
+            return {}
+        named = {} if self.tracing.kind == "rho" else {"trace": self.tracing.kind}  # some rules have another default
+        return {"lam": self.tracing.lam} | named
+
+    @property
+    def method(self) -> str:
+        return self.algorithm if isinstance(self.algorithm, str) else self.algorithm.name
+
+    @property
+    def computed(self) -> bool:
+        """Whether the method computes its value in closed form, where others make updates."""
+        return self.method in COMPUTED
 
 
 def known_method(algorithm: Algorithm | str, hyper: Mapping[str, Any], lam: float = 0.0) -> Algorithm | str:

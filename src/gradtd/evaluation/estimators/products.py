@@ -9,13 +9,16 @@ the calling thread; with few features that is about as fast.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradtd.compiled import engine
+from gradtd.compiled.traces import Tracing, keep_traces, traces_of
 from gradtd.core import blas
-from gradtd.core.arrays import Floats
-from gradtd.core.stream import Stream
+from gradtd.core.arrays import Floats, Integers, Plain
+from gradtd.core.stream import Stream, begins_episode
 
 CHUNK, FEWEST_ROWS, ENTRIES = 16_384, 2_048, 2**17
 """Rows of a chunk, at most and at least; between them a dense chunk has so many numbers, 1 MB."""
@@ -114,3 +117,90 @@ def lengths(rows: Any) -> Floats:
     if isinstance(rows, np.ndarray):
         return np.asarray(np.einsum("ij,ij->i", rows, rows))
     return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+
+
+class Block(NamedTuple):
+    """Rows of some steps: x, (rho y, rho r) with one column more, |x|^2 and rho^2 |y|^2; valid until the next block."""
+
+    x: Floats
+    y: Floats
+    of_x: Floats
+    of_y: Floats
+
+
+class DenseRows:
+    """Makes blocks of at most so many steps, in room that all of them share."""
+
+    def __init__(self, stream: Stream, most: int) -> None:
+        most, d = min(most, len(stream)), stream.n_features
+        self._view = stream.view
+        self._room = np.empty((most, d)), np.empty((most, d + 1)), np.empty((2, most))
+        self._fill = engine.compiled(_filler)
+
+    def of(self, places: Any) -> Block:
+        """The rows of these steps, given by their numbers or as a slice."""
+        at = np.arange(places.start, places.stop) if isinstance(places, slice) else places
+        x, y, squares = self._room[0][: len(at)], self._room[1][: len(at)], self._room[2][:, : len(at)]
+        self._fill(self._view.features, self._view.steps, at, x, y, squares)
+        return Block(x, y, squares[0], squares[1])
+
+
+def fill_rows(features: Floats, steps: Any, places: Integers, x: Floats, y: Floats, squares: Floats) -> None:
+    """x, rho (discount x_next - x) with rho r behind it, and the squared lengths of both."""
+    d = features.shape[1]
+    for i in range(places.shape[0]):
+        step = steps[places[i]]
+        row, after, discount, rho = step.row, step.next_row, step.discount, step.rho
+        for k in range(d):
+            now = features[row, k]
+            x[i, k] = now
+            y[i, k] = rho * (discount * features[after, k] - now)
+        y[i, d] = rho * step.reward
+        of_x, of_y = 0.0, 0.0
+        for k in range(d):
+            of_x += x[i, k] * x[i, k]
+            of_y += y[i, k] * y[i, k]
+        squares[0, i] = of_x
+        squares[1, i] = of_y
+
+
+def _filler(fingerprint: str) -> Plain:
+    def run(features: Floats, steps: Any, places: Integers, x: Floats, y: Floats, squares: Floats) -> None:
+        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
+        fill_rows(features, steps, places, x, y, squares)
+
+    return run
+
+
+def trace_rows(stream: Stream, tracing: Tracing | None, episode: Integers | None = None) -> Any:
+    """The traces of a log, one row per step, dense or sparse as its features are; None where they are the features.
+
+    ``episode`` numbers the episodes that traces run through, where those of the stream are pieces of them.
+    """
+    if tracing is None or tracing.lam == 0:
+        return None
+    if episode is not None:
+        keep_traces(stream, tracing, traces_of(_through(stream, episode), tracing))
+    made = traces_of(stream, tracing)
+    if isinstance(made, np.ndarray):
+        return made
+    from scipy.sparse import csr_array
+
+    return csr_array((made.data, made.indices, made.begin), shape=(len(stream), stream.n_features))
+
+
+def decays(tracing: Tracing, rho: Floats, discount: Floats, episode: Integers, target: Floats | None) -> Floats:
+    """d of every step in z_t = rho_t (x_t + d_t z_{t-1}), for z = rho e with the trace e; 0 where an episode begins."""
+    ratio = tracing.ratios({"rho": rho}, target, "the log")
+    share = np.divide(ratio, rho, out=np.zeros(len(rho)), where=rho > 0)
+    decay = np.zeros(len(rho))
+    decay[1:] = tracing.lam * discount[:-1] * share[:-1]
+    decay[begins_episode(episode)] = 0.0
+    return decay
+
+
+def _through(stream: Stream, episode: Integers) -> Stream:
+    """The stream with these episodes."""
+    steps: Any = stream.steps.copy()
+    steps["episode"] = episode
+    return replace(stream, steps=steps)

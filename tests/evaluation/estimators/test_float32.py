@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradtd
-from gradtd.evaluation import methods
+from gradtd.evaluation.estimators import methods
 from gradtd.evaluation.preparing import prepare_log
 from gradtd.features import make_features
 from gradtd.logs import read_log

@@ -16,8 +16,8 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
-from gradtd.evaluation.least_squares import Sums, start_features
-from gradtd.evaluation.resamples import Resamples, resampled
+from gradtd.evaluation.estimators.bootstrap import Resamples, resampled
+from gradtd.evaluation.estimators.least_squares import Sums, start_features
 from gradtd.running.session import Session
 from gradtd.running.settings import Setup
 from gradtd.running.workers import for_each, n_threads

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gradtd.core.checks import InputError
+from gradtd.evaluation.estimators.products import cross, rows_at, times, values_of, weighted_sum
 from gradtd.evaluation.preparing import refuse_useless
-from gradtd.evaluation.products import cross, rows_at, times, values_of, weighted_sum
 from gradtd.features import make_features
 
 N, K = 200_000, 20

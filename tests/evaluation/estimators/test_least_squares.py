@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from gradtd.core.stream import Stream
-from gradtd.evaluation import least_squares as module
-from gradtd.evaluation.least_squares import can_refit, refit_values, start_features
-from gradtd.evaluation.products import values_of
-from gradtd.evaluation.resamples import Resamples, draw_resamples
+from gradtd.evaluation.estimators import least_squares as module
+from gradtd.evaluation.estimators.bootstrap import Resamples, draw_resamples
+from gradtd.evaluation.estimators.least_squares import can_refit, refit_values, start_features
+from gradtd.evaluation.estimators.products import values_of
 from naive.evaluation import dense, episodes_of, join, lstd, lstd_value, random_stream, solved
 
 

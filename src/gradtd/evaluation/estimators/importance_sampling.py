@@ -23,9 +23,9 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.stream import Stream
-from gradtd.evaluation.products import values_of
+from gradtd.evaluation.estimators.bootstrap import Resamples
+from gradtd.evaluation.estimators.products import values_of
 from gradtd.evaluation.report.estimate import ESTIMATORS
-from gradtd.evaluation.resamples import Resamples
 
 MONTE_CARLO, IS, WIS, PDIS, WPDIS, DR, WDR = range(len(ESTIMATORS))
 BEYOND = 0.01

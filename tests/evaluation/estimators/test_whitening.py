@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse
 
 from gradtd.core.stream import Stream
-from gradtd.evaluation import whitening as module
-from gradtd.evaluation.whitening import condition, original, second_moments, whiten
+from gradtd.evaluation.estimators import whitening as module
+from gradtd.evaluation.estimators.whitening import condition, original, second_moments, whiten
 from naive.evaluation import random_stream, solved
 
 

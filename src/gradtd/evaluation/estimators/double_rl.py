@@ -20,11 +20,22 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.blas import one_thread
 from gradtd.core.stream import Stream
-from gradtd.evaluation.dense_rows import DenseRows
-from gradtd.evaluation.folds import FOLDS, FoldSums, fold_of_episodes
-from gradtd.evaluation.least_squares import LeastSquares, sums
-from gradtd.evaluation.products import chunk_rows, chunks, times, values_of
-from gradtd.evaluation.solvers import DENSE, solver_of
+from gradtd.evaluation.estimators.least_squares import FoldSums, LeastSquares, sums
+from gradtd.evaluation.estimators.products import DenseRows, chunk_rows, chunks, times, values_of
+from gradtd.evaluation.estimators.solvers import DENSE, solver_of
+
+FOLDS = 5
+"""Folds of the episodes, where there are as many."""
+
+
+def fold_of_episodes(n_episodes: int, folds: int = FOLDS) -> Any:
+    """The fold of every episode: its number mod ``folds``."""
+    return (np.arange(n_episodes) % min(folds, n_episodes)).astype(np.int16)  # compared for every step and fold
+
+
+def fold_of_steps(begins: Integers) -> Any:
+    """The fold of every step."""
+    return np.repeat(fold_of_episodes(len(begins) - 1), np.diff(begins))
 
 
 def marginal_weights(stream: Stream, left: Floats, traces: Any = None) -> Floats:

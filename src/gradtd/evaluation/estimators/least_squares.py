@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,19 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.blas import one_thread
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
-from gradtd.evaluation.dense_rows import DenseRows
-from gradtd.evaluation.folds import FoldSums
-from gradtd.evaluation.products import chunk_rows, chunks, cross, lengths, rows_of, values_of, weighted_sum, widened
-from gradtd.evaluation.resamples import Resamples
-from gradtd.evaluation.solvers import (
+from gradtd.evaluation.estimators.bootstrap import Resamples
+from gradtd.evaluation.estimators.products import (
+    DenseRows,
+    chunk_rows,
+    chunks,
+    cross,
+    lengths,
+    rows_of,
+    values_of,
+    weighted_sum,
+    widened,
+)
+from gradtd.evaluation.estimators.solvers import (
     DENSE,
     Solver,
     SparseSolver,
@@ -29,7 +37,14 @@ from gradtd.evaluation.solvers import (
     solved_each,
     solver_of,
 )
-from gradtd.evaluation.sparse_refits import can_refit_sparsely, sparse_refits
+from gradtd.evaluation.estimators.sparse_refits import can_refit_sparsely, sparse_refits
+
+
+class FoldSums(NamedTuple):
+    """Sums over the steps of some episodes: of rho x y' and of rho r x."""
+
+    A: Any
+    b: Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from gradtd.evaluation.importance import episode_weights, importance_estimates
+from gradtd.evaluation.estimators.bootstrap import draw_resamples
+from gradtd.evaluation.estimators.importance_sampling import episode_weights, importance_estimates
 from gradtd.evaluation.report.diagnose import effective_size
 from gradtd.evaluation.report.estimate import ESTIMATORS
-from gradtd.evaluation.resamples import draw_resamples
 from naive.evaluation import altered, episodes_of, importance, join, random_stream
 
 

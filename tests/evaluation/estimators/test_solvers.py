@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse
 
 from gradtd.core.stream import Stream
-from gradtd.evaluation import solvers as module
-from gradtd.evaluation.least_squares import can_refit, refit_values, start_features
-from gradtd.evaluation.marginal import double_rl
-from gradtd.evaluation.resamples import draw_resamples
-from gradtd.evaluation.solvers import Solver, SparseSolver, band, krylov, solved_each, solver_of
+from gradtd.evaluation.estimators import solvers as module
+from gradtd.evaluation.estimators.bootstrap import draw_resamples
+from gradtd.evaluation.estimators.double_rl import double_rl
+from gradtd.evaluation.estimators.least_squares import can_refit, refit_values, start_features
+from gradtd.evaluation.estimators.solvers import Solver, SparseSolver, band, krylov, solved_each, solver_of
 from naive.evaluation import solved
 
 

@@ -5,9 +5,9 @@ import pytest
 
 from gradtd import InputError
 from gradtd.core.algorithm import Algorithm
-from gradtd.evaluation import fitting
-from gradtd.evaluation.fitting import LARGEST, SMALLEST, first_count, fit, refit_values, suited
-from gradtd.evaluation.resamples import Resamples, draw_resamples
+from gradtd.evaluation.estimators import rule_fits
+from gradtd.evaluation.estimators.bootstrap import Resamples, draw_resamples
+from gradtd.evaluation.estimators.rule_fits import LARGEST, SMALLEST, first_count, fit, refit_values, suited
 from gradtd.running.session import Session
 from naive.evaluation import altered, episodes_of, join, lstd_value, random_stream, solved
 
@@ -26,8 +26,8 @@ def fitted(stream, rule="impression_gtd", hyper=None, updates=None, **change):
 def test_a_fit_arrives_at_the_least_squares_solution():
     stream = good_stream()
     made, found, start = fitted(stream)
-    assert abs(start @ made.theta - found.value) <= fitting.NEAR * found.error
-    assert made.moved <= fitting.STILL * found.error
+    assert abs(start @ made.theta - found.value) <= rule_fits.NEAR * found.error
+    assert made.moved <= rule_fits.STILL * found.error
     assert (made.diverged, made.fixed) == (False, False)
 
 
@@ -36,7 +36,7 @@ def test_a_fit_that_stands_still_elsewhere_goes_on():
     stream = good_stream()
     first = first_count(stream, Session("td", {"alpha": 0.05}, n_steps=len(stream)).setup)
     made, _, _ = fitted(stream, "td", {"alpha": 0.05}, near=1e9)
-    assert made.updates == fitting.MOST * first
+    assert made.updates == rule_fits.MOST * first
     short, _, _ = fitted(stream, "td", {"alpha": 0.05}, updates=7, near=1e9)
     assert (short.updates, short.fixed) == (7, True)
 
@@ -44,16 +44,16 @@ def test_a_fit_that_stands_still_elsewhere_goes_on():
 def test_how_many_updates_a_first_fit_makes():
     stream = good_stream()
     n = len(stream)
-    passes = -(-fitting.UPDATES // n)
+    passes = -(-rule_fits.UPDATES // n)
     assert first_count(stream, Session("td", {"alpha": 0.1}, n_steps=n).setup) == n * passes
     assert first_count(stream, Session("krylov_gtd", {}, n_steps=n).setup) == n
-    assert first_count(stream, Session("impression_gtd", {"batch_size": 8}, n_steps=n).setup) == fitting.UPDATES
+    assert first_count(stream, Session("impression_gtd", {"batch_size": 8}, n_steps=n).setup) == rule_fits.UPDATES
     many = random_stream(0, episodes=4000)
-    wanted = int(len(many) / (2 * 1 * fitting.NOISE))  # so many batches add 1/32 of the variance of n steps
+    wanted = int(len(many) / (2 * 1 * rule_fits.NOISE))  # so many batches add 1/32 of the variance of n steps
     assert (
         first_count(many, Session("impression_gtd", {"m1": 1, "m2": 8}, n_steps=len(many)).setup)
         == wanted
-        > fitting.UPDATES
+        > rule_fits.UPDATES
     )
 
 

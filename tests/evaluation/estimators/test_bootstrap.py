@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradtd.compiled.splits import SPLITS
-from gradtd.evaluation.resamples import (
+from gradtd.evaluation.estimators.bootstrap import (
     MOST_GROUPS,
     Resamples,
     draw_resamples,

@@ -20,11 +20,11 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.quantiles import normal, student
 from gradtd.core.stream import Stream
-from gradtd.evaluation.least_squares import least_squares, start_features
-from gradtd.evaluation.methods import Case
+from gradtd.evaluation.estimators.least_squares import least_squares, start_features
+from gradtd.evaluation.estimators.methods import Case
+from gradtd.evaluation.estimators.products import trace_rows
+from gradtd.evaluation.estimators.solvers import DENSE
 from gradtd.evaluation.report.estimate import ESTIMATORS
-from gradtd.evaluation.solvers import DENSE
-from gradtd.evaluation.traced import trace_rows
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
 LITTLE_WORK, A_STEP = 5e8, 400

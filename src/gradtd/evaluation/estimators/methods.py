@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gradtd.compiled.traces import Tracing
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
-from gradtd.evaluation.fitting import NEAR, Fit, fit, planned_work, refit_values, suited
-from gradtd.evaluation.folds import fold_of_steps
-from gradtd.evaluation.importance import BEYOND, Estimates, beyond_cuts, importance_estimates
-from gradtd.evaluation.least_squares import LeastSquares, can_refit, least_squares, start_features
-from gradtd.evaluation.least_squares import refit_values as refit_least_squares
-from gradtd.evaluation.marginal import can_cross_fit, double_rl, sums_by_fold
+from gradtd.evaluation.estimators.bootstrap import (
+    Resamples,
+    draw_resamples,
+    interval_from,
+    of_influences,
+    student_interval,
+)
+from gradtd.evaluation.estimators.double_rl import can_cross_fit, double_rl, fold_of_steps, sums_by_fold
+from gradtd.evaluation.estimators.importance_sampling import BEYOND, Estimates, beyond_cuts, importance_estimates
+from gradtd.evaluation.estimators.least_squares import LeastSquares, can_refit, least_squares, start_features
+from gradtd.evaluation.estimators.least_squares import refit_values as refit_least_squares
+from gradtd.evaluation.estimators.products import trace_rows
+from gradtd.evaluation.estimators.rule_fits import NEAR, Fit, fit, planned_work, refit_values, suited
+from gradtd.evaluation.estimators.solvers import DENSE
 from gradtd.evaluation.report.estimate import (
     AUTO,
     COMPUTED,
@@ -29,57 +35,16 @@ from gradtd.evaluation.report.estimate import (
     Estimate,
 )
 from gradtd.evaluation.report.row_quality import few, marked
-from gradtd.evaluation.resamples import Resamples, draw_resamples, interval_from, of_influences, student_interval
-from gradtd.evaluation.solvers import DENSE
-from gradtd.evaluation.traced import trace_rows
+from gradtd.evaluation.settings import FEWEST_PERCENTILES, STATE, Settings
 from gradtd.evaluation.trust.deciding import Decision
 
-STATE, ACTION = "state", "action"
-"""What values are of. Those of actions need no ratios."""
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default; fewer where so many would read more numbers than that."""
-FEWEST_PERCENTILES = 200
-"""Refits that percentiles need: 5 of them lie beyond each end of a 95 % interval."""
 BESIDE, LITTLE_WORK = "impression_gtd", 1e7
 """The rule that is shown beside the direct solution, where it gets there with batches of at most so many numbers: about
 a quarter of a second."""
 ROUNDING = 1e-6
 """An error below this part of the value counts as none: all episodes say the same."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to evaluate, the same for every target."""
-
-    gamma: float
-    algorithm: Algorithm | str
-    hyper: Mapping[str, Any]
-    level: float
-    resamples: int | None
-    interval: str
-    updates: int | None
-    seed: int
-    threads: int
-    own_refits: bool | None = None
-    tracing: Tracing | None = None
-    values: str = STATE
-
-    @property
-    def of_traces(self) -> dict[str, Any]:
-        """Hyper-parameters of the traces asked for."""
-        if self.tracing is None:
-            return {}
-        named = {} if self.tracing.kind == "rho" else {"trace": self.tracing.kind}  # some rules have another default
-        return {"lam": self.tracing.lam} | named
-
-    @property
-    def method(self) -> str:
-        return self.algorithm if isinstance(self.algorithm, str) else self.algorithm.name
-
-    @property
-    def computed(self) -> bool:
-        """Whether the method computes its value in closed form, where others make updates."""
-        return self.method in COMPUTED
 
 
 @dataclass(frozen=True, eq=False)

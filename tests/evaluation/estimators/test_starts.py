@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradtd.evaluation.least_squares import start_features
-from gradtd.evaluation.resamples import resampled
+from gradtd.evaluation.estimators.bootstrap import resampled
+from gradtd.evaluation.estimators.least_squares import start_features
 from gradtd.evaluation.trust.deciding import decide
 from gradtd.evaluation.trust.records import Record, Wide
 from naive.evaluation import lstd, random_stream, solved

@@ -14,8 +14,8 @@ import numpy as np
 
 from gradtd.core.arrays import Floats
 from gradtd.core.blas import one_thread
-from gradtd.evaluation.products import chunk_rows, chunks, cross, rows_at, times
-from gradtd.evaluation.solvers import DENSE, feature_scale, is_diagonal
+from gradtd.evaluation.estimators.products import chunk_rows, chunks, cross, rows_at, times
+from gradtd.evaluation.estimators.solvers import DENSE, feature_scale, is_diagonal
 
 REDUNDANT = 1e-10
 """Directions with a part of the variance below this, features scaled to one, are left out."""

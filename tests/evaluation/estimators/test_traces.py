@@ -6,11 +6,11 @@ import pytest
 from gradtd import InputError, evaluate, load_evaluation
 from gradtd.compiled.traces import Tracing
 from gradtd.core.stream import Stream
-from gradtd.evaluation.lambdas import LambdaValues
-from gradtd.evaluation.least_squares import least_squares, refit_values, start_features
+from gradtd.evaluation.estimators.bootstrap import draw_resamples, resampled
+from gradtd.evaluation.estimators.lambda_values import LambdaValues
+from gradtd.evaluation.estimators.least_squares import least_squares, refit_values, start_features
+from gradtd.evaluation.estimators.products import trace_rows
 from gradtd.evaluation.planning import make_plan
-from gradtd.evaluation.resamples import draw_resamples, resampled
-from gradtd.evaluation.traced import trace_rows
 from gradtd.logs import read_log
 from naive import rules as naive
 from naive.evaluation import random_stream, real_walk, walk, walk_truth

@@ -1,0 +1,1 @@
+"""The estimates of an evaluation: least squares, fitted rules, importance sampling, double RL, and their intervals."""
