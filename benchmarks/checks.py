@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 import gradtd
-from gradtd.core.trusted import copied_steps, trusted_features, trusted_steps
+from gradtd.core.stream_arrays import copied_steps, trusted_features, trusted_steps
 
 
 def least(work: Callable[[], object], times: int = 7) -> float:

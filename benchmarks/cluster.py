@@ -25,7 +25,7 @@ import numpy as np
 from large_log import make_log
 
 import gradtd
-from gradtd.running.crew import Crew, Dask, Threads, client_of
+from gradtd.core.executors import DaskExecutor, Executor, ThreadExecutor, dask_client
 
 GOAL = 1.6
 QUIET = 0.1
@@ -34,10 +34,10 @@ COLUMNS, GAMMA = 20, 0.95
 
 
 @contextmanager
-def processes(count: int) -> Iterator[tuple[Crew, str]]:
-    """A crew of so many processes, and the address of their scheduler."""
-    with client_of(f"local:{count}") as client:
-        yield Dask(client), client.scheduler.address
+def processes(count: int) -> Iterator[tuple[Executor, str]]:
+    """A executor of so many processes, and the address of their scheduler."""
+    with dask_client(f"local:{count}") as client:
+        yield DaskExecutor(client), client.scheduler.address
 
 
 def evaluated(address: str, path: Path) -> float:
@@ -61,10 +61,10 @@ def short(number: int) -> int:
     return sum(range(30_000 + number % 2))
 
 
-def seconds_of(crew: Crew, units: int) -> float:
-    list(crew.each(short, range(10)))
+def seconds_of(executor: Executor, units: int) -> float:
+    list(executor.each(short, range(10)))
     begin = time.perf_counter()
-    assert len(list(crew.each(short, range(units)))) == units
+    assert len(list(executor.each(short, range(units)))) == units
     return time.perf_counter() - begin
 
 
@@ -134,8 +134,11 @@ def cluster(steps: int, runs: int, units: int, repeats: int = 3) -> dict[str, An
             sweep.measure(
                 lambda address, repeat=repeat: swept(address, folder / f"{repeat}{address[-5:]}", runs), addresses
             )
-        crews = {"Dask, 1": one, "Dask, 2": two, "threads, 1": Threads(1)}
-        each = {who: [1000 * seconds_of(crew, units) / units for _ in range(repeats)] for who, crew in crews.items()}
+        executors = {"Dask, 1": one, "Dask, 2": two, "threads, 1": ThreadExecutor(1)}
+        each = {
+            who: [1000 * seconds_of(executor, units) / units for _ in range(repeats)]
+            for who, executor in executors.items()
+        }
     found = {what.what: what.told() for what in (evaluation, sweep)}
     best = {who: min(times) for who, times in each.items()}
     print(f"{units} units of a millisecond:", ", ".join(f"{who}: {ms:.2f} ms each" for who, ms in best.items()))

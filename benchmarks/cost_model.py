@@ -17,6 +17,7 @@ import numpy as np
 from large_log import make_log
 from parts import least
 
+from gradtd.core.executors import ThreadExecutor
 from gradtd.evaluation.parts.fitting import sampled
 from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.preparing import Asked, prepared, reading_of
@@ -25,7 +26,6 @@ from gradtd.evaluation.parts.sums import TOGETHER, Reduction, Sums, part_sums
 from gradtd.logs.column_names import resolve
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.parts import ROWS_OF_A_PART, survey
-from gradtd.running.crew import Threads
 
 STEPS, COLUMNS, PARTS = 200_000, 20, 10_000
 NETWORK = 1.0e9
@@ -37,7 +37,7 @@ def job_of(path: Path) -> tuple[Job, list]:
     seen = survey(table, "episode")
     asked = Asked(None, None, None, None, "refuse", "refuse")
     reading = reading_of(None, asked, (), resolve(table.kinds, None, ()))
-    job, _ = prepared(table, seen, reading, 0.95, asked, Threads(1), sampled(table, seen, reading))
+    job, _ = prepared(table, seen, reading, 0.95, asked, ThreadExecutor(1), sampled(table, seen, reading))
     return job, seen.parts()
 
 

@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 
 from gradtd.compiled.plan import room_for
+from gradtd.core.executors import n_threads
 from gradtd.paper.figures import STEPS
 from gradtd.paper.jobs import SEED, Job
 from gradtd.paper.plan import chosen_figures
 from gradtd.paper.reproduce import Worker, run_all
 from gradtd.paper.store import Store
 from gradtd.problems.simulate import sampler
-from gradtd.running.workers import n_threads
 
 
 def kernel_seconds(job: Job) -> float:

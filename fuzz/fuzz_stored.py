@@ -9,8 +9,8 @@ import scipy.sparse
 from fuzz_files import flipped, spoil_header
 
 import gradtd
-from gradtd.core.stored import COLUMNS, ENDS, FEATURES, HEADER, STEPS
 from gradtd.core.stream import STEP
+from gradtd.core.stream_folder import COLUMNS, ENDS, FEATURES, HEADER, STEPS
 
 RULES = (
     ("td", {"alpha": 0.1}),

@@ -15,7 +15,7 @@ from gradtd.cli.options import (
     complete_setting,
     hyper_parameters,
 )
-from gradtd.core import spelled
+from gradtd.core import parsing
 from gradtd.output.pages import render
 
 
@@ -56,7 +56,7 @@ def test_settings_of_an_algorithm():
     ],
 )
 def test_values_as_they_are_typed(text, value):
-    found = spelled.value(text)
+    found = parsing.parse_value(text)
     assert found == value
     assert type(found) is type(value)
 

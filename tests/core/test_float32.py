@@ -8,8 +8,8 @@ import scipy.sparse
 
 import gradtd
 from gradtd import theory
-from gradtd.core.stored import Writer
 from gradtd.core.stream import STEP
+from gradtd.core.stream_folder import Writer
 
 D, N = 6, 100
 SETTINGS = {"krylov_gtd": {}, "impression_gtd": {"batch_size": 3}, "svrg_gtd": {"alpha": 0.02, "M": 2}}

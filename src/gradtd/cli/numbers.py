@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from gradtd.core.spelled import value
+from gradtd.core.parsing import parse_value
 
 NUMBER: Any = "NUMBER"
 """How help shows an option that takes a number."""
@@ -14,7 +14,7 @@ NUMBER: Any = "NUMBER"
 
 def number(text: Any) -> float:
     """A number or a fraction; for ``typer.Option(parser=number, metavar=NUMBER)``."""
-    found = value(text) if isinstance(text, str) else text
+    found = parse_value(text) if isinstance(text, str) else text
     if isinstance(found, bool) or not isinstance(found, (int, float)):
         raise typer.BadParameter(f"{text!r} is not a number; write for example 0.25, 1e-3 or 1/16.")
     return float(found)

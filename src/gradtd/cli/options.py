@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from gradtd.algorithms import ALGORITHMS, as_algorithm
-from gradtd.core import checks, spelled
+from gradtd.core import checks, parsing
 from gradtd.core.checks import InputError
 from gradtd.problems import PROBLEMS
 from gradtd.problems.metrics import METRICS
@@ -40,7 +40,7 @@ def setting(text: str) -> tuple[str, Any]:
     name, sign, value = text.partition("=")
     if not sign or not name or not value:
         raise InputError(f"--set takes name=value, got {text!r}.")
-    return name, spelled.value(value)
+    return name, parsing.parse_value(value)
 
 
 def hyper_parameters(algorithm: str, texts: Iterable[str], **options: Any) -> dict[str, Any]:

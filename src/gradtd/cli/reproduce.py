@@ -11,8 +11,8 @@ import typer
 
 from gradtd.cli.options import JSON, MACHINE, OUTPUT, SCHEDULER, SIZE
 from gradtd.cli.stopping import keeping
+from gradtd.core.executors import n_threads
 from gradtd.core.progress import progress_bar
-from gradtd.running.workers import n_threads
 
 
 def reproduce(

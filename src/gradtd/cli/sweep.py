@@ -10,8 +10,8 @@ import typer
 
 from gradtd.cli.options import FLAG, JSON, MACHINE, OUTPUT, SCHEDULER
 from gradtd.cli.stopping import keeping
+from gradtd.core.executors import n_threads
 from gradtd.running.sweeps.sweep import Status, Sweep
-from gradtd.running.workers import n_threads
 
 
 def sweep(

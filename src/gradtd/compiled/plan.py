@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.core.arrays import Batch, Floats, Hyper, Integers, State, Words
-from gradtd.core.memory import refuse_beyond_memory
+from gradtd.core.memory_limits import refuse_beyond_memory
 
 
 class Plan(NamedTuple):

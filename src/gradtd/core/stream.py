@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.core.memory import refuse_beyond_memory
-from gradtd.core.trusted import STEP as STEP
-from gradtd.core.trusted import SparseRows as SparseRows
-from gradtd.core.trusted import StreamView as StreamView
-from gradtd.core.trusted import (
+from gradtd.core.memory_limits import refuse_beyond_memory
+from gradtd.core.stream_arrays import STEP as STEP
+from gradtd.core.stream_arrays import SparseRows as SparseRows
+from gradtd.core.stream_arrays import StreamView as StreamView
+from gradtd.core.stream_arrays import (
     TrustedTable,
     copied_steps,
     read_only,
@@ -181,7 +181,7 @@ class Stream:
         folder : str or Path
             A folder that is not there yet.
         """
-        from gradtd.core.stored import save_stream
+        from gradtd.core.stream_folder import save_stream
 
         save_stream(self, folder)
 
@@ -196,7 +196,7 @@ class Stream:
         folder : str or Path
             What `Stream.save` or `gradtd.store_stream` wrote.
         """
-        from gradtd.core.stored import open_stream
+        from gradtd.core.stream_folder import open_stream
 
         return open_stream(folder)
 

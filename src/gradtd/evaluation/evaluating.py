@@ -11,6 +11,7 @@ from gradtd.compiled.traces import KINDS, Tracing
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
+from gradtd.core.executors import n_threads, open_executor
 from gradtd.core.progress import StageProgress, progress_bar, stage
 from gradtd.evaluation.actions.planning import Asking
 from gradtd.evaluation.parts.evaluating import evaluate_in_parts, large_table
@@ -30,8 +31,6 @@ from gradtd.evaluation.targets import evaluate_target, evaluate_targets, plan_ta
 from gradtd.logs import Log, read_log
 from gradtd.logs.policies import GivenPolicy
 from gradtd.logs.row_policies import from_table, kept_columns
-from gradtd.running.crew import crew_of
-from gradtd.running.workers import n_threads
 
 MOST_RESAMPLES = 10_000
 SAMPLES = 20
@@ -273,7 +272,7 @@ def evaluate(
                 raise InputError(
                     "block, lam, one_step and whiten=False are for logs in memory: leave them out, or in_parts=False."
                 )
-            with crew_of(settings.threads, scheduler) as crew:
+            with open_executor(settings.threads, scheduler) as crew:
                 made = evaluate_in_parts(table, targets, settings, asked, crew, report)
             return Evaluations(made) if isinstance(target, Mapping) else made["target"]
         read = read_log(

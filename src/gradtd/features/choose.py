@@ -9,7 +9,7 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.core.spelled import name_and_settings
+from gradtd.core.parsing import parse_settings
 from gradtd.features.actions import ActionFeatures, restore_actions
 from gradtd.features.base import Features
 from gradtd.features.cells import Aggregation, Grouped, OneHot, distinct_values
@@ -63,7 +63,7 @@ def make_features(name_or_spec: Any, **parameters: Any) -> Features:
 
 
 def _named(spec: str, parameters: Mapping[str, Any]) -> Features:
-    name, settings = name_and_settings("features", spec, "fourier:order=3")
+    name, settings = parse_settings("features", spec, "fourier:order=3")
     kind = FEATURES[checks.known_name("features", name.replace("_", "-"), FEATURES)]
     for key in settings:
         if key in parameters:

@@ -13,7 +13,7 @@ from gradtd.compiled.random import mixed
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Index, Plain, Words
 from gradtd.core.checks import InputError
-from gradtd.core.memory import refuse_beyond_memory
+from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.features.base import Features
 from gradtd.features.table import Table, statistics
 

@@ -14,7 +14,7 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import begins_episode, episode_begins
-from gradtd.core.trusted import read_only
+from gradtd.core.stream_arrays import read_only
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,8 +24,8 @@ from gradtd.problems import as_problem
 from gradtd.problems.base import Problem
 from gradtd.problems.exact import Exact, exact
 from gradtd.problems.metrics import rmspbe, rmsve
-from gradtd.running.code import AROUND as AROUND
-from gradtd.running.code import code_around, problem_digest
+from gradtd.running.fingerprints import AROUND as AROUND
+from gradtd.running.fingerprints import code_around, problem_digest
 from gradtd.running.result import measure
 from gradtd.running.runs import run, sweep
 from gradtd.running.session import Session

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from gradtd.core import checks
+from gradtd.core.executors import Executor, n_threads, open_executor
 from gradtd.paper.criteria import Curves
 from gradtd.paper.figures import Figure
 from gradtd.paper.jobs import RECORDED, Job, best_alpha
@@ -17,8 +18,6 @@ from gradtd.paper.record import Reproduction
 from gradtd.paper.store import Kept, Store
 from gradtd.paper.tables import write_tables
 from gradtd.paper.verdicts import verdicts
-from gradtd.running.crew import Crew, crew_of
-from gradtd.running.workers import n_threads
 
 Progress = Callable[[str, float, float], None]
 """Called with what has been run, work done and work in all."""
@@ -55,8 +54,8 @@ def reproduce(
     workers = n_threads(threads, "--threads")
     store = Store(out)
     with store.locked(), ExitStack() as stack:
-        crew = None if scheduler is None else stack.enter_context(crew_of(scheduler=scheduler))
-        found = run_all(figures, runs, Worker(store, workers, progress, crew))
+        executor = None if scheduler is None else stack.enter_context(open_executor(scheduler=scheduler))
+        found = run_all(figures, runs, Worker(store, workers, progress, executor))
         found.claims = verdicts(found.curves, found.papers_sweeps)
         write_tables(store, found)
     return found, store
@@ -98,11 +97,13 @@ def _curves(plan: Plan, figure: Figure, reading: str, tuned: Tuned, worker: Work
 class Worker:
     """Runs jobs, or fetches what is finished, and keeps count of time and progress.
 
-    By default a job has all threads. A crew takes many jobs at a time, each with one.
+    By default a job has all threads. A executor takes many jobs at a time, each with one.
     """
 
-    def __init__(self, store: Store, threads: int, progress: Progress | None = None, crew: Crew | None = None) -> None:
-        self.store, self.threads, self.progress, self.crew = store, threads, progress, crew
+    def __init__(
+        self, store: Store, threads: int, progress: Progress | None = None, executor: Executor | None = None
+    ) -> None:
+        self.store, self.threads, self.progress, self.executor = store, threads, progress, executor
         self.total = self.done = 0.0
         self.seconds: dict[Job, float] = {}
         self.used: set[int] = set()
@@ -112,11 +113,11 @@ class Worker:
         self.total = sum(job.work for job in set(jobs))
 
     def ahead(self, jobs: Iterable[Job]) -> None:
-        """Let the crew, where there is one, run what is not finished."""
-        if self.crew is None:
+        """Let the executor, where there is one, run what is not finished."""
+        if self.executor is None:
             return
         missing = [job for job in dict.fromkeys(jobs) if self.store.look(job.key()) is None]
-        for number, kept in self.crew.each(timed, missing):
+        for number, kept in self.executor.each(timed, missing):
             self.store.keep(missing[number].key(), kept)
             self.do(missing[number])
 

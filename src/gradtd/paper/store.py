@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
-from gradtd.running.folder import Folder
+from gradtd.core.results_folder import ResultsFolder
 
 FORMAT = 1
 
@@ -25,7 +25,7 @@ class Kept(NamedTuple):
     told: Mapping[str, Any] = {}
 
 
-class Store(Folder):
+class Store(ResultsFolder):
     """A results folder of ours: ``kept`` for finished jobs, the rest for people."""
 
     def __init__(self, folder: Path) -> None:

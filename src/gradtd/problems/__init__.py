@@ -7,7 +7,7 @@ from inspect import signature
 
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.core.spelled import name_and_settings
+from gradtd.core.parsing import parse_settings
 from gradtd.problems.base import Problem
 from gradtd.problems.boyan import boyan_chain, boyan_chain_tdrc
 from gradtd.problems.collision import collision
@@ -49,7 +49,7 @@ def as_problem(problem: Problem | str) -> Problem:
         return problem
     if not isinstance(problem, str):
         raise InputError(f"problem must be a Problem or a name, got {type(problem).__name__}.")
-    name, settings = name_and_settings("problem", problem, "random_walk_tabular:n=19")
+    name, settings = parse_settings("problem", problem, "random_walk_tabular:n=19")
     make = PROBLEMS[checks.known_name("problem", name, PROBLEMS)]
     for parameter in settings:
         checks.known_name(f"parameter of {name}", parameter, signature(make).parameters)

@@ -17,6 +17,7 @@ from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError, NeverLearnsError
+from gradtd.core.executors import for_each, n_threads
 from gradtd.core.progress import Progress, progress_bar
 from gradtd.core.stream import Stream
 from gradtd.problems import as_problem
@@ -24,7 +25,6 @@ from gradtd.problems.base import Problem
 from gradtd.problems.simulate import sampler
 from gradtd.running.result import Result
 from gradtd.running.session import Session
-from gradtd.running.workers import for_each, n_threads
 
 log = logging.getLogger(__name__)
 Steps = int | Iterable[int] | None

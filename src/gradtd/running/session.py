@@ -24,7 +24,7 @@ from gradtd.compiled.traces import traces_of
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.checks import InputError, NeverLearnsError
-from gradtd.core.memory import refuse_beyond_memory
+from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.core.stream import Stream, StreamView
 from gradtd.running.settings import Setup, set_up
 

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
+from gradtd.core.executors import ThreadExecutor
 from gradtd.evaluation.parts import evaluating, fitting
 from gradtd.evaluation.parts.kept import adding
 from gradtd.evaluation.settings import Settings
 from gradtd.logs import parts as cutting
 from gradtd.logs.column_names import resolve
 from gradtd.logs.files import ParquetTable
-from gradtd.running.crew import Threads
 
 pytestmark = pytest.mark.usefixtures("small_units")
 KILLED = """
@@ -146,7 +146,7 @@ def _all_at_once(log, folder):
     job = adding.read_fitted(fitted, reading, 0.9, table.name).job
     seen = cutting.survey(table, "episode")
     looked = adding.looked_at(job, evaluating.sampled(table, seen, reading))
-    sums = evaluating.add_parts(job, seen, Threads(1), None)
+    sums = evaluating.add_parts(job, seen, ThreadExecutor(1), None)
     settings = Settings(0.9, "auto", {}, 0.95, None, "student", None, 0, 1)
     return evaluating._evaluated(job, sums, looked, settings, [])
 

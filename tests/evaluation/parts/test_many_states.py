@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
+from gradtd.core.executors import ThreadExecutor
 from gradtd.evaluation.parts import cell_evaluating, evaluating, fitting, preparing, states, step_file
 from gradtd.evaluation.parts import job as jobs
 from gradtd.logs import parts as cutting
 from gradtd.logs.column_names import resolve
-from gradtd.running.crew import Threads
 
 EPISODES, STATES = 400, 600
 
@@ -152,7 +152,7 @@ def test_what_workers_are_sent_and_send_can_be_sent(path):
     seen = cutting.survey(table, "episode")
     reading = preparing.reading_of(None, asked, (), roles)
     sample = fitting.sampled(table, seen, reading)
-    job, looked = preparing.prepared(table, seen, reading, 0.9, asked, Threads(1), sample)
+    job, looked = preparing.prepared(table, seen, reading, 0.9, asked, ThreadExecutor(1), sample)
     assert looked is None
     sent, part = pickle.loads(pickle.dumps((cell_evaluating._Work(job, np.array([0, 500])), seen.parts()[0])))
     sums, blocks = pickle.loads(pickle.dumps(sent(part)))

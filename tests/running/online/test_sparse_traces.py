@@ -209,7 +209,7 @@ def test_a_learner_that_has_diverged_keeps_no_traces(tmp_path):
 
 
 def test_dense_traces_beyond_memory_are_refused_before_anything_changes(monkeypatch):
-    monkeypatch.setattr("gradtd.core.memory.available", lambda: 8 * WIDE * memory.LEAST - 1)
+    monkeypatch.setattr("gradtd.core.memory_limits.available", lambda: 8 * WIDE * memory.LEAST - 1)
     learner = new("td", 0.8)
     with pytest.raises(InputError, match="give sparse rows"):
         learner.update(np.ones(WIDE), 0.0, np.ones(WIDE), discount=0.9)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +17,7 @@ from typer.testing import CliRunner
 
 import gradtd
 from gradtd.cli.app import app
-from gradtd.core import files
-from gradtd.running import folder
+from gradtd.core import files, results_folder
 from gradtd.running.sweeps import sweep as sweeping
 from gradtd.running.sweeps import units
 from gradtd.running.sweeps.grid import combinations, settings_of
@@ -224,7 +224,7 @@ def test_a_disk_that_is_full_at_the_table_or_at_the_lock_is_one_sentence_too(mon
         raise OSError(errno.ENOSPC, "No space left on device")
 
     sentence = r"cannot write results to '.*x': No space left on device\. What is finished is kept: make room"
-    for place, name in ((sweeping, "write_page"), (folder.Folder, "_lock")):
+    for place, name in ((sweeping, "write_page"), (results_folder.ResultsFolder, "_lock")):
         with monkeypatch.context() as patched:
             patched.setattr(place, name, full)
             with pytest.raises(gradtd.InputError, match=sentence):
@@ -241,9 +241,9 @@ def test_a_folder_that_nobody_may_write_to_tells_its_status(finished, grid, tmp_
         opened.append(mode)
         return real(path, mode, *more, **named)
 
-    real = folder.Path.open
+    real = Path.open
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(folder.Path, "open", look)
+        patched.setattr(Path, "open", look)
         assert not grid.status(tmp_path / "x").running
     assert opened
     assert not [mode for mode in opened if set(mode) & set("aw+x")]

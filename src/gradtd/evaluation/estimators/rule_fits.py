@@ -14,13 +14,13 @@ from gradtd.compiled.splits import Seed
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.core.executors import for_each, n_threads
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators.bootstrap import Resamples, resampled
 from gradtd.evaluation.estimators.least_squares import Sums, start_features
 from gradtd.running.session import Session
 from gradtd.running.settings import Setup
-from gradtd.running.workers import for_each, n_threads
 
 UPDATES = 5_000
 """Updates of a first fit, where one pass over the log makes fewer."""

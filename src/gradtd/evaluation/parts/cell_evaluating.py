@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.executors import Executor
 from gradtd.core.progress import StageProgress
 from gradtd.evaluation.estimators.bootstrap import poisson_weights, student_interval
 from gradtd.evaluation.estimators.methods import RESAMPLES, ROUNDING, histogram
@@ -35,11 +36,10 @@ from gradtd.evaluation.trust.deciding import Decision, decide_from
 from gradtd.evaluation.trust.fits import Fit
 from gradtd.evaluation.trust.records import Record, Wide
 from gradtd.logs.parts import Part, Survey
-from gradtd.running.crew import Crew
 
 
 def evaluate_cells(
-    job: Job, seen: Survey, settings: Settings, notes: list[str], crew: Crew, progress: StageProgress | None
+    job: Job, seen: Survey, settings: Settings, notes: list[str], crew: Executor, progress: StageProgress | None
 ) -> Evaluation:
     """The value, its interval and its checks, as for cells in memory."""
     with tempfile.TemporaryDirectory(prefix="gradtd-") as folder:
@@ -50,7 +50,7 @@ def evaluate_cells(
 class _CellLog:
     """The steps of the log in a file, and the sums that need no features."""
 
-    def __init__(self, job: Job, seen: Survey, crew: Crew, progress: StageProgress | None, folder: Path) -> None:
+    def __init__(self, job: Job, seen: Survey, crew: Executor, progress: StageProgress | None, folder: Path) -> None:
         first = first_of_tenths(job.groups)
         parts, done = seen.parts(), 0
         assert isinstance(job.wide, CellWide)

@@ -12,6 +12,7 @@ import numpy as np
 
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.core.executors import Executor, ThreadExecutor
 from gradtd.core.progress import StageProgress
 from gradtd.evaluation.actions.rows import PairWide
 from gradtd.evaluation.estimators.bootstrap import interval_from, student_interval
@@ -38,7 +39,6 @@ from gradtd.logs.files import ParquetTable
 from gradtd.logs.parts import Survey
 from gradtd.logs.read import open_table
 from gradtd.logs.row_policies import are_names, kept_columns
-from gradtd.running.crew import Crew, Threads
 
 LARGE = 2e8
 """Numbers in a Parquet log from which on it is read in parts (1.6 GB), unless the caller says otherwise."""
@@ -70,7 +70,7 @@ def evaluate_in_parts(
     targets: Mapping[str, Any],
     settings: Settings,
     asked: Asked,
-    crew: Crew,
+    crew: Executor,
     progress: StageProgress | None,
 ) -> dict[str, Evaluation]:
     """Every target on a log that is read once for each of them, part by part."""
@@ -104,7 +104,7 @@ def _from_folder(
     targets: Mapping[str, Any],
     settings: Settings,
     asked: Asked,
-    crew: Crew,
+    crew: Executor,
     progress: StageProgress | None,
 ) -> dict[str, Evaluation]:
     """The same with sums that are kept in a folder: only what is not there is read."""
@@ -134,7 +134,7 @@ class _Fit:
     reading: Reading
     gamma: float
     asked: Asked
-    crew: Crew
+    crew: Executor
 
     def __call__(self, table: ParquetTable, seen: Survey, sample: Sample) -> Job:
         job, looked = prepared(table, seen, self.reading, self.gamma, self.asked, self.crew, sample)
@@ -160,10 +160,10 @@ def _refuse(settings: Settings, targets: Mapping[str, Any], asked: Asked) -> Non
         )
 
 
-def add_parts(job: Job, seen: Survey, crew: Crew, progress: StageProgress | None) -> Sums:
+def add_parts(job: Job, seen: Survey, crew: Executor, progress: StageProgress | None) -> Sums:
     """The sums of the whole log, part by part, in one order."""
     parts, done = seen.parts(), 0
-    spare = ROOM.take(job) if isinstance(crew, Threads) else None  # others do not work in this memory
+    spare = ROOM.take(job) if isinstance(crew, ThreadExecutor) else None  # others do not work in this memory
     reduction = Reduction(spare)
     work: Callable[[Any], Sums] = _PartWork(job, spare)
     for number, sums in crew.each(work, parts):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.checks import InputError
+from gradtd.core.executors import Executor
 from gradtd.evaluation.parts.cell_table import cell_features, cell_wide
 from gradtd.evaluation.parts.fitting import MOST_FEATURES, fitted, observed, refuse_many
 from gradtd.evaluation.parts.job import EPISODE, MOST_GROUPS, Job, Reading, groups_for
@@ -28,7 +29,6 @@ from gradtd.logs import Log, Ratios
 from gradtd.logs.column_names import Roles, resolve
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.parts import Survey
-from gradtd.running.crew import Crew
 
 NO_CLOCK = np.zeros((1, 0))
 """No columns of the time."""
@@ -79,7 +79,7 @@ def needed(roles: Roles) -> list[str]:
 
 
 def prepared(
-    table: ParquetTable, seen: Survey, reading: Reading, gamma: float, asked: Asked, crew: Crew, sample: Sample
+    table: ParquetTable, seen: Survey, reading: Reading, gamma: float, asked: Asked, crew: Executor, sample: Sample
 ) -> tuple[Job, Looked | None]:
     """Features and checks fitted to the episodes of a sample, or to all states, and the steps of those episodes.
 

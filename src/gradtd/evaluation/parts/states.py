@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradtd.core.checks import InputError
+from gradtd.core.executors import Executor
 from gradtd.evaluation.parts.job import Reading
 from gradtd.evaluation.parts.state_table import States, state_before
 from gradtd.logs import Log
 from gradtd.logs.parts import Part, Survey
-from gradtd.running.crew import Crew
 
 DENSE_STATES = 500
 """States up to which there are sums for every pair of them; with more, for those that follow each other."""
@@ -20,7 +20,7 @@ MOST_STATES, MOST_PAIRS = 1_000_000, 10_000_000
 """States that a log in parts may have, and pairs of them that follow each other: they are kept in memory."""
 
 
-def find_states(seen: Survey, reading: Reading, name: str, crew: Crew) -> States:
+def find_states(seen: Survey, reading: Reading, name: str, crew: Executor) -> States:
     """Read the log once for its states."""
     found: list[States] = []
     for _, one in crew.each(_Look(reading, name), seen.parts()):  # counts: whoever is done first

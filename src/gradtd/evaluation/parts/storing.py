@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from gradtd.core import checks
+from gradtd.core.executors import ThreadExecutor
 from gradtd.core.files import writing
 from gradtd.core.progress import StageProgress
-from gradtd.core.stored import Writer, open_stream, save_stream
 from gradtd.core.stream import Stream
+from gradtd.core.stream_folder import Writer, open_stream, save_stream
 from gradtd.evaluation.parts.episodes import grouped, roles_of
 from gradtd.evaluation.parts.fitting import fitted, observed, sampled
 from gradtd.evaluation.parts.job import Reading
@@ -25,7 +26,6 @@ from gradtd.logs.files import ParquetTable
 from gradtd.logs.parts import Survey
 from gradtd.logs.read import open_table
 from gradtd.logs.row_policies import kept_columns
-from gradtd.running.crew import Threads
 
 
 def store_stream(
@@ -123,5 +123,5 @@ def _fitted(features: Any, table: ParquetTable, seen: Survey, reading: Reading) 
         return made
     log, _ = sampled(table, seen, reading)
     if log.discrete_observations:
-        return fitted(made, find_states(seen, reading, table.name, Threads(1)).values)
+        return fitted(made, find_states(seen, reading, table.name, ThreadExecutor(1)).values)
     return fitted(made, observed(table, log))

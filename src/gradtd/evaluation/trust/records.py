@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.executors import ThreadExecutor
 from gradtd.core.stream import episode_begins
 from gradtd.evaluation.preparing import refuse_extreme_steps
 from gradtd.features.cosines import Cosines
 from gradtd.features.fast_cosine import wave_writer
 from gradtd.logs import Log
-from gradtd.running.crew import Threads
 
 Done = TypeVar("Done")
 GIVEN = "the features given"
@@ -51,7 +51,7 @@ class Record:
 
     def in_turn(self, work: Callable[[int], Done], groups: int) -> list[Done]:
         """What the work makes of every group; on one thread where traces run on from one group to the next."""
-        crew = Threads(self.threads if self.traced is None else 1)
+        crew = ThreadExecutor(self.threads if self.traced is None else 1)
         done = dict(crew.each(work, range(groups)))
         return [done[g] for g in range(groups)]
 

@@ -12,12 +12,12 @@ from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.core.executors import n_threads
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
 from gradtd.running.online.queue import StepQueue
 from gradtd.running.online.run import OnlineRun
 from gradtd.running.online.shell import Shell, discount_number, ratio_number
-from gradtd.running.workers import n_threads
 
 
 class Horde(Shell):

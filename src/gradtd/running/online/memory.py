@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gradtd.compiled.buffers import Buffers
 from gradtd.compiled.traces import Tracer
 from gradtd.core.arrays import Floats, Integers
-from gradtd.core.memory import refuse_beyond_memory
+from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.core.stream import STEP, StreamView
 from gradtd.running.online.growing import GrowingRows, move_to_front, resized, roomy, too_tight
 from gradtd.running.settings import Setup

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.core.memory import refuse_beyond_memory
+from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.core.stream import STEP, SparseRows, Stream
 from gradtd.running.online.episodes import EpisodeCounter
 from gradtd.running.online.memory import Rows

@@ -21,7 +21,7 @@ from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
 from gradtd.core.stream import STEP, SparseRows
-from gradtd.core.trusted import refuse_bad_numbers
+from gradtd.core.stream_arrays import refuse_bad_numbers
 from gradtd.running.online.episodes import EpisodeCounter
 from gradtd.running.online.growing import GrowingRows
 from gradtd.running.online.memory import Window

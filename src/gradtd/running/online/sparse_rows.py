@@ -11,7 +11,7 @@ from gradtd.compiled.traces import sparse_rows_at
 from gradtd.core import checks
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
-from gradtd.core.trusted import SparseRows
+from gradtd.core.stream_arrays import SparseRows
 from gradtd.running.online.growing import GrowingRows
 from gradtd.running.online.memory import Window, places_of_used
 

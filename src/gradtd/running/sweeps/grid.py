@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.algorithms import as_algorithm
-from gradtd.core import checks, spelled
+from gradtd.core import checks, parsing
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
 from gradtd.problems import as_problem
@@ -153,6 +153,6 @@ def _lists(table: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 def _plain(value: Any) -> Any:
     """A value as it is spelled in one way only: 5 and 5.0 are the same setting."""
-    found = spelled.value(value) if isinstance(value, str) else value
+    found = parsing.parse_value(value) if isinstance(value, str) else value
     found = found.item() if isinstance(found, np.generic) else found
     return int(found) if isinstance(found, float) and found.is_integer() else found

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.files import append_line, replace_file
-from gradtd.running.folder import STORED
+from gradtd.core.results_folder import STORED
 from gradtd.running.sweeps.units import Unit, Values
 
 log = logging.getLogger(__name__)

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
+from gradtd.core.executors import Executor, open_executor
 from gradtd.core.files import reading
 from gradtd.core.progress import Progress, progress_bar
+from gradtd.core.results_folder import ResultsFolder, in_use
 from gradtd.problems.base import Problem
 from gradtd.problems.metrics import METRICS
-from gradtd.running.crew import Crew, crew_of
-from gradtd.running.folder import Folder, in_use
 from gradtd.running.sweeps.grid import Setting, problems_of, settings_of
 from gradtd.running.sweeps.outcome import Swept, notes_of, tidy, winners_of
 from gradtd.running.sweeps.page import write_page
@@ -162,13 +162,13 @@ class Sweep:
             As in `gradtd.run`; called after every unit.
         """
         tasks = self._tasks()
-        folder = Folder(Path(out), MADE_BY, FORMAT)
+        folder = ResultsFolder(Path(out), MADE_BY, FORMAT)
         with (
             folder.locked(),
-            crew_of(threads, scheduler) as crew,
+            open_executor(threads, scheduler) as executor,
             progress_bar("sweep", what=True, progress=progress) as report,
         ):
-            work = _Work(Parts(folder.path(".parts")), crew, report, folder.keeping)
+            work = _Work(Parts(folder.path(".parts")), executor, report, folder.keeping)
             found = work.all(self._units(tasks.values()), "sweep")
             winners = winners_of(found, self.metrics[0], self.best)
             again = work.all(self._fresh([tasks[setting] for setting in winners]), "winners on fresh seeds")
@@ -206,7 +206,7 @@ class Sweep:
         seed, runs = int(self.fresh_seed or 0), int(self.fresh_runs or 0)
         return [unit for task in tasks for unit in blocks(task, seed, runs, self.block)]
 
-    def _finish(self, folder: Folder, found: dict[Setting, Values], again: dict[Setting, Values]) -> Swept:
+    def _finish(self, folder: ResultsFolder, found: dict[Setting, Values], again: dict[Setting, Values]) -> Swept:
         import pyarrow as pa
 
         at = self.at or ()
@@ -249,8 +249,8 @@ def _fresh_seed(given: Any, seed: int) -> int:
 class _Work:
     """Runs units, or fetches what is finished, and says how far it is."""
 
-    def __init__(self, parts: Parts, crew: Crew, report: Any, keeping: Any) -> None:
-        self.parts, self.crew, self.report, self.keeping = parts, crew, report, keeping
+    def __init__(self, parts: Parts, executor: Executor, report: Any, keeping: Any) -> None:
+        self.parts, self.executor, self.report, self.keeping = parts, executor, report, keeping
 
     def all(self, units: Sequence[Unit], what: str) -> dict[Setting, Values]:
         """What every setting came to, in the order of the units."""
@@ -260,7 +260,7 @@ class _Work:
         # The longest first: at the end a worker then waits for no more than a short one.
         missing = sorted((unit for unit in units if unit not in found), key=lambda unit: -unit.work)
         total, done = sum(unit.work for unit in units), sum(unit.work for unit in found)
-        for number, (digest, values) in self.crew.each(compute, missing):
+        for number, (digest, values) in self.executor.each(compute, missing):
             unit = missing[number]
             if digest != unit.digest:
                 raise InputError("a worker runs another version of gradtd, or of a rule: install the same there.")

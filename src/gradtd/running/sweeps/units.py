@@ -18,7 +18,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.problems.base import Problem
 from gradtd.problems.metrics import METRICS, cached_exact
 from gradtd.problems.simulate import sampler
-from gradtd.running.code import code_around, problem_digest
+from gradtd.running.fingerprints import code_around, problem_digest
 from gradtd.running.runs import attempt
 from gradtd.running.session import Session
 from gradtd.running.sweeps.grid import Setting

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gradtd.core.checks import InputError
+from gradtd.core.executors import Executor
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.parts.episodes import refuse_single
 from gradtd.evaluation.parts.fitting import episodes_of_sample
@@ -24,7 +25,6 @@ from gradtd.evaluation.parts.sums import Reduction, Sums, part_sums
 from gradtd.logs import parts as cutting
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.parts import Part, Survey, survey
-from gradtd.running.crew import Crew
 
 Fit = Callable[[ParquetTable, Survey, Sample], Job]
 """Fits features and checks to a log, of which a sample is given."""
@@ -51,7 +51,7 @@ class Asking:
     fit: Fit
 
 
-def add_to_kept(asking: Asking, crew: Crew, progress: StageProgress | None) -> Added:
+def add_to_kept(asking: Asking, crew: Executor, progress: StageProgress | None) -> Added:
     """The sums of a log, of which only what is not kept is read."""
     store, reading = asking.store, asking.reading
     if store.fitted.exists():
@@ -164,7 +164,7 @@ class _Adding:
         fitted: Fitted,
         seen: Survey,
         paths: Mapping[Any, Path],
-        crew: Crew,
+        crew: Executor,
         progress: StageProgress | None,
     ) -> None:
         self.store, self.job, self.seen, self.paths = store, fitted.job, seen, paths

@@ -21,7 +21,7 @@ from gradtd.evaluation.preparing import is_auto
 from gradtd.evaluation.report.result import plain
 from gradtd.features import make_features
 from gradtd.logs.column_names import Roles
-from gradtd.running.code import not_in_fingerprint
+from gradtd.running.fingerprints import not_in_fingerprint
 
 Question = dict[str, Any]
 ROOMS = ("core", "compiled", "features", "logs", "evaluation/parts", "evaluation/parts/kept", "evaluation/trust")

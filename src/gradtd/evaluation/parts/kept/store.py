@@ -18,11 +18,11 @@ import numpy as np
 
 from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
+from gradtd.core.results_folder import ResultsFolder
 from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.kept.files import File
 from gradtd.evaluation.parts.kept.plan import Unit
 from gradtd.evaluation.parts.sums import Sums, nothing
-from gradtd.running.folder import Folder
 
 log = logging.getLogger(__name__)
 MADE_BY, FORMAT = "gradtd evaluate --sums", 1
@@ -31,9 +31,9 @@ BY_GROUP = ("products", "starts", "pieces")
 ENDING = ".npz"
 
 
-def open_folder(folder: Path) -> Folder:
+def open_folder(folder: Path) -> ResultsFolder:
     """The folder of sums; made where there is none."""
-    return Folder(folder, MADE_BY, FORMAT, option="folder")
+    return ResultsFolder(folder, MADE_BY, FORMAT, option="folder")
 
 
 class Store:

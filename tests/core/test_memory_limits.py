@@ -5,7 +5,7 @@ import pytest
 
 import gradtd
 from gradtd import InputError
-from gradtd.core import memory
+from gradtd.core import memory_limits
 from gradtd.features import from_dict, make_features
 from gradtd.theory import moments
 
@@ -14,21 +14,21 @@ OBSERVATIONS = np.random.default_rng(0).random((50, 2))
 
 @pytest.fixture(autouse=True)
 def small_machine(monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: 2**30)
+    monkeypatch.setattr(memory_limits, "available", lambda: 2**30)
 
 
 def test_how_much_is_left_is_known_here():
-    assert memory._of_machine() is None or memory._of_machine() > 0
+    assert memory_limits._of_machine() is None or memory_limits._of_machine() > 0
 
 
 def test_a_group_of_processes_has_its_own_limit(tmp_path):
-    assert memory._of_group(tmp_path) is None
+    assert memory_limits._of_group(tmp_path) is None
     (tmp_path / "memory.max").write_text("max")
     (tmp_path / "memory.current").write_text("300")
     (tmp_path / "memory.stat").write_text("anon 250\ninactive_file 50\n")
-    assert memory._of_group(tmp_path) is None
+    assert memory_limits._of_group(tmp_path) is None
     (tmp_path / "memory.max").write_text("1000")
-    assert memory._of_group(tmp_path) == 750
+    assert memory_limits._of_group(tmp_path) == 750
 
 
 def test_tiles_with_more_cells_than_memory_are_refused():

@@ -23,7 +23,7 @@ STORED: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 """How a table of ours is stored: with a checksum per page, which readers can verify."""
 
 
-class Folder:
+class ResultsFolder:
     """A results folder that one command writes to.
 
     Parameters

@@ -25,7 +25,7 @@ from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.core.files import reading, replace_file, writing
 from gradtd.core.stream import STEP, Stream, begins_episode
-from gradtd.core.trusted import refuse_bad_numbers
+from gradtd.core.stream_arrays import refuse_bad_numbers
 
 MADE_BY = "gradtd stream"
 FORMATS: dict[int, np.dtype[Any]] = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradtd.compiled import engine
-from gradtd.running.code import not_in_fingerprint
+from gradtd.running.fingerprints import not_in_fingerprint
 
 SHARE, CHANCES, TABLE = 0.5, np.array([0.25, 0.75]), {"left": 0.5}
 

@@ -14,8 +14,8 @@ import scipy.sparse
 
 import gradtd
 from gradtd.compiled import splits, traces
-from gradtd.core import stored
-from gradtd.core.stored import COLUMNS, ENDS, FEATURES, HEADER, STEPS, TARGET
+from gradtd.core import stream_folder
+from gradtd.core.stream_folder import COLUMNS, ENDS, FEATURES, HEADER, STEPS, TARGET
 
 STREAM = gradtd.sample("boyan_chain", 3000, seed=3)
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
     """Several pieces of everything, though the stream is short."""
-    monkeypatch.setattr(stored, "BYTES", 4096)
+    monkeypatch.setattr(stream_folder, "BYTES", 4096)
     monkeypatch.setattr(splits, "AT_ONCE", 700)
 
 
@@ -186,7 +186,7 @@ def _flip(path, name):
         (lambda p: _steps(p, discount=1.5), r"discount must lie in \[0, 1\]"),
         (lambda p: _steps(p, rho=-1.0), "rho must not be negative"),
         (lambda p: _steps(p, episode=1000), "or it is damaged"),
-        (lambda p: _write(p, FEATURES, np.full(stored.open_stream(p).features.shape, np.inf)), "must be finite"),
+        (lambda p: _write(p, FEATURES, np.full(stream_folder.open_stream(p).features.shape, np.inf)), "must be finite"),
         (lambda p: _flip(p, FEATURES), "or it is damaged"),
         (lambda p: _flip(p, STEPS), "damaged|must"),
         (lambda p: (p / STEPS).write_bytes((p / STEPS).read_bytes()[:-1]), "or it is damaged"),
@@ -211,20 +211,20 @@ def test_the_targets_probabilities_are_stored_where_all_are_known(folder, tmp_pa
     np.testing.assert_array_equal(gradtd.Stream.open(folder).target, STREAM.target)
     gradtd.Stream(STREAM.features, STREAM.steps).save(tmp_path / "without")
     assert gradtd.Stream.open(tmp_path / "without").target is None
-    with stored.Writer(tmp_path / "half", "half") as writer:
+    with stream_folder.Writer(tmp_path / "half", "half") as writer:
         for target in (np.ones(1), None):
             writer.add(np.ones((2, 3)), np.zeros(1, gradtd.core.stream.STEP), target)
     assert gradtd.Stream.open(tmp_path / "half").target is None
 
 
 def _write_uneven(path):
-    with stored.Writer(path, "x") as writer:
+    with stream_folder.Writer(path, "x") as writer:
         for width in (3, 2):
             writer.add(np.ones((2, width)), np.zeros(1, gradtd.core.stream.STEP))
 
 
 def _write_both(path):
-    with stored.Writer(path, "x") as writer:
+    with stream_folder.Writer(path, "x") as writer:
         for rows in (np.ones((2, 3)), scipy.sparse.csr_array(np.ones((2, 3)))):
             writer.add(rows, np.zeros(1, gradtd.core.stream.STEP))
 
@@ -234,7 +234,7 @@ def test_a_folder_is_whole_or_not_there(tmp_path, folder):
         STREAM.save(folder)
     with pytest.raises(gradtd.InputError, match="there is no folder"):
         STREAM.save(tmp_path / "none" / "x")
-    writer = stored.Writer(tmp_path / "x", "x")
+    writer = stream_folder.Writer(tmp_path / "x", "x")
     with writer:
         writer.add(np.ones((2, 3)), np.zeros(1, gradtd.core.stream.STEP))
         assert [path.name for path in tmp_path.iterdir()] == [writer.part.name]
@@ -252,7 +252,7 @@ def test_a_full_disk_and_a_file_that_is_not_there_are_told_by_name(tmp_path, mon
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(stored.Writer, "_write", full)
+        patched.setattr(stream_folder.Writer, "_write", full)
         with pytest.raises(gradtd.InputError, match=r"cannot write to '.*x': No space left on device\."):
             STREAM.save(tmp_path / "x")
     STREAM.save(tmp_path / "x")
@@ -268,13 +268,13 @@ SPARSE = gradtd.Stream(scipy.sparse.csr_array(np.where(STREAM.features > 0.3, ST
 def sparse_folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "sparse"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(stored, "BYTES", 100)
+        patched.setattr(stream_folder, "BYTES", 100)
         SPARSE.save(path)
     return path
 
 
 def test_sparse_rows_are_mapped_and_have_the_bytes_of_memory(sparse_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored, "ROWS", 3)
+    monkeypatch.setattr(stream_folder, "ROWS", 3)
     mapped = gradtd.Stream.open(sparse_folder)
     assert "sparse" in repr(mapped)
     assert _is_mapped(mapped.features.data)
@@ -380,7 +380,7 @@ def test_neither_opening_nor_learning_takes_the_memory_of_the_stream(tmp_path, m
     steps["episode"] = np.arange(n) // 10
     steps["rho"] = 1.0
     gradtd.Stream(np.ones((n, 60)), steps).save(tmp_path / "s")
-    monkeypatch.setattr(stored, "BYTES", 2**20)
+    monkeypatch.setattr(stream_folder, "BYTES", 2**20)
     monkeypatch.setattr(splits, "AT_ONCE", 2**14)
     gradtd.learn(STREAM, "impression_gtd", alpha=5, batch_size=8)  # compiled before it counts
     tracemalloc.start()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradtd
-from gradtd.core.stored import HEADER, STARTS
+from gradtd.core.stream_folder import HEADER, STARTS
 
 STREAM = gradtd.sample("boyan_chain", 3000, seed=3)
 

@@ -1,11 +1,11 @@
-"""Who does the work: threads of this process, or the workers of a Dask cluster.
+"""Executors run independent pieces of work: on threads of this process, or on the workers of a Dask cluster.
 
-A crew takes pieces of work that do not depend on each other and hands back their results as they come. What they come
-to does not depend on who did them, nor in which order.
+They hand back results as these come. No result depends on which executor ran it, nor on the order.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.running.workers import n_threads
+from gradtd.core.progress import Progress
 
 Piece = TypeVar("Piece")
 Done = TypeVar("Done")
@@ -48,15 +49,15 @@ CALM = {
 """Processes of our own look after themselves less often: with a worker on every core that takes time from the work."""
 
 
-class Crew(ABC):
-    """Does pieces of work."""
+class Executor(ABC):
+    """Runs pieces of work."""
 
     @abstractmethod
     def each(self, work: Callable[[Piece], Done], pieces: Sequence[Piece]) -> Iterator[tuple[int, Done]]:
         """The number and the result of every piece, in the order in which they are done."""
 
 
-class Threads(Crew):
+class ThreadExecutor(Executor):
     """Threads of this process. Whoever stops listening lets every thread finish the piece it is at, and no more."""
 
     def __init__(self, threads: int) -> None:
@@ -75,7 +76,7 @@ class Threads(Crew):
             pool.shutdown(cancel_futures=True)
 
 
-class Dask(Crew):
+class DaskExecutor(Executor):
     """Workers of a Dask cluster. What a lost worker was at is done again by another one.
 
     Short pieces travel together, as many as the pieces before them suggest. Where they take longer than that, a worker
@@ -153,21 +154,39 @@ def _some(work: Callable[[Piece], Done], pieces: Sequence[Piece]) -> tuple[list[
     return done, longest
 
 
+def n_threads(threads: int | None, name: str = "threads") -> int:
+    """The number of threads given, checked; by default one for each core that this process may use."""
+    if threads is not None:
+        return checks.whole_number(name, threads, 1)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def for_each(work: Callable[[int], None], pieces: int, threads: int, progress: Progress | None = None) -> None:
+    """Do pieces 0, 1, ... on threads; the first one alone, so that what it compiles is compiled once."""
+    executor = ThreadExecutor(threads)
+    done = 0
+    for some in (range(1), range(1, pieces)):
+        for _ in executor.each(work, some):
+            done += 1
+            if progress:
+                progress(done, pieces)
+
+
 @contextmanager
-def crew_of(threads: int | None = None, scheduler: str | None = None) -> Iterator[Crew]:
-    """The crew that was asked for: by default a thread for each core.
+def open_executor(threads: int | None = None, scheduler: str | None = None) -> Iterator[Executor]:
+    """An executor: by default one with a thread for each core.
 
     ``scheduler`` is the address of a Dask scheduler, or ``local:2`` for two processes of this machine.
     """
     if scheduler is None:
-        yield Threads(n_threads(threads))
+        yield ThreadExecutor(n_threads(threads))
         return
-    with client_of(scheduler) as client:
-        yield Dask(client)
+    with dask_client(scheduler) as client:
+        yield DaskExecutor(client)
 
 
 @contextmanager
-def client_of(scheduler: str) -> Iterator[Any]:
+def dask_client(scheduler: str) -> Iterator[Any]:
     """A client of the Dask scheduler at an address, or of processes that are started and ended here."""
     try:
         import dask

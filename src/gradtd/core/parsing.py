@@ -9,10 +9,10 @@ from gradtd.core.checks import InputError
 _WORDS = {"true": True, "false": False, "none": None}
 
 
-def value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A number, a fraction, true, false, none, or else the word itself.
 
-    >>> value("16"), value("1/16"), value("1e3"), value("true"), value("auto")
+    >>> parse_value("16"), parse_value("1/16"), parse_value("1e3"), parse_value("true"), parse_value("auto")
     (16, 0.0625, 1000.0, True, 'auto')
     """
     for read in (int, float, _fraction):
@@ -29,10 +29,10 @@ def _fraction(text: str) -> float | int:
     return int(ratio) if ratio.is_integer() and "." not in text and "e" not in text.lower() else ratio
 
 
-def name_and_settings(kind: str, text: str, example: str) -> tuple[str, dict[str, Any]]:
+def parse_settings(kind: str, text: str, example: str) -> tuple[str, dict[str, Any]]:
     """``name:parameter=value,...`` taken apart; ``kind`` and ``example`` go into the sentence where it is not that.
 
-    >>> name_and_settings("problem", "garnet:states=50,gamma=9/10", "garnet:states=50")
+    >>> parse_settings("problem", "garnet:states=50,gamma=9/10", "garnet:states=50")
     ('garnet', {'states': 50, 'gamma': 0.9})
     """
     name, _, rest = text.partition(":")
@@ -43,5 +43,5 @@ def name_and_settings(kind: str, text: str, example: str) -> tuple[str, dict[str
             raise InputError(f"{kind} {text!r} must read name:parameter=value,..., for example {example!r}.")
         if key in found:
             raise InputError(f"{kind} {text!r}: the parameter {key} is given twice.")
-        found[key] = value(given)
+        found[key] = parse_value(given)
     return name.strip(), found

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 import gradtd
 from gradtd.cli.app import app
+from gradtd.core import executors
+from gradtd.core.executors import ThreadExecutor, open_executor
 from gradtd.paper.jobs import LineJob
 from gradtd.paper.reproduce import Worker
 from gradtd.paper.store import Store
-from gradtd.running import crew as crews
-from gradtd.running.crew import Threads, crew_of
 
 GRID = {
     "problems": ["boyan_chain"],
@@ -32,7 +32,7 @@ def _bytes(folder):
 
 def test_threads_hand_back_every_piece():
     for threads in (1, 3):
-        done = dict(Threads(threads).each(lambda piece: piece**2, list(range(20))))
+        done = dict(ThreadExecutor(threads).each(lambda piece: piece**2, list(range(20))))
         assert done == {k: k**2 for k in range(20)}
 
 
@@ -43,7 +43,7 @@ def test_an_error_in_a_thread_is_raised():
         return piece
 
     with pytest.raises(ValueError, match="three"):
-        dict(Threads(2).each(work, list(range(8))))
+        dict(ThreadExecutor(2).each(work, list(range(8))))
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_an_error_in_a_thread_is_raised():
 )
 def test_addresses_that_are_none_are_refused(address):
     pytest.importorskip("distributed")
-    with pytest.raises(gradtd.InputError, match="local:2"), crew_of(scheduler=address):
+    with pytest.raises(gradtd.InputError, match="local:2"), open_executor(scheduler=address):
         pass
 
 
 def test_without_dask_a_scheduler_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(gradtd.InputError, match=r"pip install 'gradtd\[cluster\]'"), crew_of(scheduler="local:2"):
+    with pytest.raises(gradtd.InputError, match=r"pip install 'gradtd\[cluster\]'"), open_executor(scheduler="local:2"):
         pass
 
 
@@ -105,12 +105,12 @@ def _nap(piece):
 @pytest.mark.filterwarnings("ignore")
 def test_short_pieces_travel_together_and_none_is_lost_or_done_twice(cluster, monkeypatch):
     sent = []
-    take = crews._Waiting.take
-    monkeypatch.setattr(crews._Waiting, "take", lambda *own: sent.append(take(*own)) or sent[-1])
-    with crew_of(scheduler=cluster.scheduler_address) as crew:
+    take = executors._Waiting.take
+    monkeypatch.setattr(executors._Waiting, "take", lambda *own: sent.append(take(*own)) or sent[-1])
+    with open_executor(scheduler=cluster.scheduler_address) as executor:
         pieces = [number for number in range(400) if number != 60]
         found = []
-        for number, (square, worker) in crew.each(_nap, pieces):
+        for number, (square, worker) in executor.each(_nap, pieces):
             found.append((number, square))
             if len(found) == 50:  # in the middle of a task of many pieces
                 os.kill(worker, signal.SIGKILL)
@@ -121,20 +121,22 @@ def test_short_pieces_travel_together_and_none_is_lost_or_done_twice(cluster, mo
 
 @pytest.mark.filterwarnings("ignore")
 def test_what_comes_before_an_error_in_a_task_is_not_lost(cluster, monkeypatch):
-    monkeypatch.setattr(crews._Waiting, "take", lambda own, _: [own.numbers.popleft() for _ in range(len(own.numbers))])
-    with crew_of(scheduler=cluster.scheduler_address) as crew:
-        coming = crew.each(_nap, list(range(56, 63)))
+    monkeypatch.setattr(
+        executors._Waiting, "take", lambda own, _: [own.numbers.popleft() for _ in range(len(own.numbers))]
+    )
+    with open_executor(scheduler=cluster.scheduler_address) as executor:
+        coming = executor.each(_nap, list(range(56, 63)))
         assert [next(coming)[0] for _ in range(4)] == [0, 1, 2, 3]
         with pytest.raises(ValueError, match="sixty"):
             next(coming)
 
 
 def test_a_task_ends_early_where_its_pieces_take_long(monkeypatch):
-    monkeypatch.setattr(crews, "AT_LEAST", 0.5)
-    done, longest = crews._some(_nap, [39, 40, 41])
+    monkeypatch.setattr(executors, "AT_LEAST", 0.5)
+    done, longest = executors._some(_nap, [39, 40, 41])
     assert [square for square, _ in done] == [39**2, 40**2]
     assert longest >= 1.0
-    waiting = crews._Waiting(400)
+    waiting = executors._Waiting(400)
     waiting.at_once = 8
     numbers = waiting.take(2)
     assert numbers == list(range(8))
@@ -143,7 +145,7 @@ def test_a_task_ends_early_where_its_pieces_take_long(monkeypatch):
 
 
 def test_the_last_tasks_are_small():
-    waiting = crews._Waiting(100)
+    waiting = executors._Waiting(100)
     waiting.at_once = 64
     sizes = []
     while numbers := waiting.take(2):
@@ -198,8 +200,8 @@ def test_an_evaluation_on_a_cluster_has_the_same_bytes_though_a_worker_dies(clus
 @pytest.mark.filterwarnings("ignore")
 def test_jobs_of_a_reproduction_on_a_cluster_have_the_same_bytes(cluster, tmp_path):
     jobs = [LineJob("boyan_chain", 2, rule, {"alpha": 0.05}) for rule in ("td", "vtrace")]
-    with crew_of(scheduler=cluster.scheduler_address) as crew:
-        Worker(Store(tmp_path / "far"), 1, crew=crew).ahead(jobs)
+    with open_executor(scheduler=cluster.scheduler_address) as executor:
+        Worker(Store(tmp_path / "far"), 1, executor=executor).ahead(jobs)
     for job in jobs:
         far, near = Store(tmp_path / "far").look(job.key()), job.compute(1)
         assert {name: a.tobytes() for name, a in far.arrays.items()} == {n: a.tobytes() for n, a in near.arrays.items()}
