@@ -41,7 +41,7 @@ Work = Callable[[], np.ndarray]
 
 
 OFTEN = ("td", "tdrc", "impression_gtd", "lstd")
-"""Rules whose rarer kinds of streams are compiled, too. Those of others run as plain Python: compiling takes minutes."""
+"""Rules whose rarer kinds of streams are compiled, too. Others run as plain Python there: compiling takes minutes."""
 
 
 def compiled(name: str) -> bool:
