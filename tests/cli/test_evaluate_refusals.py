@@ -32,8 +32,8 @@ NAN, INF = float("nan"), float("inf")
 TABLES = {
     "NaN in an observation": ({"obs_0": NAN}, "column 'obs_0' of the observation must be finite: row 7 is nan"),
     "infinity in an observation": ({"obs_1": INF}, "column 'obs_1' of the observation must be finite: row 7 is inf"),
-    "NaN as reward": ({"reward": NAN}, "reward must be finite: reward[7] is nan"),
-    "infinite reward": ({"reward": -INF}, "reward must be finite: reward[7] is -inf"),
+    "NaN as reward": ({"reward": NAN}, "column 'reward' must be finite: row 7 is nan"),
+    "infinite reward": ({"reward": -INF}, "column 'reward' must be finite: row 7 is -inf"),
     "rewards as text": ({"reward": "much"}, "column 'reward' must hold one number per row, got text"),
     "observations as text": ({"obs_0": "here"}, "'obs_0' of the observation must hold numbers, got text"),
     "constant observations": (
@@ -45,7 +45,7 @@ TABLES = {
     "a probability above one": ({"action_prob": 1.5}, "must be at most 1: row 7 is 1.5"),
     "a negative probability of the target": ({"target": -0.5}, "must be at least 0: row 7 is -0.5"),
     "NaN as probability": ({"target": NAN}, "target must be finite"),
-    "a ratio that overflows": ({"action_prob": 1e-310, "target": 1.0}, "the ratio of step 7 is not finite"),
+    "a ratio that overflows": ({"action_prob": 1e-310, "target": 1.0}, "the ratio of row 7 is not finite"),
     "a ratio whose square overflows": ({"action_prob": 1e-200, "target": 1.0}, "the largest ratio is 1e+200 in size"),
     "a reward whose square overflows": ({"reward": 1e200}, "the largest reward is 1e+200 in size"),
     "an observation whose square overflows": ({"obs_0": 1e200}, "which cannot be scaled: rescale it"),

@@ -168,7 +168,7 @@ def test_an_action_of_one_episode_only_gets_a_small_chance_and_no_zero():
         ({}, np.full(N, 50), {}, "must be at most 1; percentages are to be divided by 100: row 0"),
         ({"obs": STATE[:, None] + 0.5}, TARGET, {}, "a table for target needs discrete observations"),
         ({}, TARGET, {"behaviour": np.eye(4, 3) + np.eye(4, 3, -3)}, "since the action was taken: row"),
-        ({}, TARGET, {"behaviour": np.full(N, 1e-320)}, "the ratio of step 0 is not finite"),
+        ({}, TARGET, {"behaviour": np.full(N, 1e-320)}, "the ratio of row 0 is not finite"),
         ({}, TARGET, {"clip": 0}, "clip must be greater than 0"),
         ({"episode": [0] * N, "terminated": [0] * N}, np.ones(N), {"behaviour": "estimate"}, "at least 2 episodes"),
     ],

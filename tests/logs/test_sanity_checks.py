@@ -110,7 +110,7 @@ def test_next_observations_that_were_rounded_are_no_strangers():
     rounded = {name: table[name].astype(np.float32).astype(float) for name in ("next_obs_0", "next_obs_1")}
     log = read_log(table | rounded)
     assert log.strangers < 1e-10
-    assert any("not equal to the observation of the row after" in note for note in log.notes)
+    assert any("differ from the observation of the row after" in note for note in log.notes)
 
 
 def test_gaps_in_t_make_no_strangers():

@@ -20,6 +20,21 @@ class InputError(ValueError):
     """Bad input, explained in one sentence: what was given, what is allowed, what to do."""
 
 
+class RowError(InputError):
+    """Bad input in one row of a table.
+
+    ``row`` is its number, for a caller that knows where the table is from. ``clash`` says why two rows cannot be of one
+    episode, with ``{episode}`` in it, where that is what is wrong.
+    """
+
+    def __init__(self, message: str, row: int, clash: str = "") -> None:
+        super().__init__(message)
+        self.row, self.clash = row, clash
+
+    def __reduce__(self) -> tuple[Any, ...]:  # workers send errors back pickled
+        return type(self), (str(self), self.row, self.clash)
+
+
 class NeverLearnsError(InputError):
     """The data are too few for learning to start."""
 

@@ -52,7 +52,8 @@ _PART = re.compile(r"^(?P<stem>.+?)(?:(?:_|\.|/)(?P<number>\d+)|\[(?P<index>\d+)
 class Roles:
     """Which columns play which role; ``parts`` are the names of the observation's components.
 
-    ``done_flag`` says that ends are marked by a column, recognised by its name, that may mean either end.
+    ``done_flag`` says that ends are marked by a column, recognised by its name, that may mean either end. ``alone``
+    says that every row is an episode of one step, ``guessed`` that nobody said so.
     """
 
     single: dict[str, str] = field(default_factory=dict)
@@ -61,7 +62,15 @@ class Roles:
     next_parts: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     done_flag: bool = False
+    alone: bool = False
+    guessed: bool = False
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that have a role."""
+        several = (name for names in self.several.values() for name in names)
+        return list(dict.fromkeys([*self.single.values(), *several, *self.keep]))
 
 
 def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Roles:
@@ -174,17 +183,19 @@ TOGETHER = ("episode", "t", "terminated", "truncated")
 """What says which rows belong together, and in which order."""
 
 
-def bandit(roles: Roles) -> bool:
-    """Whether nothing tells which rows belong together, when they were, or what followed them."""
-    return not any(role in roles.single for role in TOGETHER) and "next_observation" not in roles.several
+def take_rows_alone(roles: Roles, one_step: bool | None) -> None:
+    """Let every row stand for itself, where that was asked for: what would say otherwise is not read.
 
-
-def take_rows_alone(roles: Roles, found_out: bool) -> None:
-    """Let every row stand for itself: what would say otherwise is not read."""
+    Where nothing was said, it is done if nothing tells which rows belong together, when they were, or what followed.
+    """
+    told = any(role in roles.single for role in TOGETHER) or "next_observation" in roles.several
+    roles.alone, roles.guessed = not told if one_step is None else one_step, not told and one_step is None
+    if not roles.alone:
+        return
     unread = [roles.single.pop(role) for role in TOGETHER if role in roles.single]
     unread += roles.several.pop("next_observation", [])
     roles.next_parts, roles.done_flag = (), False
-    why = "nothing tells where episodes end, and rows have no time: " if found_out else ""
+    why = "nothing tells where episodes end, and rows have no time: " if roles.guessed else ""
     left = f"; not read: {listed(unread)}" if unread else ""
     roles.notes.append(f"{why}every row was taken as an episode of one step{left}.")
 

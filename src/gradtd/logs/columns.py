@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
-from gradtd.core.checks import InputError
+from gradtd.core.checks import InputError, RowError
+from gradtd.core.stream import episode_numbers
 from gradtd.logs.column_names import Roles
 from gradtd.logs.steps import Flags, Steps
 from gradtd.logs.tables import Piece, Table
@@ -34,7 +35,9 @@ class Column:
             at = int(np.flatnonzero(self.missing)[0])
             more = int(self.missing.sum()) - 1
             others = f" (and {more} more)" if more else ""
-            raise InputError(f"column {self.name!r} has no value in row {at}{others}: fill it in or leave the row out.")
+            raise RowError(
+                f"column {self.name!r} has no value in row {at}{others}: fill it in or leave the row out.", at
+            )
 
     def numbers(self) -> Floats:
         """One finite number per row."""
@@ -45,7 +48,14 @@ class Column:
             got = "text" if self.labels is not None else "times" if self.kind == "time" else f"shape {values.shape}"
             raise InputError(f"column {self.name!r} must hold one number per row, got {got}.")
         self.refuse_missing()
-        return checks.finite_array(self.name, values, 1)
+        return self._finite(values)
+
+    def _finite(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Numbers of this column as floats, with none that is not finite."""
+        found = np.ascontiguousarray(checks.numeric_array(self.name, values, values.ndim), np.float64)
+        lost = np.asarray(~np.isfinite(found).reshape(len(found), -1).all(axis=1))
+        refuse_rows(f"column {self.name!r}", lost, found, "must be finite")
+        return found
 
     def flags(self) -> Flags:
         """True or false, also as 1 or 0."""
@@ -53,7 +63,8 @@ class Column:
             self.refuse_missing()
             return self.values
         values = self.numbers()
-        checks.refuse_where(self.name, (values != 0) & (values != 1), values, "must hold true or false, or 1 or 0")
+        neither = (values != 0) & (values != 1)
+        refuse_rows(f"column {self.name!r}", neither, values, "must hold true or false, or 1 or 0")
         return np.asarray(values != 0)
 
     def times(self) -> tuple[NDArray[Any], bool]:
@@ -66,6 +77,105 @@ class Column:
             return self.values.astype(np.int64, copy=False), True
         values = self.numbers()
         return values, bool((values == np.floor(values)).all())
+
+    def ranks(self) -> Integers:
+        """Episode ids as 0, 1, ... in the order of the ids."""
+        self.refuse_missing()
+        values = self.values
+        if values.ndim != 1:
+            raise InputError(f"column {self.name!r} must hold one episode id per row, got shape {values.shape}.")
+        if values.dtype.kind == "f":
+            self._finite(values)
+        if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():  # sorted already, as most logs are
+            return episode_numbers(values)
+        return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+    def actions(self) -> NDArray[Any]:
+        """Actions: whole numbers, codes of text, or floats, (n,) or (n, m), where some are not whole."""
+        self.refuse_missing()
+        values = self.values
+        if self.labels is not None:
+            return values
+        if values.ndim == 2 and values.shape[1] > 1:
+            return self._finite(values)
+        real = self._finite(values.reshape(-1))
+        if values.dtype.kind == "f" and ((real != np.floor(real)) | (np.abs(real) >= 2**53)).any():
+            return real
+        return values.reshape(-1).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What only all rows of a log tell. Chunks of a log are read with the facts of the whole, and so are read alike.
+
+    Parameters
+    ----------
+    counted
+        Whether t counts steps, so that a missing one can be seen.
+    stride
+        How far t goes from a step to the next, at least. None where that is found out as rows are arranged.
+    real_actions
+        Whether a number among the actions is not whole.
+    actions
+        The discrete actions: labels of text, or whole numbers.
+    above, below
+        Columns of probabilities with a number above 0, and with one below.
+    """
+
+    counted: bool = True
+    stride: float | None = None
+    real_actions: bool = False
+    actions: frozenset[Any] = frozenset()
+    above: frozenset[str] = frozenset()
+    below: frozenset[str] = frozenset()
+
+    def merge(self, other: Facts) -> Facts:
+        """The facts of both, where each has those of some rows."""
+        strides = [stride for stride in (self.stride, other.stride) if stride is not None]
+        return Facts(
+            self.counted and other.counted,
+            min(strides) if strides else None,
+            self.real_actions or other.real_actions,
+            self.actions | other.actions,
+            self.above | other.above,
+            self.below | other.below,
+        )
+
+    def are_logarithms(self, column: str) -> bool:
+        """Whether no number of a column is above 0 and some are below, as logarithms of probabilities are."""
+        return column in self.below and column not in self.above
+
+
+def facts_of(found: Mapping[str, Column], roles: Roles, stride: float | None = None) -> Facts:
+    """The facts of columns that `gather` found."""
+    names = roles.several.get("action", ())
+    real, actions = len(names) > 1, frozenset[Any]()
+    if len(names) == 1:
+        column = found[f"action.{names[0]}"]
+        taken = column.actions()
+        real = taken.dtype.kind == "f"
+        if not real:
+            distinct = _distinct(taken)
+            actions = frozenset(distinct if column.labels is None else (column.labels[k] for k in distinct))
+    chances = [found[role] for role in ("behaviour", "target") if role in roles.single]
+    chances += [found[f"keep.{name}"] for name in roles.keep]
+    numeric = [column for column in chances if column.labels is None and column.values.ndim == 1]
+    return Facts(
+        "t" not in roles.single or found["t"].times()[1],
+        stride,
+        real,
+        actions,
+        frozenset(column.name for column in numeric if (column.values > 0).any()),
+        frozenset(column.name for column in numeric if (column.values < 0).any()),
+    )
+
+
+def _distinct(values: Integers) -> list[int]:
+    """Distinct whole numbers; most actions are small ones, which are counted faster than sorted."""
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    if high - low < 2**16:
+        return [low + int(k) for k in np.flatnonzero(np.bincount(values - low))]
+    return [int(one) for one in np.unique(values)]
 
 
 class _Collector:
@@ -134,10 +244,13 @@ def refuse_unknown_next(state: NDArray[np.int8] | None, steps: Steps, roles: Rol
     bad[steps.source[steps.follower]] = state[steps.source[steps.follower]] == NOT_A_NUMBER
     if bad.any():
         name = roles.several["next_observation"][0]
-        raise InputError(f"column {name!r} must be finite: row {int(np.flatnonzero(bad)[0])} is nan inside an episode.")
+        row = int(np.flatnonzero(bad)[0])
+        raise RowError(f"column {name!r} must be finite: row {row} is nan inside an episode.", row)
 
 
-def actions(found: dict[str, Column], roles: Roles) -> tuple[NDArray[Any] | None, tuple[Any, ...] | None]:
+def actions(
+    found: Mapping[str, Column], roles: Roles, facts: Facts
+) -> tuple[NDArray[Any] | None, tuple[Any, ...] | None]:
     """Codes and labels of discrete actions; floats, and no labels, of real ones.
 
     Whole numbers from 0 up are their own codes, so that they index a policy's table.
@@ -147,70 +260,63 @@ def actions(found: dict[str, Column], roles: Roles) -> tuple[NDArray[Any] | None
         return None, None
     if len(parts) > 1:
         return np.column_stack([part.numbers() for part in parts]), None
-    column = parts[0]
-    column.refuse_missing()
-    values = column.values
+    column, values = parts[0], parts[0].actions()
+    if facts.real_actions:
+        return values.astype(np.float64), None
+    known = sorted(facts.actions)
     if column.labels is not None:
-        return values, column.labels
-    if values.ndim == 2 and values.shape[1] > 1:
-        return checks.finite_array(column.name, values, 2), None
-    values = values.reshape(-1)
-    real = checks.finite_array(column.name, values, 1)
-    if values.dtype.kind == "f" and ((real != np.floor(real)) | (np.abs(real) >= 2**53)).any():
-        return real, None
-    whole = values.astype(np.int64)
-    if whole.min() >= 0:
-        return whole, None
-    labels, codes = np.unique(whole, return_inverse=True)
-    return codes.astype(np.int64), tuple(labels.tolist())
+        place = {label: code for code, label in enumerate(known)}
+        return np.array([place[label] for label in column.labels], np.int64)[values], tuple(known)
+    if known[0] >= 0:
+        return values, None
+    return np.searchsorted(np.array(known), values).astype(np.int64), tuple(known)
 
 
 def chances(
-    found: dict[str, Column], roles: Roles, logs: str, action: NDArray[Any] | None, notes: list[str]
+    found: Mapping[str, Column], roles: Roles, logs: str, facts: Facts, notes: list[str]
 ) -> dict[str, Floats | None]:
     """Probabilities of the action taken, and ratios, in the range they must have."""
-    real_action = action is not None and action.dtype.kind == "f"
+    real_action = facts.real_actions
     result: dict[str, Floats | None] = {"behaviour": None, "target": None, "rho": None}
     for kind in ("behaviour", "target"):
         role = f"{kind}_log" if f"{kind}_log" in roles.single else kind
         if role in roles.single:
-            name, values = roles.single[role], _probabilities(found[role], role, logs, notes)
+            name, values = roles.single[role], _probabilities(found[role], role, logs, facts, notes)
             result[kind] = check_chances(f"column {name!r}", values, kind, real_action)
     if "rho" in roles.single:
         name, ratio = roles.single["rho"], found["rho"].numbers()
-        _refuse(f"column {name!r}", ratio < 0, ratio, "must not be negative")
+        refuse_rows(f"column {name!r}", ratio < 0, ratio, "must not be negative")
         result["rho"] = ratio
     return result
 
 
-def are_logarithms(values: Floats) -> bool:
-    """Whether no number is above 0 and some are below, as logarithms of probabilities are."""
-    return bool((values <= 0).all() and (values < 0).any())
+def check_chances(what: str, values: Floats, kind: str, densities: bool, rows: Integers | None = None) -> Floats:
+    """(0, 1] for the behaviour, which did take the action; [0, 1] for the target; densities may exceed 1.
 
-
-def check_chances(what: str, values: Floats, kind: str, densities: bool) -> Floats:
-    """(0, 1] for the behaviour, which did take the action; [0, 1] for the target; densities may exceed 1."""
+    ``rows`` are the rows of the table that the values are from, where not all in order.
+    """
     bad = values <= 0 if kind == "behaviour" else values < 0
     low = "above 0 since the action was taken" if kind == "behaviour" else "at least 0"
-    _refuse(what, bad, values, f"must be {low}")
+    refuse_rows(what, bad, values, f"must be {low}", rows)
     if not densities:
         percent = "; percentages are to be divided by 100" if values.max(initial=0.0) > 2 else ""
-        _refuse(what, values > 1 + 1e-9, values, f"must be at most 1{percent}")
+        refuse_rows(what, values > 1 + 1e-9, values, f"must be at most 1{percent}", rows)
     return values
 
 
-def _refuse(what: str, bad: Flags, values: NDArray[Any], rule: str) -> None:
+def refuse_rows(what: str, bad: Flags, values: NDArray[Any], rule: str, rows: Integers | None = None) -> None:
+    """Name the first row that is bad."""
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
-        more = int(bad.sum()) - 1
-        raise InputError(f"{what} {rule}: row {at} is {values[at]}{f' (and {more} more)' if more else ''}.")
+        more, row = int(bad.sum()) - 1, at if rows is None else int(rows[at])
+        raise RowError(f"{what} {rule}: row {row} is {values[at]}{f' (and {more} more)' if more else ''}.", row)
 
 
-def _probabilities(column: Column, role: str, logs: str, notes: list[str]) -> Floats:
+def _probabilities(column: Column, role: str, logs: str, facts: Facts, notes: list[str]) -> Floats:
     named = role.endswith("_log")
     column, never = _without_zero(column) if named else (column, None)
     values = column.numbers()
-    if not named and not are_logarithms(values):
+    if not named and not facts.are_logarithms(column.name):
         return values
     if logs != "convert":
         sign = "is named as logarithms" if named else "holds logarithms (none is above 0)"
@@ -221,20 +327,20 @@ def _probabilities(column: Column, role: str, logs: str, notes: list[str]) -> Fl
     return _converted(column.name, values, never, notes)
 
 
-def kept(column: Column, logs: str, notes: list[str]) -> Floats:
+def kept(column: Column, logs: str, facts: Facts, notes: list[str]) -> Floats:
     """A further column: its numbers, or, where they are logarithms of probabilities to be converted, exp of them."""
-    if logs != "convert":
+    if logs != "convert" or not facts.are_logarithms(column.name):
         return column.numbers()
     filled, never = _without_zero(column)
-    values = filled.numbers()
-    return _converted(column.name, values, never, notes) if are_logarithms(values) else column.numbers()
+    return _converted(column.name, filled.numbers(), never, notes)
 
 
 def kept_earlier(extra: Mapping[str, Floats], names: Iterable[str]) -> tuple[dict[str, Floats], list[str]]:
     """The further columns of a log that was read before, those of these names converted, and what to say of it."""
     notes: list[str] = []
-    wanted = [name for name in names if name in extra]
-    return dict(extra) | {name: kept(Column(name, extra[name]), "convert", notes) for name in wanted}, notes
+    columns = {f"keep.{name}": Column(name, extra[name]) for name in names if name in extra}
+    facts = facts_of(columns, Roles(keep=tuple(column.name for column in columns.values())))
+    return dict(extra) | {c.name: kept(c, "convert", facts, notes) for c in columns.values()}, notes
 
 
 def _without_zero(column: Column) -> tuple[Column, Flags | None]:
@@ -248,7 +354,7 @@ def _without_zero(column: Column) -> tuple[Column, Flags | None]:
 def _converted(name: str, values: Floats, never: Flags | None, notes: list[str]) -> Floats:
     with np.errstate(over="ignore"):
         chance = np.exp(values) if never is None else np.where(never, 0.0, np.exp(values))
-    _refuse(f"exp of column {name!r}", ~np.isfinite(chance), chance, "must be finite")
+    refuse_rows(f"exp of column {name!r}", ~np.isfinite(chance), chance, "must be finite")
     notes.append(f"column {name!r} held logarithms of probabilities: converted.")
     return chance
 

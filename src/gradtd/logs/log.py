@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,6 +68,11 @@ class Log:
         1 where they are no nearer than rows drawn at random.
     rows_alone
         Whether it was found out, and not said, that every row is an episode of one step.
+    unmarked
+        Episodes of the table whose last row is neither terminated nor truncated.
+    actions_taken
+        Codes of the discrete actions in all rows of the table, also where this is a chunk of it. None where the steps
+        themselves tell.
     of_every_action
         Kept columns that are one of several, numbered ones, which sum to one in every row: a policy's probabilities of
         each action, and not of the action taken.
@@ -96,6 +101,8 @@ class Log:
     given: Integers | None = None
     n_given: int | None = None
     rows_alone: bool = False
+    unmarked: int = 0
+    actions_taken: Integers | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reward", checks.finite_array("reward", self.reward, 1))
@@ -137,6 +144,14 @@ class Log:
     def discrete_actions(self) -> bool:
         return self.action is not None and self.action.dtype.kind == "i"
 
+    @property
+    def n_actions(self) -> int:
+        """How many discrete actions the log knows of."""
+        assert self.action is not None
+        if self.action_labels:
+            return len(self.action_labels)
+        return int((self.action if self.actions_taken is None else self.actions_taken).max()) + 1
+
     def __repr__(self) -> str:
         seen = (
             "discrete observations" if self.discrete_observations else f"{self.observations.shape[1]} observed numbers"
@@ -145,6 +160,21 @@ class Log:
         ends = f"{int(self.terminated.sum())} terminated, {int(self.truncated.sum())} truncated"
         has = f"; has {', '.join([*given, *self.extra])}" if given or self.extra else ""
         return f"Log({self.name}: {len(self)} steps, {self.n_episodes} episodes ({ends}), {seen}{has})"
+
+
+def merge_notes(notes: Iterable[str]) -> list[str]:
+    """The notes of several chunks of a log as those of one: each is said once, and counts at the end are added.
+
+    >>> merge_notes(["Rows dropped: 2.", "the rows were sorted.", "Rows dropped: 3."])
+    ['Rows dropped: 5.', 'the rows were sorted.']
+    """
+    counts: dict[tuple[str, bool], int] = {}
+    for note in notes:
+        text, _, count = note.rstrip(".").rpartition(": ")
+        counted = count.isdigit()
+        key = (text, True) if counted else (note, False)
+        counts[key] = counts.get(key, 0) + (int(count) if counted else 0)
+    return [f"{text}: {count}." if counted else text for (text, counted), count in counts.items()]
 
 
 def _rows_of(label: str, values: Any, length: int) -> NDArray[np.uint32]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core.arrays import Integers
-from gradtd.core.checks import InputError
+from gradtd.core.checks import InputError, RowError
 from gradtd.core.progress import Progress
 from gradtd.logs.column_names import Roles, listed
 from gradtd.logs.log import row_numbers
@@ -78,8 +78,8 @@ def read_observations(
             report(length + begin + len(block), total)
         if differ:
             notes.append(
-                f"{differ} next observation{'s' * (differ > 1)} inside an episode not equal to the observation of the "
-                "row after: kept as given."
+                "Next observations inside an episode that differ from the observation of the row after, kept as given: "
+                f"{differ}."
             )
     observations = extras.append_to(observations, next_row)
     return _discrete_if_whole(table, now, observations), next_row
@@ -197,7 +197,7 @@ def _refuse_unusable(
     name = columns[int(where[1])] if spread else listed(columns)
     lost = missing is not None and bool(missing.reshape(len(block), -1)[tuple(where)])
     value = "missing" if lost else block.reshape(len(block), -1)[tuple(where)]
-    raise InputError(f"column {name!r} of the observation must be finite: row {row} is {value}.")
+    raise RowError(f"column {name!r} of the observation must be finite: row {row} is {value}.", row)
 
 
 def _refuse_half_given(
@@ -209,8 +209,8 @@ def _refuse_half_given(
         given &= ~missing.reshape(block.shape)[at]
     if given.any():
         row = begin + int(at[np.argwhere(given)[0][0]])
-        raise InputError(
-            f"the next observation of row {row} has {columns[0]!r} missing, but not all of {listed(columns)}."
+        raise RowError(
+            f"the next observation of row {row} has {columns[0]!r} missing, but not all of {listed(columns)}.", row
         )
 
 

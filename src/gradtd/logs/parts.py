@@ -56,27 +56,28 @@ class Part:
     def __len__(self) -> int:
         return int(self.begins[-1] - self.begins[0])
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """The rows of these columns, in Arrow tables of some ten thousand rows."""
+    def batches(self, columns: Sequence[str], rows: int | None = None) -> Iterator[Any]:
+        """The rows of these columns, in Arrow tables of at most so many rows, or of some ten thousand."""
         first, last = int(self.begins[0]), int(self.begins[-1])
         for file, stretch in _opened(self.stretches):
-            yield from _tables(file, stretch, first, last, columns)
+            yield from _tables(file, stretch, first, last, columns, rows)
 
-    def chunks(self, columns: Sequence[str]) -> Iterator[tuple[Any, Integers, Words]]:
+    def chunks(self, columns: Sequence[str], rows: int | None = None) -> Iterator[tuple[Any, Integers, Words]]:
         """The same, cut between episodes: rows, where each episode begins among them, and the episodes' hashes."""
         import pyarrow as pa
 
+        enough = rows or _rows_of_a_batch(columns)
         waiting: list[Any] = []
         begin, at, done = int(self.begins[0]), int(self.begins[0]), 0
-        for table in self.batches(columns):
+        for table in self.batches(columns, rows):
             waiting.append(table)
             at += len(table)
             ready = int(np.searchsorted(self.begins, at, "right")) - 1
-            if ready > done and (at - begin >= _rows_of_a_batch(columns) or ready == len(self.hashes)):
-                rows = pa.concat_tables(waiting)
+            if ready > done and (at - begin >= enough or ready == len(self.hashes)):
+                whole = pa.concat_tables(waiting)
                 cut = int(self.begins[ready]) - begin
-                yield rows.slice(0, cut), self.begins[done : ready + 1] - begin, self.hashes[done:ready]
-                left = rows.slice(cut).take(np.arange(len(rows) - cut))  # a copy: a slice would keep all rows
+                yield whole.slice(0, cut), self.begins[done : ready + 1] - begin, self.hashes[done:ready]
+                left = whole.slice(cut).take(np.arange(len(whole) - cut))  # a copy: a slice would keep all rows
                 waiting, begin, done = [left], int(self.begins[ready]), ready
 
 
@@ -91,10 +92,12 @@ def _read(file: Any, stretch: Stretch, rows: int, columns: Sequence[str]) -> Ite
     return batches_of(file, stretch.path, rows, columns, stretch.casts, stretch.group)
 
 
-def _tables(file: Any, stretch: Stretch, first: int, last: int, columns: Sequence[str]) -> Iterator[Any]:
+def _tables(
+    file: Any, stretch: Stretch, first: int, last: int, columns: Sequence[str], rows: int | None = None
+) -> Iterator[Any]:
     """The rows of a stretch that are rows ``first`` to ``last`` of the log, in Arrow tables."""
     at = stretch.first
-    for table in _read(file, stretch, _rows_of_a_batch(columns), columns):
+    for table in _read(file, stretch, rows or _rows_of_a_batch(columns), columns):
         low, high = max(first - at, 0), min(last - at, len(table))
         at += len(table)
         if high > low:
@@ -233,18 +236,20 @@ def _ids(file: Any, stretch: Stretch, told: str | _Ends) -> Iterator[NDArray[Any
 
 
 class _Ends:
-    """Numbers of the episodes of a log that has no column of them, from the columns that say where they end."""
+    """Numbers of the episodes of a log that has no column of them, from the columns that say where they end.
+
+    Where every row stands alone, it is an episode.
+    """
 
     def __init__(self, roles: Roles) -> None:
+        self.alone, self.counter = roles.alone, EpisodeCounter()
         self.names = {role: roles.single[role] for role in (*ENDS, "t") if role in roles.single}
-        self.counter = EpisodeCounter()
-
-    @property
-    def columns(self) -> list[str]:
-        return list(self.names.values())
+        self.columns = [roles.single["reward"]] if roles.alone else list(self.names.values())
 
     def ids(self, table: Any) -> Integers:
         """The number of the episode of each row of the next Arrow table."""
+        if self.alone:
+            return self.counter.number(np.ones(len(table), bool), None)
         columns = {role: _column(name, table.column(name)) for role, name in self.names.items()}
         try:
             ends = np.logical_or.reduce([columns[role].flags() for role in ENDS if role in columns])

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
-from gradtd.core.checks import InputError
+from gradtd.core.checks import InputError, RowError
 from gradtd.logs.column_names import listed
-from gradtd.logs.columns import are_logarithms, check_chances
+from gradtd.logs.columns import check_chances
 from gradtd.logs.log import Log
 from gradtd.logs.policies import observation_chunks, row_chunks
-from gradtd.logs.row_policies import Asked, InOrder, Probabilities, are_names, n_actions, one_a_step, policy_over
+from gradtd.logs.row_policies import Asked, InOrder, Probabilities, are_names, one_a_step, policy_over, steps_in_table
 from gradtd.logs.sanity_checks import refuse_other_ratios
 
 
@@ -101,9 +101,11 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
         rho = wanted / taken
     if not np.isfinite(rho).all():
         at = int(np.flatnonzero(~np.isfinite(rho))[0])
-        raise InputError(
-            f"the ratio of step {at} is not finite: the target's probability is {wanted[at]}, "
-            f"the behaviour's {taken[at]}."
+        row = int(steps_in_table(log)[at])
+        raise RowError(
+            f"the ratio of row {row} is not finite: the target's probability is {wanted[at]}, "
+            f"the behaviour's {taken[at]}.",
+            row,
         )
     rho, cut, over = _clipped(rho, limit)
     warned = () if unseen is None else (unseen,)
@@ -151,7 +153,7 @@ def _chances(log: Log, name: str, given: Any) -> _Chances:
         return _Chances(_column(log, name, given, real_action))
     one_a_row = not callable(given) and not isinstance(given, Probabilities | str) and not are_names(given)
     if isinstance(given, InOrder) or (one_a_row and np.ndim(given) == 1):
-        return _Chances(check_chances(name, one_a_step(log, name, given), name, real_action))
+        return _Chances(check_chances(name, one_a_step(log, name, given), name, real_action, steps_in_table(log)))
     if real_action:
         return _Chances(_densities(log, name, given))
     return _from_policy(log, name, policy_over(log, name, given))
@@ -170,12 +172,13 @@ def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
             f"action, and {name} by one name needs those of the action taken: give all of them, "
             f"{name}=[{given!r}, ...], in the order of the actions."
         )
-    if are_logarithms(log.extra[given]):
+    values = log.extra[given]
+    if (values <= 0).all() and (values < 0).any():
         raise InputError(
             f"column {given!r} holds logarithms (none is above 0) of probabilities: take exp of them, "
             'or read with log_probabilities="convert".'
         )
-    return check_chances(f"column {given!r}", log.extra[given], name, real_action)
+    return check_chances(f"column {given!r}", values, name, real_action, steps_in_table(log))
 
 
 def _densities(log: Log, name: str, given: Any) -> Floats:
@@ -190,7 +193,7 @@ def _densities(log: Log, name: str, given: Any) -> Floats:
         if len(values) != len(seen):
             raise InputError(f"{name} must return one density per step ({len(seen)}), got {len(values)}.")
         density[at] = values
-    return check_chances(f"{name}'s densities", density, name, True)
+    return check_chances(f"{name}'s densities", density, name, True, steps_in_table(log))
 
 
 def _from_policy(log: Log, name: str, policy: Asked) -> _Chances:
@@ -198,7 +201,7 @@ def _from_policy(log: Log, name: str, policy: Asked) -> _Chances:
     assert log.action is not None
     states = np.unique(log.observations[log.row], return_inverse=True)[1] if log.discrete_observations else None
     taken = _taken(log, states)
-    chance, mass, pairs = np.empty(len(log)), np.zeros(n_actions(log)), 0.0
+    chance, mass, pairs = np.empty(len(log)), np.zeros(log.n_actions), 0.0
     for at in row_chunks(log.row):
         every = policy(log.row[at])
         width = every.shape[1]
@@ -210,7 +213,8 @@ def _from_policy(log: Log, name: str, policy: Asked) -> _Chances:
             known = taken.shape[1]
             pairs += float(every[:, :known][~taken[states[at]]].sum() + every[:, known:].sum())
     unseen, total = _unseen(log, mass / len(log)) if name == "target" else (None, None)
-    taken_chance = check_chances(f"{name}'s probability of the action taken", chance, name, False)
+    what = f"{name}'s probability of the action taken"
+    taken_chance = check_chances(what, chance, name, False, steps_in_table(log))
     return _Chances(taken_chance, unseen, total, None if states is None else pairs / len(log))
 
 
@@ -218,7 +222,7 @@ def _taken(log: Log, states: Integers | None) -> NDArray[np.bool_]:
     """For every state, which actions the log took there."""
     if states is None:
         return np.zeros((0, 0), bool)
-    taken = np.zeros((int(states.max()) + 1, n_actions(log)), bool)
+    taken = np.zeros((int(states.max()) + 1, log.n_actions), bool)
     taken[states, log.action] = True
     return taken
 
@@ -227,7 +231,7 @@ def _unseen(log: Log, mass: Floats) -> tuple[str | None, float]:
     """Say which actions the target takes and the log never took."""
     assert log.action is not None
     never = np.ones(len(mass), bool)
-    never[np.unique(log.action)] = False
+    never[np.unique(log.action) if log.actions_taken is None else log.actions_taken] = False
     total = float(mass[never].sum())
     if total <= 0:
         return None, 0.0
@@ -245,7 +249,7 @@ def _clipped(rho: Floats, limit: float | None) -> tuple[Floats, tuple[str, ...],
     if limit is None:
         return rho, (), 0
     over = int((rho > limit).sum())
-    return np.minimum(rho, limit), (f"{over} of {len(rho)} ratios were clipped to {limit:g}.",) if over else (), over
+    return np.minimum(rho, limit), (f"Ratios clipped to {limit:g}: {over}.",) if over else (), over
 
 
 FOLDS = 5

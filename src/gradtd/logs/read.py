@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,15 @@ from gradtd.core import checks
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
-from gradtd.core.stream import episode_numbers
 from gradtd.logs import columns as narrow_columns
-from gradtd.logs.column_names import Roles, bandit, resolve, take_rows_alone
-from gradtd.logs.columns import Column, gather
+from gradtd.logs.column_names import Roles, resolve, take_rows_alone
+from gradtd.logs.columns import Column, Facts, facts_of, gather
 from gradtd.logs.files import open_path
 from gradtd.logs.log import Log, row_numbers
 from gradtd.logs.observations import read_observations
-from gradtd.logs.sanity_checks import columns_of_one_policy, ends_marked, refuse_swapped, strangers
-from gradtd.logs.steps import Rows, arrange, rows_given, single_steps
-from gradtd.logs.tables import ArrayTable, FrameTable, MinariTable, Table, is_dataset, is_dataset_id
+from gradtd.logs.sanity_checks import columns_of_one_policy, ends_marked, numbered_like, refuse_swapped, strangers
+from gradtd.logs.steps import Rows, arrange, rows_given, single_steps, smallest_stride
+from gradtd.logs.tables import ArrayTable, FrameTable, MinariTable, Table, is_dataset, is_dataset_id, with_column
 
 
 def read_log(
@@ -75,64 +74,154 @@ def read_log(
     checks.one_of("log_probabilities", log_probabilities, ("refuse", "convert"))
     if isinstance(source, Log):
         return _read_before(source, keep) if log_probabilities == "convert" else source
-    checks.one_of("duplicates", duplicates, ("refuse", "drop"))
-    checks.one_of("order", order, ("sort", "refuse"))
-    if one_step is not None:
-        checks.yes_or_no("one_step", one_step)
-    table = open_table(source)
-    roles = resolve(table.kinds, columns, keep)
-    notes = roles.notes
-    alone = one_step if one_step is not None else bandit(roles)
-    if alone:
-        take_rows_alone(roles, one_step is None)
-    found, next_state = gather(table, roles)
-    length = len(found["reward"].values)
-    if length == 0:
-        raise InputError(f"{table.name!r} has no rows.")
-    same = (lambda a, b: narrow_columns.equal_rows(table, roles, a, b)) if duplicates == "drop" else None
-    rows = single_steps(length) if alone else _rows(found, roles, next_state, notes)
-    steps = arrange(rows, length, order, same, notes)
-    narrow_columns.refuse_unknown_next(next_state, steps, roles)
-    reward = found["reward"].numbers()  # everything narrow is checked before the observations are read
-    extra = {name: narrow_columns.kept(found[f"keep.{name}"], log_probabilities, notes) for name in roles.keep}
-    action, labels = narrow_columns.actions(found, roles)
-    chances = narrow_columns.chances(found, roles, log_probabilities, action, notes)
-    found.clear()
-    observations, next_row = read_observations(table, roles, steps, length, progress, notes)
-    beside = "next_observation" in roles.several  # what steps lead to is told twice, and may not be the same
-    if beside:
-        refuse_swapped(observations, next_row, steps, roles)
-    at = steps.source if len(steps.source) < length or (np.diff(steps.source) != 1).any() else slice(None)
+    reader = LogReader(columns, keep, log_probabilities, duplicates, order, one_step)
+    return reader.read(open_table(source), progress)
 
-    def chosen(values: NDArray[Any] | None) -> Any:
-        return None if values is None else np.ascontiguousarray(values[at])
 
-    given = rows_given(steps, next_row, len(observations), length)
-    return Log(
-        observations=observations,
-        row=row_numbers(len(steps.source)),
-        next_row=next_row,
-        reward=chosen(reward),
-        terminated=steps.terminated,
-        truncated=steps.truncated,
-        episode=steps.episode,
-        action=chosen(action),
-        action_labels=labels,
-        behaviour=chosen(chances["behaviour"]),
-        target=chosen(chances["target"]),
-        rho=chosen(chances["rho"]),
-        extra={name: chosen(values) for name, values in extra.items()},
-        observation_names=_component_names(roles, observations),
-        name=table.name,
-        notes=tuple(notes),
-        ends_known=alone or ends_marked(roles, steps),
-        strangers=strangers(observations, next_row, steps) if beside else 0.0,
-        of_every_action=columns_of_one_policy(table, roles.keep),
-        extra_beyond={name: _beyond(values, given, len(steps.source)) for name, values in extra.items()},
-        given=given,
-        n_given=length,
-        rows_alone=alone and one_step is None,
-    )
+EPISODE = "gradtd episode"
+"""A column of ours in chunks: the number of every row's episode in the chunk, as reading may drop episodes."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogReader:
+    """Reads tables into logs: one at once, or chunk by chunk, in the same way.
+
+    The first six fields are the arguments of `read_log`. A reader of chunks is made with `for_chunks`: it has named the
+    columns already. It needs the ``facts`` of the whole log, which are those of `scan` for every chunk, merged.
+    """
+
+    columns: Mapping[str, Any] | None = None
+    keep: Any = ()
+    log_probabilities: str = "refuse"
+    duplicates: str = "refuse"
+    order: str = "sort"
+    one_step: bool | None = None
+    roles: Roles | None = None
+    facts: Facts | None = None
+
+    def __post_init__(self) -> None:
+        checks.one_of("log_probabilities", self.log_probabilities, ("refuse", "convert"))
+        checks.one_of("duplicates", self.duplicates, ("refuse", "drop"))
+        checks.one_of("order", self.order, ("sort", "refuse"))
+        if self.one_step is not None:
+            checks.yes_or_no("one_step", self.one_step)
+
+    def resolve(self, kinds: Mapping[str, str]) -> Roles:
+        """Which column is which."""
+        if self.roles is not None:
+            return replace(self.roles, notes=list(self.roles.notes))
+        roles = resolve(kinds, self.columns, self.keep)
+        take_rows_alone(roles, self.one_step)
+        return roles
+
+    def for_chunks(self, kinds: Mapping[str, str]) -> LogReader:
+        """The same for chunks of whole episodes of a table that holds these columns."""
+        roles = self.resolve(kinds)
+        if not roles.alone:
+            roles.single["episode"] = EPISODE
+        roles.keep = (*roles.keep, EPISODE)
+        return replace(self, roles=roles)
+
+    def needed(self, kinds: Mapping[str, str]) -> list[str]:
+        """The columns that a chunk must have. With one probability of a policy there are those of all actions."""
+        assert self.roles is not None
+        beside = (other for name in self.roles.keep for other in numbered_like(name, kinds))
+        return [name for name in dict.fromkeys([*self.roles.columns, *beside]) if name != EPISODE]
+
+    def scanned(self) -> list[str]:
+        """The columns that facts come from."""
+        return [name for name in self._scanned_roles().columns if name != EPISODE]
+
+    def _scanned_roles(self) -> Roles:
+        assert self.roles is not None
+        single = {role: name for role, name in self.roles.single.items() if role in SCANNED}
+        several = {role: names for role, names in self.roles.several.items() if role == "action"}
+        return Roles(single, several, keep=self.roles.keep)
+
+    def scan(self, rows: Any, begins: Integers) -> Facts:
+        """The facts of some whole episodes: an Arrow table of the columns `scanned`, and where each begins."""
+        roles = self._scanned_roles()
+        found, _ = gather(_with_episodes(rows, begins, ""), roles)
+        t, counted = found["t"].times() if "t" in roles.single else (None, False)
+        episode = found[f"keep.{EPISODE}"].ranks()
+        nothing = np.zeros(len(episode), bool)
+        return facts_of(found, roles, smallest_stride(Rows(episode, t, counted, None, None, nothing), self.order))
+
+    def read_chunk(self, rows: Any, begins: Integers, name: str) -> Log:
+        """Some whole episodes: an Arrow table, and where each begins. A kept column has the number of each step's."""
+        return self.read(_with_episodes(rows, begins, name))
+
+    def read(self, table: Table, progress: Progress | None = None) -> Log:
+        """The log in a table."""
+        roles = self.resolve(table.kinds)
+        notes = roles.notes
+        found, next_state = gather(table, roles)
+        length = len(found["reward"].values)
+        if length == 0:
+            raise InputError(f"{table.name!r} has no rows.")
+        facts = self.facts or facts_of(found, roles)
+        same = (lambda a, b: narrow_columns.equal_rows(table, roles, a, b)) if self.duplicates == "drop" else None
+        rows = single_steps(length) if roles.alone else _rows(found, roles, next_state, facts, notes)
+        steps = arrange(rows, length, self.order, same, notes, facts.stride)
+        narrow_columns.refuse_unknown_next(next_state, steps, roles)
+        # Everything narrow is checked before the observations are read.
+        reward, logs = found["reward"].numbers(), self.log_probabilities
+        extra = {name: narrow_columns.kept(found[f"keep.{name}"], logs, facts, notes) for name in roles.keep}
+        action, labels = narrow_columns.actions(found, roles, facts)
+        chances = narrow_columns.chances(found, roles, logs, facts, notes)
+        found.clear()
+        observations, next_row = read_observations(table, roles, steps, length, progress, notes)
+        told_twice = "next_observation" in roles.several  # and the two may differ
+        if told_twice:
+            refuse_swapped(observations, next_row, steps, roles)
+        at = steps.source if len(steps.source) < length or (np.diff(steps.source) != 1).any() else slice(None)
+
+        def chosen(values: NDArray[Any] | None) -> Any:
+            return None if values is None else np.ascontiguousarray(values[at])
+
+        given = rows_given(steps, next_row, len(observations), length)
+        return Log(
+            observations=observations,
+            row=row_numbers(len(steps.source)),
+            next_row=next_row,
+            reward=chosen(reward),
+            terminated=steps.terminated,
+            truncated=steps.truncated,
+            episode=steps.episode,
+            action=chosen(action),
+            action_labels=labels,
+            behaviour=chosen(chances["behaviour"]),
+            target=chosen(chances["target"]),
+            rho=chosen(chances["rho"]),
+            extra={name: chosen(values) for name, values in extra.items()},
+            observation_names=_component_names(roles, observations),
+            name=table.name,
+            notes=tuple(notes),
+            ends_known=roles.alone or ends_marked(roles, steps.unmarked, int(steps.episode[-1]) + 1),
+            strangers=strangers(observations, next_row, steps) if told_twice else 0.0,
+            of_every_action=columns_of_one_policy(table, roles.keep),
+            extra_beyond={name: _beyond(values, given, len(steps.source)) for name, values in extra.items()},
+            given=given,
+            n_given=length,
+            rows_alone=roles.guessed,
+            unmarked=steps.unmarked,
+            actions_taken=_codes_taken(facts, labels),
+        )
+
+
+SCANNED = ("episode", "t", "behaviour", "target")
+
+
+def _with_episodes(rows: Any, begins: Integers, name: str) -> FrameTable:
+    number = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
+    return FrameTable(with_column(rows, EPISODE, number), name)
+
+
+def _codes_taken(facts: Facts, labels: tuple[Any, ...] | None) -> Integers | None:
+    """Codes of all discrete actions of a log."""
+    if facts.real_actions or not facts.actions:
+        return None
+    return np.arange(len(labels)) if labels is not None else np.array(sorted(facts.actions), np.int64)
 
 
 def _beyond(values: NDArray[Any], given: Integers | None, n_steps: int) -> NDArray[Any]:
@@ -171,7 +260,9 @@ def open_table(source: Any) -> Table:
     )
 
 
-def _rows(found: dict[str, Column], roles: Roles, next_state: NDArray[np.int8] | None, notes: list[str]) -> Rows:
+def _rows(
+    found: Mapping[str, Column], roles: Roles, next_state: NDArray[np.int8] | None, facts: Facts, notes: list[str]
+) -> Rows:
     single = roles.single
     flags = {role: found[role].flags() if role in single else None for role in ("terminated", "truncated")}
     if roles.done_flag:
@@ -179,30 +270,16 @@ def _rows(found: dict[str, Column], roles: Roles, next_state: NDArray[np.int8] |
             f"column {single['terminated']!r} was taken as terminated: mark episodes that were only cut off in a "
             "column truncated."
         )
-    t, counted = (None, False) if "t" not in single else found["t"].times()
     length = len(found["reward"].values)
     return Rows(
-        episode=_ranks(found["episode"]) if "episode" in single else None,
-        t=t,
-        counted=counted,
+        episode=found["episode"].ranks() if "episode" in single else None,
+        t=found["t"].times()[0] if "t" in single else None,
+        counted=facts.counted,
         terminated=flags["terminated"],
         truncated=flags["truncated"],
         given=np.zeros(length, bool) if next_state is None else next_state == 0,
         done_flag=roles.done_flag,
     )
-
-
-def _ranks(column: Column) -> Integers:
-    """Episode ids as 0, 1, ... in the order of the ids."""
-    column.refuse_missing()
-    values = column.values
-    if values.ndim != 1:
-        raise InputError(f"column {column.name!r} must hold one episode id per row, got shape {values.shape}.")
-    if values.dtype.kind == "f":
-        checks.refuse_where(column.name, ~np.isfinite(values), values, "must be finite")
-    if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():  # sorted already, as most logs are
-        return episode_numbers(values)
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def _component_names(roles: Roles, observations: NDArray[Any]) -> tuple[str, ...]:

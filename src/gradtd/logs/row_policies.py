@@ -125,14 +125,8 @@ def policy_over(log: Log, name: str, given: Any) -> Asked:
         return Beside(log, name, given)
     if not callable(given) and not isinstance(given, str) and np.ndim(given) == 2 and _by_row(log, given):
         return Beside(log, name, Probabilities(given))
-    policy = as_policy(name, given, n_actions(log), log.discrete_observations, more=True, labels=log.action_labels)
+    policy = as_policy(name, given, log.n_actions, log.discrete_observations, more=True, labels=log.action_labels)
     return lambda rows: policy(log.observations[rows])
-
-
-def n_actions(log: Log) -> int:
-    """How many actions the log knows of."""
-    assert log.action is not None
-    return len(log.action_labels) if log.action_labels else int(log.action.max()) + 1
 
 
 def _by_row(log: Log, given: Any) -> bool:
@@ -185,7 +179,7 @@ class Beside:
             checks.one_of("order", given.order, ("table", "steps"))
         now = self._at_observations(given.now, given.order)
         known = ~np.isnan(now[:, 0])
-        now[known] = checked_probabilities(name, now[known], int(known.sum()), n_actions(log), True)
+        now[known] = checked_probabilities(name, now[known], int(known.sum()), log.n_actions, True)
         if given.after is not None:
             after = self._at_steps(given.after, given.order)
             if after.shape[1] != now.shape[1]:
@@ -193,7 +187,7 @@ class Beside:
                     f"{name} has {now.shape[1]} actions, and {after.shape[1]} after the step: give as many for both."
                 )
             step = np.flatnonzero(~known[log.next_row] & ~log.terminated)
-            now[log.next_row[step]] = checked_probabilities(name, after[step], len(step), n_actions(log), True)
+            now[log.next_row[step]] = checked_probabilities(name, after[step], len(step), log.n_actions, True)
         self.table = now
 
     def _at_observations(self, given: Any, order: str | None) -> Floats:

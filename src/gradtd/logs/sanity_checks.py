@@ -24,30 +24,31 @@ ENOUGH = 10
 _NUMBERED = re.compile(r"^(?P<stem>.+?)[_.\[]?(?P<number>\d+)\]?$")
 
 
-def ends_marked(roles: Roles, steps: Steps) -> bool:
-    """Whether the log says how its episodes ended; one of them may be unfinished.
+def ends_marked(roles: Roles, unmarked: int, episodes: int) -> bool:
+    """Whether a log says how its episodes ended; one of them may be unfinished.
 
     Without a column for terminated, an end that is not marked as a cut may be either. With both columns and no mark at
     all, nobody filled them in. A column for terminated alone, without a mark, says that no episode ended.
     """
-    if steps.unmarked <= 1:
+    if unmarked <= 1:
         return "terminated" in roles.single or "truncated" in roles.single
     if "terminated" not in roles.single:
         return False
-    return "truncated" not in roles.single or steps.unmarked < int(steps.episode[-1]) + 1
+    return "truncated" not in roles.single or unmarked < episodes
 
 
 def columns_of_one_policy(table: Table, names: Iterable[str]) -> tuple[str, ...]:
     """Those of the names that are one of several numbered columns, pi_0, pi_1, ..., which sum to one in every row."""
     found = []
     for name in names:
-        group = _numbered_like(name, table.kinds)
+        group = numbered_like(name, table.kinds)
         if len(group) > 1 and _sum_to_one(table, group):
             found.append(name)
     return tuple(found)
 
 
-def _numbered_like(name: str, columns: Iterable[str]) -> list[str]:
+def numbered_like(name: str, columns: Iterable[str]) -> list[str]:
+    """The columns that have the name of this one up to a number: pi_0, pi_1, ..."""
     part = _NUMBERED.match(name)
     if part is None:
         return []

@@ -6,7 +6,7 @@ can be written straight to their place.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,17 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core.arrays import Integers
-from gradtd.core.checks import InputError
+from gradtd.core.checks import InputError, RowError
 from gradtd.core.stream import begins_episode, episode_numbers
 
 Flags = NDArray[np.bool_]
 
 
 ENDS = ("terminated", "truncated")
+SAME_T = "rows of episode {episode} have the same t"
+GOES_ON = "episode {episode} goes on after its end"
+"""Why rows cannot be of one episode, as `gradtd.core.checks.RowError` carries it."""
 
 
 class NothingFollows(InputError):
-    """No row leads anywhere. Where rows are some of a log, others may."""
+    """No row leads anywhere. Where rows are some of a log, others may: ``notes`` say what became of these."""
+
+    def __init__(self, message: str, notes: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.notes = tuple(notes)
 
 
 @dataclass
@@ -70,8 +77,14 @@ def single_steps(n_rows: int) -> Rows:
 Equal = Callable[[Integers, Integers], Flags]
 
 
-def arrange(rows: Rows, n_rows: int, order: str, same: Equal | None, notes: list[str]) -> Steps:
-    """Put rows in order and decide what each step leads to; ``same`` compares rows, where duplicates may go."""
+def arrange(
+    rows: Rows, n_rows: int, order: str, same: Equal | None, notes: list[str], stride: float | None = None
+) -> Steps:
+    """Put rows in order and decide what each step leads to.
+
+    ``same`` compares rows, where duplicates may go. ``stride`` is how far t goes from step to step, where the rows are
+    some of a log; otherwise it is found out.
+    """
     terminated, truncated = _ends(rows, n_rows, notes)
     episode = _episodes(rows, terminated | truncated, notes)
     source = _ordered(episode, rows, order, notes)
@@ -82,17 +95,24 @@ def arrange(rows: Rows, n_rows: int, order: str, same: Equal | None, notes: list
     _refuse_ends_inside(goes_on, terminated, truncated, source)
     unfinished = ~goes_on & ~terminated & ~truncated
     truncated |= unfinished
-    notes.extend(note_unfinished(int(unfinished.sum())))
-    follower = goes_on & ~_gaps(rows, at, goes_on, notes)
+    _note(notes, "Episodes that did not end in the log and were taken as truncated", unfinished)
+    follower = goes_on & ~_gaps(rows, at, goes_on, stride, notes)
     own = rows.given[at]
     keep = follower | own | terminated
-    notes.extend(notes_on_dropped(int((~keep & ~goes_on).sum()), int((~keep & goes_on).sum())))
+    _note(
+        notes,
+        "Last steps of truncated episodes dropped, as they have no next observation to bootstrap from (they serve as "
+        "the next observation of the step before)",
+        ~keep & ~goes_on,
+    )
+    _note(notes, "Steps before a gap in t dropped, as their next observation is missing", ~keep & goes_on)
     lost = int(begins_episode(episode).sum() - begins_episode(episode[keep]).sum())
     notes.extend(note_lost(lost))
     if not keep.any():
         raise NothingFollows(
             "no step of the log leads anywhere: every episode has one row, is not terminated and has no next "
-            "observation; give the next observations in columns of their own."
+            "observation; give the next observations in columns of their own.",
+            notes,
         )
     steps = _steps(source, episode, terminated, truncated, follower, own, keep, n_rows)
     steps.unmarked = int(unfinished.sum())
@@ -105,10 +125,10 @@ def _ends(rows: Rows, n_rows: int, notes: list[str]) -> tuple[Flags, Flags]:
     both = terminated & truncated
     if both.any() and rows.done_flag:  # done marks either end, the other column says which
         terminated &= ~truncated
-        notes.append(f"{_count(both, 'row')} had both done and truncated: taken as truncated.")
+        _note(notes, "Rows with both done and truncated, taken as truncated", both)
     elif both.any():
         truncated &= ~terminated
-        notes.append(f"{_count(both, 'row')} had both terminated and truncated: taken as terminated.")
+        _note(notes, "Rows with both terminated and truncated, taken as terminated", both)
     return terminated, truncated
 
 
@@ -152,9 +172,10 @@ class EpisodeCounter:
         if falls.any():
             at = int(np.flatnonzero(falls)[0])
             row = self.rows + at
-            raise InputError(
+            raise RowError(
                 f"t falls from {before[at]} to {t[at]} at row {row}, but row {row - 1} is neither terminated nor "
-                "truncated: add an episode column, or mark where episodes end."
+                "truncated: add an episode column, or mark where episodes end.",
+                row,
             )
         self.last_t = t[-1:].copy()
 
@@ -177,10 +198,10 @@ def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Int
     if (count > 1).any():
         at = int(np.flatnonzero(begins & (episode == first[count > 1][0]))[1])
         way = "give it an id of its own, or add a column t to sort by" if t is None else 'use order="sort"'
-        raise InputError(f"an episode must be in one piece: the one of row {at} began earlier in the table; {way}.")
+        raise RowError(f"an episode must be in one piece: the one of row {at} began earlier in the table; {way}.", at)
     if t is not None and (same & (t[1:] < t[:-1])).any():
         at = int(np.flatnonzero(same & (t[1:] < t[:-1]))[0]) + 1
-        raise InputError(f't falls from {t[at - 1]} to {t[at]} at row {at}, inside an episode: use order="sort".')
+        raise RowError(f't falls from {t[at - 1]} to {t[at]} at row {at}, inside an episode: use order="sort".', at)
     return everything
 
 
@@ -197,18 +218,22 @@ def _without_duplicates(
         return source
     before, after = source[:-1][again], source[1:][again]
     if same is None:
-        raise InputError(
+        raise RowError(
             f"rows {before[0]} and {after[0]} have the same episode and t (and {len(after) - 1} more pairs do): "
             'remove one of them, or use duplicates="drop" where they are equal; where files number their episodes '
-            "anew, give every episode an id of its own."
+            "anew, give every episode an id of its own.",
+            int(before[0]),
+            SAME_T,
         )
     differ = ~same(before, after)
     if differ.any():
         at = int(np.flatnonzero(differ)[0])
-        raise InputError(
-            f"rows {before[at]} and {after[at]} have the same episode and t but differ: remove one of them."
+        raise RowError(
+            f"rows {before[at]} and {after[at]} have the same episode and t but differ: remove one of them.",
+            int(before[at]),
+            SAME_T,
         )
-    notes.append(f"{_count(again, 'row')} equal to the one before in every column read: dropped.")
+    _note(notes, "Rows dropped because they equal the one before in every column read", again)
     return source[np.r_[True, ~again]]
 
 
@@ -223,13 +248,15 @@ def _refuse_ends_inside(goes_on: Flags, terminated: Flags, truncated: Flags, sou
         inside = np.flatnonzero(goes_on & flags)
         if len(inside):
             at = int(inside[0])
-            raise InputError(
+            raise RowError(
                 f"row {source[at]} is {word}, but row {source[at + 1]} goes on with the same episode "
-                f"({len(inside)} such rows): give every episode a number of its own."
+                f"({len(inside)} such rows): give every episode a number of its own.",
+                int(source[at]),
+                GOES_ON,
             )
 
 
-def _gaps(rows: Rows, at: Any, goes_on: Flags, notes: list[str]) -> Flags:
+def _gaps(rows: Rows, at: Any, goes_on: Flags, stride: float | None, notes: list[str]) -> Flags:
     """Where the next row of the episode is not the next step."""
     nowhere = np.zeros(len(goes_on), bool)
     if rows.t is None or not goes_on.any():
@@ -239,39 +266,32 @@ def _gaps(rows: Rows, at: Any, goes_on: Flags, notes: list[str]) -> Flags:
         return nowhere
     t = rows.t[at]
     ahead = np.r_[np.diff(t), 0]
-    stride = ahead[goes_on].min()  # 4 where every fourth frame is logged
-    gaps = goes_on & (ahead > stride)
-    if gaps.any():
-        clock = (
-            '; if t is a clock and no count, leave it out: columns={"t": None}'
-            if 2 * gaps.sum() > goes_on.sum()
-            else ""
-        )
-        notes.append(f"t has {_count(gaps, 'gap')}: rows seem to be missing there{clock}.")
+    gaps = goes_on & (ahead > (ahead[goes_on].min() if stride is None else stride))
+    clock = '(if t is a clock and not a count, leave it out: columns={"t": None})'
+    _note(notes, f"Gaps in t, where rows seem to be missing {clock}", gaps)
     return np.asarray(gaps)
 
 
-def note_unfinished(episodes: int) -> list[str]:
-    """What to say of episodes whose end is not marked."""
-    return [f"{_several(episodes, 'episode')} did not end in the log: taken as truncated."] if episodes else []
+def smallest_stride(rows: Rows, order: str) -> float:
+    """How far t goes from a step to the next, at least: 4 where every fourth frame is logged."""
+    if rows.t is None or rows.episode is None or not rows.counted:
+        return np.inf
+    source = _ordered(rows.episode, rows, order, [])
+    episode, t = rows.episode[source], rows.t[source]
+    ahead = np.diff(t)[episode[1:] == episode[:-1]]
+    ahead = ahead[ahead > 0]
+    return float(ahead.min()) if len(ahead) else np.inf
 
 
 def note_lost(episodes: int) -> list[str]:
     """What to say of episodes of which nothing is left."""
-    return [f"{_several(episodes, 'episode')} disappeared: no step of it remained."] if episodes else []
+    return [f"Episodes that disappeared, as no step of them remained: {episodes}."] if episodes else []
 
 
-def notes_on_dropped(ends: int, gaps: int) -> list[str]:
-    """What to say of steps that nothing is known to follow."""
-    said = []
-    if ends:
-        said.append(
-            f"{_several(ends, 'last step')} of a truncated episode dropped: no next observation to bootstrap from "
-            "(it serves as the next observation of the step before)."
-        )
-    if gaps:
-        said.append(f"{_several(gaps, 'step')} before a gap in t dropped: the next observation is missing.")
-    return said
+def _note(notes: list[str], what: str, flags: Flags) -> None:
+    """Say how many there are, at the end, so that `gradtd.logs.log.merge_notes` can add counts of chunks."""
+    if flags.any():
+        notes.append(f"{what}: {int(flags.sum())}.")
 
 
 def _steps(
@@ -323,11 +343,3 @@ def rows_given(steps: Steps, next_row: NDArray[Any], n_observations: int, n_rows
 def _ends_episode(episode: Integers) -> Flags:
     """For every step, whether it is the last of its episode."""
     return begins_episode(episode[::-1])[::-1]
-
-
-def _count(flags: Flags, noun: str) -> str:
-    return _several(int(flags.sum()), noun)
-
-
-def _several(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"

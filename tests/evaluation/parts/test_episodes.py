@@ -140,7 +140,9 @@ def test_without_a_column_episodes_are_cut_after_their_ends_as_in_memory(
     assert any("there is no episode column: episodes were cut after rows" in note for note in ours.notes)
     assert any("so the interval depends on that order" in note for note in ours.notes)
     assert any("2 episodes went on in the next file" in note for note in ours.notes)
-    assert any("1 episode did not end in the log" in note for note in memory.notes)
+    assert any(
+        note.startswith("Episodes that did not end in the log") and note.endswith(": 1.") for note in memory.notes
+    )
     stored = gradtd.store_stream(log, tmp_path / "stream", gamma=0.9, features=features)
     whole = gradtd.log_stream(log, gamma=0.9, features=features)
     assert stored.steps["episode"].tolist() == whole.steps["episode"].tolist()

@@ -122,7 +122,7 @@ def test_td_diverges_on_bairds_log():
             {"target": np.tile([0.3, 0.699, 0.001], (5, 1))},
             "the target takes actions that the log never took, 0.1% of the time",
         ),
-        (lambda: walk(60), {"clip": 1.0}, "ratios were clipped to 1"),
+        (lambda: walk(60), {"clip": 1.0}, "Ratios clipped to 1"),
     ],
 )
 def test_each_warning(log, how, warning):

@@ -22,7 +22,7 @@ from gradtd.core.stream import episode_begins
 from gradtd.features import Features, make_features
 from gradtd.logs import Log, Probabilities
 from gradtd.logs.policies import row_chunks
-from gradtd.logs.row_policies import Beside, are_names, n_actions, policy_over
+from gradtd.logs.row_policies import Beside, are_names, policy_over
 
 OF_REAL_ACTIONS = "polynomial:order=2"
 """The map of real actions where none is named."""
@@ -75,7 +75,7 @@ def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, ac
     refuse_probabilities_of_taken(target)
     policy = policy_over(log, "target", target)
     starts = log.row[episode_begins(pieces)[:-1]]
-    width = max(n_actions(log), policy(starts[:1]).shape[1], actions)
+    width = max(log.n_actions, policy(starts[:1]).shape[1], actions)
     goes_on = np.flatnonzero(~log.terminated)
     after, first = np.zeros((len(log), width)), np.zeros((len(starts), width))
     for part in row_chunks(goes_on):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from gradtd.evaluation.report.verdict import judge
 from gradtd.evaluation.settings import Settings
 from gradtd.evaluation.trust.deciding import Decision
 from gradtd.features import Features
+from gradtd.logs.log import merge_notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def evaluation_of(job: Job, sums: Sums, answer: Answer, settings: Settings, note
         verdict=verdict.word,
         reasons=verdict.reasons,
         warnings=verdict.warnings,
-        notes=(*_told(sums.notes), *notes),
+        notes=(*merge_notes(sums.notes.elements()), *notes),
         estimates=answer.rows,
         diagnostics=diagnostics,
         theta=answer.theta,
@@ -91,19 +91,3 @@ def evaluation_of(job: Job, sums: Sums, answer: Answer, settings: Settings, note
         pictured={name: np.asarray(array, np.float64) for name, array in pictured.items()},
         log=job.name,
     )
-
-
-def _told(notes: Counter[str]) -> list[str]:
-    """Notes of all chunks; those that differ in a count alone are said once, with the sum."""
-    counted: Counter[tuple[str, str]] = Counter()
-    for note, times in notes.items():
-        number, _, rest = note.partition(" ")
-        counted[("", note) if not number.isdigit() else ("#", _plural(rest))] += (
-            int(number) if number.isdigit() else 1
-        ) * times
-    return [f"{count} {rest}" if kind else rest for (kind, rest), count in sorted(counted.items())]
-
-
-def _plural(words: str) -> str:
-    """A note about one step, worded as about several."""
-    return words.replace("last step of", "last steps of").replace("step before", "steps before", 1) if words else words

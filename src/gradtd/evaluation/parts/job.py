@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
-from gradtd.core.checks import InputError
+from gradtd.core.checks import InputError, RowError
 from gradtd.evaluation.actions.rows import PairWide
 from gradtd.evaluation.parts.pairs import Chooser, pairs_of
 from gradtd.evaluation.parts.state_table import StateWide
@@ -28,13 +27,6 @@ NUMBERS = 16_000_000
 """Numbers that the sums of all groups may have, about (128 MB): with many features there are fewer groups."""
 
 
-PLACE = re.compile(r"\brows? (\d+)|\[(\d+)\]")
-"""How a sentence names a row."""
-CLASHES = {
-    "have the same episode and t": "rows of episode {} have the same t",
-    "goes on with the same episode": "episode {} goes on after its end",
-}
-"""What a sentence says of rows that do not fit together, and how it is said of rows of several files."""
 EPISODE = "gradtd episode"
 """A column of ours with the same numbers, where the log has no column of episodes."""
 PIECE = "gradtd piece"
@@ -63,28 +55,24 @@ class Reading:
         """Some whole episodes as a log, numbered in their order here; ``at`` are the rows, where not all in order."""
         try:
             return self._log(rows, begins, name, at)
-        except InputError as error:
-            told = PLACE.search(str(error))
-            row = len(rows) if told is None else int(told[1] or told[2])
-            if row >= len(rows):
-                raise
+        except RowError as error:
             # Rows may have been sorted, but not beyond their episode.
             known = self.episode in rows.schema.names
-            episode = rows.column(self.episode)[row if at is None else int(at[row])].as_py() if known else None
-            raise InputError(self._located(str(error), episode, name)) from None
+            row = error.row if at is None else int(at[error.row])
+            episode = rows.column(self.episode)[row].as_py() if known else None
+            raise InputError(self._located(error, episode, name)) from None
 
-    def _located(self, error: str, episode: Any, name: str) -> str:
+    def _located(self, error: RowError, episode: Any, name: str) -> str:
         """A sentence about a row of a piece of the log, with its episode; or why rows of several files do not fit."""
-        clash = next((what for said, what in CLASHES.items() if said in error), None)
-        if not self.shared or clash is None:
+        if not self.shared or not error.clash:
             which = "" if episode is None else f"; that one is of episode {episode!r}"
             return f"{error} Rows are counted in the piece of the log that was read{which}."
         twice = ' Where rows were written twice, use duplicates="drop".' if self.duplicates != "drop" else ""
         return (
             f"ids of episodes stand in several files of {name!r} ({self.shared} of them), and "
-            f"{clash.format(repr(episode))}: the files seem to number their episodes anew. Give every episode an id of "
-            "its own, such as the file's name and the number. Where rows are in order and ends are marked, ids may be "
-            f'left out, columns={{"episode": None}}.{twice}'
+            f"{error.clash.format(episode=repr(episode))}: the files seem to number their episodes anew. Give every "
+            "episode an id of its own, such as the file's name and the number. Where rows are in order and ends are "
+            f'marked, ids may be left out, columns={{"episode": None}}.{twice}'
         )
 
     def _log(self, rows: Any, begins: Integers, name: str, at: Integers | None) -> tuple[Log, Ratios]:
