@@ -44,7 +44,7 @@ TABLES = {
     "a negative probability": ({"action_prob": -0.5}, "must be above 0"),
     "a probability above one": ({"action_prob": 1.5}, "must be at most 1: row 7 is 1.5"),
     "a negative probability of the target": ({"target": -0.5}, "must be at least 0: row 7 is -0.5"),
-    "NaN as probability": ({"target": NAN}, "target must be finite"),
+    "NaN as probability": ({"target": NAN}, "column 'target' must be finite"),
     "a ratio that overflows": ({"action_prob": 1e-310, "target": 1.0}, "the ratio of row 7 is not finite"),
     "a ratio whose square overflows": ({"action_prob": 1e-200, "target": 1.0}, "the largest ratio is 1e+200 in size"),
     "a reward whose square overflows": ({"reward": 1e200}, "the largest reward is 1e+200 in size"),
