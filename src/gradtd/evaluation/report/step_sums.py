@@ -1,0 +1,278 @@
+"""What the diagnostics need of the steps of a log besides its features: sums over steps, made in one pass.
+
+Sums of chunks are added, so a log in memory and a folder of files are described by the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradtd.compiled import engine
+from gradtd.core.arrays import Floats, Integers
+from gradtd.logs import Log, Ratios
+
+BINS, PER_OCTAVE, LOWEST = 1024, 16, -32
+"""Bins of the histogram of ratios: 16 for every doubling, from 2^-32 to 2^32."""
+BY_STEP = (
+    *("elsewhere", "r2", "r4", "early_rewards", "rho", "rho2", "not_one"),
+    *("weights", "weights2", "off", "off2", "beyond"),
+)
+"""Numbers that the compiled loop sums: over steps, and in the second line over episodes."""
+BY_CHUNK = ("steps", "episodes", "terminated", "truncated", "inside", "strangers", "ends_unknown", "clipped")
+"""Numbers that a chunk of a log says of itself."""
+LARGEST = ("largest_ratio", "largest_reward", "smallest_reward")
+"""Numbers of which the largest counts; the smallest reward with its sign changed."""
+
+
+@dataclass
+class StepSums:
+    """Sums over the steps of some episodes.
+
+    Parameters
+    ----------
+    numbers
+        Sums by name.
+    largest
+        Numbers of which the largest counts.
+    ratios
+        Counts and sums of the ratios by size, (2, bins).
+    by_time
+        Sums of the products of ratios, and of their squares, by the time since the episode began.
+    top
+        The share of weight of the largest 1 % of ratios; None where chunks were added, and the histogram has to do.
+    unseen, unseen_pairs
+        The least probability, over chunks, of actions of the target that a chunk never took; None where nobody knows.
+    alone, estimated
+        Whether every row was taken for an episode without being told, and whether the behaviour was estimated.
+    notes, warnings
+        What reading said, and what the ratios said; and how often.
+    """
+
+    numbers: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*BY_STEP, *BY_CHUNK), 0.0))
+    largest: dict[str, float] = field(default_factory=lambda: dict.fromkeys(LARGEST, -np.inf))
+    ratios: Floats = field(default_factory=lambda: np.zeros((2, BINS)))
+    by_time: Floats = field(default_factory=lambda: np.zeros((2, 0)))
+    top: float | None = None
+    unseen: float | None = None
+    unseen_pairs: float | None = None
+    alone: bool = False
+    estimated: bool = False
+    notes: Counter[str] = field(default_factory=Counter)
+    warnings: Counter[str] = field(default_factory=Counter)
+
+    def __getitem__(self, name: str) -> float:
+        return self.numbers[name]
+
+    def add(self, other: StepSums) -> StepSums:
+        """Add the sums of other episodes to these."""
+        self.top = other.top if self["steps"] == 0 else None
+        self.numbers = {name: value + other.numbers[name] for name, value in self.numbers.items()}
+        self.largest = {name: max(value, other.largest[name]) for name, value in self.largest.items()}
+        self.ratios = self.ratios + other.ratios
+        longest = max(self.by_time.shape[1], other.by_time.shape[1])
+        both = np.zeros((2, longest))
+        for one in (self, other):
+            both[:, : one.by_time.shape[1]] += one.by_time
+        self.by_time = both
+        self.unseen = least(self.unseen, other.unseen)
+        self.unseen_pairs = least(self.unseen_pairs, other.unseen_pairs)
+        self.alone, self.estimated = self.alone or other.alone, self.estimated or other.estimated
+        self.notes.update(other.notes)
+        self.warnings.update(other.warnings)
+        return self
+
+    def diagnostics(self) -> dict[str, Any]:
+        """The fields of `Diagnostics` that follow from these sums."""
+        steps, off = self["steps"], self["off2"] ** 0.5
+        low, high = -self.largest["smallest_reward"], self.largest["largest_reward"]
+        return {
+            "steps": int(steps),
+            "terminated": int(self["terminated"]),
+            "truncated": int(self["truncated"]),
+            "leading_elsewhere": self["elsewhere"] / max(self["inside"], 1.0),
+            "ends_known": self["ends_unknown"] == 0,
+            "rows_alone": self.alone or None,
+            "strangers": self["strangers"] / steps,
+            "reward_sample": self["r2"] ** 2 / self["r4"] if self["r4"] > 0 else 0.0,
+            "largest_reward": max(abs(low), abs(high)),
+            "unseen_mass": self.unseen,
+            "unseen_pairs": self.unseen_pairs,
+            "clipped": int(self["clipped"]),
+            "on_policy": self["not_one"] == 0,
+            "ess": effective(self["rho"], self["rho2"]),
+            "ess_episodes": effective(self["weights"], self["weights2"]),
+            "largest_ratio": self.largest["largest_ratio"],
+            "mean_ratio": self["rho"] / steps,
+            "mean_ratio_off": self["off"] / off if off > 0 else 0.0,
+            "top_hundredth_carries": self.top if self.top is not None else _top_of_bins(self.ratios),
+            "beyond_cuts": self["beyond"] / self["episodes"],
+            "estimated_behaviour": self.estimated or None,
+        }
+
+    def beyond_rewards(self, gamma: float, value: float | None, error: float) -> float | None:
+        """How far a value is outside of what the log's rewards allow, in standard errors; None where they allow all.
+
+        With gamma below 1 a return is at most the largest reward times 1 / (1 - gamma), and 0 where that is negative.
+        Where only last steps of episodes that terminated have rewards, it is at most the largest of them.
+        """
+        at_the_end = self["early_rewards"] == 0
+        if value is None or (gamma == 1 and not at_the_end):
+            return None
+        times = 1.0 if at_the_end else 1 / (1 - gamma)
+        low, high = min(-self.largest["smallest_reward"], 0.0), max(self.largest["largest_reward"], 0.0)
+        return max(times * low - value, value - times * high, 0.0) / error
+
+    def told(self) -> tuple[list[str], list[str]]:
+        """Notes and warnings of all chunks; those that differ in a count alone are said once, with the sum."""
+        return _counted(self.notes), _counted(self.warnings)
+
+
+def least(a: float | None, b: float | None) -> float | None:
+    known = [value for value in (a, b) if value is not None]
+    return min(known) if known else None
+
+
+def effective(total: float, squares: float) -> float:
+    """(sum w)^2 / sum w^2, from the two sums: 0 where all weights are 0, 1 where they overflow."""
+    if squares == 0:
+        return 0.0
+    return total**2 / squares if squares < np.inf else 1.0
+
+
+class _Steps(NamedTuple):
+    """Steps of some episodes; ``weight`` is that of doubly robust."""
+
+    row: Any
+    next_row: Any
+    rho: Floats
+    reward: Floats
+    discount: Floats
+    weight: Floats
+    begins: Integers
+
+
+class _Sums(NamedTuple):
+    numbers: Floats
+    ratios: Floats
+    by_time: Floats
+
+
+def sum_steps(log: Log, found: Ratios, discount: Floats, begins: Integers, weights: Floats) -> StepSums:
+    """The sums of a chunk of a log.
+
+    Parameters
+    ----------
+    log, found
+        The steps and their ratios.
+    discount
+        Of every step, 0 where an episode terminated.
+    begins
+        The first steps of the independent pieces, and the number of steps.
+    weights
+        The product of ratios and discounts up to every step.
+    """
+    rho, reward, discount = (np.ascontiguousarray(a, np.float64) for a in (found.rho, log.reward, discount))
+    steps = _Steps(log.row, log.next_row, rho, reward, discount, weights, begins)
+    made = _Sums(np.zeros(len(BY_STEP)), np.zeros((2, BINS)), np.zeros((2, int(np.diff(begins).max()))))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        engine.compile_once(count_steps)(steps, made)
+    inside = len(log) - log.n_episodes
+    chunk = (len(log), len(begins) - 1, log.terminated.sum(), log.truncated.sum(), inside)
+    chunk = (*chunk, log.strangers * len(log), not log.ends_known, found.clipped)
+    numbers = dict(zip((*BY_STEP, *BY_CHUNK), map(float, (*made.numbers, *chunk)), strict=True))
+    largest = dict(zip(LARGEST, map(float, (rho.max(), reward.max(), -reward.min())), strict=True))
+    return StepSums(
+        numbers,
+        largest,
+        made.ratios,
+        made.by_time,
+        top_hundredth(rho),
+        found.unseen_mass,
+        found.unseen_pairs,
+        log.rows_alone,
+        found.estimated,
+        Counter(log.notes),
+        Counter(found.notes),
+    )
+
+
+def count_steps(steps: Any, made: Any) -> None:
+    """Add all episodes."""
+    begins = steps.begins
+    for p in range(begins.shape[0] - 1):
+        count_piece(steps, begins[p], begins[p + 1], made)
+
+
+def count_piece(steps: Any, first: int, last: int, made: Any) -> None:
+    """Add an episode. Its own sums are made first, so that few small numbers are added to large ones."""
+    elsewhere, r2, r4, early, ratio, ratio2, not_one, logs, left = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0
+    for i in range(first, last):
+        rho, discount, square = steps.rho[i], steps.discount[i], steps.reward[i] * steps.reward[i]
+        r2 += square
+        r4 += square * square
+        ratio += rho
+        ratio2 += rho * rho
+        if steps.reward[i] != 0 and discount != 0:
+            early += 1
+        if rho != 1:
+            not_one += 1
+        if i + 1 < last and steps.next_row[i] != steps.row[i + 1]:
+            elsewhere += 1
+        of_rho = np.log2(rho)
+        logs += of_rho
+        left *= discount
+        place = int(min(max((of_rho - LOWEST) * PER_OCTAVE, 0.0), BINS - 1.0))
+        made.ratios[0, place] += 1
+        made.ratios[1, place] += rho
+        made.by_time[0, i - first] += steps.weight[i]
+        made.by_time[1, i - first] += steps.weight[i] * steps.weight[i]
+    whole, off = 2.0**logs, ratio - (last - first)
+    sums = (elsewhere, r2, r4, early, ratio, ratio2, not_one, whole, whole * whole, off, off * off, left)
+    for k in range(len(sums)):
+        made.numbers[k] += sums[k]
+
+
+def top_hundredth(rho: Floats) -> float:
+    """Share of the total weight that the largest 1 % of the ratios hold."""
+    largest = max(1, len(rho) // 100)
+    return float(np.partition(rho, -largest)[-largest:].sum() / rho.sum()) if rho.sum() > 0 else 1.0
+
+
+def _top_of_bins(histogram: Floats) -> float:
+    """The same from a histogram, to the width of a bin."""
+    count, weight = histogram[0][::-1], histogram[1][::-1]
+    if weight.sum() <= 0:
+        return 1.0
+    before = np.r_[0.0, np.cumsum(count)[:-1]]
+    taken = np.clip(max(1.0, count.sum() / 100) - before, 0.0, count)
+    return float((weight * taken / np.maximum(count, 1)).sum() / weight.sum())
+
+
+def ratio_picture(histogram: Floats) -> dict[str, Floats]:
+    """The histogram of the ratios for the picture: bins of equal width, from those of equal ratio."""
+    edges = 2.0 ** (np.arange(BINS + 1) / PER_OCTAVE + LOWEST)
+    used = np.flatnonzero(histogram[0])
+    low, high = edges[used[0]], edges[used[-1] + 1]
+    counts, even = np.histogram(np.sqrt(edges[1:] * edges[:-1]), 40, (low, high), weights=histogram[0])
+    return {"rho": np.asarray(counts, np.float64), "rho_edges": even}
+
+
+def _counted(sentences: Counter[str]) -> list[str]:
+    """Sentences that begin with a count are added up."""
+    totals: Counter[tuple[bool, str]] = Counter()
+    for sentence, times in sentences.items():
+        number, _, rest = sentence.partition(" ")
+        if number.isdigit():
+            totals[True, _plural(rest)] += int(number) * times
+        else:
+            totals[False, sentence] += times
+    return [f"{count} {rest}" if counts else rest for (counts, rest), count in sorted(totals.items())]
+
+
+def _plural(words: str) -> str:
+    """A note about one step, worded as about several."""
+    return words.replace("last step of", "last steps of").replace("step before", "steps before", 1) if words else words
