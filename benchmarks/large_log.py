@@ -33,14 +33,18 @@ CASES: dict[str, dict[str, Any]] = {
 GOAL_MEMORY, GOAL_LSTD = 3.0, 1.5
 
 
-def make_log(path: Path, steps: int, columns: int, seed: int = 0) -> None:
-    """AR(1) observations, a reward that depends on them, ratios with mean one; episodes end at random or are cut."""
+def make_log(path: Path, steps: int, columns: int, seed: int = 0, first: int = 0) -> None:
+    """AR(1) observations, a reward that depends on them, ratios with mean one; episodes end at random or are cut.
+
+    Their ids begin at the step ``first``, so that files of one log have ids of their own.
+    """
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(seed)
     writer = None
-    for first in range(0, steps // LENGTH, AT_ONCE):
-        table = _episodes(rng, np.arange(first, min(first + AT_ONCE, steps // LENGTH)), columns)
+    begin, end = first // LENGTH, (first + steps) // LENGTH
+    for chain in range(begin, end, AT_ONCE):
+        table = _episodes(rng, np.arange(chain, min(chain + AT_ONCE, end)), columns)
         writer = writer or pq.ParquetWriter(path, table.schema, use_dictionary=False)
         writer.write_table(table)
     assert writer is not None

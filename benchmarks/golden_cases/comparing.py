@@ -141,7 +141,8 @@ def memory(before: Any, after: Any, strict: bool) -> int:
         else:
             same += 1
         count_sentences(texts, name, was, now)
-        failures += strict * other_numbers(name, was, now)
+        failures += other_numbers(name, was, now) if strict else 0
+    failures += comparisons(before[0], after[0])
     print(f"  {same} of {len(shifts)} evaluations have the same verdict, value and interval")
     largest(shifts)
     show_sentences(texts)
@@ -149,6 +150,23 @@ def memory(before: Any, after: Any, strict: bool) -> int:
         rest = [name for name, was, now in pairs(before, after) if not stopped(was) and not stopped(now)]
         moved_rows = [name for name in rest if _rows_differ(name, before, after)]
         print(f"  other rows and diagnostics differ in {len(moved_rows)} evaluations; --strict lists them")
+    return failures
+
+
+def comparisons(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
+    """Paired differences and ranks of several targets, to 1e-6."""
+    failures = 0
+    for name, was in before.items():
+        now = after.get(name, {})
+        if "compared" not in was or "compared" not in now:
+            continue
+        moved = [
+            what
+            for group in ("differences", "ranking")
+            for a, b in zip(was["compared"][group], now["compared"][group], strict=True)
+            for what in _entries(f"{group}, ", a, b)
+        ]
+        failures += fail(f"{name}, compared", "; ".join(moved)) if moved else 0
     return failures
 
 
@@ -179,10 +197,9 @@ def parts(before: Any, after: Any, strict: bool) -> int:
         if stopped(was) or stopped(now):
             alike = bool(stopped(was)) == bool(stopped(now))
             agree += alike
-            print(
-                f"  {'sentence' if alike else 'DIFFERS'} {name}:\n    - {stopped(was)}\n    + {stopped(now)}"
-                * (was != now)
-            )
+            if was != now:
+                word = "sentence" if alike else "DIFFERS"
+                print(f"  {word} {name}:\n    - {stopped(was) or 'answered'}\n    + {stopped(now) or 'answered'}")
             continue
         shifts.append(shift(name, was, now))
         count_sentences(texts, name, was, now)
@@ -190,7 +207,7 @@ def parts(before: Any, after: Any, strict: bool) -> int:
             agree += 1
         else:
             print(f"  DIFFERS {name}: {was['verdict']} is now {now['verdict']}; {'; '.join(now['reasons'])[:160]}")
-        failures += strict * other_numbers(name, was, now)
+        failures += other_numbers(name, was, now) if strict else 0
     print(f"  verdicts agree on {agree} of {total}, {agree / max(total, 1):.1%} (needed: {AGREE:.0%})")
     largest(shifts)
     show_sentences(texts)
@@ -200,8 +217,11 @@ def parts(before: Any, after: Any, strict: bool) -> int:
 def largest(shifts: list[Shift], count: int = 8) -> None:
     """The evaluations that moved most, in widths of the old interval."""
     moved = sorted(shifts, key=lambda one: -max(one.value, one.low, one.high))[:count]
+    if not moved or max(moved[0][1:]) == 0:
+        print("  no value and no interval moved")
+        return
     print("  | largest differences, in widths | value | low | high | value, of its scale |\n  |---|---|---|---|---|")
-    for one in moved:
+    for one in [one for one in moved if max(one[1:]) > 0]:
         print(f"  | {one.name} | {one.value:.1e} | {one.low:.1e} | {one.high:.1e} | {one.by_scale:.1e} |")
 
 
