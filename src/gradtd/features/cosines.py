@@ -12,16 +12,17 @@ import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.core import checks
-from gradtd.core.arrays import Floats, Integers, Plain
+from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.features.base import FEATURE_LIMIT, Features
-from gradtd.features.fast_cosine import sine, turner
+from gradtd.features.fast_cosine import sine, write_cosines
 from gradtd.features.table import Table, refuse_constant, statistics
 
 SAMPLE = 20_000
 """Observations that quantiles are taken of, at most."""
 RANKED, KNOTS = 6, 65
 """Columns up to which observations are scaled by rank too, and quantiles of each."""
+_MEDIAN_ROWS = 1000
 
 
 def frequencies(columns: int, most: int) -> tuple[Integers, list[int]]:
@@ -108,25 +109,22 @@ class Cosines(Features):
 
     def writer(self) -> Callable[[Any, Floats, int], None]:
         """A function that writes features of observations to columns of a table, from a given one on."""
-        turn, multiplied, ways, varies = turner(), engine.kept(_maker), self._ways, self.learned["varies"]
+        ways, varies = self._ways, self.learned["varies"]
         power = np.ones((max(len(varies), 1), int(ways[:, 2].max(initial=1)) + 1))
-        low, span, plain = self.learned["lowest"], self.learned["span"], (self.learned["counts"] <= 1).all()
-        scaled, straight = engine.kept(_scaler), engine.kept(_straight)
-        wide = plain and len(varies) == len(low)  # as wide observations are
-        alone = wide and self.n == len(varies) + 1  # a cosine of every column, and no product of two
+        low, span, no_phase = self.learned["lowest"], self.learned["span"], np.zeros(len(varies))
+        # Wide observations often get a cosine of every column and no product of two, which is one pass.
+        single = (self.learned["counts"] <= 1).all() and len(varies) == len(low) and self.n == len(varies) + 1
+        single_pass, turn = engine.compile_once(scale_and_turn), engine.compile_once(write_cosines)
+        multiplied = engine.compile_once(multiply)
 
         def write(chunk: Any, out: Floats, at: int) -> None:
-            if alone:
-                straight(np.ascontiguousarray(chunk, np.float64), low, span, out, at)
+            if single:
+                single_pass(np.ascontiguousarray(chunk, np.float64), low, span, out, at)
                 return
-            if wide:
-                turns = np.empty(chunk.shape)
-                scaled(np.ascontiguousarray(chunk, np.float64), low, span, turns)
-            else:
-                turns = self._unit(chunk)
-                turns *= 0.5
-                turns = turns if len(varies) == turns.shape[1] else np.ascontiguousarray(turns[:, varies])
-            turn(turns)
+            turns = self._unit(chunk)
+            turns *= 0.5
+            turns = turns if len(varies) == turns.shape[1] else np.ascontiguousarray(turns[:, varies])
+            turn(turns, no_phase, turns, 0)
             multiplied(turns, ways, power, out, at)
 
         return write
@@ -177,48 +175,14 @@ def multiply(cosines: Floats, ways: Integers, power: Floats, out: Floats, at: in
             out[i, at + j] = out[i, at + ways[j, 0]] * power[ways[j, 1], ways[j, 2]]
 
 
-def scale(chunk: Floats, low: Floats, span: Floats, out: Floats) -> None:
-    """Half of where every number is in the range of its column, as `Cosines._unit` has it."""
-    for i in range(chunk.shape[0]):
-        for k in range(chunk.shape[1]):
-            out[i, k] = 0.5 * min(max(np.true_divide(chunk[i, k] - low[k], span[k]), 0.0), 1.0)
-
-
 def scale_and_turn(chunk: Floats, low: Floats, span: Floats, out: Floats, at: int) -> None:
-    """The bias and the cosine of every column, as `scale`, `turned` and `multiply` make them."""
+    """The bias and the cosine of every column, as `Cosines._unit`, `write_cosines` and `multiply` make them."""
     for i in range(chunk.shape[0]):
         out[i, at] = 1.0
         row, line = chunk[i], out[i, at + 1 :]
         for k in range(chunk.shape[1]):
             unit = np.true_divide(row[k] - low[k], span[k])  # "/" asks for zeros, and is not done four at a time
             line[k] = sine(0.25 - 0.5 * min(max(unit, 0.0), 1.0))  # at most half a turn: nothing to turn back
-
-
-def _straight(fingerprint: str) -> Plain:
-    def run(chunk: Floats, low: Floats, span: Floats, out: Floats, at: int) -> None:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        scale_and_turn(chunk, low, span, out, at)
-
-    return run
-
-
-def _scaler(fingerprint: str) -> Plain:
-    def run(chunk: Floats, low: Floats, span: Floats, out: Floats) -> None:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        scale(chunk, low, span, out)
-
-    return run
-
-
-def _maker(fingerprint: str) -> Plain:
-    def run(cosines: Floats, ways: Integers, power: Floats, out: Floats, at: int) -> None:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        multiply(cosines, ways, power, out, at)
-
-    return run
-
-
-_MEDIAN_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +230,7 @@ class Fourier(Features):
 
     def _fill(self, chunk: Floats, out: Floats) -> None:
         to_unit(chunk, self.learned["low"], self.learned["high"])
-        engine.compiled(_writer)(chunk, self.order, out, np.empty(out.shape[1]))
+        engine.compile_once(write_waves)(chunk, self.order, out, np.empty(out.shape[1]))
 
     def label(self, index: int) -> str:
         places = np.unravel_index(index, (self.order + 1,) * self.n_columns)
@@ -334,14 +298,6 @@ class Rbf(Features):
 
     def label(self, index: int) -> str:
         return f"wave {index - 1}" if index else "bias"
-
-
-def _writer(fingerprint: str) -> Plain:
-    def write(chunk: Floats, order: int, out: Floats, sines: Floats) -> None:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        write_waves(chunk, order, out, sines)
-
-    return write
 
 
 def write_waves(chunk: Floats, order: int, out: Floats, sines: Floats) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.compiled import engine
-from gradtd.compiled.tiles import ACROSS, DOWN, room_for, tile
-from gradtd.core.arrays import Floats, Plain
+from gradtd.core.arrays import Floats
 
 TERMS = (
     *(6.283185307179586, -41.341702240399755, 81.60524927607504, -76.70585975306136, 42.058693944897634),
@@ -18,8 +17,8 @@ TERMS = (
 """(2 pi)^(2 k + 1) / (2 k + 1)!, signs alternating: the sine's series, exact to rounding up to a quarter turn."""
 
 
-def turned(t: Any) -> Any:
-    """cos(2 pi t): turned back to a quarter turn."""
+def cosine(t: Any) -> Any:
+    """cos(2 pi t), as the sine of at most a quarter turn."""
     return sine(0.25 - abs(t - np.floor(t + 0.5)))
 
 
@@ -33,31 +32,12 @@ def sine(s: Any) -> Any:
     return ((low + high * w) + (TERMS[8] + TERMS[9] * q) * (w * w)) * s
 
 
-def turn_all(turns: Floats) -> None:
+def write_cosines(turns: Floats, phases: Floats, out: Floats, at: int) -> None:
+    """cos(2 pi (turn + phase)) of all columns, to columns of a table from ``at`` on; compiled, it may be the same."""
     for i in range(turns.shape[0]):
+        row, line = turns[i], out[i, at:]
         for k in range(turns.shape[1]):
-            turns[i, k] = turned(turns[i, k])
-
-
-def wave_rows(x: Floats, frequencies: Floats, phases: Floats, spot: Floats, out: Floats, at: int) -> None:
-    """cos(2 pi (phase + x . frequency)) of rows, at least `DOWN` of them, to columns of a table from ``at`` on."""
-    columns, waves, n = x.T, phases.shape[0], x.shape[0]
-    for i in range(0, n, DOWN):
-        first = min(i, n - DOWN)
-        for j in range(0, waves, ACROSS):
-            tile(columns, frequencies, 0, x.shape[1], first, j, spot)
-            for m in range(DOWN):
-                line, found, phase = out[first + m, at + j :], spot[m], phases[j:]
-                for k in range(min(ACROSS, waves - j)):
-                    line[k] = turned(found[k] + phase[k])
-
-
-def _waver(fingerprint: str) -> Plain:
-    def run(x: Floats, frequencies: Floats, phases: Floats, spot: Floats, out: Floats, at: int) -> None:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        wave_rows(x, frequencies, phases, spot, out, at)
-
-    return run
+            line[k] = cosine(row[k] + phases[k])
 
 
 def wave_writer(frequencies: Floats, phases: Floats) -> Callable[[Any, Floats, int], None]:
@@ -68,37 +48,9 @@ def wave_writer(frequencies: Floats, phases: Floats) -> Callable[[Any, Floats, i
     >>> out
     array([[ 0., -1., -1.]])
     """
-    write, spot = engine.kept(_waver), np.zeros((DOWN, ACROSS))
-    wide = room_for(*frequencies.shape)
-    wide[:, : len(phases)] = frequencies
+    write = engine.compile_once(write_cosines)
 
     def put(x: Any, out: Floats, at: int) -> None:
-        x = np.ascontiguousarray(x, np.float64)
-        if len(x) >= DOWN:
-            write(x, wide, phases, spot, out, at)
-        else:  # too few for a tile
-            rows, found = np.zeros((DOWN, x.shape[1])), np.empty((DOWN, len(phases)))
-            rows[: len(x)] = x
-            write(rows, wide, phases, spot, found, 0)
-            out[:, at : at + len(phases)] = found[: len(x)]
+        write(np.ascontiguousarray(x, np.float64) @ frequencies, phases, out, at)
 
     return put
-
-
-def _maker(fingerprint: str) -> Plain:
-    def run(turns: Floats) -> None:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        turn_all(turns)
-
-    return run
-
-
-def turner() -> Plain:
-    """A function of a table that puts cos(2 pi t) in place of every t; looked up once, it is called for every chunk.
-
-    >>> turns = np.array([[0.0, 0.25, -0.5, 7.125]])
-    >>> turner()(turns)
-    >>> turns.round(12) + 0.0
-    array([[ 1.        ,  0.        , -1.        ,  0.70710678]])
-    """
-    return engine.kept(_maker)

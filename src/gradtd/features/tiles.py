@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gradtd.compiled.random import mixed
 from gradtd.core import checks
-from gradtd.core.arrays import Floats, Index, Plain, Words
+from gradtd.core.arrays import Floats, Index, Words
 from gradtd.core.checks import InputError
 from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.features.base import Features
@@ -136,7 +136,7 @@ class Tiles(Features):
         kind = scipy.sparse.get_index_dtype(maxval=max(entries, self.n_features))
         indices, data, begin = np.empty(entries, kind), np.empty(entries), np.zeros(table.n_rows + 1, kind)
         scratch = Scratch(np.empty(table.n_columns), np.empty(self.tilings, np.int32), np.empty(self.tilings, np.int32))
-        grids, write, filled = self._grids(), engine.compiled(_writer), np.uint64(0)
+        grids, write, filled = self._grids(), engine.compile_function(write_rows), np.uint64(0)
         for start, chunk in table.chunks():
             rows = begin[start : start + len(chunk) + 1]
             filled = np.uint64(write(chunk, grids, scratch, filled, indices, data, rows))  # unsigned, see Index
@@ -171,16 +171,6 @@ def displacement(tilings: int, n_columns: int) -> NDArray[np.int64]:
             found.append(number)
         number += 2
     return np.array(found, np.int64)
-
-
-def _writer(fingerprint: str) -> Plain:
-    def write(
-        chunk: Floats, grids: Grids, scratch: Scratch, filled: Index, indices: Any, data: Floats, begin: Any
-    ) -> Any:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        return write_rows(chunk, grids, scratch, filled, indices, data, begin)
-
-    return write
 
 
 def write_rows(
