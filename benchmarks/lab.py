@@ -23,8 +23,7 @@ from timing import least_times
 
 import gradtd
 from gradtd.paper.lab import write_lab
-from gradtd.paper.lab.page import ASSETS
-from gradtd.paper.lab.tables import problem_tables
+from gradtd.paper.lab.page import ASSETS, problem_tables
 
 STEPS = 2000
 REPEATS = 150

@@ -18,7 +18,7 @@ from gradtd.compiled.records import record
 from gradtd.core.algorithm import Now
 from gradtd.core.stream import StreamView
 from gradtd.problems import garnet, random_walk_dependent
-from gradtd.problems.traces import TraceLaw
+from gradtd.problems.exact import TraceLaw
 
 ALPHA, ETA = 0.1, 1.7
 NOBODY = np.zeros(0, np.uint32)

@@ -6,7 +6,6 @@ import pytest
 import typer
 
 from gradtd import InputError
-from gradtd.cli.numbers import number, step_size
 from gradtd.cli.options import (
     complete_algorithm,
     complete_any,
@@ -14,6 +13,8 @@ from gradtd.cli.options import (
     complete_problem,
     complete_setting,
     hyper_parameters,
+    number,
+    step_size,
 )
 from gradtd.core import parsing
 from gradtd.output.pages import render

@@ -15,7 +15,7 @@ from gradtd.core import executors
 from gradtd.core.executors import ThreadExecutor, open_executor
 from gradtd.paper.jobs import LineJob
 from gradtd.paper.reproduce import Worker
-from gradtd.paper.store import Store
+from gradtd.paper.results import Store
 
 GRID = {
     "problems": ["boyan_chain"],

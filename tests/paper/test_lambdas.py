@@ -10,11 +10,9 @@ import gradtd
 from gradtd.output.pages import render
 from gradtd.paper import lambdas
 from gradtd.paper.figures import FIGURES, PAPER_PROBLEMS, RIVALS
-from gradtd.paper.lambda_section import lambda_sections, lambda_table
-from gradtd.paper.lambdas import FAMILIES, LAMBDAS, RECORDED, LambdaJob, lambda_jobs
-from gradtd.paper.plan import Plan, chosen_figures
-from gradtd.paper.record import Reproduction
-from gradtd.paper.store import Kept, Store
+from gradtd.paper.lambdas import FAMILIES, LAMBDAS, RECORDED, LambdaJob, lambda_jobs, lambda_sections, lambda_table
+from gradtd.paper.reproduce import Plan, chosen_figures
+from gradtd.paper.results import Kept, Reproduction, Store
 from gradtd.problems.metrics import rmsve
 from gradtd.running.settings import parameters
 

@@ -409,7 +409,7 @@ def test_curves_in_pieces_are_those_of_plain_iteration(monkeypatch, share, dimen
     """With few dimensions the curve needs several pieces, or is left to plain iteration; the numbers are the same."""
     alpha, at = share * theory.stability_threshold(BIG, 4), [0, 7, 150, 1999, 3000]
     monkeypatch.setattr("gradtd.theory.meansquare.DENSE_CURVE", 0)
-    monkeypatch.setattr("gradtd.theory.krylov.DIMENSIONS", dimensions)
+    monkeypatch.setattr("gradtd.theory.meansquare.DIMENSIONS", dimensions)
     quick = theory.error_curve(BIG, alpha, 4, steps=at, theta0=np.ones(20))
     monkeypatch.setattr("gradtd.theory.meansquare.power_curves", lambda *arguments: None)
     plain = theory.error_curve(BIG, alpha, 4, steps=at, theta0=np.ones(20))
@@ -418,7 +418,7 @@ def test_curves_in_pieces_are_those_of_plain_iteration(monkeypatch, share, dimen
 
 
 def test_powers_of_a_matrix_without_forming_them():
-    from gradtd.theory.krylov import power_curves
+    from gradtd.theory.meansquare import power_curves
 
     rng = np.random.default_rng(0)
     turned = np.linalg.qr(rng.normal(size=(400, 400)))[0]

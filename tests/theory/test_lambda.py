@@ -9,7 +9,7 @@ from scipy.stats import chi2
 import gradtd
 from gradtd import InputError, theory
 from gradtd.problems.base import FiniteMDP, Problem
-from gradtd.problems.traces import TraceLaw
+from gradtd.problems.exact import TraceLaw
 from gradtd.theory.exact import moments
 
 

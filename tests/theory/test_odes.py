@@ -12,7 +12,7 @@ from gradtd import ALGORITHMS, InputError, theory
 from gradtd.compiled.records import record
 from gradtd.core.algorithm import Now
 from gradtd.problems import garnet
-from gradtd.theory.rules import RULES
+from gradtd.theory.odes import RULES
 from naive.theory import law_of, small_law, small_stream
 
 ETA, BETA = 1.7, 0.3

@@ -12,13 +12,11 @@ from typer.core import TyperGroup
 
 import gradtd
 from gradtd.cli import main as main
-from gradtd.cli.demo import demo
 from gradtd.cli.evaluate import evaluate
-from gradtd.cli.lab import lab
 from gradtd.cli.list import list_
 from gradtd.cli.options import FLAG
-from gradtd.cli.reproduce import reproduce
-from gradtd.cli.run import run
+from gradtd.cli.reproduce import lab, reproduce
+from gradtd.cli.run import demo, run
 from gradtd.cli.sample_log import sample_log
 from gradtd.cli.stopping import ANEW, Stopped
 from gradtd.cli.sweep import sweep

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gradtd.cli.evaluated import check_outputs, show
-from gradtd.cli.numbers import NUMBER, number
-from gradtd.cli.options import SCHEDULER, SUMS, hyper_parameters, setting
+from gradtd.cli.options import NUMBER, SCHEDULER, SUMS, hyper_parameters, number, setting
 from gradtd.cli.targets import targets
 from gradtd.core.checks import InputError
 from gradtd.evaluation import evaluate as evaluate_log

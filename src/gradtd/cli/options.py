@@ -1,4 +1,4 @@
-"""What the commands share: settings as they are typed, names that the shell completes, the panels of the help."""
+"""What the commands share: numbers and settings as they are typed, names for the shell to complete, help panels."""
 
 from __future__ import annotations
 
@@ -10,9 +10,27 @@ import typer
 from gradtd.algorithms import ALGORITHMS, as_algorithm
 from gradtd.core import checks, parsing
 from gradtd.core.checks import InputError
+from gradtd.core.parsing import parse_value
 from gradtd.problems import PROBLEMS
 from gradtd.problems.metrics import METRICS
 from gradtd.running.settings import TRACES, parameters
+
+NUMBER: Any = "NUMBER"
+"""How help shows an option that takes a number."""
+
+
+def number(text: Any) -> float:
+    """A number or a fraction; for ``typer.Option(parser=number, metavar=NUMBER)``."""
+    found = parse_value(text) if isinstance(text, str) else text
+    if isinstance(found, bool) or not isinstance(found, (int, float)):
+        raise typer.BadParameter(f"{text!r} is not a number; write for example 0.25, 1e-3 or 1/16.")
+    return float(found)
+
+
+def step_size(text: Any) -> float | str:
+    """A number, or the word auto."""
+    return "auto" if text == "auto" else number(text)
+
 
 METHOD, SIZE, OUTPUT, MACHINE = "Method", "Amount of data", "Output", "Machine"
 """Panels in which the help shows options."""

@@ -1,4 +1,4 @@
-"""``gradtd reproduce``: the paper's figures, and a verdict on each of its claims."""
+"""The commands about the paper: ``gradtd reproduce`` and ``gradtd lab``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from gradtd.cli.options import JSON, MACHINE, OUTPUT, SCHEDULER, SIZE
 from gradtd.cli.stopping import keeping
+from gradtd.core.checks import InputError
 from gradtd.core.executors import n_threads
 from gradtd.core.progress import progress_bar
 
@@ -59,3 +60,21 @@ def reproduce(
 def _kept(out: Path) -> str:
     finished = len(list(out.glob(".kept/*.npz")))
     return f"{finished} finished job{'s' * (finished != 1)} are kept in {str(out)!r}."
+
+
+def lab(
+    out: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("lab.html"),
+    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> None:
+    """Write the lab: one HTML file in which a slider moves the learning curve; no network, no server."""
+    from gradtd.paper.lab.page import write_lab
+
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"--out must be an HTML file, for example lab.html; got {str(out)!r}.")
+    page = write_lab(out)
+    print(f"page: {page}")
+    if show:
+        import webbrowser
+
+        if not webbrowser.open(page.resolve().as_uri()):
+            print("no browser was found here: open the page by hand.")

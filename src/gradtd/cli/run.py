@@ -1,4 +1,4 @@
-"""``gradtd run``: an algorithm on a problem, many times, and the metric's mean."""
+"""``gradtd run``: an algorithm on a problem, many times, and the metric's mean. ``gradtd demo`` runs four of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from gradtd.cli.numbers import NUMBER, number, step_size
 from gradtd.cli.options import (
     JSON,
     MACHINE,
     METHOD,
+    NUMBER,
     OUTPUT,
     SIZE,
     complete_algorithm,
@@ -21,10 +21,12 @@ from gradtd.cli.options import (
     complete_problem,
     complete_setting,
     hyper_parameters,
+    number,
+    step_size,
 )
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.output.plots import mean_and_error
+from gradtd.output.plots import learning_curves, mean_and_error, save
 from gradtd.problems.metrics import METRICS
 from gradtd.running.result import Result, measure
 from gradtd.running.runs import run as run_algorithm
@@ -190,3 +192,30 @@ def _as_json(result: Result, metric: str, points: list[int], steps: int) -> dict
         "seed": result.seed,
         "versions": dict(result.versions),
     }
+
+
+LINES: dict[str, tuple[str, dict[str, Any]]] = {
+    "Impression GTD (alpha 5, m 32)": ("impression_gtd", {"alpha": 5, "batch_size": 32}),
+    "TD (alpha 1/16)": ("td", {"alpha": 1 / 16}),
+    "TDRC (alpha 1/16)": ("tdrc", {"alpha": 1 / 16}),
+    "LSTD": ("lstd", {}),
+}
+
+
+def demo(
+    plot: Annotated[
+        Path, typer.Option(metavar="FILE", help="Draw the picture to this file, which ends in .png, .svg or .pdf.")
+    ] = Path("demo.png"),
+    runs: Annotated[int, typer.Option(help="Number of independent runs of each algorithm.")] = 100,
+    steps: Annotated[int, typer.Option(help="Number of steps in each run.")] = 5000,
+) -> None:
+    """Compare Impression GTD, TD, TDRC and LSTD on Boyan's chain, with a picture."""
+    checks.picture_file("--plot", plot)
+    curves = {}
+    for label, (algorithm, hyper) in LINES.items():
+        result = run_algorithm("boyan_chain", algorithm, runs=runs, steps=steps, **hyper)
+        curves[label] = (result.steps, measure(result, "rmsve"))
+        mean, error = mean_and_error(curves[label][1])
+        print(f"{label:32s} RMSVE after {steps} steps: {mean[-1]:.3f} +- {error[-1]:.3f}")
+    save(learning_curves(curves, title="Boyan's chain", metric="rmsve", log=True), plot)
+    print(f"picture: {plot}")

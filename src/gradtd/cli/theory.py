@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gradtd.cli.numbers import NUMBER, number
-from gradtd.cli.options import JSON, METHOD, OUTPUT, SIZE, complete_problem
+from gradtd.cli.options import JSON, METHOD, NUMBER, OUTPUT, SIZE, complete_problem, number
 from gradtd.core import checks
 
 

@@ -17,11 +17,9 @@ from gradtd.output.svg import picture
 from gradtd.paper.criteria import minus_bias
 from gradtd.paper.figures import BESIDE, COMPARISONS, LABELS, READINGS, Figure
 from gradtd.paper.jobs import SEED, TUNING_SEED
-from gradtd.paper.lambda_section import lambda_sections
-from gradtd.paper.lambdas import LAMBDAS
+from gradtd.paper.lambdas import LAMBDAS, lambda_sections
 from gradtd.paper.lambdas import STEPS as LAMBDA_STEPS
-from gradtd.paper.record import Reproduction
-from gradtd.paper.store import Store
+from gradtd.paper.results import Reproduction, Store
 from gradtd.theory.picture import theory_picture
 
 PROBLEM_TITLES = {

@@ -1,23 +1,110 @@
-"""Run what the paper's figures need, or fetch what is finished; judge the claims; leave the tables."""
+"""Plan the jobs of the paper's figures, run them or fetch what is finished, judge the claims, write the tables."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from gradtd.core import checks
+from gradtd.core.arrays import Floats, Integers
 from gradtd.core.executors import Executor, n_threads, open_executor
+from gradtd.core.files import Arrays
 from gradtd.paper.criteria import Curves
-from gradtd.paper.figures import Figure
-from gradtd.paper.jobs import RECORDED, Job, best_alpha
-from gradtd.paper.lambdas import lambda_jobs
-from gradtd.paper.plan import Plan, Tuned, chosen_figures
-from gradtd.paper.record import Reproduction
-from gradtd.paper.store import Kept, Store
-from gradtd.paper.tables import write_tables
+from gradtd.paper.figures import (
+    BESIDE,
+    DIRECTIONS,
+    EXTRA,
+    FIGURES,
+    GRID,
+    LABELS,
+    PAPER_PROBLEMS,
+    SWEPT,
+    TUNED,
+    Figure,
+    Line,
+)
+from gradtd.paper.jobs import RECORDED, Job, LineJob, SweepJob, TheoryJob, best_alpha
+from gradtd.paper.lambdas import lambda_jobs, lambda_table
+from gradtd.paper.results import Kept, Reproduction, Store
 from gradtd.paper.verdicts import verdicts
+
+Tuned = Mapping[str, Mapping[str, float]]
+"""For each problem the best step-size of each algorithm."""
+
+
+def chosen_figures(names: Iterable[str]) -> tuple[Figure, ...]:
+    """The figures with these labels (with or without ``fig:``); all of them where none is named."""
+    known = {figure.name: figure for figure in FIGURES}
+    picked = [checks.known_name("figure", name.removeprefix("fig:"), known) for name in names]
+    return tuple(figure for figure in FIGURES if not picked or figure.name in picked)
+
+
+class Plan:
+    """The jobs of some figures.
+
+    Parameters
+    ----------
+    figures
+        The figures that were asked for. All of them bring the runs that only claims use, and those over lambda.
+    runs
+        Runs of every line. A sweep takes a quarter of them.
+    """
+
+    def __init__(self, figures: tuple[Figure, ...], runs: int) -> None:
+        self.runs, self.tuning_runs = runs, max(3, runs // 4)
+        self.whole = len(figures) == len(FIGURES)
+        self.figures = (*figures, *EXTRA) if self.whole else figures
+        self.problems = [p for p in PAPER_PROBLEMS if any(f.problem == p for f in figures)]
+
+    def sweeps(self, problem: str) -> dict[str, SweepJob]:
+        """One job for every algorithm that is swept."""
+        return {algorithm: SweepJob(problem, self.tuning_runs, algorithm) for algorithm in SWEPT}
+
+    def lines(self, figure: Figure, reading: str, tuned: Tuned) -> dict[str, LineJob]:
+        """The lines of a figure under a reading, by their labels."""
+        best = tuned.get(figure.problem, {})
+        return {line.label: self._line(figure.problem, line, reading, best) for line in (*figure.lines, *BESIDE)}
+
+    def _line(self, problem: str, line: Line, reading: str, best: Mapping[str, float]) -> LineJob:
+        hyper = dict(line.hyper)
+        if hyper.get("alpha") == TUNED:
+            hyper["alpha"] = best.get(line.algorithm, 1.0)
+        if not line.has_readings:
+            return LineJob(problem, self.runs, line.algorithm, hyper)
+        if DIRECTIONS[reading] != "one":
+            hyper["directions"] = DIRECTIONS[reading]
+        return LineJob(problem, self.runs, line.algorithm, hyper, ratios=reading != "no-rho")
+
+    def tuned_lines(self, problem: str, tuned: Tuned) -> dict[str, LineJob]:
+        """Every swept algorithm with its best step-size, and what stands beside the paper's lines."""
+        best = tuned.get(problem, {})
+        swept = {
+            LABELS[a]: LineJob(problem, self.runs, a, {**hyper, "alpha": best.get(a, 1.0)})
+            for a, hyper in SWEPT.items()
+        }
+        return swept | {line.label: LineJob(problem, self.runs, line.algorithm, line.hyper) for line in BESIDE}
+
+    def theory(self, problem: str) -> TheoryJob:
+        """What theory says of the problem."""
+        return TheoryJob(problem, self.runs)
+
+    def jobs(self, tuned: Tuned) -> Iterator[Job]:
+        """All jobs, some of them more than once; a step-size that is not tuned yet is 1."""
+        for problem in self.problems:
+            yield from self.sweeps(problem).values()
+            yield from self.tuned_lines(problem, tuned).values()
+            yield self.theory(problem)
+            yield from lambda_jobs(problem, self.runs).values() if self.whole else ()
+        for figure in self.figures:
+            for reading in figure.readings:
+                yield from self.lines(figure, reading, tuned).values()
+
 
 Progress = Callable[[str, float, float], None]
 """Called with what has been run, work done and work in all."""
@@ -138,3 +225,49 @@ def timed(job: Job, threads: int = 1) -> Kept:
     began = time.perf_counter()
     arrays, told = job.compute(threads)
     return Kept(arrays, {**told, "seconds": time.perf_counter() - began, "threads": threads})
+
+
+def write_tables(store: Store, found: Reproduction) -> None:
+    """Write ``curves/*.parquet`` and ``claims.json``."""
+    for figure in found.figures:
+        store.write_table(f"curves/{figure.name}.parquet", tidy(_lines(figure, found), found.steps))
+    for problem, sweeps in found.sweeps.items():
+        store.write_table(f"curves/sensitivity_{problem}.parquet", _sweep_table(sweeps))
+        tuned = {("A1", label): values for label, values in found.tuned_curves[problem].items()}
+        store.write_table(f"curves/tuned_{problem}.parquet", tidy(tuned, found.steps))
+    if found.lambdas:
+        store.write_table("curves/lambda.parquet", lambda_table(found))
+    store.write_text("claims.json", json.dumps(found.claims, indent=1))
+
+
+def _lines(figure: Figure, found: Reproduction) -> dict[tuple[str, str], Floats]:
+    """The curves of a figure by reading and label; a line is left out where a reading does not change it."""
+    lines = {line.label: line for line in (*figure.lines, *BESIDE)}
+    return {
+        (reading, label): values
+        for reading in figure.readings
+        for label, values in found.curves[figure.label, reading].values.items()
+        if reading in ("A1", "v-mu") or lines[label].has_readings
+    }
+
+
+def _sweep_table(sweeps: Mapping[str, Arrays]) -> dict[str, Any]:
+    """One row per algorithm and step-size."""
+    names = list(sweeps)
+    columns = {name: np.concatenate([sweeps[a][name] for a in names]) for name in ("error", "area", "diverged")}
+    algorithm = (names, np.repeat(np.arange(len(names)), len(GRID)))
+    return {"algorithm": algorithm, "alpha": np.tile(np.array(GRID), len(names)), **columns}
+
+
+def tidy(rows: Mapping[tuple[str, str], Floats], steps: Integers) -> dict[str, Any]:
+    """One row per line, reading, run and recorded step; ``rows`` has the curves by reading and label."""
+    readings, labels = list(dict.fromkeys(r for r, _ in rows)), list(dict.fromkeys(label for _, label in rows))
+    runs, n = next(iter(rows.values())).shape
+    size = runs * n
+    return {
+        "line": (labels, np.repeat([labels.index(label) for _, label in rows], size)),
+        "reading": (readings, np.repeat([readings.index(r) for r, _ in rows], size)),
+        "run": np.tile(np.repeat(np.arange(runs, dtype=np.int32), n), len(rows)),
+        "step": np.tile(steps.astype(np.int32), runs * len(rows)),
+        "value": np.concatenate([values.ravel() for values in rows.values()]),
+    }

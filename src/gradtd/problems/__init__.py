@@ -11,10 +11,9 @@ from gradtd.core.parsing import parse_settings
 from gradtd.problems.base import Problem
 from gradtd.problems.boyan import boyan_chain, boyan_chain_tdrc
 from gradtd.problems.collision import collision
-from gradtd.problems.counterexamples import baird, two_state
+from gradtd.problems.counterexamples import baird, star, two_state
 from gradtd.problems.garnet import garnet
 from gradtd.problems.random_walk import random_walk, random_walk_dependent, random_walk_inverted, random_walk_tabular
-from gradtd.problems.star import star
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     make.__name__: make

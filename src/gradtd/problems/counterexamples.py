@@ -1,9 +1,12 @@
-"""Problems on which TD diverges."""
+"""Problems on which TD diverges: Baird's, the two-state ones, and random stars with Baird's dynamics."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 from gradtd.problems.base import FiniteMDP, Problem
 
 
@@ -66,3 +69,60 @@ def two_state(gamma: float = 0.95) -> Problem:
         source="Tsitsiklis and Van Roy (1997)",
         block=50,
     )
+
+
+def star(n: int = 6, n_features: int = 5, gamma: float = 0.9, seed: int = 0) -> Problem:
+    """``n`` upper states and a centre: the target always goes to the centre, the behaviour with probability 1/(n+1).
+
+    Otherwise the behaviour goes to one of the upper states; so all states are visited alike, as in Baird's
+    counterexample. Features are a common vector of length one plus normal numbers of deviation 1/2, rewards are
+    standard normal. The features of the centre are made longer until an eigenvalue of A has a real part above a tenth
+    of the largest eigenvalue of C, so TD diverges. With more features than states A is singular.
+
+    Parameters
+    ----------
+    n : int
+        Number of upper states.
+    n_features : int
+        Number of features.
+    gamma : float
+        The discount.
+    seed : int
+        Another seed gives another problem.
+    """
+    n, n_features = checks.whole_number("n", n, 2), checks.whole_number("n_features", n_features, 1)
+    gamma = checks.fraction("gamma", gamma)
+    rng = np.random.default_rng(checks.whole_number("seed", seed, 0))
+    transition = np.zeros((n + 1, 2, n + 1))
+    transition[:, 0, :n] = 1 / n
+    transition[:, 1, n] = 1.0
+    reward = np.repeat(rng.standard_normal((n + 1, 2, 1)), n + 1, axis=2)
+    features = _features(rng, n, n_features, gamma)
+    return Problem(
+        name=f"star_{n}_{n_features}_{gamma:g}_{seed}",
+        mdp=FiniteMDP(transition, reward, np.zeros(n + 1, bool), np.full(n + 1, 1 / (n + 1))),
+        behaviour=np.tile([n / (n + 1), 1 / (n + 1)], (n + 1, 1)),
+        target=np.tile([0.0, 1.0], (n + 1, 1)),
+        features=features,
+        gamma=gamma,
+        theta0=np.zeros(n_features),
+        source=f"random, after Baird (1995), seed {seed}",
+        block=50,
+    )
+
+
+def _features(rng: np.random.Generator, n: int, n_features: int, gamma: float) -> Floats:
+    for _ in range(20):
+        features: Floats = 1 / np.sqrt(n_features) + 0.5 * rng.standard_normal((n + 1, n_features))
+        for _ in range(8):
+            if _unstable(features, gamma):
+                return features
+            features[n] *= 1.25
+    raise InputError(f"found no features that make TD diverge with n={n} and gamma={gamma:g}: take larger ones.")
+
+
+def _unstable(features: Floats, gamma: float) -> bool:
+    """Whether TD diverges clearly; every state has probability 1/(n+1) and is followed by the last one."""
+    C = features.T @ features / len(features)
+    A = gamma * np.outer(features.mean(axis=0), features[-1]) - C
+    return bool(np.linalg.eigvals(A).real.max() > 0.1 * np.linalg.eigvalsh(C)[-1])

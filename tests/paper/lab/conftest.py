@@ -9,9 +9,7 @@ import subprocess
 import pytest
 
 from browsing import INSTALL, browser  # noqa: F401
-from gradtd.paper.lab.figures import PROBLEMS
-from gradtd.paper.lab.page import ASSETS, write_lab
-from gradtd.paper.lab.tables import problem_tables
+from gradtd.paper.lab.page import ASSETS, PROBLEMS, problem_tables, write_lab
 from paper.lab.both import HERE
 
 

@@ -9,11 +9,10 @@ import typer
 from typer.testing import CliRunner
 
 from gradtd.algorithms import ALGORITHMS
-from gradtd.cli.lab import lab
+from gradtd.cli.reproduce import lab
 from gradtd.core.checks import InputError
 from gradtd.paper.figures import FIGURES
-from gradtd.paper.lab.figures import OFFERED, PROBLEMS, defaults, figures
-from gradtd.paper.lab.page import ASSETS, PAGE, WORKER, bundle, lab_page
+from gradtd.paper.lab.page import ASSETS, OFFERED, PAGE, PROBLEMS, WORKER, bundle, defaults, figures, lab_page
 from gradtd.running.settings import parameters
 
 

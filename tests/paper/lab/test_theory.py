@@ -7,8 +7,7 @@ import pytest
 
 import gradtd
 from gradtd import theory
-from gradtd.paper.lab.figures import PROBLEMS
-from gradtd.paper.lab.tables import METRICS
+from gradtd.paper.lab.page import METRICS, PROBLEMS
 from gradtd.problems.metrics import METRICS as METRICS_OF
 
 GAP, COUNT, ETA, M = 10, 6, 2.0, 8

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import gradtd
 from gradtd import ALGORITHMS, InputError, Learner
 from gradtd.compiled.splits import SPLITS, by_coin
-from gradtd.running.online import memory, queue
+from gradtd.running.online import queue, window
 from gradtd.running.settings import parameters
 
 D = 4
@@ -97,7 +97,7 @@ CASES = {f"{i} {name} {hyper.get('split', '')}": (name, hyper) for i, (name, hyp
 @pytest.fixture
 def tight(monkeypatch):
     """So little room that steps and rows are moved to the front all the time; counts how often."""
-    moves = {memory.Window: 0, memory.Rows: 0}
+    moves = {window.Window: 0, window.Rows: 0}
 
     def counted(owner, name):
         plain = getattr(owner, name)
@@ -108,10 +108,10 @@ def tight(monkeypatch):
 
         monkeypatch.setattr(owner, name, call)
 
-    monkeypatch.setattr(memory, "LEAST", 8)
+    monkeypatch.setattr(window, "LEAST", 8)
     monkeypatch.setattr(queue, "LONGEST_QUEUE", 7)
-    counted(memory.Window, "drop_the_rest")
-    counted(memory.Rows, "drop_unused")
+    counted(window.Window, "drop_the_rest")
+    counted(window.Rows, "drop_unused")
     return moves
 
 
@@ -170,7 +170,7 @@ def _whole(case):
 def test_parts_of_any_size_in_any_way_give_the_same_bytes(tmp_path_factory, case, parts):
     name, hyper = MIXED[case]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "LEAST", 8)
+        patch.setattr(window, "LEAST", 8)
         patch.setattr(queue, "LONGEST_QUEUE", 32)
         path = tmp_path_factory.mktemp("saved") / "it.npz"
         assert _in_parts(Learner(D, name, compile=False, **hyper), parts, path).theta.tobytes() == _whole(case)
@@ -234,7 +234,7 @@ def test_memory_stays_bounded(split):
 
 def test_rules_that_draw_no_old_steps_keep_a_few():
     learner = Learner(D, "td", alpha=0.01).partial_fit(make_stream(steps=6000))
-    assert len(learner._queue.runs[0].window.steps) == memory.LEAST
+    assert len(learner._queue.runs[0].window.steps) == window.LEAST
     assert len(learner._queue.rows.table) == 4 * queue.LONGEST_QUEUE
 
 

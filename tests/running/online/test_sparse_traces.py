@@ -10,8 +10,8 @@ import scipy.sparse
 import gradtd
 from gradtd import Horde, InputError, Learner
 from gradtd.compiled.traces import Tracing, traces_of
-from gradtd.running.online import growing, memory, queue
-from gradtd.running.online.growing import GrowingRows
+from gradtd.running.online import queue, window
+from gradtd.running.online.window import GrowingRows
 
 WIDE, N = 40_000, 260
 BUFFERS = {"batch_size": 3, "capacity": 30}
@@ -94,9 +94,9 @@ def tight(monkeypatch):
         moves["traces" if type(self) is GrowingRows else "rows"] += 0 < len(kept) < self.size
         plain(self, kept)
 
-    monkeypatch.setattr(growing, "LEAST_ROOM", 8)
-    monkeypatch.setattr(growing, "_PIECE", 4)
-    monkeypatch.setattr(memory, "LEAST", 8)
+    monkeypatch.setattr(window, "LEAST_ROOM", 8)
+    monkeypatch.setattr(window, "_PIECE", 4)
+    monkeypatch.setattr(window, "LEAST", 8)
     monkeypatch.setattr(queue, "LONGEST_QUEUE", 7)
     monkeypatch.setattr(GrowingRows, "keep_only", counted)
     return moves
@@ -209,7 +209,7 @@ def test_a_learner_that_has_diverged_keeps_no_traces(tmp_path):
 
 
 def test_dense_traces_beyond_memory_are_refused_before_anything_changes(monkeypatch):
-    monkeypatch.setattr("gradtd.core.memory_limits.available", lambda: 8 * WIDE * memory.LEAST - 1)
+    monkeypatch.setattr("gradtd.core.memory_limits.available", lambda: 8 * WIDE * window.LEAST - 1)
     learner = new("td", 0.8)
     with pytest.raises(InputError, match="give sparse rows"):
         learner.update(np.ones(WIDE), 0.0, np.ones(WIDE), discount=0.9)

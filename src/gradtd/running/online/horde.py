@@ -15,12 +15,12 @@ from gradtd.core.checks import InputError
 from gradtd.core.executors import n_threads
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
+from gradtd.running.online.learner import OnlineLearner, discount_number, ratio_number
 from gradtd.running.online.queue import StepQueue
 from gradtd.running.online.run import OnlineRun
-from gradtd.running.online.shell import Shell, discount_number, ratio_number
 
 
-class Horde(Shell):
+class Horde(OnlineLearner):
     """Many demons learn from one stream: each its own policy (rho), reward and discount, and its own weights.
 
     Every demon has the weights that a `Learner` with its settings has. Features are stored once.
@@ -140,7 +140,7 @@ class Horde(Shell):
     def load(cls, path: str | Path, *, threads: int | None = None, compile: bool | None = None) -> Horde:
         """The horde that was saved to a file."""
         horde = cls.__new__(cls)
-        Shell.__init__(horde, *saving.load(path, "Horde", n_threads(threads), compile))
+        OnlineLearner.__init__(horde, *saving.load(path, "Horde", n_threads(threads), compile))
         return horde
 
     def _each(self, name: str, value: Any, check: Callable[[str, Any], float]) -> Any:

@@ -17,7 +17,7 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.memory_limits import refuse_beyond_memory
-from gradtd.running.online.memory import Window
+from gradtd.running.online.window import Window
 from gradtd.running.runs import start_weights
 from gradtd.running.session import Session
 from gradtd.running.settings import parameters

@@ -1,4 +1,4 @@
-"""Sparse rows of features that the steps of some windows point to: what `memory.Rows` is for dense ones."""
+"""Sparse rows of features that the steps of some windows point to: what `window.Rows` is for dense ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from gradtd.core import checks
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream_arrays import SparseRows
-from gradtd.running.online.growing import GrowingRows
-from gradtd.running.online.memory import Window, places_of_used
+from gradtd.running.online.window import GrowingRows, Window, places_of_used
 
 
 def is_sparse(values: Any) -> bool:
@@ -62,7 +61,7 @@ def row_bytes(rows: SparseRows, row: int) -> bytes:
 
 
 class SparseTable(GrowingRows):
-    """The rows that windows still need, each once where a step follows another; ``latest`` as in `memory.Rows`."""
+    """The rows that windows still need, each once where a step follows another; ``latest`` as in `window.Rows`."""
 
     def __init__(self, n_features: int, kind: Any = np.float64) -> None:
         super().__init__(n_features, kind)

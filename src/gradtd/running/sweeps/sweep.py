@@ -19,8 +19,7 @@ from gradtd.core.results_folder import ResultsFolder, in_use
 from gradtd.problems.base import Problem
 from gradtd.problems.metrics import METRICS
 from gradtd.running.sweeps.grid import Setting, problems_of, settings_of
-from gradtd.running.sweeps.outcome import Swept, notes_of, tidy, winners_of
-from gradtd.running.sweeps.page import write_page
+from gradtd.running.sweeps.outcome import Swept, notes_of, tidy, winners_of, write_page
 from gradtd.running.sweeps.parts import Parts
 from gradtd.running.sweeps.units import Task, Unit, Values, block_size, blocks, compute, tasks_of
 
