@@ -3,7 +3,7 @@
 //   m(s') = d(s') phi(s') + sum_s K1(s, s') m(s),                  m(s) = d(s) E[e | s]
 //   W(s') = d(s') phi phi' + sum_s K2(s, s') W(s) + cross terms,   W(s) = d(s) E[e e' | s]
 //
-// with Kj(s, s') = E[(gamma lam rho)^j; s to s'] / d(s), as gradtd.problems.traces has it. W exists below `finite_below`.
+// with Kj(s, s') = E[(gamma lam rho)^j; s to s'] / d(s), as gradtd.problems.exact has it. W exists below `finite_below`.
 import { identity, solve } from "./dense.mjs";
 
 // A problem as traces with this lam change it: its TD solution, its metrics, and `left`, the law of e in each state.
