@@ -100,6 +100,7 @@ def test_help_shows_every_option_in_its_panel(monkeypatch):
         assert word in commands
 
 
+@pytest.mark.slow
 def test_the_program_tells_what_it_does_where_asked(capfd):
     arguments = [*MAIN, "--steps", "200", "--threads", "1"]
     said = _shell("--verbose", *arguments).stderr
@@ -108,6 +109,7 @@ def test_the_program_tells_what_it_does_where_asked(capfd):
     assert "gradtd.compiled.engine: kernel" in _shell("-vv", *arguments).stderr
 
 
+@pytest.mark.slow
 def test_the_shell_is_told_what_can_follow():
     words = "gradtd run boyan_chain impression"
     asked = {"_GRADTD_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "3"}
@@ -129,6 +131,7 @@ def test_ctrl_c_ends_with_one_line(monkeypatch):
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "who", "code"), [("SIGINT", "Ctrl-C", 130), ("SIGTERM", "SIGTERM", 143)])
 def test_a_signal_says_what_was_kept_and_how_to_go_on(tmp_path, name, who, code):
     out = tmp_path / "results"
@@ -250,6 +253,7 @@ def test_bad_input_ends_a_process_with_one_sentence():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_no_progress_bar_where_nobody_watches():
     done = subprocess.run(
         [sys.executable, "-m", "gradtd", *MAIN, "--steps", "500"],

@@ -119,6 +119,7 @@ def test_reasons_speak_of_options(typed, tmp_path):  # noqa: F811
     assert "take --algorithm lstd." in said
 
 
+@pytest.mark.slow
 def test_several_targets_end_with_paired_differences(typed, log, tmp_path):  # noqa: F811
     picture, page = tmp_path / "it.png", tmp_path / "it.html"
     given = ["--target", "new=pi_0,pi_1,pi_2", "--target", "uniform", "--target", "behaviour"]
@@ -158,6 +159,7 @@ def test_values_of_actions_that_are_refused(refused, log, arguments, message):  
     assert message in refused(log, *FAST, *arguments)
 
 
+@pytest.mark.slow
 def test_the_command_lines_of_the_docs_on_a_table_like_open_bandit(typed, tmp_path, monkeypatch):  # noqa: F811
     """Six commands on a small table with the columns of those logs, an index and text among them."""
     page = (Path(__file__).parents[2] / "docs" / "bandits.md").read_text()

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 import gradtd
 from gradtd.cli.app import app
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("gymnasium")
 ROOT = Path(__file__).parents[2]
 

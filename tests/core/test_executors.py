@@ -82,6 +82,7 @@ def _kill_a_worker(cluster, after):
     return report, heard
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_sweep_on_a_cluster_has_the_same_bytes_though_a_worker_dies(cluster, tmp_path):
     grid = gradtd.Sweep(**GRID)
@@ -102,6 +103,7 @@ def _nap(piece):
     return piece**2, os.getpid()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_short_pieces_travel_together_and_none_is_lost_or_done_twice(cluster, monkeypatch):
     sent = []
@@ -119,6 +121,7 @@ def test_short_pieces_travel_together_and_none_is_lost_or_done_twice(cluster, mo
         assert len([numbers for numbers in sent if numbers]) < 250
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_what_comes_before_an_error_in_a_task_is_not_lost(cluster, monkeypatch):
     monkeypatch.setattr(
@@ -166,6 +169,7 @@ def test_the_longest_units_are_done_first(tmp_path, monkeypatch):
     assert (np.diff(work) <= 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_an_evaluation_on_a_cluster_has_the_same_bytes_though_a_worker_dies(cluster, tmp_path, monkeypatch):
     from threadpoolctl import threadpool_limits
@@ -197,6 +201,7 @@ def test_an_evaluation_on_a_cluster_has_the_same_bytes_though_a_worker_dies(clus
     assert far.to_dict() == local.to_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_jobs_of_a_reproduction_on_a_cluster_have_the_same_bytes(cluster, tmp_path):
     jobs = [LineJob("boyan_chain", 2, rule, {"alpha": 0.05}) for rule in ("td", "vtrace")]
@@ -207,6 +212,7 @@ def test_jobs_of_a_reproduction_on_a_cluster_have_the_same_bytes(cluster, tmp_pa
         assert {name: a.tobytes() for name, a in far.arrays.items()} == {n: a.tobytes() for n, a in near.arrays.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_worker_with_an_error_ends_the_sweep_with_it(cluster, tmp_path):
     def broken(state, stream, now, hyper):
@@ -218,6 +224,7 @@ def test_a_worker_with_an_error_ends_the_sweep_with_it(cluster, tmp_path):
         grid.run(tmp_path / "x", scheduler=cluster.scheduler_address)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_command_starts_a_cluster_of_its_own(cluster, tmp_path):
     file = tmp_path / "grid.toml"

@@ -15,6 +15,8 @@ from gradtd.paper.claims import CLAIMS
 from gradtd.paper.figures import FIGURES, READINGS
 from naive.evaluation import walk
 
+pytestmark = pytest.mark.slow
+
 SITE = Path(__file__).resolve().parents[2] / "build" / "site"
 
 

@@ -6,11 +6,14 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from packages import installed
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_everything_that_is_read_at_run_time(tmp_path):
     """Built without isolation from a copy, in seconds; `make test-wheel` installs it into an empty environment."""
     for name in ("pyproject.toml", "README.md"):

@@ -82,6 +82,7 @@ def test_pairing_by_run_decides_what_unpaired_runs_would_not():
     assert criteria.lower("a", "b")(curves(a=1.0, b=1.02)).holds is True
 
 
+@pytest.mark.slow
 def test_intervals_of_the_bootstrap_cover_a_known_mean():
     """95 % intervals for the mean of 40 normal numbers, 400 times; fewer than 90 % covering has probability < 1e-5."""
     rng = np.random.default_rng(3)

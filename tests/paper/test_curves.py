@@ -9,6 +9,8 @@ import pytest
 
 import gradtd
 
+pytestmark = pytest.mark.slow
+
 RUNS, STEPS, AT = 100, 600, [50, 100, 200, 300, 450, 600]
 
 

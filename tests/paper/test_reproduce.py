@@ -53,6 +53,7 @@ def _command(out):
     return [sys.executable, "-m", "gradtd", "reproduce", FIGURE, "--runs", "3", "--out", str(out), "--threads", "1"]
 
 
+@pytest.mark.slow
 def test_killed_three_times_and_resumed_it_leaves_the_same_bytes(finished, tmp_path):
     out, chance = tmp_path / "killed", random.Random(4)
     for _ in range(3):
@@ -79,6 +80,7 @@ def _nothing_runs(monkeypatch):
         monkeypatch.setattr(jobs, name, _refuse)
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_run_again_theory_included(finished, monkeypatch, tmp_path):
     folder = shutil.copytree(finished[1].folder, tmp_path / "again")
     before = {path.name: path.stat().st_mtime_ns for path in (folder / ".kept").iterdir()}
@@ -88,6 +90,7 @@ def test_what_is_finished_is_not_run_again_theory_included(finished, monkeypatch
     assert {path.name: path.stat().st_mtime_ns for path in store.kept.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_a_report_runs_nothing(finished, monkeypatch, tmp_path):
     """Page and pictures of a finished folder come out the same where everything that computes is broken."""
     folder = shutil.copytree(finished[1].folder, tmp_path / "drawn")
@@ -103,6 +106,7 @@ def test_a_report_runs_nothing(finished, monkeypatch, tmp_path):
         assert (folder / "figures" / path.name).read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow
 def test_theory_is_resumed_like_everything_else(finished, monkeypatch, tmp_path):
     """Interrupted while the theory is simulated, it is the theory alone that runs when started again."""
     folder = shutil.copytree(finished[1].folder, tmp_path / "stopped")
@@ -128,6 +132,7 @@ def test_theory_is_resumed_like_everything_else(finished, monkeypatch, tmp_path)
     }
 
 
+@pytest.mark.slow
 def test_progress_counts_every_job_once_and_ends_at_the_total(finished, tmp_path):
     folder = shutil.copytree(finished[1].folder, tmp_path / "counted")
     seen = []
@@ -215,6 +220,7 @@ def test_the_work_of_a_job_follows_its_batches_and_directions():
     assert td < small < large < both
 
 
+@pytest.mark.slow
 def test_tables_are_tidy_and_hold_every_reading(finished):
     found, store = finished
     table = pq.read_table(store.folder / "curves" / f"{FIGURE}.parquet").to_pydict()
@@ -230,6 +236,7 @@ def test_tables_are_tidy_and_hold_every_reading(finished):
     np.testing.assert_array_equal(lines["Impression GTD alpha=0.5"], gradtd.measure(direct, "rmsve"))
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_needs_nothing_from_outside(finished):
     found, store = finished
     page = (store.folder / "index.html").read_text()

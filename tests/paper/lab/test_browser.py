@@ -15,6 +15,8 @@ from browsing import complaints, serious, set_window, sideways, visit
 from gradtd.cli.app import app
 from paper.lab.both import settings
 
+pytestmark = pytest.mark.slow
+
 LINK = (
     "#problem=random_walk_inverted&metric=rmspbe&steps=2000&runs=7&seed=3&active=1"
     "&curve=td~alpha:0.1&curve=impression_gtd~alpha:0.8~lam:0.4~batch_size:12~split:coin"

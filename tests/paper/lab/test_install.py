@@ -41,7 +41,7 @@ def machine(tmp_path):
 
 
 THERE = ("chromium", "chromedriver", "node")
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="a script for sh")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="a script for sh")]
 
 
 def test_with_apt_and_nothing_else_everything_is_asked_for_and_npm_is_not(machine):

@@ -10,6 +10,8 @@ from gradtd import theory
 from gradtd.paper.lab.page import METRICS, PROBLEMS
 from gradtd.problems.metrics import METRICS as METRICS_OF
 
+pytestmark = pytest.mark.slow
+
 GAP, COUNT, ETA, M = 10, 6, 2.0, 8
 AT = [GAP * i for i in range(COUNT + 1)]
 JOINT = ("td", "tdrc", "gtd2", "tdc", "htd")

@@ -7,6 +7,8 @@ import gradtd
 from gradtd.paper.lab.page import PROBLEMS
 from paper.lab.both import settings
 
+pytestmark = pytest.mark.slow
+
 STEPS, SEED, RUNS = 700, 11, 2
 AT = list(range(0, STEPS + 1, 50))
 

@@ -25,16 +25,20 @@ def _alone(name):
     for column, given_ in (("reward", REWARD), ("rho", RHO), ("discount", DISCOUNT)):
         steps[column] = given_.get(name, steps[column])
     own = {"algorithm": "impression_gtd"} | DEMONS[name]
-    return Learner(D, capacity=100, **own).partial_fit(gradtd.Stream(LONG.features, steps.view(np.recarray))).theta
+    return (
+        Learner(D, capacity=100, compile=False, **own)
+        .partial_fit(gradtd.Stream(LONG.features, steps.view(np.recarray)))
+        .theta
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_demon_of_a_horde_is_a_learner(threads, tmp_path):
-    horde = Horde(D, DEMONS, capacity=100, threads=threads)
+    horde = Horde(D, DEMONS, capacity=100, threads=threads, compile=False)
     horde.partial_fit(LONG, reward=REWARD, rho=RHO, discount=DISCOUNT)
     assert (horde._queue._pool is not None) == (threads > 1)
     horde.save(tmp_path / "horde.npz")
-    again = Horde.load(tmp_path / "horde.npz")
+    again = Horde.load(tmp_path / "horde.npz", compile=False)
     assert repr(again) == repr(horde) == "Horde(one, two, three, four; 4 features: 1500 steps seen)"
     for name in DEMONS:
         wanted = _alone(name)
@@ -44,7 +48,7 @@ def test_every_demon_of_a_horde_is_a_learner(threads, tmp_path):
 
 
 def test_a_horde_takes_single_steps_with_numbers_mappings_and_arrays():
-    horde = Horde(D, DEMONS, capacity=100)
+    horde = Horde(D, DEMONS, capacity=100, compile=False)
     for t, step in enumerate(LONG.steps):
         numbers = {
             column: [np.broadcast_to(given_.get(name, step[column]), 1500)[t] for name in DEMONS]

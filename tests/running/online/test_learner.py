@@ -247,6 +247,7 @@ def test_features_of_a_step_and_the_next_are_stored_once(tight):
 SAVED = {"capacity": 17, "batch_size": 2, "split": "episode-index", "similarity": np.diag([1.0, 2, 3, 4])}
 
 
+@pytest.mark.slow
 def test_saved_it_goes_on_in_another_process_as_if_it_had_never_stopped(tmp_path):
     path, rest = tmp_path / "it.npz", tmp_path / "rest.npz"
     stream = make_stream(steps=900)
@@ -314,6 +315,7 @@ def test_a_learner_that_has_diverged_takes_more_steps_in_the_same_memory(tight):
     assert feed(learner, STREAM, begin=T - 1).seen == T + 2
 
 
+@pytest.mark.slow
 def test_the_values_of_an_off_policy_random_walk_are_found():
     """At seeds 0 to 9 the largest error is between 0.003 and 0.045; the values span -0.27 to 0.90."""
     problem = gradtd.PROBLEMS["random_walk_tabular"]()

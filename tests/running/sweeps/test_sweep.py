@@ -101,6 +101,7 @@ def test_the_bytes_do_not_depend_on_threads_nor_on_blocks(finished, grid, tmp_pa
     assert _bytes(other.run(tmp_path / "other", threads=threads).folder) == _bytes(finished.folder)
 
 
+@pytest.mark.slow
 def test_stopped_again_and_again_it_runs_every_unit_once(finished, grid, monkeypatch, tmp_path):
     """Stopped after every third unit: units that are kept are not run again, and the bytes are the same."""
     ran, real = [], units.compute
@@ -135,6 +136,7 @@ def _wait_for(folder, count, process):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_and_interrupted_it_leaves_the_same_bytes(finished, grid, tmp_path):
     """A real kill, then Ctrl-C, which says what is kept; the rest is done in this process."""
     file, out = tmp_path / "grid.toml", tmp_path / "killed"
