@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from string import Formatter
 
-from gradtd.evaluation.estimators.importance_sampling import BEYOND
-from gradtd.evaluation.estimators.methods import ROUNDING
-from gradtd.evaluation.limits import FEWEST_EPISODES, LEAST_MARGINAL, LEAST_MARGINAL_EPISODES, PLAIN, ROBUST_REFUSES
+from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, OTHER_SOLUTIONS, Estimate
-from gradtd.evaluation.trust.size import EFFECTIVE, NO_WIDTH
 
 
 class Kind(Enum):
@@ -25,33 +22,109 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a rule may look at: the diagnostics ``d``, and the estimates, of which ``row`` is the one asked for."""
+    """What a rule may look at.
+
+    Parameters
+    ----------
+    d
+        The diagnostics.
+    estimates
+        The rows of the methods, the one asked for first.
+    limits
+        The thresholds.
+    """
 
     d: Diagnostics
     estimates: Sequence[Estimate]
+    limits: Limits = DEFAULT
 
     @property
     def row(self) -> Estimate:
+        """The row of the method asked for."""
         return self.estimates[0]
+
+    @property
+    def learns(self) -> bool:
+        """Whether the method learns a value function."""
+        return self.d.method not in ESTIMATORS
+
+    @property
+    def other_solution(self) -> bool:
+        """Whether the method converges to another solution by design."""
+        return self.d.method in OTHER_SOLUTIONS
+
+    @property
+    def checked(self) -> bool:
+        """Whether other fits checked the features. Without them doubly robust has to do."""
+        return self.d.lacking is not None
+
+    @property
+    def far_from_robust(self) -> bool:
+        """Whether doubly robust refutes features that nothing else checked."""
+        enough = self.d.ess_episodes >= self.limits.fewest_episodes
+        return not self.checked and above(self.d.from_dr, self.limits.most_from_dr) and enough
+
+    @property
+    def heavy_products(self) -> bool:
+        """Whether products of ratios leave importance sampling too few episodes, in a log that has enough of them."""
+        return not self.learns and self.d.ess_episodes < self.limits.fewest_episodes <= self.d.episodes
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the method ends its sums at cuts, with rewards still to come."""
+        return self.d.method in ENDED_BY_A_CUT and self.d.beyond_cuts > self.limits.most_beyond_cuts
+
+    @property
+    def small_marginal(self) -> bool:
+        """Whether the marginal weights of a value function rest on too few steps or episodes."""
+        steps, episodes = self.limits.fewest_marginal_steps, self.limits.fewest_marginal_episodes
+        return self.learns and (below(self.d.ess_marginal, steps) or below(self.d.ess_marginal_episodes, episodes))
+
+    @property
+    def no_width(self) -> bool:
+        """Whether the interval is as narrow as rounding. Rules about the spread of the influences then say nothing."""
+        row = self.row
+        if row.value is None or row.low is None or row.high is None:
+            return False
+        least = self.limits.no_width if self.d.values is None else self.limits.rounding
+        return row.high - row.low <= least * abs(row.value)
+
+    @property
+    def narrower(self) -> bool:
+        """Whether an interval by refits is narrower than the hull of the checks."""
+        row, low, high = self.row, self.d.hull_low, self.d.hull_high
+        if not self.d.refits or low is None or high is None or row.low is None or row.high is None:
+            return False
+        return high - low > self.limits.warn_narrower * (row.high - row.low)
+
+
+def above(value: float | None, limit: float) -> bool:
+    """Whether a number is known and above a limit."""
+    return value is not None and value > limit
+
+
+def below(value: float | None, limit: float) -> bool:
+    """Whether a number is known and below a limit."""
+    return value is not None and value < limit
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One row of the table.
+    """One row of the table of rules.
 
     Parameters
     ----------
     name
         Two or three words.
     when
-        The condition in words, thresholds included, for the docs.
+        The condition in words, for the docs. ``{limits.far:g}`` stands for a threshold.
     test
         The condition.
     sentence
-        What is said where it holds: ``{d.ess:.0f}`` stands for a number of the diagnostics, ``{row.method}`` for one of
-        the estimate.
+        What the report says where it holds: the fact, and what to do. ``{d.ess:.0f}`` stands for a number of the
+        diagnostics, ``{row.method}`` for one of the estimate, ``{limits.far:g}`` for a threshold.
     kind
-        Whether that makes the estimate unusable, leaves it unchecked, or is to be known only.
+        Whether that makes the estimate unusable, leaves it unchecked, or is a warning only.
     """
 
     name: str
@@ -62,59 +135,13 @@ class Rule:
 
     def said(self, evidence: Evidence) -> str:
         """The sentence about this evaluation."""
-        return self.sentence.format(d=evidence.d, row=evidence.row)
+        return self.sentence.format(d=evidence.d, row=evidence.row, limits=evidence.limits)
 
-    def shown(self) -> str:
-        """The sentence with names in place of numbers."""
-        parts = Formatter().parse(self.sentence)
-        return "".join(text + (f"*{name.partition('.')[2]}*" if name else "") for text, name, _, _ in parts)
-
-
-def above(value: float | None, limit: float) -> bool:
-    """Whether a number that may not be known is above a limit."""
-    return value is not None and value > limit
-
-
-def other_solution(e: Evidence) -> bool:
-    return e.d.method in OTHER_SOLUTIONS
-
-
-def far_from_robust(e: Evidence) -> bool:
-    return e.d.lacking is None and above(e.d.from_dr, ROBUST_REFUSES) and e.d.ess_episodes >= FEWEST_EPISODES
-
-
-def heavy_products(e: Evidence) -> bool:
-    return e.d.method in ESTIMATORS and e.d.ess_episodes < FEWEST_EPISODES <= e.d.episodes
-
-
-def behind_cuts(e: Evidence) -> bool:
-    return e.d.method in ENDED_BY_A_CUT and e.d.beyond_cuts > BEYOND
-
-
-def small_marginal(e: Evidence) -> bool:
-    if e.d.method in ESTIMATORS or e.d.ess_marginal is None or e.d.ess_marginal_episodes is None:
-        return False
-    return e.d.ess_marginal < LEAST_MARGINAL or e.d.ess_marginal_episodes < LEAST_MARGINAL_EPISODES
-
-
-def no_width(e: Evidence) -> bool:
-    value, low, high = e.row.value, e.row.low, e.row.high
-    return (
-        value is not None
-        and low is not None
-        and high is not None
-        and high - low <= (NO_WIDTH if e.d.values is None else ROUNDING) * abs(value)
-    )
-
-
-def few_pieces(e: Evidence) -> bool:
-    found = e.d.effective_pieces
-    return found is not None and found < EFFECTIVE and not no_width(e)
-
-
-def narrower(e: Evidence) -> bool:
-    """Whether an interval by refits is narrower than the hull of the checks."""
-    low, high = e.row.low, e.row.high
-    if not e.d.refits or e.d.hull_low is None or e.d.hull_high is None or low is None or high is None:
-        return False
-    return e.d.hull_high - e.d.hull_low > PLAIN * (high - low)
+    def in_table(self, limits: Limits) -> str:
+        """One row of the table in the docs; names in italics stand for numbers of an evaluation."""
+        sentence = ""
+        for text, field, form, _ in Formatter().parse(self.sentence):
+            record, _, name = (field or "").partition(".")
+            known = record == "limits"
+            sentence += text + (format(getattr(limits, name), form or "") if known else f"*{name}*" if name else "")
+        return f"| {self.name} | {self.when.format(limits=limits)} | {sentence} |"
