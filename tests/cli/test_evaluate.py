@@ -107,7 +107,7 @@ def test_text_says_value_verdict_methods_and_diagnostics(typed, log):
     assert lines[1].startswith("usable")
     assert re.search(r"^LSTD +\S+ +\S+ +\S+", text, re.MULTILINE)
     assert re.search(r"^doubly robust +\S+ +\S+ +\S+", text, re.MULTILINE)
-    assert re.search(r"^effective sample size, in steps +\d+$", text, re.MULTILINE)
+    assert re.search(r"^Effective sample size, in steps +\d+ of \d+$", text, re.MULTILINE)
     few = typed(log, *FAST, "--level", "0.5", "--algorithm", "td", "--set", "alpha=0.001", "--updates", "2")
     assert "50% interval" in few
     assert few.splitlines()[1] == "not usable"

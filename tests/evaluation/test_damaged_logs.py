@@ -21,8 +21,8 @@ def refused(log, sentence, **how):
 
 def test_no_end_is_marked_anywhere():
     log = {k: v for k, v in walk(60).items() if k not in ("terminated", "next_obs")}
-    refused(log, "nothing in the log says whether its episodes terminated or were cut off")
-    refused(log | {"terminated": log["truncated"]}, "nothing in the log says whether its episodes terminated")
+    refused(log, "The log does not say whether its episodes terminated or were cut off")
+    refused(log | {"terminated": log["truncated"]}, "The log does not say whether its episodes terminated")
 
 
 @pytest.mark.parametrize("make", [walk, real_walk])
@@ -32,8 +32,8 @@ def test_next_observations_of_something_else(make):
     constant = {name: np.full_like(log[name], log[name][0]) for name in after}
     order = np.random.default_rng(2).permutation(len(log["t"]))
     how = {} if make is walk else {"features": "polynomial"}
-    refused(log | constant, "next observations are not the observations of the rows after", **how)
-    refused(log | {name: log[name][order] for name in after}, "next observations are not the observations", **how)
+    refused(log | constant, "next_observation does not match the following row", **how)
+    refused(log | {name: log[name][order] for name in after}, "next_observation does not match", **how)
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -41,7 +41,7 @@ def test_next_observations_of_something_else(make):
 def test_a_reward_that_dwarfs_all_others(n, size):
     log = walk(100)
     log["reward"][[50, 200][:n]] = size
-    result = refused(log, f"one or two rewards ({size:.3g} the largest) dwarf all others")
+    result = refused(log, f"One or two rewards (the largest is {size:.3g}) exceed all others by far")
     assert result.numbers["reward_sample"] < 2.1
     assert judged(walk(100)).numbers["reward_sample"] == pytest.approx(100)
 
@@ -56,7 +56,7 @@ def test_masked_rewards_are_not_read_as_numbers():
 def test_an_interval_without_width_is_none():
     log = walk(60)
     result = refused(
-        log | {"reward": np.zeros(len(log["t"]))}, "the interval has no width: every episode says the same"
+        log | {"reward": np.zeros(len(log["t"]))}, "The interval has no width: every episode says the same"
     )
     assert result.interval == (0.0, 0.0)
 
@@ -69,7 +69,7 @@ def test_percentiles_of_few_refits(resamples):
 
 def test_a_value_that_still_moves_is_not_usable():
     result = refused(
-        walk(60), "in the second half of the updates: give more of them", algorithm="td", alpha=0.002, updates=1000
+        walk(60), "in the second half of the updates. Give more updates", algorithm="td", alpha=0.002, updates=1000
     )
     assert result.numbers["moved"] > 0.5
 

@@ -57,7 +57,7 @@ def test_the_next_observation_counts_and_not_the_one_before():
     wrong = lstd({**log, "next_obs": log["obs"]})
     assert wrong.value == wrong.interval[0] == wrong.interval[1] == 0
     assert any("is not the observation of the row after: check that the two" in said for said in wrong.warnings)
-    assert any("the interval has no width" in reason for reason in wrong.reasons)
+    assert any("The interval has no width" in reason for reason in wrong.reasons)
     back = {**log, "obs": log["next_obs"], "next_obs": log["obs"]}
     with pytest.raises(InputError, match="have changed places"):
         lstd(back)

@@ -130,9 +130,9 @@ def test_an_interval_that_is_too_wide_is_cut_and_marked():
 
 def test_numbers_in_words():
     words = dict(explained(evaluation()))
-    assert words["episodes that terminated"] == "40"
-    assert "updates made" not in words
-    assert "updates made" in dict(explained(evaluation(algorithm="td", alpha=0.01, updates=50)))
+    assert words["Episodes that terminated"] == "40"
+    assert "Updates" not in words
+    assert "Updates" in dict(explained(evaluation(algorithm="td", alpha=0.01, updates=50)))
 
 
 def test_files_of_a_wrong_kind_are_refused(tmp_path):

@@ -8,7 +8,8 @@ from rich.console import Console
 from gradtd import InputError, evaluate
 from naive.evaluation import walk
 
-INFLUENCES = "interval from the influences of episodes"
+INFLUENCES = "Confidence interval from per-episode influence values."
+REFITS = "Confidence interval from 10 refits on resampled episodes."
 
 
 def evaluation(episodes=40, **how):
@@ -27,7 +28,7 @@ def test_printed_by_rich_it_is_a_table():
     made = evaluation(15)
     text = printed(made)
     assert text.startswith(f"value {made.value:.5g}, 95% interval")
-    assert "\nnot usable\n  - the log has 15 independent pieces" in text
+    assert "\nnot usable\n  - The log has 15 independent episodes or blocks" in text
     assert "sandwich interval [" in text
     for row in made.estimates:
         assert f"{row.value:.5g}" in text
@@ -39,7 +40,7 @@ def test_html_for_a_notebook_escapes_what_it_shows():
     text = made._repr_html_()
     assert text.count("<tr>") == 1 + len(made.estimates)
     assert f"{made.value:.5g}" in text
-    assert "<li>the log has 15 independent pieces" in text
+    assert "<li>The log has 15 independent episodes or blocks" in text
     for tag in ("div", "table", "ul", "li", "tr", "td", "p"):
         assert text.count(f"<{tag}>") == text.count(f"</{tag}>")
     assert "sandwich&#39;s" in evaluation(60, algorithm="td", alpha=0.01, updates=2)._repr_html_()
@@ -74,13 +75,10 @@ def test_plot_and_page_write_the_files_they_are_asked_for(tmp_path):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({}, "interval from 10 refits on resampled episodes"),
-        ({"resamples": 0}, f"{INFLUENCES}: no refits, no resamples"),
-        (
-            {"algorithm": "auto"},
-            "interval from the influences of episodes: no refits, 10 resamples for the rows beside",
-        ),
-        ({"algorithm": "wis"}, "interval from 10 refits on resampled episodes"),
+        ({}, REFITS),
+        ({"resamples": 0}, f"{INFLUENCES} No bootstrap samples."),
+        ({"algorithm": "auto"}, f"{INFLUENCES} The comparison rows use 10 bootstrap samples."),
+        ({"algorithm": "wis"}, REFITS),
     ],
 )
 def test_how_many_resamples_were_made_is_always_said(how, said, tmp_path):

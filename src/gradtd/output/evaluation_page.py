@@ -1,4 +1,4 @@
-"""Pictures of an evaluation, and one page that holds everything there is to know about it."""
+"""Pictures of evaluations and comparisons, and one page that holds everything about them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 MARK = {"usable": "yes", "unchecked": "maybe", "not usable": "no"}
 """Styles of the verdicts on the page."""
 MEANING = {
-    "usable": "Every check that matters was made, and none speaks against the interval.",
-    "unchecked": "A check that matters could not be made: the interval may be right, and nobody knows.",
-    "not usable": "A check speaks against the value. Do not act on it.",
+    "usable": "All required checks ran and passed.",
+    "unchecked": "A required check could not run, so the interval may be right or wrong.",
+    "not usable": "A check failed. Do not act on the value.",
 }
 WIDE = 6.0
 """An interval this many times as wide as the headline's is cut in the picture."""
 LAMBDA_CAPTION = (
-    "Least squares with eligibility traces, in these features: at 0 it leans on the features most, at 1 on returns "
-    "alone. Flat: the features suffice; a slope is a sign of bias."
+    "Least squares with eligibility traces, in these features: at 0 it relies on the features most, at 1 on returns "
+    "alone. A flat line says that the features suffice; a slope is a sign of bias."
 )
 SHADES = {"usable": COLOURS[0], "unchecked": COLOURS[4], "not usable": "#a8a8a8"}
 """Colours of the verdicts in the picture."""
@@ -81,7 +81,7 @@ def _interval_line(axes: Any, y: float, row: Estimate, limits: tuple[float, floa
 
 
 MARKS = {
-    "rung": ("o", "features, poor to rich"),
+    "rung": ("o", "features, few to many"),
     "checker": ("s", "richer features, as a check"),
     "memory": ("^", "the same, looking several steps ahead"),
     "doubly robust": ("D", "doubly robust"),
@@ -90,8 +90,8 @@ MARKS = {
 
 
 def checks_figure(evaluation: Evaluation) -> Any:
-    """Value against richness: what every fit says, by the number of its columns."""
-    figure, axes = canvas("Value against richness of the features")
+    """The value of every fit against the number of its features."""
+    figure, axes = canvas("Value against number of features")
     low, high = evaluation.interval
     axes.axhspan(low, high, color=COLOURS[0], alpha=0.12, linewidth=0, label=f"{evaluation.level:.0%} interval")
     reach = 3 * max(high - low, 1e-12)
@@ -151,18 +151,20 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
     made = {
         "estimates": (
             estimates_figure(evaluation),
-            "Methods on the same data and the same resamples. An arrow: the interval goes on, or all of it lies there. "
-            "Grey and hollow: an interval that cannot be trusted, for the reason in the table.",
+            "Methods on the same data and the same bootstrap samples. An arrow: the interval continues, or all of it "
+            "lies there. Grey and hollow: the interval cannot be trusted, for the reason in the table.",
         )
     }
     if any(not row.fault for row in evaluation.checks):
-        caption = "Poorer and richer features, fits with memory, and the interval that holds those that say something."
+        caption = (
+            "Fits with fewer and more features and with memory. The interval contains those precise enough to count."
+        )
         made["checks"] = checks_figure(evaluation), caption
     against_lambda = evaluation.lambda_values
     if against_lambda is not None:
         made["lambda"] = against_lambda.figure(), LAMBDA_CAPTION
     if np.isfinite(evaluation.resampled).sum() > 1:
-        caption = "How the value varies when other episodes had been logged. A long tail or two humps are a warning."
+        caption = "How the value varies with the episodes logged. A long tail or two peaks are a warning."
         made["resamples"] = resamples_figure(evaluation), caption
     if not evaluation.diagnostics.on_policy:
         drawn = histogram_figure(
@@ -173,7 +175,7 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
             "steps",
             True,
         )
-        made["ratios"] = drawn, "Few large ratios carry the estimate where the two policies differ much."
+        made["ratios"] = drawn, "Where the two policies differ much, the estimate rests on a few large ratios."
     edges = evaluation.pictured["starts_edges"]
     if (evaluation.pictured["starts"] > 0).sum() > 1:
         drawn = histogram_figure(evaluation, "starts", "Values of the start states", "value", "episodes", False)

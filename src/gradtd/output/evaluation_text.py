@@ -1,4 +1,4 @@
-"""An evaluation as people read it: on the terminal, in a notebook, as a frame."""
+"""Evaluations and comparisons as text: on the terminal, in a notebook, as a frame."""
 
 from __future__ import annotations
 
@@ -17,61 +17,68 @@ if TYPE_CHECKING:
 
 
 _MEANING = (
-    ("lam", "lambda of the traces", "{:g}"),
-    ("trace", "ratio in the traces", "{}"),
-    ("ess", "effective sample size, in steps", "{:.0f}"),
-    ("ess_marginal", "effective sample of the marginal weights, in steps", "{:.0f}"),
-    ("ess_marginal_episodes", "the same in episodes", "{:.1f}"),
-    ("ess_episodes", "effective sample size of whole-episode weights, in episodes", "{:.1f}"),
-    ("largest_ratio", "largest ratio of a step", "{:.3g}"),
-    ("top_hundredth_carries", "part of the weight that the largest hundredth of the ratios carries", "{:.1%}"),
-    ("mean_ratio", "mean ratio (1 for right probabilities)", "{:.4g}"),
-    ("mean_ratio_off", "its distance from 1, in standard errors", "{:+.1f}"),
-    ("unseen_mass", "target's probability of actions the log never took", "{:.2g}"),
-    ("never_taken", "target's choices next that the log never took in that state", "{:.2%}"),
-    ("never_taken_effect", "what leaving them out would move, in standard errors", "{:.2f}"),
-    ("outside_range", "target's actions beyond the range of the log's", "{:.2%}"),
-    ("terminated", "episodes that terminated", "{}"),
-    ("truncated", "episodes that were cut off", "{}"),
-    ("features", "features", "{}"),
-    ("solved_by", "the log's equations were solved by", "{}"),
-    ("undetermined_directions", "directions of feature space that the log does not determine", "{}"),
-    ("condition_A", "condition number of A, in the features learned on", "{:.3g}"),
-    ("condition_C", "condition number of C (features scaled)", "{:.3g}"),
-    ("neu_start", "norm of the mean TD update, squared (NEU), at zero weights", "{:.3g}"),
-    ("neu_end", "the same at the weights found", "{:.3g}"),
-    ("updates", "updates made", "{}"),
-    ("moved", "movement of the value in the second half of them, in standard errors", "{:.2f}"),
-    ("from_lstd", "distance from LSTD, in standard errors", "{:.2f}"),
-    ("error_ratio", "error by refits over the sandwich's", "{:.2f}"),
-    ("from_dr", "distance from doubly robust, in standard errors of the difference", "{:.2f}"),
-    ("resamples", "resamples of the episodes", "{}"),
-    ("refits", "refits of the method on them", "{}"),
-    ("refits_lost", "part of the refits that failed", "{:.1%}"),
-    ("effective_pieces", "episodes that the value rests on, by their influence", "{:.1f}"),
-    ("refit_bias", "bias with a tenth of the episodes left out, in standard errors", "{:.2f}"),
-    ("lacking", "part of the target's choices that the log lacks", "{:.1%}"),
-    ("lacking_moves", "how far these could move it, over half its interval", "{:.2f}"),
-    ("surprises_met", "steps that carry the error, if surprises fell on any alike", "{:.1f}"),
-    ("dependence", "variance over that of independent pieces", "{:.2f}"),
-    ("richer_checks", "fits with richer features that say something", "{}"),
-    ("memory_checks", "fits with memory that say something", "{}"),
-    ("hull_times", "width of the interval over that of the features by themselves", "{:.2f}"),
+    ("lam", "Lambda of the traces", "{:g}"),
+    ("trace", "Ratio in the traces", "{}"),
+    ("ess", "Effective sample size, in steps", "{:.0f} of {steps}"),
+    ("ess_marginal", "Effective sample size of the marginal weights, in steps", "{:.0f} of {steps}"),
+    ("ess_marginal_episodes", "The same in episodes", "{:.1f} of {episodes}"),
+    ("ess_episodes", "Effective sample size of whole-episode weights, in episodes", "{:.1f} of {episodes}"),
+    ("largest_ratio", "Largest importance ratio of a step", "{:.3g}"),
+    ("top_hundredth_carries", "Share of total weight held by the largest 1% of ratios", "{:.1%}"),
+    ("mean_ratio", "Mean importance ratio (1 with correct probabilities)", "{:.4g}"),
+    ("mean_ratio_off", "Its distance from 1, in standard errors", "{:+.1f}"),
+    ("unseen_mass", "Target's probability of actions the log never took", "{:.2g}"),
+    ("never_taken", "Target's next actions that the log never took in that state", "{:.2%}"),
+    ("never_taken_effect", "Change of the value without them, in standard errors", "{:.2f}"),
+    ("outside_range", "Target's actions outside the range of the log's", "{:.2%}"),
+    ("terminated", "Episodes that terminated", "{}"),
+    ("truncated", "Episodes that were cut off", "{}"),
+    ("features", "Features", "{}"),
+    ("solved_by", "Solver of the log's equations", "{}"),
+    ("undetermined_directions", "Directions of feature space that the log does not determine", "{}"),
+    ("condition_A", "Condition number of A, in the features learned on", "{:.3g}"),
+    ("condition_C", "Condition number of C (features scaled)", "{:.3g}"),
+    ("neu_start", "Norm of the mean TD update, squared (NEU), at zero weights", "{:.3g}"),
+    ("neu_end", "The same at the final weights", "{:.3g}"),
+    ("updates", "Updates", "{}"),
+    ("moved", "Change of the value in the second half of the updates, in standard errors", "{:.2f}"),
+    ("from_lstd", "Distance from LSTD, in standard errors", "{:.2f}"),
+    ("error_ratio", "Standard error by refits over the sandwich error", "{:.2f}"),
+    ("from_dr", "Distance from doubly robust, in standard errors of the difference", "{:.2f}"),
+    ("resamples", "Bootstrap samples of the episodes", "{}"),
+    ("refits", "Refits of the method on them", "{}"),
+    ("refits_lost", "Share of the refits that failed", "{:.1%}"),
+    ("effective_pieces", "Episodes that the value rests on, by their influence", "{:.1f} of {episodes}"),
+    ("refit_bias", "Bias with a tenth of the episodes left out, in standard errors", "{:.2f}"),
+    ("lacking", "Share of the target's choices that the log lacks", "{:.1%}"),
+    ("lacking_moves", "How far these could move the value, over half its interval", "{:.2f}"),
+    ("surprises_met", "Effective number of steps behind the error", "{:.1f}"),
+    ("dependence", "Variance over that of independent episodes or blocks", "{:.2f}"),
+    ("richer_checks", "Richer fits precise enough to count", "{}"),
+    ("memory_checks", "Fits with memory precise enough to count", "{}"),
+    ("hull_times", "Width of the interval over that of the chosen features alone", "{:.2f}"),
 )
+"""Diagnostics in the order of the table: name, label, and how the number is shown."""
 
 
 _OF_RATIOS = (
-    *("ess", "ess_episodes", "largest_ratio", "top_hundredth_carries", "mean_ratio", "mean_ratio_off", "lacking"),
+    "ess",
+    "ess_episodes",
+    "largest_ratio",
+    "top_hundredth_carries",
+    "mean_ratio",
+    "mean_ratio_off",
+    "lacking",
 )
-"""Diagnostics that say something of ratios only."""
+"""Diagnostics that describe the ratios. Action values have ratio 1 everywhere, so these would mislead."""
 
 
 def explained(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """The diagnostics in words and numbers, those that are known."""
-    numbers = dict(evaluation.numbers)
-    if numbers.get("values") == "action":  # ratios are all one, and say nothing
-        numbers = {name: number for name, number in numbers.items() if name not in _OF_RATIOS}
-    return [(text, shown.format(numbers[key])) for key, text, shown in _MEANING if numbers.get(key) is not None]
+    """The label and the number of every diagnostic that is known."""
+    numbers = evaluation.numbers
+    hidden = _OF_RATIOS if numbers.get("values") == "action" else ()
+    known = [entry for entry in _MEANING if numbers.get(entry[0]) is not None and entry[0] not in hidden]
+    return [(text, form.format(numbers[name], **numbers)) for name, text, form in known]
 
 
 def headline(evaluation: Evaluation) -> str:
@@ -85,15 +92,15 @@ COLOUR = {"usable": "green", "unchecked": "yellow", "not usable": "red"}
 
 
 def on_terminal(evaluation: Evaluation, name: str = "", verbose: bool = False) -> Group:
-    """Everything for the terminal: value and verdict first, the methods, the diagnostics, if asked for the checks."""
+    """Everything for the terminal: value and verdict, methods, diagnostics, and with ``verbose`` the checks."""
     from rich.console import Group
     from rich.text import Text
 
     colour = COLOUR.get(evaluation.verdict, "red")
-    agreed = "" if evaluation.reasons else ": every check that matters was made, and none speaks against it"
+    agreed = "" if evaluation.reasons else ": All required checks ran and passed."
     lines = [Text(f"{name}{headline(evaluation)}", "bold"), Text(evaluation.verdict, colour).append(agreed, "none")]
     lines += [Text(f"  - {sentence}") for sentence in evaluation.reasons]
-    for title, sentences in (("to know", evaluation.warnings), ("done to the log", evaluation.notes)):
+    for title, sentences in (("warning", evaluation.warnings), ("note", evaluation.notes)):
         lines += [Text(f"{title}: {sentence}") for sentence in sentences]
     size = f"{evaluation.steps} steps, {evaluation.episodes} episodes; {evaluation.features.describe()}"
     parts: list[Table | str] = [_methods(evaluation), "", _diagnostics(evaluation), ""]
@@ -106,7 +113,7 @@ def _checks(evaluation: Evaluation) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("rungs and checkers", "kind", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table("features", "kind", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("columns", "value", "low", "high"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("")

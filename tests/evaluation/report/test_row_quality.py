@@ -10,7 +10,7 @@ from gradtd import evaluate, load_evaluation
 from gradtd.evaluation.estimators.bootstrap import draw_resamples
 from gradtd.evaluation.estimators.importance_sampling import DR, IS, MONTE_CARLO, PDIS, importance_estimates
 from gradtd.evaluation.report.estimate import Estimate
-from gradtd.evaluation.report.row_quality import carrying, contributions, marked
+from gradtd.evaluation.report.row_quality import carrying, contributions, mark_rows
 from gradtd.output.evaluation_page import WEAK, estimates_figure, write_page
 from naive.evaluation import random_stream, walk
 
@@ -81,16 +81,16 @@ def test_a_cross_fit_that_is_far_less_certain_than_least_squares_is_weak():
     stream = random_stream(3, episodes=9)
     row = Estimate("drl", 1.0, 0.0, 2.0, 0.5)
     for sandwich, mark in ((0.2, "weak"), (0.4, "ok"), (0.0, "ok")):
-        made = marked({"drl": row}, stream, np.zeros(3), stream.begins, sandwich)["drl"]
+        made = mark_rows({"drl": row}, stream, np.zeros(3), stream.begins, sandwich)["drl"]
         assert made.mark == mark
-    assert marked({"drl": row}, stream, np.zeros(3), stream.begins, 0.2)["drl"].remark == (
-        "weak: its error is 2.5 times that of least squares: the folds are small for the features"
+    assert mark_rows({"drl": row}, stream, np.zeros(3), stream.begins, 0.2)["drl"].remark == (
+        "weak: its error is 2.5 times that of least squares: the folds are too small for the features"
     )
 
 
 def test_a_weak_headline_is_not_usable():
     made, _ = rows(rare(successes=6), algorithm="dr")
-    assert any("the interval of dr cannot be trusted: its error is carried by" in reason for reason in made.reasons)
+    assert any("The interval of dr cannot be trusted: its error rests on" in reason for reason in made.reasons)
 
 
 def test_marks_are_in_the_json_the_file_the_frame_and_the_page(tmp_path):

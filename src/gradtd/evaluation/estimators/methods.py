@@ -34,7 +34,7 @@ from gradtd.evaluation.report.estimate import (
     UNTRACED,
     Estimate,
 )
-from gradtd.evaluation.report.row_quality import few, marked
+from gradtd.evaluation.report.row_quality import few_episodes, mark_rows
 from gradtd.evaluation.settings import FEWEST_PERCENTILES, STATE, Settings
 from gradtd.evaluation.trust.deciding import Decision
 
@@ -165,7 +165,7 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
         rows[method], values[method] = solved_row(case, fitted), by_influences(case, resamples)
     rows.setdefault(method, _refused(method))
     values.setdefault(method, np.zeros(0))
-    rows = marked(rows, case.stream, theta, case.begins, case.square.error)
+    rows = mark_rows(rows, case.stream, theta, case.begins, case.square.error)
     order = [method, *(name for name in (BESIDE, UNTRACED, *COMPUTED) if name in rows and name != method)]
     estimates = tuple(rows[name] for name in order)
     return Solved(estimates, values[method], theta, fitted, len(resamples), drawn, len(values[method]) if own else 0)
@@ -279,7 +279,7 @@ def double_row(case: Case) -> Estimate:
     known = (case.untraced or case.square).sums.folds
     found = double_rl(case.stream, case.starts, case.begins, case.square, known=known)
     low, high = student_interval(found.value, found.error, case.settings.level, case.n_episodes - 1)
-    return Estimate("drl", found.value, low, high, found.error, reason=few(found.episodes))
+    return Estimate("drl", found.value, low, high, found.error, reason=few_episodes(found.episodes))
 
 
 def importance_rows(case: Case, drawn: Estimates, asked: str) -> dict[str, Estimate]:

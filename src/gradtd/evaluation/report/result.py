@@ -131,12 +131,12 @@ class Evaluation:
 
     @property
     def resampling(self) -> str:
-        """How many resamples and refits were made, in a sentence without its full stop."""
+        """Where the interval comes from, and how many bootstrap samples were drawn."""
         refits, resamples = self.diagnostics.refits or 0, self.diagnostics.resamples
         if refits:
-            return f"interval from {refits} refits on resampled episodes"
-        drawn = f"{resamples} resamples for the rows beside" if resamples else "no resamples"
-        return f"interval from the influences of episodes: no refits, {drawn}"
+            return f"Confidence interval from {refits} refits on resampled episodes."
+        drawn = f"The comparison rows use {resamples} bootstrap samples." if resamples else "No bootstrap samples."
+        return f"Confidence interval from per-episode influence values. {drawn}"
 
     @property
     def lambda_values(self) -> LambdaValues | None:

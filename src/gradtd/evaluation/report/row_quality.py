@@ -1,7 +1,7 @@
-"""The mark of every row beside the headline: whether its interval can be trusted, and if not, why.
+"""Row quality: whether the interval of each method can be trusted, and if not, why.
 
-The verdict is about the method asked for. A reader compares it with the other rows, so each says for itself when its
-interval is worth little.
+The verdict is about the method asked for. Readers compare its row with the others, so each row says for itself when its
+interval is weak.
 """
 
 from __future__ import annotations
@@ -12,22 +12,15 @@ from typing import Any
 import numpy as np
 
 from gradtd.compiled import engine
-from gradtd.core.arrays import Floats, Integers, Plain
+from gradtd.core.arrays import Floats, Integers
 from gradtd.core.stream import Stream
-from gradtd.evaluation.estimators.importance_sampling import BEYOND, beyond_cuts, episode_weights
+from gradtd.evaluation.estimators.importance_sampling import beyond_cuts, episode_weights
 from gradtd.evaluation.estimators.products import values_of
+from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, Estimate
 
-FEWEST_PRODUCTS = 20.0
-"""Episodes that products of ratios must be worth."""
-UNLIKELY = 3.0
-"""Standard errors that the mean product may be away from one, which it is for right probabilities."""
-FEWEST_CARRYING = 8.0
-"""Episodes that must carry the error of a row: (sum psi^2)^2 / sum psi^4, with psi what each of them adds to it."""
-WIDER = 1.5
-"""A cross-fitted error this many times the sandwich's says that the folds are too small for the features."""
 ROUNDING = 1e-12
-"""Contributions that differ by less, as a part of their size, are all the same."""
+"""Contributions that differ by less, as a share of their size, are all the same."""
 _GIVEN, _WHOLE, _DECISION, _ROBUST = range(4)
 _OF = {"monte_carlo": _GIVEN, "is": _WHOLE, "wis": _WHOLE, "pdis": _DECISION, "wpdis": _DECISION}
 """Which contribution of an episode an estimator is the mean of; the others are doubly robust."""
@@ -50,25 +43,17 @@ def contribute(steps: Any, value: Floats, after: Floats, begins: Integers, out: 
         out[e, _ROBUST] = value[begins[e]] + surprise
 
 
-def _maker(fingerprint: str) -> Plain:
-    def run(steps: Any, value: Floats, after: Floats, begins: Integers, out: Floats) -> None:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        contribute(steps, value, after, begins, out)
-
-    return run
-
-
 def contributions(stream: Stream, theta: Floats, begins: Integers) -> Floats:
     """One row per episode: what it adds to Monte Carlo, is, pdis and dr."""
     of_row = values_of(stream.features, theta)
     out = np.zeros((len(begins) - 1, 4))
     steps = stream.view.steps
-    engine.compiled(_maker)(steps, of_row[steps["row"]], of_row[steps["next_row"]], begins, out)
+    engine.compile_function(contribute)(steps, of_row[steps["row"]], of_row[steps["next_row"]], begins, out)
     return out
 
 
 def carrying(psi: Floats) -> float:
-    """Of how many episodes that say equally much the error is: (sum psi^2)^2 / sum psi^4 about their mean.
+    """Effective number of episodes behind an error: (sum psi^2)^2 / sum psi^4, about the mean of psi.
 
     >>> carrying(np.r_[np.ones(4), -np.ones(4)]), round(carrying(np.r_[1.0, np.zeros(999)]), 1)
     (8.0, 1.0)
@@ -82,41 +67,62 @@ def carrying(psi: Floats) -> float:
     return float(square.sum() ** 2 / np.square(square).sum())
 
 
-def marked(
-    rows: dict[str, Estimate], stream: Stream, theta: Floats, begins: Integers, sandwich: float
+def mark_rows(
+    rows: dict[str, Estimate],
+    stream: Stream,
+    theta: Floats,
+    begins: Integers,
+    sandwich: float,
+    limits: Limits = DEFAULT,
 ) -> dict[str, Estimate]:
-    """The rows with their marks; rows that learn a value function are the verdict's business."""
+    """The rows with their marks. Rows that learn a value function are always "ok": the verdict judges those.
+
+    Parameters
+    ----------
+    rows
+        Estimates by the name of the method.
+    stream
+        The steps.
+    theta
+        Weights of the value function in doubly robust.
+    begins
+        The first step of every episode, and the number of steps.
+    sandwich
+        The sandwich error of least squares.
+    limits
+        The thresholds.
+    """
     products = episode_weights(stream, begins)
     said = contributions(stream, theta, begins)
-    cut = beyond_cuts(stream, begins) > BEYOND
+    cut = beyond_cuts(stream, begins) > limits.most_beyond_cuts
     made = {}
     for name, row in rows.items():
         reason = ""
         if row.low is None:
             reason = row.note
         elif name == "drl":
-            reason = row.reason or _cross_fitted(row, sandwich)
+            reason = row.reason or _small_folds(row, sandwich, limits)
         elif name in ESTIMATORS:
-            reason = _products(products) if name != "monte_carlo" else ""
+            reason = _weak_products(products, limits) if name != "monte_carlo" else ""
             if not reason and cut and name in ENDED_BY_A_CUT:
                 reason = "its sums end where episodes were cut off"
             if not reason:
-                reason = few(_influences(name, row, said, products))
+                reason = few_episodes(_influences(name, row, said, products), limits)
         made[name] = replace(row, mark="weak" if reason else "ok", reason=reason)
     return made
 
 
-def _products(products: Floats) -> str:
+def _weak_products(products: Floats, limits: Limits) -> str:
     """Why products of ratios cannot carry an interval, or nothing."""
     if not np.isfinite(products).all():
         return "products of ratios overflow"
     part = products / max(float(products.max()), 1e-300)  # squares of the products themselves might overflow
     worth = float(part.sum() ** 2 / np.square(part).sum()) if part.any() else 0.0
-    if worth < FEWEST_PRODUCTS:
+    if worth < limits.row_fewest_products:
         return f"products of ratios are worth {worth:.1f} of {len(products)} episodes"
     error = float(products.std(ddof=1)) / np.sqrt(len(products))
     off = abs(float(products.mean()) - 1) / error if error > 0 else 0.0
-    if off > UNLIKELY:
+    if off > limits.row_most_product_errors:
         return f"the mean product of ratios is {products.mean():.2g}, {off:.0f} standard errors from 1"
     return ""
 
@@ -128,14 +134,15 @@ def _influences(name: str, row: Estimate, said: Floats, products: Floats) -> Flo
     return np.asarray(said[:, _OF.get(name, _ROBUST)])
 
 
-def few(psi: Floats) -> str:
-    """What to say where few episodes carry the error, or nothing."""
+def few_episodes(psi: Floats, limits: Limits = DEFAULT) -> str:
+    """Why an error is weak that rests on few episodes, or nothing."""
     worth = carrying(psi)
-    return f"its error is carried by {worth:.1f} of {len(psi)} episodes" if worth < FEWEST_CARRYING else ""
+    return f"its error rests on {worth:.1f} of {len(psi)} episodes" if worth < limits.row_fewest_episodes else ""
 
 
-def _cross_fitted(row: Estimate, sandwich: float) -> str:
-    if row.error is not None and row.error > WIDER * sandwich > 0:
+def _small_folds(row: Estimate, sandwich: float, limits: Limits) -> str:
+    """Why a cross-fitted error is weak, or nothing."""
+    if row.error is not None and row.error > limits.row_most_error_ratio * sandwich > 0:
         times = f"{row.error / sandwich:.1f} times that of least squares"
-        return f"its error is {times}: the folds are small for the features"
+        return f"its error is {times}: the folds are too small for the features"
     return ""
