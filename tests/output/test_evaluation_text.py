@@ -43,7 +43,7 @@ def test_html_for_a_notebook_escapes_what_it_shows():
     assert "<li>The log has 15 independent episodes or blocks" in text
     for tag in ("div", "table", "ul", "li", "tr", "td", "p"):
         assert text.count(f"<{tag}>") == text.count(f"</{tag}>")
-    assert "sandwich&#39;s" in evaluation(60, algorithm="td", alpha=0.01, updates=2)._repr_html_()
+    assert "algorithm=&#39;lstd&#39;" in evaluation(60, algorithm="td", alpha=0.01, updates=2)._repr_html_()
 
 
 def test_as_a_frame_it_has_one_row_per_method():
