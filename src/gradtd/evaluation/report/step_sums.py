@@ -181,8 +181,8 @@ def sum_steps(log: Log, found: Ratios, discount: Floats, begins: Integers, weigh
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         engine.compile_once(count_steps)(steps, made)
     inside = len(log) - log.n_episodes
-    chunk = (len(log), len(begins) - 1, log.terminated.sum(), log.truncated.sum(), inside)
-    chunk = (*chunk, log.strangers * len(log), not log.ends_known, found.clipped)
+    ends = (log.terminated.sum(), log.truncated.sum())
+    chunk = (len(log), len(begins) - 1, *ends, inside, log.strangers * len(log), not log.ends_known, found.clipped)
     numbers = dict(zip((*BY_STEP, *BY_CHUNK), map(float, (*made.numbers, *chunk)), strict=True))
     largest = dict(zip(LARGEST, map(float, (rho.max(), reward.max(), -reward.min())), strict=True))
     return StepSums(
