@@ -40,9 +40,9 @@ PLACES = {
     "checks: solving all fits": ("fits.py", "solve"),
     "checks: influences on all fits": ("fits.py", "see"),
     "  in both: making the columns": ("reading.py", "_rows"),
-    "refits": ("least_squares.py", "refit_values"),
+    "refits": ("least_squares.py", "refit_least_squares"),
     "importance sampling": ("importance_sampling.py", "importance_estimates"),
-    "double RL": ("methods.py", "double_row"),
+    "double RL": ("double_rl.py", "double_rl"),
     "Impression GTD beside it": ("methods.py", "fitted_rule"),
     "values against lambda, for a picture": ("lambda_values.py", "against_lambda"),
     "diagnostics": ("diagnose.py", "diagnose"),
@@ -69,7 +69,13 @@ def solve_times(log: Any, repeats: int = 5) -> dict[str, float]:
     """Processor seconds of arithmetic, of every part of the solution, and of LSTD in plain NumPy."""
     from gradtd.evaluation.estimators.bootstrap import draw_resamples
     from gradtd.evaluation.estimators.double_rl import fold_of_steps
-    from gradtd.evaluation.estimators.least_squares import influences, least_squares, refit_values, start_features, sums
+    from gradtd.evaluation.estimators.least_squares import (
+        least_squares,
+        refit_least_squares,
+        start_features,
+        step_influences,
+        sums,
+    )
     from gradtd.evaluation.estimators.solvers import solver_of
     from gradtd.evaluation.estimators.whitening import second_moments, whiten
     from gradtd.evaluation.preparing import prepare_log
@@ -77,7 +83,7 @@ def solve_times(log: Any, repeats: int = 5) -> dict[str, float]:
     ready = prepare_log(log, "identity", None)
     stream = ready.stream(log.rho, GAMMA)
     table, begins = stream.features, stream.begins
-    starts, fold = start_features(stream, begins), fold_of_steps(begins)
+    starts, fold = start_features(stream, begins), fold_of_steps(stream, begins)
     square = least_squares(stream, starts, begins)
     drawn, found = draw_resamples(len(begins) - 1, 100, 0), square.sums
 
@@ -92,9 +98,9 @@ def solve_times(log: Any, repeats: int = 5) -> dict[str, float]:
         "C": lambda: second_moments(table, log.row),
         "A and b": lambda: sums(stream, C=found.C, fold=fold),
         "solving": solving,
-        "its error": lambda: influences(stream, square.theta, square.left, begins),
+        "its error": lambda: step_influences(stream, square.theta, square.left),
         "whitening": lambda: whiten(table, np.eye(table.shape[1])),  # by the identity: nothing changes
-        "100 refits": lambda: refit_values(stream, starts, begins, drawn, square),
+        "100 refits": lambda: refit_least_squares(stream, starts, begins, drawn, square),
         "plain NumPy LSTD, in chunks": lambda: plain_lstd(stream, 16_384),
     }
     np.testing.assert_allclose(plain_lstd(stream, 16_384), square.theta, rtol=1e-6, atol=1e-9)

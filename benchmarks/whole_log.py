@@ -12,7 +12,7 @@ import numpy as np
 
 import gradtd
 from gradtd.evaluation.estimators.methods import make_case
-from gradtd.evaluation.estimators.rule_fits import fit
+from gradtd.evaluation.estimators.rule_fits import fit_rule
 from gradtd.evaluation.preparing import prepare_log
 from gradtd.evaluation.settings import Settings
 
@@ -39,7 +39,7 @@ def main() -> None:
             case = make_case(stream, Settings(problem.gamma, "lstd", {}, 0.95, 0, "student", None, 0, 1))
             values["lstd"][run] = case.square.value
             for label, hyper in SPLITS.items():
-                found = fit(
+                found = fit_rule(
                     stream, "impression_gtd", hyper, start=case.mean_start, near=case.square.value, error=case.error,
                     seed=run, updates=20_000,
                 )  # fmt: skip

@@ -7,7 +7,7 @@ from gradtd import InputError
 from gradtd.core.algorithm import Algorithm
 from gradtd.evaluation.estimators import rule_fits
 from gradtd.evaluation.estimators.bootstrap import Resamples, draw_resamples
-from gradtd.evaluation.estimators.rule_fits import LARGEST, SMALLEST, first_count, fit, refit_values, suited
+from gradtd.evaluation.estimators.rule_fits import LARGEST, SMALLEST, first_count, fit_rule, refit_rule, suited
 from gradtd.running.session import Session
 from naive.evaluation import altered, episodes_of, join, lstd_value, random_stream, solved
 
@@ -20,7 +20,7 @@ def fitted(stream, rule="impression_gtd", hyper=None, updates=None, **change):
     found = solved(stream)
     start = stream.features[stream.steps["row"][stream.begins[:-1]]].mean(axis=0)
     how = {"start": start, "near": found.value, "error": found.error, "seed": 0} | change
-    return fit(stream, rule, suited(rule, hyper or {}, found.sums), updates=updates, **how), found, start
+    return fit_rule(stream, rule, suited(rule, hyper or {}, found.sums), updates=updates, **how), found, start
 
 
 def test_a_fit_arrives_at_the_least_squares_solution():
@@ -74,7 +74,7 @@ def test_refits_follow_their_resamples(rule, hyper):
     begins, episodes = stream.begins, episodes_of(stream)
     made, found, start = fitted(stream, rule, hyper)
     resamples = draw_resamples(len(episodes), 8, 2)
-    values = refit_values(stream, begins, resamples, made, error=found.error, seed=0, threads=1)
+    values = refit_rule(stream, begins, resamples, made, error=found.error, seed=0, threads=1)
     wanted = []
     for r in range(8):
         taken = [episodes[e] for e, count in enumerate(resamples.counts[r]) for _ in range(count)]
@@ -82,7 +82,7 @@ def test_refits_follow_their_resamples(rule, hyper):
     away = np.abs(values - wanted)
     assert away.max() < found.error
     assert away.mean() < 0.5 * np.abs(start @ made.theta - np.array(wanted)).mean()
-    again = refit_values(stream, begins, resamples, made, error=found.error, seed=0, threads=2)
+    again = refit_rule(stream, begins, resamples, made, error=found.error, seed=0, threads=2)
     assert again.tobytes() == values.tobytes()
 
 
@@ -95,7 +95,7 @@ def test_refits_keep_copies_of_an_episode_together(monkeypatch):
     made, found, _ = fitted(stream, hyper={"split": "odd-even", "batch_size": 4, "alpha": 0.1}, updates=200)
     counts = np.array([[2, 0, 3, 1, 0, 1, 1, 0, 2, 0, 1, 1]], np.int32)
     drawn = Resamples(counts, np.arange(13))
-    refit_values(stream, stream.begins, drawn, made, error=found.error, seed=0, threads=1)
+    refit_rule(stream, stream.begins, drawn, made, error=found.error, seed=0, threads=1)
     (whole, unit), (again, units) = seen
     assert whole is stream
     assert unit is None
@@ -122,11 +122,11 @@ def test_refits_that_fail_are_lost_and_counted():
     counts = np.array([np.eye(12, dtype=np.int32)[1] * 12, np.ones(12, np.int32)], np.int32)
     made, found, _ = fitted(stream, hyper={"split": "coin", "batch_size": 2, "alpha": 0.01}, updates=50)
     drawn = Resamples(counts, np.arange(13))
-    values = refit_values(stream, begins, drawn, made, error=found.error, seed=0, threads=1)
+    values = refit_rule(stream, begins, drawn, made, error=found.error, seed=0, threads=1)
     assert np.isnan(values).tolist() == [True, False]
     wild, _, _ = fitted(stream, "td", {"alpha": 1e6}, updates=500)
     assert wild.diverged
-    values = refit_values(stream, begins, drawn, wild, error=found.error, seed=0, threads=1)
+    values = refit_rule(stream, begins, drawn, wild, error=found.error, seed=0, threads=1)
     assert np.isnan(values).all()
 
 
@@ -157,4 +157,4 @@ def test_sparse_features_are_refused_where_a_rule_needs_dense_ones():
     stream = random_stream(4, episodes=40, sparse=True)
     hyper = {"alpha": 0.1, "batch_size": 4, "similarity": lambda x, z: 1.0}
     with pytest.raises(InputError, match="needs dense features, but those of stream are sparse"):
-        fit(stream, "impression_gtd", hyper, start=np.zeros(3), near=0.0, error=1.0, seed=0, updates=10)
+        fit_rule(stream, "impression_gtd", hyper, start=np.zeros(3), near=0.0, error=1.0, seed=0, updates=10)

@@ -8,7 +8,7 @@ from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators import solvers as module
 from gradtd.evaluation.estimators.bootstrap import draw_resamples
 from gradtd.evaluation.estimators.double_rl import double_rl
-from gradtd.evaluation.estimators.least_squares import can_refit, refit_values, start_features
+from gradtd.evaluation.estimators.least_squares import can_refit, refit_least_squares, start_features
 from gradtd.evaluation.estimators.solvers import Solver, SparseSolver, band, krylov, solved_each, solver_of
 from naive.evaluation import solved
 
@@ -57,8 +57,8 @@ def test_cells_have_the_value_error_and_refits_of_dense_features(seed):
     begins = stream.begins
     drawn = draw_resamples(len(begins) - 1, 20, 1)
     assert can_refit(stream, sparse, 20)
-    found = refit_values(stream, start_features(stream, begins), begins, drawn, sparse)
-    wanted = refit_values(as_dense(stream), start_features(as_dense(stream), begins), begins, drawn, dense)
+    found = refit_least_squares(stream, start_features(stream, begins), begins, drawn, sparse)
+    wanted = refit_least_squares(as_dense(stream), start_features(as_dense(stream), begins), begins, drawn, dense)
     assert found == pytest.approx(wanted, rel=1e-9)
     assert np.ptp(wanted) > 0.01  # resamples differ, so that equal refits mean something
     ours = double_rl(stream, start_features(stream, begins), begins, sparse)
@@ -87,14 +87,14 @@ def test_refits_take_what_solved_the_log_as_preconditioner(monkeypatch):
     stream = cells_stream(6)
     begins, drawn = stream.begins, draw_resamples(60, 10, 1)
     starts = start_features(stream, begins)
-    wanted = refit_values(stream, starts, begins, drawn, solved(stream))
+    wanted = refit_least_squares(stream, starts, begins, drawn, solved(stream))
     slow = krylov
     monkeypatch.setattr(module, "krylov", lambda *given: None)
     factored = solved(stream)
     assert "BiCGSTAB" not in factored.how
     monkeypatch.setattr(module, "krylov", slow)
     monkeypatch.setattr(module, "by_diagonal", lambda matrix: pytest.fail("the factorisation was not used"))
-    assert refit_values(stream, starts, begins, drawn, factored) == pytest.approx(wanted, rel=1e-9)
+    assert refit_least_squares(stream, starts, begins, drawn, factored) == pytest.approx(wanted, rel=1e-9)
 
 
 def test_singular_equations_are_solved_by_minimum_norm():
@@ -139,7 +139,7 @@ def test_memory_is_that_of_the_entries_not_of_their_square():
     starts, drawn = start_features(stream, stream.begins), draw_resamples(600, 5, 0)
     tracemalloc.start()
     fit = solved(stream)
-    refits = refit_values(stream, starts, stream.begins, drawn, fit)
+    refits = refit_least_squares(stream, starts, stream.begins, drawn, fit)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert np.isfinite(refits).all()

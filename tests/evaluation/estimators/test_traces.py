@@ -8,7 +8,7 @@ from gradtd.compiled.traces import Tracing
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators.bootstrap import draw_resamples, resampled
 from gradtd.evaluation.estimators.lambda_values import LambdaValues
-from gradtd.evaluation.estimators.least_squares import least_squares, refit_values, start_features
+from gradtd.evaluation.estimators.least_squares import least_squares, refit_least_squares, start_features
 from gradtd.evaluation.estimators.products import trace_rows
 from gradtd.evaluation.planning import make_plan
 from gradtd.logs import read_log
@@ -70,7 +70,7 @@ def test_refits_take_a_step_with_its_trace(sparse):
     begins, resamples = stream.begins, draw_resamples(40, 5, 1)
     starts, traces = start_features(stream, begins), trace_rows(stream, Tracing(0.7))
     fit = least_squares(stream, starts, begins, traces=traces)
-    found = refit_values(stream, starts, begins, resamples, fit, traces=traces)
+    found = refit_least_squares(stream, starts, begins, resamples, fit, traces=traces)
     for r in range(5):
         again, _ = resampled(stream, begins, resamples.of_episodes(r))
         assert found[r] == pytest.approx(loops(again, 0.7, "rho")[0], rel=1e-8)

@@ -21,107 +21,106 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.compiled import engine
-from gradtd.core.arrays import Floats, Integers, Plain
+from gradtd.core.arrays import Floats, Integers
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators.bootstrap import Resamples
 from gradtd.evaluation.estimators.products import values_of
+from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.report.estimate import ESTIMATORS
 
 MONTE_CARLO, IS, WIS, PDIS, WPDIS, DR, WDR = range(len(ESTIMATORS))
-BEYOND = 0.01
-"""Part of the discounted time that may lie behind the cuts before that matters."""
+BEYOND = DEFAULT.most_beyond_cuts
+RETURN, WHOLE, DECISION, ROBUST, START, PRODUCT = range(6)
+"""What an episode contributes: its return, that times its product of ratios, its terms of ``pdis`` and of ``dr``, the
+value of its start, and its product of ratios."""
+_WEIGHT, _REWARD, _ERROR, _OVER = range(4)
 
 
-class Scratch(NamedTuple):
-    """Sums over episodes at each time since their start."""
+def contribute(steps: Any, values: Floats, begins: Integers, of_step: Floats, of_episode: Floats) -> None:
+    """For every step w_t, g_t w_t r_t and g_t w_t delta_t; for every episode what it contributes.
 
-    weight: Floats
-    over: Floats
-    reward: Floats
-    surprise: Floats
-
-
-def estimate(
-    steps: Any, value: Floats, after: Floats, begins: Integers, counts: Integers, scratch: Scratch, out: Floats
-) -> None:
-    """All estimators at once, with episode e taken ``counts[e]`` times."""
-    for t in range(scratch.weight.shape[0]):
-        scratch.weight[t] = 0.0
-        scratch.over[t] = 0.0
-        scratch.reward[t] = 0.0
-        scratch.surprise[t] = 0.0
-    total, final, start = 0.0, 0.0, 0.0
-    returns, whole, decision, robust = 0.0, 0.0, 0.0, 0.0
-    for e in range(counts.shape[0]):
-        if counts[e] == 0:
-            continue
-        c = float(counts[e])
-        w, g, plain, weighted, surprise = 1.0, 1.0, 0.0, 0.0, 0.0
+    ``values`` are those of the rows of features. All estimators are made from these products of ratios.
+    """
+    for e in range(begins.shape[0] - 1):
+        w, g, plain, decision, errors = 1.0, 1.0, 0.0, 0.0, 0.0
         for k in range(begins[e], begins[e + 1]):
             step = steps[k]
-            t = k - begins[e]
             w *= step.rho
-            delta = step.reward + step.discount * after[k] - value[k]
+            of_step[k, _WEIGHT] = w
+            of_step[k, _REWARD] = g * w * step.reward
+            of_step[k, _ERROR] = g * w * (step.reward + step.discount * values[step.next_row] - values[step.row])
             plain += g * step.reward
-            weighted += g * w * step.reward
-            surprise += g * w * delta
-            scratch.weight[t] += c * w
-            scratch.reward[t] += c * g * w * step.reward
-            scratch.surprise[t] += c * g * w * delta
+            decision += of_step[k, _REWARD]
+            errors += of_step[k, _ERROR]
             g *= step.discount
-        scratch.over[begins[e + 1] - begins[e]] += c * w
+        start = values[steps[begins[e]].row]
+        of_episode[e, RETURN] = plain
+        of_episode[e, WHOLE] = w * plain
+        of_episode[e, DECISION] = decision
+        of_episode[e, ROBUST] = start + errors
+        of_episode[e, START] = start
+        of_episode[e, PRODUCT] = w
+
+
+def combine(
+    of_step: Floats, of_episode: Floats, begins: Integers, counts: Integers, by_time: Floats, out: Floats
+) -> None:
+    """All estimators at once, with episode e taken ``counts[e]`` times; ``by_time`` is scratch, a row for each time."""
+    for t in range(by_time.shape[0]):
+        for j in range(by_time.shape[1]):
+            by_time[t, j] = 0.0
+    total, returns, whole, decision, robust, start, product = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for e in range(counts.shape[0]):
+        if counts[e] == 0:  # not only for speed: what is infinite would leave nan
+            continue
+        c = float(counts[e])
+        for k in range(begins[e], begins[e + 1]):
+            for j in range(3):
+                by_time[k - begins[e], j] += c * of_step[k, j]
+        by_time[begins[e + 1] - begins[e], _OVER] += c * of_episode[e, PRODUCT]
         total += c
-        final += c * w
-        start += c * value[begins[e]]
-        returns += c * plain
-        whole += c * w * plain
-        decision += c * weighted
-        robust += c * surprise
+        returns += c * of_episode[e, RETURN]
+        whole += c * of_episode[e, WHOLE]
+        decision += c * of_episode[e, DECISION]
+        robust += c * of_episode[e, ROBUST]
+        start += c * of_episode[e, START]
+        product += c * of_episode[e, PRODUCT]
     out[MONTE_CARLO] = returns / total
     out[IS] = whole / total
-    out[WIS] = whole / final if final > 0.0 else np.nan
+    out[WIS] = whole / product if product > 0.0 else np.nan
     out[PDIS] = decision / total
-    out[DR] = (start + robust) / total
+    out[DR] = robust / total
     out[WPDIS] = 0.0
     out[WDR] = start / total
-    ended = 0.0
-    for t in range(scratch.weight.shape[0]):
-        ended += scratch.over[t]
-        below = scratch.weight[t] + ended
+    over = 0.0
+    for t in range(by_time.shape[0]):
+        over += by_time[t, _OVER]
+        below = by_time[t, _WEIGHT] + over
         if below > 0.0:
-            out[WPDIS] += scratch.reward[t] / below
-            out[WDR] += scratch.surprise[t] / below
-
-
-def _maker(fingerprint: str) -> Plain:
-    def run(
-        steps: Any, value: Floats, after: Floats, begins: Integers, counts: Integers, scratch: Scratch, out: Floats
-    ) -> None:
-        fingerprint  # noqa: B018 (part of the closure, and so of the key of the cache)
-        estimate(steps, value, after, begins, counts, scratch, out)
-
-    return run
+            out[WPDIS] += by_time[t, _REWARD] / below
+            out[WDR] += by_time[t, _ERROR] / below
 
 
 class Estimates(NamedTuple):
-    """Every estimator's value on the log, and its values on the resamples."""
+    """Every estimator's value on the log and on the resamples, and what each episode contributes."""
 
     values: Floats
     resampled: Floats
+    contributions: Floats
 
 
 def importance_estimates(stream: Stream, theta: Floats, begins: Integers, resamples: Resamples) -> Estimates:
     """Every estimator on the log and on every resample of it; one pass of compiled code each."""
-    kernel = engine.compiled(_maker)
-    of_row = values_of(stream.features, theta)
-    value, after = of_row[stream.steps["row"]], of_row[stream.steps["next_row"]]
-    longest = int(np.diff(begins).max()) + 1
-    scratch = Scratch(*(np.zeros(longest) for _ in Scratch._fields))
-    out = np.zeros((len(resamples) + 1, len(ESTIMATORS)))
-    kernel(stream.view.steps, value, after, begins, np.ones(len(begins) - 1, np.int64), scratch, out[0])
+    n, values = len(begins) - 1, values_of(stream.features, theta)
+    of_step, of_episode = np.empty((len(stream), 3)), np.empty((n, 6))
+    engine.compile_once(contribute)(stream.view.steps, values, begins, of_step, of_episode)
+    del values  # as long as the log
+    by_time, out = np.empty((int(np.diff(begins).max()) + 1, 4)), np.empty((len(resamples) + 1, len(ESTIMATORS)))
+    kernel = engine.compile_once(combine)
+    kernel(of_step, of_episode, begins, np.ones(n, np.int64), by_time, out[0])
     for r in range(len(resamples)):
-        kernel(stream.view.steps, value, after, begins, resamples.of_episodes(r), scratch, out[r + 1])
-    return Estimates(out[0], out[1:])
+        kernel(of_step, of_episode, begins, resamples.of_episodes(r), by_time, out[r + 1])
+    return Estimates(out[0], out[1:], of_episode)
 
 
 def episode_weights(stream: Stream, begins: Integers) -> Floats:

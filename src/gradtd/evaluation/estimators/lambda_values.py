@@ -20,7 +20,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.quantiles import normal, student
 from gradtd.core.stream import Stream
-from gradtd.evaluation.estimators.least_squares import least_squares, start_features
+from gradtd.evaluation.estimators.least_squares import least_squares, standard_error, start_features
 from gradtd.evaluation.estimators.methods import Case
 from gradtd.evaluation.estimators.products import trace_rows
 from gradtd.evaluation.estimators.solvers import DENSE
@@ -155,7 +155,7 @@ def lambda_values(
         traces = trace_rows(stream, Tracing(float(lam), trace), episode)
         fit = least_squares(stream, starts, begins, traces=traces)
         values[k], psi[k] = fit.value, fit.psi
-    errors, shift_errors = _errors(psi), _errors(psi - psi[0])
+    errors, shift_errors = standard_error(psi), standard_error(psi - psi[0])
     reach = student((1 + level) / 2, psi.shape[1] - 1) * errors
     intervals = np.column_stack([values - reach, values + reach])
     return LambdaValues(wanted, values, errors, intervals, values - values[0], shift_errors, level)
@@ -178,8 +178,3 @@ def against_lambda(case: Case, episode: Integers) -> dict[str, Floats]:
         except np.linalg.LinAlgError:
             return {}
     return found.arrays() if np.isfinite(found.intervals).all() else {}
-
-
-def _errors(psi: Floats) -> Floats:
-    n = psi.shape[1]
-    return np.asarray(np.sqrt((psi**2).sum(axis=1) / (n * (n - 1))))

@@ -1,58 +1,55 @@
-"""The least-squares solution on a log, its sandwich error, and its refits on resampled episodes.
+"""LSTD on a log: sums by group of episodes, the solution with its sandwich error, and refits on resampled episodes.
 
-The log is read in chunks of steps; nothing of its size is made beside it. Sums of sparse features are accumulated
-sparsely. They stay sparse for cells, of which a row has one (one-hot, aggregation), and where features are many.
+gradtd reads the log in chunks of steps, so that nothing as large as the log is made next to it. Sums of sparse features
+stay sparse for cells, of which a row has one (one-hot, aggregation), and for more than `solvers.DENSE` features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from itertools import islice, pairwise
+from operator import add, iadd
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.blas import one_thread
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators.bootstrap import Resamples
-from gradtd.evaluation.estimators.products import (
-    DenseRows,
-    chunk_rows,
-    chunks,
-    cross,
-    lengths,
-    rows_of,
-    values_of,
-    weighted_sum,
-    widened,
-)
-from gradtd.evaluation.estimators.solvers import (
-    DENSE,
-    Solver,
-    SparseSolver,
-    feature_scale,
-    is_diagonal,
-    solved_each,
-    solver_of,
-)
-from gradtd.evaluation.estimators.sparse_refits import can_refit_sparsely, sparse_refits
+from gradtd.evaluation.estimators.products import chunk_rows, chunks, cross, rows_at, squared_lengths, widened
+from gradtd.evaluation.estimators.solvers import DENSE, Solver, SparseSolver, feature_scale, solved_each, solver_of
+from gradtd.evaluation.estimators.whitening import second_moments
+
+MOST_NUMBERS, AT_ONCE = 2e7, 4e6
+"""Numbers in the dense matrices of all resamples (160 MB), and in those of the groups that are summed at once."""
+MOST_ENTRIES = 1e8
+"""Entries that the steps of a sparse log may make, products of those of x and y: they are kept by group for refits."""
+EXACT_REFIT = 1e-12
+"""Residual of a sparse refit, as a share of its right side. Its error is far below that of resampling."""
 
 
-class FoldSums(NamedTuple):
-    """Sums over the steps of some episodes: of rho x y' and of rho r x."""
+class GroupSums(NamedTuple):
+    """Sums over some steps: of rho e y', rho r e and rho^2 |e|^2 |y|^2, with y = discount x' - x.
+
+    e is x, or the trace of the step.
+    """
 
     A: Any
     b: Floats
+    square: float
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
     """A = mean of rho x y', b = mean of rho r x, C = mean of x x', over the steps of a log.
 
-    ``square`` is the mean of rho^2 |x|^2 |y|^2, the mean square of what A is the mean of. ``folds`` are the sums that A
-    and b are of, by fold of the episodes, where they were asked for.
+    ``square`` is the mean of rho^2 |x|^2 |y|^2, the mean square of what A is the mean of. ``folds`` are the sums by
+    fold of the episodes, where they were asked for.
     """
 
     A: Any
@@ -60,7 +57,7 @@ class Sums:
     C: Any
     square: float
     steps: int
-    folds: tuple[FoldSums, ...] = ()
+    folds: tuple[GroupSums, ...] = ()
 
 
 @one_thread()
@@ -74,71 +71,134 @@ def sums(
     stream
         The steps, over a table of features.
     progress
-        Hears how many of them were read.
+        Is told how many of them were read.
     traces
-        One row per step, which stand for x where it is the left factor.
+        One row per step, which stands for x where it is the left factor.
     C
         The mean of x x', where it is known already.
     fold
-        The fold of every step, where sums by fold are wanted; there are no traces then.
+        The fold of every step, where sums by fold are wanted.
     """
-    n, d = len(stream), stream.n_features
-    folds = 1 if fold is None else int(fold.max()) + 1
-    A: list[Any] = [0.0] * folds
-    b: list[Any] = [0.0] * folds
-    square, done, moments = 0.0, 0, 0.0
-    terms = terms_of(stream, traces, C is None)
-    for k, places, steps in _by_fold(n, fold, chunk_rows(stream.features)):
-        of_A, of_b, of_square, of_C = terms(places)
-        A[k] += of_A
-        b[k] += of_b
-        square += of_square
-        moments += of_C
-        done += steps
+    n = len(stream)
+    group: Any = np.zeros(n, np.int8) if fold is None else fold
+    if isinstance(stream.features, np.ndarray):
+        steps = (np.flatnonzero(group == k) for k in range(int(group.max()) + 1))
+        parts = list(dense_sums(stream, steps, traces, progress))
+    else:
+        parts = _matrices(*sparse_sums(stream, group, traces, progress))
+    A, b, square = (reduce(add, column) / n for column in zip(*parts, strict=True))
+    C = second_moments(stream.features, stream.steps["row"]) if C is None else C
+    if isinstance(C, np.ndarray) and not isinstance(A, np.ndarray):
+        A = A.toarray()
+    return Sums(A, b, C, float(square), n, () if fold is None else tuple(parts))
+
+
+def dense_sums(
+    stream: Stream, groups: Iterable[Integers], traces: Any = None, progress: Progress | None = None
+) -> Iterator[GroupSums]:
+    """The sums over every group of steps, given by their numbers.
+
+    A compiled loop writes x, and next to it rho y and rho r, while a chunk is in the cache. Then x'(rho y, rho r) has A
+    and b in it. NumPy would go over the chunk seven times, and that takes longer than the product.
+    """
+    d, n, done = stream.n_features, len(stream), 0
+    most = min(chunk_rows(stream.features), n)
+    x, y, squares = np.empty((most, d)), np.empty((most, d + 1)), np.empty((2, most))
+    fill, view = engine.compile_once(fill_rows), stream.view
+    for group in groups:
+        total: Any = None
+        for part in chunks(len(group), most):
+            steps, rows = group[part], slice(part.stop - part.start)
+            fill(view.features, view.steps, steps, x[rows], y[rows], squares)
+            e, of_e = (x[rows], squares[0, rows])
+            if traces is not None:
+                e, of_e = traces[steps], squared_lengths(traces[steps])
+            both = cross(e, y[rows])
+            found = both[:, :d], both[:, d], float(of_e @ squares[1, rows])
+            total = found if total is None else tuple(map(iadd, total, found))
+            done += len(steps)
+            if progress:
+                progress(done, n)
+        yield GroupSums(*total)
+
+
+def fill_rows(features: Floats, steps: Any, places: Integers, x: Floats, y: Floats, squares: Floats) -> None:
+    """x, rho (discount x_next - x) with rho r behind it, and the squared lengths of both."""
+    d = features.shape[1]
+    for i in range(places.shape[0]):
+        step = steps[places[i]]
+        row, after, discount, rho = step.row, step.next_row, step.discount, step.rho
+        for k in range(d):
+            now = features[row, k]
+            x[i, k] = now
+            y[i, k] = rho * (discount * features[after, k] - now)
+        y[i, d] = rho * step.reward
+        of_x, of_y = 0.0, 0.0
+        for k in range(d):
+            of_x += x[i, k] * x[i, k]
+            of_y += y[i, k] * y[i, k]
+        squares[0, i] = of_x
+        squares[1, i] = of_y
+
+
+def sparse_sums(
+    stream: Stream, group: Integers, traces: Any = None, progress: Progress | None = None
+) -> tuple[Any, Any, Floats]:
+    """A, b and the squares of `GroupSums` by group of steps, for sparse features: one row of a sparse matrix per group.
+
+    ``group`` has the group of every step. Entry (i, j) of a group's A stands in column i d + j, so that nothing has
+    more numbers than the steps make entries.
+    """
+    from scipy.sparse import csr_array
+
+    n, d, groups, table = len(stream), stream.n_features, int(group.max()) + 1, stream.features
+    A, b, square = csr_array((groups, d * d)), csr_array((groups, d)), np.zeros(groups)
+    for part in chunks(n, chunk_rows(table)):
+        steps, rho = stream.steps[part], np.asarray(stream.steps["rho"][part])
+        x = rows_at(table, steps["row"])
+        y = (table[steps["next_row"]].multiply(steps["discount"][:, None]) - x).multiply(rho[:, None]).tocsr()
+        e = x if traces is None else traces[part]
+        pairs, of_pairs = _by_pair(e, group[part], groups)
+        product = (of_pairs.T @ y).tocsr()
+        owner = np.repeat(pairs, np.diff(product.indptr))
+        A += _by_group(owner // d, owner % d * d + product.indices, product.data, (groups, d * d))
+        b += _by_group(pairs // d, pairs % d, of_pairs.T @ (rho * np.asarray(steps["reward"])), (groups, d))
+        square += np.bincount(group[part], squared_lengths(e) * squared_lengths(y), groups)
         if progress:
-            progress(done, n)
-    parts = () if fold is None else tuple(map(FoldSums, A, b))
-    A_all, b_all = sum(A[1:], A[0]), sum(b[1:], b[0])
-    C = moments / n if C is None else C
-    if not isinstance(A_all, np.ndarray) and d <= DENSE and not is_diagonal(C):
-        A_all, C = A_all.toarray(), C if isinstance(C, np.ndarray) else C.toarray()
-    return Sums(A_all / n, np.asarray(b_all / n), C, square / n, n, parts)
+            progress(part.stop, n)
+    return A, b, square
 
 
-def _by_fold(n: int, fold: Integers | None, most: int) -> Iterator[tuple[int, Any, int]]:
-    """Blocks of steps, all of one fold: its number, which steps, and how many."""
-    for k in range(1 if fold is None else int(fold.max()) + 1):
-        inside = None if fold is None else np.flatnonzero(fold == k)
-        for part in chunks(n if inside is None else len(inside), most):
-            yield k, part if inside is None else inside[part], part.stop - part.start
+def _by_pair(x: Any, group: Integers, groups: int) -> tuple[Integers, Any]:
+    """Rows with one column for each pair (group, feature), and the numbers of the pairs, group * d + feature."""
+    from scipy.sparse import csr_array
+
+    pair = np.repeat(group.astype(np.int64), np.diff(x.indptr)) * x.shape[1] + x.indices
+    pairs, column = np.arange(groups * x.shape[1]), pair
+    if len(pairs) > len(pair):  # many groups: most pairs do not occur, and those need no column
+        pairs, column = np.unique(pair, return_inverse=True)
+    return pairs, csr_array((x.data, column, x.indptr), shape=(x.shape[0], len(pairs)))
 
 
-Terms = tuple[Any, Floats, float, Any]
-"""Over some steps, the sums of rho e y', rho r e, rho^2 |e|^2 |y|^2 and x x'; e is x, or the trace."""
+def _by_group(group: Integers, column: Integers, value: Floats, shape: tuple[int, int]) -> Any:
+    """A sparse matrix with one row per group, from entries in the order of groups."""
+    from scipy.sparse import csr_array
+
+    return csr_array((value, column, np.searchsorted(group, np.arange(shape[0] + 1))), shape=shape)
 
 
-def terms_of(stream: Stream, traces: Any = None, with_C: bool = False) -> Callable[[Any], Terms]:
-    """A function of steps, given by a slice or their numbers, at most as many as a chunk has rows."""
-    if not isinstance(stream.features, np.ndarray):
-        return lambda places: _sparse_terms(stream, places, traces, with_C)
-    rows, d = DenseRows(stream, chunk_rows(stream.features)), stream.n_features
-
-    def terms(places: Any) -> Terms:
-        x, y, of_x, of_y = rows.of(places)
-        e, of_e = (x, of_x) if traces is None else (traces[places], lengths(traces[places]))
-        both = cross(e, y)
-        return both[:, :d], both[:, d], float(of_e @ of_y), cross(x, x) if with_C else 0.0
-
-    return terms
+def _matrices(A: Any, b: Any, square: Floats) -> list[GroupSums]:
+    """The sums of every group by itself."""
+    rows, d = [slice(*ends) for ends in pairwise(A.indptr)], b.shape[1]
+    matrices = [_matrix(A.indices[row], A.data[row], d) for row in rows]
+    return list(map(GroupSums, matrices, b.toarray(), square))
 
 
-def _sparse_terms(stream: Stream, places: Any, traces: Any, with_C: bool) -> Terms:
-    x, y = rows_of(stream, places)
-    e, steps = x if traces is None else traces[places], stream.steps[places]
-    rho = np.asarray(steps["rho"])
-    square = float((rho**2 * lengths(e) * lengths(y)).sum())
-    A = cross(e, y.multiply(rho[:, None]).tocsr())
-    return A, weighted_sum(e, rho * np.asarray(steps["reward"])), square, cross(x, x) if with_C else 0.0
+def _matrix(places: Integers, values: Floats, d: int) -> Any:
+    """The d x d matrix with these values at the places i d + j, which grow."""
+    from scipy.sparse import csr_array
+
+    return csr_array((values, places % d, np.searchsorted(places, np.arange(d + 1) * d)), shape=(d, d))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +208,21 @@ class LeastSquares:
     sums: Sums
     theta: Floats
     value: float
-    error: float
-    singular: int
     left: Floats
     """A^-T times the mean start features: how the value depends on each residual."""
     psi: Floats
     """The influence of every episode on the value."""
     solver: Solver | SparseSolver
+
+    @property
+    def error(self) -> float:
+        """The standard error of the value."""
+        return float(standard_error(self.psi))
+
+    @property
+    def singular(self) -> int:
+        """How many directions of the features the equations leave open."""
+        return self.solver.singular
 
     @property
     def condition(self) -> float | None:
@@ -194,35 +262,49 @@ def least_squares(
     mean = np.asarray(starts.mean(axis=0)).ravel()
     left = solver.solve(mean, transposed=True)
     value = float(mean @ theta)
-    psi = np.asarray(starts @ theta).ravel() - value - influences(stream, theta, left, begins, traces)
-    n = len(psi)
-    error = float(np.sqrt((psi**2).sum() / (n * (n - 1)))) if n > 1 else np.nan
-    return LeastSquares(found, theta, value, error, solver.singular, left, psi, solver)
+    of_episode = np.add.reduceat(step_influences(stream, theta, left, traces), begins[:-1])
+    psi = np.asarray(starts @ theta).ravel() - value - of_episode * (len(of_episode) / len(stream))
+    return LeastSquares(found, theta, value, left, psi, solver)
 
 
 @one_thread()
-def influences(stream: Stream, theta: Floats, left: Floats, begins: Integers, traces: Any = None) -> Floats:
-    """E / n times the sum of rho delta (x . left) over the steps of each episode."""
-    value, along = values_of(stream.features, theta), values_of(stream.features if traces is None else traces, left)
-    residual, every = np.empty(len(stream)), np.asarray(stream.steps)  # no record array: each field of one costs 10 us
-    for part in chunks(len(stream)):
+def step_influences(
+    stream: Stream, theta: Floats, left: Floats, traces: Any = None, fold: Integers | None = None
+) -> Floats:
+    """rho delta (e.left) of every step, with delta = r + discount V(s') - V(s) by theta, and e its x or its trace.
+
+    With ``fold``, theta and left have one row per fold, and a step takes those of its own.
+    """
+    of_values, of_left = np.atleast_2d(theta).T, np.atleast_2d(left).T
+    out, every = np.empty(len(stream)), np.asarray(stream.steps)  # a field of a record array costs 10 us each time
+    for part in chunks(len(stream), chunk_rows(stream.features)):
         steps = every[part]
-        row = steps["row"]
-        delta = steps["reward"] + steps["discount"] * value[steps["next_row"]] - value[row]
-        residual[part] = steps["rho"] * delta * (along[row] if traces is None else along[part])
-    total = np.add.reduceat(residual, begins[:-1])
-    return np.asarray(total * (len(total) / len(stream)))
+        mine = np.arange(len(steps)), 0 if fold is None else fold[part]
+        x, after = rows_at(stream.features, steps["row"]), rows_at(stream.features, steps["next_row"])
+        along = ((x if traces is None else traces[part]) @ of_left)[mine]
+        delta = steps["reward"] + steps["discount"] * (after @ of_values)[mine] - (x @ of_values)[mine]
+        out[part] = steps["rho"] * delta * along
+    return out
+
+
+def standard_error(psi: Floats) -> Floats:
+    """The standard error of a value from the influences of episodes, the last axis; nan for a single episode."""
+    n = psi.shape[-1]
+    return np.asarray(np.sqrt((psi**2).sum(axis=-1) / (n * (n - 1) if n > 1 else np.nan)))
 
 
 def can_refit(stream: Stream, fit: LeastSquares, resamples: int, traces: Any = None) -> bool:
-    """Whether the matrices of all resamples take a moderate amount of memory and of time."""
-    if not isinstance(stream.features, np.ndarray):
-        return can_refit_sparsely(stream, fit.solver, traces)
-    return stream.n_features <= DENSE and resamples * stream.n_features**2 <= 2e7
+    """Whether refits take a moderate amount of memory and time, and equations like these could be solved."""
+    table: Any = stream.features
+    if isinstance(table, np.ndarray):
+        return stream.n_features <= DENSE and resamples * stream.n_features**2 <= MOST_NUMBERS
+    a_row = max(1.0, table.nnz / table.shape[0])
+    left = len(stream) * a_row if traces is None else traces.nnz
+    return 2 * left * a_row <= MOST_ENTRIES and "LSMR" not in fit.how
 
 
 @one_thread()
-def refit_values(
+def refit_least_squares(
     stream: Stream,
     starts: Any,
     begins: Integers,
@@ -233,35 +315,49 @@ def refit_values(
 ) -> Floats:
     """The value of the start states by LSTD on every resample.
 
-    One pass over the log: the sums of each group of episodes, times how often each resample takes the group.
+    gradtd reads the log once, for the sums of each group of episodes. Those of a resample are the sums over groups,
+    each as often as the resample takes it.
     """
     if not isinstance(stream.features, np.ndarray):
-        return sparse_refits(stream, starts, begins, resamples, fit, progress, traces)
-    groups, d = len(resamples.begins) - 1, stream.n_features
-    weights = resamples.counts.astype(np.float64)
-    A, b = np.zeros((len(weights), d * d)), np.zeros((len(weights), d))
-    at_once = max(1, int(4e6) // (d * d))
-    terms, rows = terms_of(stream, traces), chunk_rows(stream.features)
-    for part in chunks(groups, at_once):
-        of_group = np.zeros((part.stop - part.start, d * d + d))
-        for k, g in enumerate(range(part.start, part.stop)):
-            steps = slice(int(begins[resamples.begins[g]]), int(begins[resamples.begins[g + 1]]))
-            of_group[k] = _group_sums(terms, steps, rows)
-        both = weights[:, part] @ of_group
-        A += both[:, : d * d]
-        b += both[:, d * d :]
+        return _sparse_refits(stream, starts, begins, resamples, fit, progress, traces)
+    counts, edges, d = resamples.counts.astype(np.float64), resamples.begins, stream.n_features
+    groups = dense_sums(stream, (np.arange(*ends) for ends in pairwise(begins[edges])), traces)
+    both = np.zeros((len(counts), d * d + d))
+    for part in chunks(counts.shape[1], max(1, int(AT_ONCE) // (d * d))):
+        of_groups = [np.r_[A.ravel(), b] for A, b, _ in islice(groups, part.stop - part.start)]
+        both += counts[:, part] @ np.array(of_groups)
         if progress:
-            progress(part.stop, groups)
-    edges = resamples.begins
-    first = np.add.reduceat(starts, edges[:-1], axis=0)
-    mean = weights @ first / (weights @ np.diff(edges))[:, None]
+            progress(part.stop, counts.shape[1])
+    mean = counts @ np.add.reduceat(starts, edges[:-1], axis=0) / (counts @ np.diff(edges))[:, None]
     scale = feature_scale(fit.sums.C)
-    matrices = A.reshape(-1, d, d) * scale[:, None] * scale
+    matrices = both[:, : d * d].reshape(-1, d, d) * scale[:, None] * scale
     matrices *= np.asarray(matrices.any(axis=2))[:, None, :]  # features that a resample lacks keep the weight 0
-    return np.asarray((mean * scale * solved_each(matrices, -scale * b)).sum(axis=1))
+    return np.asarray((mean * scale * solved_each(matrices, -scale * both[:, d * d :])).sum(axis=1))
 
 
-def _group_sums(terms: Callable[[Any], Terms], part: slice, most: int) -> Floats:
-    """The sums of rho x y' and of rho r x over a run of steps, in one row."""
-    found = [terms(slice(part.start + p.start, part.start + p.stop)) for p in chunks(part.stop - part.start, most)]
-    return np.asarray(np.r_[sum(A for A, *_ in found).ravel(), sum(b for _, b, *_ in found)])
+def _sparse_refits(
+    stream: Stream,
+    starts: Any,
+    begins: Integers,
+    resamples: Resamples,
+    fit: LeastSquares,
+    progress: Progress | None,
+    traces: Any,
+) -> Floats:
+    """A Krylov method starts from the weights of the whole log, preconditioned by what solved its equations."""
+    from scipy.sparse import csr_array
+
+    counts, edges, d = resamples.counts.astype(np.float64), resamples.begins, stream.n_features
+    group = np.repeat(np.arange(len(edges) - 1), np.diff(begins[edges]))
+    A, b, _ = sparse_sums(stream, group, traces)
+    places, column = np.unique(A.indices, return_inverse=True)
+    by_place = csr_array((A.data, column, A.indptr), shape=(len(edges) - 1, len(places)))
+    first = csr_array((np.ones(len(begins) - 1), np.arange(len(begins) - 1), edges)) @ starts
+    taken, values = counts @ np.diff(edges), np.empty(len(counts))
+    for r, count in enumerate(counts):
+        solver = SparseSolver(_matrix(places, by_place.T @ count, d), fit.sums.C, fit.solver.like, EXACT_REFIT)
+        theta = solver.solve(-(b.T @ count), guess=fit.theta)
+        values[r] = (first.T @ count) @ theta / taken[r]
+        if progress:
+            progress(r + 1, len(counts))
+    return values

@@ -1,4 +1,4 @@
-"""Every method on one log and one target: a value, an interval, and how the methods agree."""
+"""Every method on one log and one target: a value with its interval, one row of the table each."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ from gradtd.evaluation.estimators.bootstrap import (
     of_influences,
     student_interval,
 )
-from gradtd.evaluation.estimators.double_rl import can_cross_fit, double_rl, fold_of_steps, sums_by_fold
-from gradtd.evaluation.estimators.importance_sampling import BEYOND, Estimates, beyond_cuts, importance_estimates
-from gradtd.evaluation.estimators.least_squares import LeastSquares, can_refit, least_squares, start_features
-from gradtd.evaluation.estimators.least_squares import refit_values as refit_least_squares
+from gradtd.evaluation.estimators.double_rl import double_rl, fold_of_steps
+from gradtd.evaluation.estimators.importance_sampling import Estimates, beyond_cuts, importance_estimates
+from gradtd.evaluation.estimators.least_squares import (
+    LeastSquares,
+    can_refit,
+    least_squares,
+    refit_least_squares,
+    start_features,
+)
 from gradtd.evaluation.estimators.products import trace_rows
-from gradtd.evaluation.estimators.rule_fits import NEAR, Fit, fit, planned_work, refit_values, suited
+from gradtd.evaluation.estimators.rule_fits import NEAR, Fit, fit_rule, planned_work, refit_rule, suited
 from gradtd.evaluation.estimators.solvers import DENSE
+from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.report.estimate import (
     AUTO,
     COMPUTED,
@@ -39,12 +45,10 @@ from gradtd.evaluation.settings import FEWEST_PERCENTILES, STATE, Settings
 from gradtd.evaluation.trust.deciding import Decision
 
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
-"""Refits by default; fewer where so many would read more numbers than that."""
+"""Refits by default, and where 100 refits of a rule would read more numbers than this, a minute or so."""
 BESIDE, LITTLE_WORK = "impression_gtd", 1e7
-"""The rule that is shown beside the direct solution, where it gets there with batches of at most so many numbers: about
-a quarter of a second."""
-ROUNDING = 1e-6
-"""An error below this part of the value counts as none: all episodes say the same."""
+"""The rule in a row next to the direct solution, where its batches have at most so many numbers: a quarter second."""
+ROUNDING = DEFAULT.rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +73,7 @@ class Case:
     def refits(self) -> bool:
         """Whether a rule gets its interval from refits of its own: where they are asked for, or nothing else is there.
 
-        A rule that converges elsewhere cannot take the interval of least squares.
+        A rule that converges to another solution cannot take the interval of least squares.
         """
         asked = self.settings
         if self.decision is None or asked.method in OTHER_SOLUTIONS or asked.own_refits is not None:
@@ -85,14 +89,31 @@ class Case:
         """The mean features of the start states."""
         return np.asarray(self.starts.mean(axis=0)).ravel()
 
-    def arrived(self, fitted: Fit) -> bool:
-        """Whether a fit is near the least-squares solution."""
-        return abs(float(self.mean_start @ fitted.theta) - self.square.value) <= NEAR * self.error
-
     @property
     def error(self) -> float:
         """The sandwich error of the least-squares value, above rounding: the unit in which methods are compared."""
         return max(self.square.error, ROUNDING * abs(self.square.value), 1e-300)
+
+    @property
+    def with_traces(self) -> str:
+        """What a note adds where there are traces."""
+        tracing = self.settings.tracing
+        return "" if tracing is None else f"; with traces, lam = {tracing.lam:g}"
+
+    def row_from_error(self, method: str, value: float, error: float, note: str = "", reason: str = "") -> Estimate:
+        """A row whose interval comes from a standard error over episodes."""
+        low, high = student_interval(value, error, self.settings.level, self.n_episodes - 1)
+        return Estimate(method, value, low, high, error, note, reason=reason)
+
+    def row_from_refits(self, method: str, value: float, refits: Floats, note: str = "") -> Estimate:
+        """A row whose interval comes from values on resamples."""
+        known = refits[np.isfinite(refits)]
+        if not np.isfinite(value):
+            return Estimate(method, None, None, None, None, "the products of ratios overflow or vanish")
+        if len(known) < 2:
+            return Estimate(method, value, None, None, None, f"{len(known)} refits, and an interval needs two of them")
+        low, high = interval_from(value, known, self.settings.level, self.n_episodes, self.settings.interval)
+        return Estimate(method, value, low, high, float(known.std(ddof=1)), note)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +152,7 @@ def make_case(
     begins = stream.begins
     starts = start_features(stream, begins)
     on_policy = bool((stream.steps["rho"] == 1).all())
-    fold = fold_of_steps(begins) if sums_by_fold(stream) else None
-    plain = least_squares(stream, starts, begins, progress, C=C, fold=fold)
+    plain = least_squares(stream, starts, begins, progress, C=C, fold=fold_of_steps(stream, begins))
     traces = trace_rows(stream, settings.tracing)
     if traces is None:
         return Case(stream, begins, starts, plain, settings, on_policy, decision)
@@ -141,31 +161,34 @@ def make_case(
 
 
 def solve(case: Case, progress: Progress | None = None) -> Solved:
-    """The method asked for, with least squares and importance sampling beside it, all on the same resamples."""
+    """The method asked for, with least squares, importance sampling and double RL next to it, on the same resamples."""
     settings, method = case.settings, case.settings.method
     fitted = None if settings.computed else fitted_rule(case)
     theta = case.square.theta if fitted is None else fitted.theta
     resamples = draw_resamples(case.n_episodes, _how_many(case, fitted), settings.seed)
     drawn = importance_estimates(case.stream, theta, case.begins, resamples)
-    rows = importance_rows(case, drawn, method) if settings.values == STATE else {}
+    rows = importance_rows(case, drawn) if settings.values == STATE else {}
     values = {name: drawn.resampled[:, k] for k, name in enumerate(ESTIMATORS)}
     own = method != AUTO and (fitted is None or case.refits)
     plain = resamples if own or case.decision is None else draw_resamples(case.n_episodes, 0, settings.seed)
     rows["lstd"], values["lstd"] = least_squares_row(case, plain, progress if fitted is None else None)
     if case.untraced is not None:
-        rows[UNTRACED] = untraced_row(case, case.untraced)
-    if can_cross_fit(case.stream, case.square):
-        rows["drl"], values["drl"] = double_row(case), np.zeros(0)
+        square = case.untraced
+        rows[UNTRACED] = case.row_from_error(UNTRACED, square.value, square.error, "sandwich interval; lam = 0")
+    folds = (case.untraced or case.square).sums.folds
+    if folds and "LSMR" not in case.square.how:  # LSMR is inexact, and the folds' equations are no easier
+        found = double_rl(case.stream, case.starts, case.begins, case.square, known=folds)
+        rows["drl"] = case.row_from_error("drl", found.value, found.error, reason=few_episodes(found.episodes))
     if method == AUTO:
         rows |= auto_rows(case, rows["lstd"])
-        values[AUTO] = by_influences(case, resamples) if case.decision else values["lstd"]
+        values[AUTO] = _first_order(case, resamples) if case.decision else values["lstd"]
     elif fitted is not None and own:
-        rows[method], values[method] = rule_row(case, fitted, resamples, progress)
+        rows[method], values[method] = refitted_row(case, fitted, resamples, progress)
     elif fitted is not None:
-        rows[method], values[method] = solved_row(case, fitted), by_influences(case, resamples)
+        rows[method], values[method] = solved_row(case, fitted, method), _first_order(case, resamples)
     rows.setdefault(method, _refused(method))
     values.setdefault(method, np.zeros(0))
-    rows = mark_rows(rows, case.stream, theta, case.begins, case.square.error)
+    rows = mark_rows(rows, case.stream, drawn.contributions, case.begins, case.square.error)
     order = [method, *(name for name in (BESIDE, UNTRACED, *COMPUTED) if name in rows and name != method)]
     estimates = tuple(rows[name] for name in order)
     return Solved(estimates, values[method], theta, fitted, len(resamples), drawn, len(values[method]) if own else 0)
@@ -177,7 +200,7 @@ def fitted_rule(case: Case, rule: Algorithm | str | None = None, most_work: floa
     chosen = settings.algorithm if rule is None else rule
     hyper = suited(chosen, {**(settings.hyper if rule is None else {}), **settings.of_traces}, case.square.sums)
     limit = {} if most_work is None else {"most_work": most_work}
-    return fit(
+    return fit_rule(
         case.stream,
         chosen,
         hyper,
@@ -196,30 +219,30 @@ def auto_rows(case: Case, plain: Estimate) -> dict[str, Estimate]:
     if decision is None:
         return {AUTO: Estimate(AUTO, value, plain.low, plain.high, plain.error, plain.note)}
     low, high = decision.hull
-    note = f"the solution that Impression GTD, Expected GTD and LSTD share; {decision.rung}{_with_traces(case)}"
+    note = f"the solution that Impression GTD, Expected GTD and LSTD share; {decision.rung}{case.with_traces}"
     rows = {AUTO: Estimate(AUTO, value, low, high, decision.fit.error, note)}
     hyper = suited(BESIDE, case.settings.of_traces, case.square.sums)
     if planned_work(case.stream, BESIDE, hyper) <= LITTLE_WORK and case.n_episodes > 1:
         beside = fitted_rule(case, BESIDE, LITTLE_WORK)
-        if not beside.diverged and case.arrived(beside):
+        arrived = abs(float(case.mean_start @ beside.theta) - value) <= NEAR * case.error
+        if not beside.diverged and arrived:
             rows[BESIDE] = solved_row(case, beside, BESIDE)
     return rows
 
 
-def solved_row(case: Case, fitted: Fit, name: str | None = None) -> Estimate:
+def solved_row(case: Case, fitted: Fit, method: str) -> Estimate:
     """A rule that was fitted once: its value, with the interval of the direct solution."""
     assert case.decision is not None
     value = float(case.mean_start @ fitted.theta)
-    low, high = case.decision.hull
-    note = f"fitted once, {fitted.updates} updates; the interval is that of the direct solution"
-    method = name or case.settings.method
     if not np.isfinite(value) or fitted.diverged:
         return Estimate(method, None, None, None, None, "it diverged")
+    low, high = case.decision.hull
+    note = f"fitted once, {fitted.updates} updates; the interval is that of the direct solution"
     return Estimate(method, value, low, high, case.decision.fit.error, note)
 
 
-def by_influences(case: Case, resamples: Resamples) -> Floats:
-    """The value on every resample, to first order: no refits."""
+def _first_order(case: Case, resamples: Resamples) -> Floats:
+    """The value on every resample to first order, from the influences of episodes: no refits."""
     assert case.decision is not None
     return of_influences(case.square.value, case.decision.fit.psi, resamples)
 
@@ -231,14 +254,13 @@ def influences_of(case: Case) -> Floats:
     return case.decision.fit.psi
 
 
-def rule_row(case: Case, fitted: Fit, resamples: Resamples, progress: Progress | None) -> tuple[Estimate, Floats]:
+def refitted_row(case: Case, fitted: Fit, resamples: Resamples, progress: Progress | None) -> tuple[Estimate, Floats]:
     """A rule of the library: its value, and an interval from its refits."""
     settings, value = case.settings, float(case.mean_start @ fitted.theta)
     if len(resamples) < 2:
-        low, high = student_interval(value, case.square.error, settings.level, case.n_episodes - 1)
-        note = "no refits: the interval is the sandwich's of least squares"
-        return Estimate(settings.method, value, low, high, case.square.error, note), np.zeros(0)
-    refits = refit_values(
+        note = "no refits: the interval is the sandwich interval of least squares"
+        return case.row_from_error(settings.method, value, case.square.error, note), np.zeros(0)
+    refits = refit_rule(
         case.stream,
         case.begins,
         resamples,
@@ -248,69 +270,33 @@ def rule_row(case: Case, fitted: Fit, resamples: Resamples, progress: Progress |
         threads=settings.threads,
         progress=progress,
     )
-    return _row(case, settings.method, value, refits), refits
+    return case.row_from_refits(settings.method, value, refits), refits
 
 
 def least_squares_row(case: Case, resamples: Resamples, progress: Progress | None = None) -> tuple[Estimate, Floats]:
-    """LSTD: the interval from its refits, and the sandwich's named beside it."""
-    square, level = case.square, case.settings.level
-    low, high = student_interval(square.value, square.error, level, case.n_episodes - 1)
-    if len(resamples) > 1 and can_refit(case.stream, square, len(resamples), case.traces):
-        refits = refit_least_squares(case.stream, case.starts, case.begins, resamples, square, progress, case.traces)
-        note = f"sandwich interval [{low:.5g}, {high:.5g}]{_with_traces(case)}"
-        return _row(case, "lstd", square.value, refits, note), refits
-    note = f"sandwich interval{_with_traces(case)}"
-    return Estimate("lstd", square.value, low, high, square.error, note), np.zeros(0)
+    """LSTD: the interval from its refits, and the sandwich interval in the note."""
+    square = case.square
+    row = case.row_from_error("lstd", square.value, square.error, f"sandwich interval{case.with_traces}")
+    if len(resamples) < 2 or not can_refit(case.stream, square, len(resamples), case.traces):
+        return row, np.zeros(0)
+    refits = refit_least_squares(case.stream, case.starts, case.begins, resamples, square, progress, case.traces)
+    note = f"sandwich interval [{row.low:.5g}, {row.high:.5g}]{case.with_traces}"
+    return case.row_from_refits("lstd", square.value, refits, note), refits
 
 
-def untraced_row(case: Case, square: LeastSquares) -> Estimate:
-    """LSTD without traces, beside a value with them."""
-    low, high = student_interval(square.value, square.error, case.settings.level, case.n_episodes - 1)
-    return Estimate(UNTRACED, square.value, low, high, square.error, "sandwich interval; lam = 0")
-
-
-def _with_traces(case: Case) -> str:
-    tracing = case.settings.tracing
-    return "" if tracing is None else f"; with traces, lam = {tracing.lam:g}"
-
-
-def double_row(case: Case) -> Estimate:
-    """Double reinforcement learning: an interval from the influences of the episodes, and no refits."""
-    known = (case.untraced or case.square).sums.folds
-    found = double_rl(case.stream, case.starts, case.begins, case.square, known=known)
-    low, high = student_interval(found.value, found.error, case.settings.level, case.n_episodes - 1)
-    return Estimate("drl", found.value, low, high, found.error, reason=few_episodes(found.episodes))
-
-
-def importance_rows(case: Case, drawn: Estimates, asked: str) -> dict[str, Estimate]:
+def importance_rows(case: Case, drawn: Estimates) -> dict[str, Estimate]:
     """The importance-sampling estimators; where the log is the target's own, most are Monte Carlo, shown if asked for.
 
     Off-policy there is no Monte Carlo, asked for or not: its number would be another policy's value.
     """
-    on_its_own = ("monte_carlo", "dr", asked)
-    names = [name for name in ESTIMATORS if (name in on_its_own if case.on_policy else name != "monte_carlo")]
-    places = list(ESTIMATORS)
-    cut = beyond_cuts(case.stream, case.begins) > BEYOND
-    return {
-        name: _row(
-            case,
-            name,
-            float(drawn.values[places.index(name)]),
-            drawn.resampled[:, places.index(name)],
-            "its sums end where episodes were cut off" if cut and name in ENDED_BY_A_CUT else "",
-        )
-        for name in names
-    }
-
-
-def _row(case: Case, method: str, value: float, refits: Floats, note: str = "") -> Estimate:
-    known = refits[np.isfinite(refits)]
-    if not np.isfinite(value):
-        return Estimate(method, None, None, None, None, "the products of ratios overflow or vanish")
-    if len(known) < 2:
-        return Estimate(method, value, None, None, None, f"{len(known)} refits, and an interval needs two of them")
-    low, high = interval_from(value, known, case.settings.level, case.n_episodes, case.settings.interval)
-    return Estimate(method, value, low, high, float(known.std(ddof=1)), note)
+    on_its_own = ("monte_carlo", "dr", case.settings.method)
+    ends = beyond_cuts(case.stream, case.begins) > DEFAULT.most_beyond_cuts
+    rows = {}
+    for k, name in enumerate(ESTIMATORS):
+        if name in on_its_own if case.on_policy else name != "monte_carlo":
+            note = "its sums end where episodes were cut off" if ends and name in ENDED_BY_A_CUT else ""
+            rows[name] = case.row_from_refits(name, float(drawn.values[k]), drawn.resampled[:, k], note)
+    return rows
 
 
 def _refused(method: str) -> Estimate:
@@ -335,8 +321,7 @@ def for_pictures(case: Case, theta: Floats) -> dict[str, Floats]:
     """What the pictures need of the log itself, small: histograms of the ratios and of the values at the starts."""
     counts, edges = histogram(np.asarray(case.stream.steps["rho"]))
     start_counts, start_edges = histogram(np.asarray(case.starts @ theta).ravel())
-    made = {"rho": counts, "rho_edges": edges, "starts": start_counts, "starts_edges": start_edges}
-    return {name: np.asarray(array, dtype=np.float64) for name, array in made.items()}
+    return {"rho": counts, "rho_edges": edges, "starts": start_counts, "starts_edges": start_edges}
 
 
 def histogram(values: Floats, bins: int = 40, weights: Floats | None = None) -> tuple[Floats, Floats]:
@@ -348,4 +333,4 @@ def histogram(values: Floats, bins: int = 40, weights: Floats | None = None) -> 
         half = max(0.5, 0.1 * abs(low))
         low, high = low - half, low + half
     counts, edges = np.histogram(values, bins, (low, high), weights=weights)
-    return counts.astype(np.float64), edges
+    return counts.astype(np.float64), np.asarray(edges, dtype=np.float64)

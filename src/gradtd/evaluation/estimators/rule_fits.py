@@ -80,7 +80,7 @@ def suited(rule: Algorithm | str, hyper: Mapping[str, Any], found: Sums) -> dict
     return {"split": "none", "batch_size": min(int(np.clip(size, SMALLEST, LARGEST)), room)} | dict(hyper)
 
 
-def fit(
+def fit_rule(
     stream: Stream,
     rule: Algorithm | str,
     hyper: Mapping[str, Any],
@@ -146,7 +146,7 @@ def _affordable(stream: Stream, setup: Setup, work: float) -> float:
     return work / (max(setup.m1, 1) * stream.n_features)
 
 
-def refit_values(
+def refit_rule(
     stream: Stream,
     begins: Integers,
     resamples: Resamples,

@@ -7,49 +7,26 @@ interval is weak.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.stream import Stream
-from gradtd.evaluation.estimators.importance_sampling import beyond_cuts, episode_weights
-from gradtd.evaluation.estimators.products import values_of
+from gradtd.evaluation.estimators.importance_sampling import (
+    DECISION,
+    RETURN,
+    ROBUST,
+    WHOLE,
+    beyond_cuts,
+    episode_weights,
+)
 from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, Estimate
 
 ROUNDING = 1e-12
 """Contributions that differ by less, as a share of their size, are all the same."""
-_GIVEN, _WHOLE, _DECISION, _ROBUST = range(4)
-_OF = {"monte_carlo": _GIVEN, "is": _WHOLE, "wis": _WHOLE, "pdis": _DECISION, "wpdis": _DECISION}
+_OF = {"monte_carlo": RETURN, "is": WHOLE, "wis": WHOLE, "pdis": DECISION, "wpdis": DECISION}
 """Which contribution of an episode an estimator is the mean of; the others are doubly robust."""
-
-
-def contribute(steps: Any, value: Floats, after: Floats, begins: Integers, out: Floats) -> None:
-    """What each episode adds to Monte Carlo, is, pdis and dr, which are means of these."""
-    for e in range(begins.shape[0] - 1):
-        w, g, plain, weighted, surprise = 1.0, 1.0, 0.0, 0.0, 0.0
-        for k in range(begins[e], begins[e + 1]):
-            step = steps[k]
-            w *= step.rho
-            plain += g * step.reward
-            weighted += g * w * step.reward
-            surprise += g * w * (step.reward + step.discount * after[k] - value[k])
-            g *= step.discount
-        out[e, _GIVEN] = plain
-        out[e, _WHOLE] = w * plain
-        out[e, _DECISION] = weighted
-        out[e, _ROBUST] = value[begins[e]] + surprise
-
-
-def contributions(stream: Stream, theta: Floats, begins: Integers) -> Floats:
-    """One row per episode: what it adds to Monte Carlo, is, pdis and dr."""
-    of_row = values_of(stream.features, theta)
-    out = np.zeros((len(begins) - 1, 4))
-    steps = stream.view.steps
-    engine.compile_function(contribute)(steps, of_row[steps["row"]], of_row[steps["next_row"]], begins, out)
-    return out
 
 
 def carrying(psi: Floats) -> float:
@@ -70,7 +47,7 @@ def carrying(psi: Floats) -> float:
 def mark_rows(
     rows: dict[str, Estimate],
     stream: Stream,
-    theta: Floats,
+    contributions: Floats,
     begins: Integers,
     sandwich: float,
     limits: Limits = DEFAULT,
@@ -83,8 +60,8 @@ def mark_rows(
         Estimates by the name of the method.
     stream
         The steps.
-    theta
-        Weights of the value function in doubly robust.
+    contributions
+        What each episode contributes to the importance-sampling estimators, one row per episode.
     begins
         The first step of every episode, and the number of steps.
     sandwich
@@ -93,7 +70,6 @@ def mark_rows(
         The thresholds.
     """
     products = episode_weights(stream, begins)
-    said = contributions(stream, theta, begins)
     cut = beyond_cuts(stream, begins) > limits.most_beyond_cuts
     made = {}
     for name, row in rows.items():
@@ -107,7 +83,7 @@ def mark_rows(
             if not reason and cut and name in ENDED_BY_A_CUT:
                 reason = "its sums end where episodes were cut off"
             if not reason:
-                reason = few_episodes(_influences(name, row, said, products), limits)
+                reason = few_episodes(_influences(name, row, contributions, products), limits)
         made[name] = replace(row, mark="weak" if reason else "ok", reason=reason)
     return made
 
@@ -127,11 +103,11 @@ def _weak_products(products: Floats, limits: Limits) -> str:
     return ""
 
 
-def _influences(name: str, row: Estimate, said: Floats, products: Floats) -> Floats:
+def _influences(name: str, row: Estimate, contributions: Floats, products: Floats) -> Floats:
     if name == "wis":
         assert row.value is not None
-        return np.asarray(said[:, _WHOLE] - row.value * products)
-    return np.asarray(said[:, _OF.get(name, _ROBUST)])
+        return np.asarray(contributions[:, WHOLE] - row.value * products)
+    return np.asarray(contributions[:, _OF.get(name, ROBUST)])
 
 
 def few_episodes(psi: Floats, limits: Limits = DEFAULT) -> str:
