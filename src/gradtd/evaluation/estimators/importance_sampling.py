@@ -25,11 +25,9 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators.bootstrap import Resamples
 from gradtd.evaluation.estimators.products import values_of
-from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.report.estimate import ESTIMATORS
 
 MONTE_CARLO, IS, WIS, PDIS, WPDIS, DR, WDR = range(len(ESTIMATORS))
-BEYOND = DEFAULT.most_beyond_cuts
 RETURN, WHOLE, DECISION, ROBUST, START, PRODUCT = range(6)
 """What an episode contributes: its return, that times its product of ratios, its terms of ``pdis`` and of ``dr``, the
 value of its start, and its product of ratios."""
