@@ -11,7 +11,7 @@ from gradtd import cli
 
 def refused(monkeypatch, capsys, *arguments):
     """Run a command that must end with exit code 2 and without a traceback; what it wrote to stderr."""
-    monkeypatch.setattr("gradtd.cli.stopping.listen", lambda: None)
+    monkeypatch.setattr("gradtd.cli.signals.listen", lambda: None)
     monkeypatch.setattr(sys, "argv", ["gradtd", *arguments])
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -161,7 +161,7 @@ def test_order():
     mixed = shuffled(small(), 3)
     assert_same_log(log, read_log(mixed))
     assert any("sorted" in note for note in read_log(mixed).notes)
-    with pytest.raises(InputError, match=r'use order="sort"'):
+    with pytest.raises(InputError, match=r'read_log\(order="sort"\)'):
         read_log(mixed, order="refuse")
     apart = small(episode=[0, 0, 1, 0, 1], t=None)
     with pytest.raises(InputError, match="in one piece: the one of row 3 began earlier"):

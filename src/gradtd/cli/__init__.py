@@ -8,8 +8,8 @@ def main() -> None:
 
     Bad input ends with one sentence and exit code 2. Ctrl-C ends with one line and 130, SIGTERM with one line and 143.
     """
-    from gradtd.cli.language import spoken
-    from gradtd.cli.stopping import ANEW, Stopped, end, listen
+    from gradtd.cli.messages import typed
+    from gradtd.cli.signals import ANEW, Stopped, end, listen
     from gradtd.core.checks import InputError
 
     try:
@@ -18,7 +18,7 @@ def main() -> None:
 
         app(prog_name="gradtd")
     except InputError as error:
-        end(spoken(str(error)), 2)
+        end(typed(str(error)), 2)
     except OSError as error:
         end(f"{error.filename or 'a file'}: {error.strerror}.", 2)
     except MemoryError:

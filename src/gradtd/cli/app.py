@@ -18,7 +18,7 @@ from gradtd.cli.options import FLAG
 from gradtd.cli.reproduce import lab, reproduce
 from gradtd.cli.run import demo, run
 from gradtd.cli.sample_log import sample_log
-from gradtd.cli.stopping import ANEW, Stopped
+from gradtd.cli.signals import ANEW, Stopped
 from gradtd.cli.sweep import sweep
 from gradtd.cli.theory import theory
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gradtd.cli.evaluated import check_outputs, show
+from gradtd.cli.evaluation_output import check_outputs, show
 from gradtd.cli.options import NUMBER, SCHEDULER, SUMS, hyper_parameters, number, setting
 from gradtd.cli.targets import targets
 from gradtd.core.checks import InputError

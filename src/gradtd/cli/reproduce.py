@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gradtd.cli.options import JSON, MACHINE, OUTPUT, SCHEDULER, SIZE
-from gradtd.cli.stopping import keeping
+from gradtd.cli.signals import keeping
 from gradtd.core.checks import InputError
 from gradtd.core.executors import n_threads
 from gradtd.core.progress import progress_bar

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from gradtd.cli.options import FLAG, JSON, MACHINE, OUTPUT, SCHEDULER
-from gradtd.cli.stopping import keeping
+from gradtd.cli.signals import keeping
 from gradtd.core.executors import n_threads
 from gradtd.running.sweeps.sweep import Status, Sweep
 

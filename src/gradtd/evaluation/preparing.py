@@ -216,7 +216,7 @@ def cut_into_blocks(episode: Integers, block: int) -> Integers:
 def refuse_extreme_steps(log: Log, rho: Floats) -> None:
     """Refuse rewards and ratios that cannot be computed with."""
     refuse_extreme("reward", log.reward, "rescale the rewards")
-    refuse_extreme("ratio", rho, "check the probabilities, or give clip=")
+    refuse_extreme("ratio", rho, "check the probabilities, or cut ratios (clip=20)")
 
 
 def refuse_extreme(what: str, values: Floats, advice: str) -> None:

@@ -78,7 +78,7 @@ def refuse_unknown_chances(settings: Settings, chances: Floats | None) -> None:
     if settings.tracing is not None and settings.tracing.kind == "tree" and chances is None:
         raise InputError(
             "trace='tree' needs the target's probability of every action taken, and the log has ratios or densities "
-            "only: give target= as a policy or as probabilities, or choose trace='rho' or trace='clipped'."
+            "only: give the target as a policy or as probabilities, or choose trace='rho' or trace='clipped'."
         )
 
 

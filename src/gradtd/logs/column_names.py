@@ -138,7 +138,7 @@ def _mapped(kinds: Mapping[str, str], columns: Any) -> tuple[Roles, _Taken]:
         theirs = [str(name) for name in given] if isinstance(given, (list, tuple)) else [str(given)]
         if not theirs or (len(theirs) > 1 and role not in SEVERAL):
             several = " or several" if role in SEVERAL else ""
-            raise InputError(f"columns[{key!r}] takes one column{several}, got {given!r}.")
+            raise InputError(f"columns={{{key!r}: ...}} takes one column{several}, got {given!r}.")
         for name in theirs:
             if name not in kinds:
                 raise InputError(f"there is no column {name!r} for {key!r}; the columns are {listed(kinds)}.")

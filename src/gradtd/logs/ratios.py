@@ -115,7 +115,7 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
 def _target(log: Log, target: Any) -> _Chances:
     if target is None:
         raise InputError(
-            "nothing says what the target policy would do: give target= as a function policy(observations), a "
+            "nothing says what the target policy would do: give a target: a function policy(observations), a "
             "table [states, actions], an array of probabilities or the name of a kept column, 'uniform', or "
             "'behaviour' to evaluate the policy that made the log."
         )
@@ -130,8 +130,8 @@ def _behaviour(log: Log, behaviour: Any, seed: int) -> tuple[Floats, tuple[str, 
         return _chances(log, "behaviour", behaviour).taken, (), False
     if log.behaviour is None:
         raise InputError(
-            "the log does not say how probable its actions were: give behaviour= (a function, a table, an array or the "
-            "name of a kept column), or behaviour='estimate' to fit a model to the log."
+            "the log does not say how probable its actions were: give the behaviour (a function, a table, an array or "
+            "the name of a column), or behaviour='estimate' to fit a model to the log."
         )
     return log.behaviour, (), False
 
@@ -164,7 +164,7 @@ def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
         also = "'behaviour', 'uniform'" if name == "target" else "'estimate', 'uniform'"
         raise InputError(
             f"{name} must be {also} or the name of a kept column, got {given!r}; kept are {listed(log.extra)}: "
-            "read the log with keep=."
+            "give the name to read_log(keep=...)."
         )
     if given in log.of_every_action:
         raise InputError(

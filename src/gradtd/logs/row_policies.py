@@ -214,7 +214,7 @@ class Beside:
     def _column(self, columns: Mapping[str, Floats], name: str) -> Floats:
         if name not in self.log.extra:
             raise InputError(
-                f"column {name!r} was not kept; kept are {listed(self.log.extra)}: read the log with keep=."
+                f"column {name!r} was not kept; kept are {listed(self.log.extra)}: give the name to read_log(keep=...)."
             )
         return columns.get(name, np.zeros(0))
 
@@ -238,6 +238,7 @@ class Beside:
         if lost:
             raise InputError(
                 f"{self.name} has probabilities for the rows of the log only, and {lost} next observations are no rows "
-                "of it: give those for the next observations, too, target=gradtd.logs.Probabilities(now, after)."
+                "of it: give those for the next observations, too, as gradtd.logs.Probabilities(now, after) or with "
+                "--next-target-probabilities."
             )
         return found

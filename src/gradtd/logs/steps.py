@@ -17,6 +17,8 @@ from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError, RowError
 from gradtd.core.stream import begins_episode, episode_numbers
 
+SORTED = 'sort the rows by t, as read_log(order="sort") does'
+
 Flags = NDArray[np.bool_]
 
 
@@ -197,11 +199,11 @@ def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Int
     first, count = np.unique(episode[begins], return_counts=True)
     if (count > 1).any():
         at = int(np.flatnonzero(begins & (episode == first[count > 1][0]))[1])
-        way = "give it an id of its own, or add a column t to sort by" if t is None else 'use order="sort"'
+        way = "give it an id of its own, or add a column t to sort by" if t is None else SORTED
         raise RowError(f"an episode must be in one piece: the one of row {at} began earlier in the table; {way}.", at)
     if t is not None and (same & (t[1:] < t[:-1])).any():
         at = int(np.flatnonzero(same & (t[1:] < t[:-1]))[0]) + 1
-        raise RowError(f't falls from {t[at - 1]} to {t[at]} at row {at}, inside an episode: use order="sort".', at)
+        raise RowError(f"t falls from {t[at - 1]} to {t[at]} at row {at}, inside an episode: {SORTED}.", at)
     return everything
 
 

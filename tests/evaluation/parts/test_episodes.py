@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
-from gradtd.cli.language import spoken
+from gradtd.cli.messages import typed
 from gradtd.logs import parts as cutting
 from gradtd.logs.files import ParquetTable
 
@@ -92,7 +92,7 @@ def test_a_single_episode_may_be_several_of_one_number(tmp_path, files, message)
     log = written(tmp_path, *(rows(k, episodes=1, clock=STEPS * k) for k in range(files)))
     with pytest.raises(gradtd.InputError, match=message) as refused:
         evaluate(log)
-    assert "give --in-memory and --block T0" in spoken(str(refused.value))
+    assert "give --in-memory and --block T0" in typed(str(refused.value))
 
 
 def test_ids_that_several_files_share_are_counted_once(tmp_path):

@@ -110,7 +110,7 @@ def refuse_probabilities_of_taken(target: Any) -> None:
     ):
         raise InputError(
             "values='action' needs the target's probabilities of every action, and not of the action taken only: give "
-            "target= as a policy, 'uniform', columns or an array (n, actions)."
+            "the target as a policy, 'uniform', columns or an array (n, actions)."
         )
 
 
@@ -196,8 +196,8 @@ class Asked:
     def __init__(self, target: Any, width: int, samples: int, seed: int) -> None:
         if not callable(target):
             raise InputError(
-                "actions are real-valued: with values='action' give target= as a function of observations that returns "
-                "the action, or of observations and a random generator that returns a sample of it."
+                "actions are real-valued: with values='action' give the target as a function of observations that "
+                "returns the action, or of observations and a random generator that returns a sample of it."
             )
         self.target, self.width, self.seed = target, width, seed
         self.draws = samples if _takes_two(target) else 1

@@ -41,7 +41,7 @@ def shares(log: Log, target: Any, tracing: Tracing, behaviour: Any, seed: int) -
     elif behaviour is None and log.behaviour is None:
         raise InputError(
             "trace='clipped' needs the behaviour's probability of every action taken, and the log does not say "
-            "it: choose trace='tree', which needs the target's only, or give behaviour=."
+            "it: choose trace='tree', which needs the target's only, or give the behaviour."
         )
     else:
         found = np.minimum(ratios(log, target, behaviour=behaviour, seed=seed).rho, 1.0)

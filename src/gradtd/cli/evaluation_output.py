@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from gradtd.cli.language import spoken
+from gradtd.cli.messages import typed
 from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.evaluation import Evaluation, Evaluations
@@ -40,7 +40,7 @@ def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: 
     page, plot, save = files
     several = isinstance(found, Evaluations)
     named = found if isinstance(found, Evaluations) else {"target": found}
-    evaluations = Evaluations({name: _spoken(evaluation) for name, evaluation in named.items()})
+    evaluations = Evaluations({name: _typed(evaluation) for name, evaluation in named.items()})
     comparison = evaluations.compare() if several else None
     if save is not None:
         evaluations["target"].save(save)
@@ -62,10 +62,10 @@ def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: 
             print(f"{what}: {path}")
 
 
-def _spoken(evaluation: Evaluation) -> Evaluation:
+def _typed(evaluation: Evaluation) -> Evaluation:
     """What an evaluation says, in the language of the command line."""
     said: dict[str, Any] = {
-        name: tuple(map(spoken, getattr(evaluation, name))) for name in ("reasons", "warnings", "notes")
+        name: tuple(map(typed, getattr(evaluation, name))) for name in ("reasons", "warnings", "notes")
     }
     return replace(evaluation, **said)
 

@@ -1,0 +1,77 @@
+"""Messages as the command line spells them: ``--in-memory`` where the library says ``in_parts=False``.
+
+The library names a parameter as a call has it, ``name=value`` in one word. That makes its messages exact in Python, and
+easy to read here word by word.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+OPTIONS = (
+    *("algorithm", "behaviour", "target", "features", "block", "updates", "resamples", "level", "lam", "trace"),
+    *("values", "action_features", "samples", "clip"),
+)
+"""Parameters of `gradtd.evaluate` whose option has the same name and takes the same value."""
+FLAGS = {
+    "one_step=True": "--one-step",
+    "in_parts=True": "--in-parts",
+    "in_parts=False": "--in-memory",
+    "own_refits=True": "--own-refits",
+    "whiten=False": "--no-whiten",
+    "duplicates='drop'": "--drop-duplicates",
+    "log_probabilities='convert'": "--log-probabilities",
+    "interval='percentile'": "--percentile",
+    "interval='student'": "no --percentile",
+}
+SETTINGS = ("capacity",)
+"""Hyper-parameters, which are typed behind --set."""
+TYPED = ("--column", "--set")
+"""Behind these a word is typed as it stands."""
+COLUMNS = "columns={"
+
+
+def typed(message: str) -> str:
+    """A message of the library with options for parameters.
+
+    >>> typed('say which they are, columns={"observation": ["x", "v"]}.')
+    'say which they are, --observation x,v.'
+    >>> typed("give more of them, or take algorithm='lstd'.")
+    'give more of them, or take --algorithm lstd.'
+    """
+    words = _with_columns(message).split(" ")
+    before = ["", *words]
+    return " ".join(word if last in TYPED else _word(word) for last, word in zip(before, words, strict=False))
+
+
+def _word(word: str) -> str:
+    """One word, with the punctuation around it."""
+    left, core = word[: len(word) - len(word.lstrip("("))], word.lstrip("(")
+    core = core.rstrip(".,;:)")
+    right = word[len(left) + len(core) :]
+    name, _, value = core.replace('"', "'").partition("=")
+    if f"{name}={value}" in FLAGS:
+        return left + FLAGS[f"{name}={value}"] + right
+    if not value or name not in (*OPTIONS, *SETTINGS):
+        return word
+    if name in SETTINGS:
+        return f"{left}--set {name}={value}{right}"
+    return f"{left}--{name.replace('_', '-')} {value.strip(chr(39))}{right}"
+
+
+def _with_columns(message: str) -> str:
+    """``columns={"reward": "r"}`` is typed ``--column reward=r``."""
+    before, found, rest = message.partition(COLUMNS)
+    if not found:
+        return message
+    inside, _, after = rest.partition("}")
+    given: dict[str, Any] = ast.literal_eval("{" + inside.replace("...", "'...'") + "}")
+    said = " ".join(_column(ours, theirs) for ours, theirs in given.items())
+    return before + said + _with_columns(after)
+
+
+def _column(ours: str, theirs: Any) -> str:
+    if ours == "observation" and theirs is not None:
+        return f"--observation {','.join(theirs) if isinstance(theirs, list) else theirs}"
+    return f"--column {ours}={'none' if theirs is None else theirs}"
