@@ -62,7 +62,7 @@ TABLES = {
         dict.fromkeys(("obs_0", "obs_1", "next_obs_0", "next_obs_1")),
         "no observation column was found",
     ),
-    "no behaviour": ({"action_prob": None}, "give --behaviour with the name of a column"),
+    "no behaviour": ({"action_prob": None}, "or --behaviour estimate to fit a model"),
     "no target": ({"target": None}, "nothing says what the target policy would do"),
     "one episode only": (
         {"episode": np.zeros(N), "t": np.arange(N), "terminated": np.arange(N) == N - 1},

@@ -376,7 +376,7 @@ def test_logarithms_in_a_kept_column_are_converted_where_it_is_read():
         ({}, {"columns": {"reward": "gain"}}, "no column 'gain' for 'reward'; the columns are episode"),
         ({}, {"columns": {"rewardd": "reward"}}, "did you mean 'reward'"),
         ({}, {"columns": {"observation": []}}, "takes one column or several"),
-        ({}, {"columns": {"reward": ["t", "reward"]}}, r"columns\['reward'\] takes one column, got"),
+        ({}, {"columns": {"reward": ["t", "reward"]}}, r"columns=\{'reward': ...\} takes one column, got"),
         ({"reward": np.arange(5).astype("datetime64[s]")}, {}, "one number per row, got times"),
         ({"reward": np.ones((5, 2))}, {}, r"one number per row, got shape \(5, 2\)"),
         ({"action": np.array([1, "a", None, 2, 3], object)}, {}, "'action' must be an array of numbers or text"),
