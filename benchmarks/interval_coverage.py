@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import gradtd
-from gradtd.evaluation import sample_log, true_value
+from gradtd.problems.sample_log import sample_log, true_value
 
 HERE = Path(__file__).parent
 SEED = 2027

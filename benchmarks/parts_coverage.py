@@ -19,7 +19,6 @@ from interval_coverage import BLOCK, PROBLEMS, Table, about
 
 import gradtd
 from gradtd.core.arrays import Floats
-from gradtd.evaluation import sample_log
 from gradtd.evaluation.estimators.bootstrap import interval_from, student_interval
 from gradtd.evaluation.parts import judging, sums
 from gradtd.evaluation.parts.job import MOST_GROUPS, Job
@@ -29,6 +28,7 @@ from gradtd.evaluation.trust.records import GIVEN, Record, Wide, record_of
 from gradtd.evaluation.trust.robust import products
 from gradtd.logs import ratios
 from gradtd.logs.parts import hash_of
+from gradtd.problems.sample_log import sample_log
 
 LEVEL, RESAMPLES = 0.95, 100
 KINDS = ("influences of groups", "Poisson refits of groups", "resampled episodes")

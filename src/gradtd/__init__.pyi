@@ -13,8 +13,6 @@ from .evaluation.preparing import log_stream as log_stream
 from .evaluation.report.comparison import Evaluations as Evaluations
 from .evaluation.report.result import Evaluation as Evaluation
 from .evaluation.report.result import load_evaluation as load_evaluation
-from .evaluation.simulated import sample_log as sample_log
-from .evaluation.simulated import true_value as true_value
 from .features import Features as Features
 from .features import make_features as make_features
 from .logs.collect import collect as collect
@@ -29,6 +27,8 @@ from .problems.exact import Exact as Exact
 from .problems.exact import exact as exact
 from .problems.metrics import METRICS as METRICS
 from .problems.metrics import empirical_neu as empirical_neu
+from .problems.sample_log import sample_log as sample_log
+from .problems.sample_log import true_value as true_value
 from .problems.simulate import sample as sample
 from .running.online.horde import Horde as Horde
 from .running.online.learner import Learner as Learner

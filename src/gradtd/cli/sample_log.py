@@ -9,10 +9,10 @@ import typer
 
 from gradtd.cli.options import complete_problem
 from gradtd.core import checks
-from gradtd.evaluation.simulated import sample_log as sample
-from gradtd.evaluation.simulated import true_value
 from gradtd.logs.write import write_log
 from gradtd.problems import as_problem
+from gradtd.problems.sample_log import sample_log as sample
+from gradtd.problems.sample_log import true_value
 
 
 def sample_log(

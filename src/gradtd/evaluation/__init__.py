@@ -10,7 +10,6 @@ from gradtd.evaluation.report.comparison import Comparison, Evaluations
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import Estimate
 from gradtd.evaluation.report.result import Evaluation, load_evaluation
-from gradtd.evaluation.simulated import sample_log, true_value
 
 __all__ = [
     "Comparison",
@@ -22,8 +21,6 @@ __all__ = [
     "evaluate",
     "load_evaluation",
     "log_stream",
-    "sample_log",
     "store_stream",
-    "true_value",
     "value_against_lambda",
 ]
