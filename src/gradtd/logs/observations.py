@@ -88,8 +88,11 @@ def read_observations(
 def _blocks(
     table: Table, columns: list[str], length: int
 ) -> Iterator[tuple[int, NDArray[Any], NDArray[np.bool_] | None]]:
-    """Rows of the observation as (first row, values, missing entries); values (rows, k), or (rows,) if one column."""
-    begin = 0
+    """Rows of the observation as (first row, values, missing entries); values (rows, k), or (rows,) if one column.
+
+    Values are scratch, which the next rows are written to: new memory for each would cost more than what is written.
+    """
+    begin, scratch = 0, np.empty((0, 0))
     for pieces in table.pieces(columns):
         parts = [pieces[name] for name in columns]
         for name, part in zip(columns, parts, strict=True):
@@ -98,13 +101,15 @@ def _blocks(
                 raise InputError(f"column {name!r} of the observation must hold numbers, got {kind}: encode it first.")
         end = begin + len(parts[0].values)
         if begin < end <= length:
-            yield begin, *_joined(parts)
+            block, missing = _joined(parts, scratch)
+            scratch = block if len(parts) > 1 and len(block) > len(scratch) else scratch
+            yield begin, block, missing
         begin = end
     if begin != length:
         raise InputError(f"all columns need the same length: {columns[0]!r} has {begin}, the reward has {length}.")
 
 
-def _joined(parts: list[Piece]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+def _joined(parts: list[Piece], scratch: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     if len(parts) == 1:
         part = parts[0]
         missing = part.missing
@@ -112,7 +117,9 @@ def _joined(parts: list[Piece]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]
             missing = np.broadcast_to(missing[:, None], part.values.shape)
         return part.values, missing
     widths = [1 if part.values.ndim == 1 else part.values.shape[1] for part in parts]
-    block, missing, at = np.empty((len(parts[0].values), sum(widths))), None, 0
+    shape, missing, at = (len(parts[0].values), sum(widths)), None, 0
+    fits = len(scratch) >= shape[0] and scratch.shape[1] == shape[1]
+    block = scratch[: shape[0]] if fits else np.empty(shape)
     for part, width in zip(parts, widths, strict=True):
         block[:, at : at + width] = part.values.reshape(-1, width)
         if part.missing is not None:
