@@ -374,6 +374,7 @@ print(peak() - before, log.observations.nbytes // 1024)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
 @pytest.mark.parametrize("mixed", [False, True])
 def test_memory_is_about_that_of_the_observations(tmp_path, mixed):
