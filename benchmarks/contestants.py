@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from gradtd.compiled import random
+from gradtd.compiled.buffers import SPLITS
 from gradtd.compiled.plan import room_for
-from gradtd.compiled.splits import SPLITS
 from gradtd.core.stream import Stream
 from gradtd.running.session import Session
 

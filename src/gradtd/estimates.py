@@ -8,9 +8,9 @@ The author of a rule needs nothing else: the vector operations that rules use ar
 
 from __future__ import annotations
 
-from gradtd.compiled.linalg import matrix_apply, matrix_transpose_apply
+from gradtd.compiled.linalg import copy, matrix_apply, matrix_transpose_apply
+from gradtd.compiled.prefetch import AHEAD, prefetch_first_steps, prefetch_step
 from gradtd.compiled.rows import (
-    AHEAD,
     add_difference,
     add_difference_to_two,
     add_outer,
@@ -19,8 +19,6 @@ from gradtd.compiled.rows import (
     add_trace_and_row,
     copy_read,
     difference_dot,
-    fetch_first_steps,
-    fetch_step,
     four_two_difference_dots,
     four_two_row_dots,
     row_dot,
@@ -29,7 +27,7 @@ from gradtd.compiled.rows import (
     two_difference_dots,
     two_row_dots,
 )
-from gradtd.compiled.vectors import add_scaled, copy, dot, fill, scale_by
+from gradtd.compiled.vectors import add_scaled, dot, fill, scale_by
 from gradtd.core.arrays import Batch, Floats, Index
 from gradtd.core.stream import StreamView
 
@@ -134,9 +132,9 @@ def batch_td_update(stream: StreamView, batch: Batch, theta: Floats, out: Floats
     """out = A theta + b, averaged over a batch of step indices"""
     fill(out, 0.0)
     scale = 1.0 / batch.shape[0]
-    fetch_first_steps(stream.features, stream.traces, stream.steps, batch)
+    prefetch_first_steps(stream.features, stream.traces, stream.steps, batch)
     for j in range(batch.shape[0]):
-        fetch_step(stream.features, stream.traces, stream.steps, batch, j + AHEAD)
+        prefetch_step(stream.features, stream.traces, stream.steps, batch, j + AHEAD)
         t = batch[j]
         add_trace(stream, t, scale * stream.steps[t].rho * td_error(stream, t, theta), out)
 
@@ -145,9 +143,9 @@ def batch_transpose_apply(stream: StreamView, batch: Batch, u: Floats, out: Floa
     """out = A' u, averaged over a batch of step indices"""
     fill(out, 0.0)
     scale = 1.0 / batch.shape[0]
-    fetch_first_steps(stream.features, stream.traces, stream.steps, batch)
+    prefetch_first_steps(stream.features, stream.traces, stream.steps, batch)
     for i in range(batch.shape[0]):
-        fetch_step(stream.features, stream.traces, stream.steps, batch, i + AHEAD)
+        prefetch_step(stream.features, stream.traces, stream.steps, batch, i + AHEAD)
         t = batch[i]
         add_gradient(stream, t, scale * stream.steps[t].rho * traced(stream, t, u), out)
 
@@ -161,13 +159,13 @@ def batch_td_update_and_apply(
     m = batch.shape[0]
     scale = 1.0 / m
     steps = stream.steps
-    fetch_first_steps(stream.features, stream.traces, stream.steps, batch)
+    prefetch_first_steps(stream.features, stream.traces, stream.steps, batch)
     j = 0
     while j + 4 <= m:
         four = steps[batch[j]], steps[batch[j + 1]], steps[batch[j + 2]], steps[batch[j + 3]]
         on_theta, on_z = four_two_difference_dots(stream.features, four[0], four[1], four[2], four[3], theta, z)
         for k in range(4):
-            fetch_step(stream.features, stream.traces, stream.steps, batch, j + k + AHEAD)
+            prefetch_step(stream.features, stream.traces, stream.steps, batch, j + k + AHEAD)
             c = scale * four[k].rho
             table, row = trace_place(stream.traces, stream.features, four[k].row, batch[j + k])
             add_row_to_two(table, row, c * (four[k].reward + on_theta[k]), c * on_z[k], out, out_z)
@@ -190,7 +188,7 @@ def batch_transpose_apply_to_two(
     m = batch.shape[0]
     scale = 1.0 / m
     steps = stream.steps
-    fetch_first_steps(stream.features, stream.traces, stream.steps, batch)
+    prefetch_first_steps(stream.features, stream.traces, stream.steps, batch)
     i = 0
     while i + 4 <= m:
         four = steps[batch[i]], steps[batch[i + 1]], steps[batch[i + 2]], steps[batch[i + 3]]
@@ -200,7 +198,7 @@ def batch_transpose_apply_to_two(
         _, s = trace_place(stream.traces, stream.features, four[3].row, batch[i + 3])
         along, along_v = four_two_row_dots(table, p, q, r, s, u, v)
         for k in range(4):
-            fetch_step(stream.features, stream.traces, stream.steps, batch, i + k + AHEAD)
+            prefetch_step(stream.features, stream.traces, stream.steps, batch, i + k + AHEAD)
             step = four[k]
             c, e = scale * step.rho * along[k], scale * step.rho * along_v[k]
             total += step.reward * c

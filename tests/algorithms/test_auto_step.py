@@ -25,7 +25,7 @@ def heavy_garnet(seed, scale=1.0):
     return dataclasses.replace(problem, behaviour=behaviour, target=target, features=features)
 
 
-@pytest.mark.parametrize("m", [1, 4, 16])
+@pytest.mark.parametrize("m", [4, pytest.param(1, marks=pytest.mark.slow), pytest.param(16, marks=pytest.mark.slow)])
 def test_auto_does_not_diverge_where_ratios_are_heavy(m):
     """Without average. At most 13 times the error at the start; were no step shortened, 60 to 300 times."""
     for seed in range(12):
@@ -94,7 +94,9 @@ def exact_threshold(law, m):
     return 1 / np.abs(np.linalg.eigvals(np.linalg.solve(shrinks, grows))).max()
 
 
-@pytest.mark.parametrize(("m", "low", "high"), [(2, 0.5, 1.5), (8, 0.5, 1.5), (32, 0.85, 1.15)])
+@pytest.mark.parametrize(
+    ("m", "low", "high"), [(2, 0.5, 1.5), (8, 0.5, 1.5), pytest.param(32, 0.85, 1.15, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", [name for name, law in LAWS.items() if not law.lam])
 def test_the_probe_finds_the_exact_threshold(name, m, low, high):
     """On 20 000 i.i.d. steps: to 15 percent with large batches; with small ones, where the mean square lives from rare
@@ -103,7 +105,7 @@ def test_the_probe_finds_the_exact_threshold(name, m, low, high):
     steps = law.stream.steps[rng.choice(len(law.p), 20_000, p=law.p / law.p.sum())]
     columns = {key: steps[key] for key in ("row", "next_row", "reward", "discount", "rho")}
     stream = gradtd.Stream.from_arrays(features=law.stream.features, episode=np.arange(20_000), **columns)
-    hyper = {"alpha": "auto", "directions": "one", "similarity": "correlation", "form": "auto"}
+    hyper = {"alpha": "auto", "directions": "one", "similarity": "correlation"}
     rule = gradtd.ALGORITHMS["impression_gtd"].choose(hyper)
     kept = rule.init(stream.n_features, hyper)
     spy = dataclasses.replace(rule, init=lambda n_features, hyper: kept)
@@ -113,6 +115,7 @@ def test_the_probe_finds_the_exact_threshold(name, m, low, high):
     assert low / 6 * exact < result.alphas[0] < high / 2 * exact
 
 
+@pytest.mark.slow
 def test_auto_approaches_the_lstd_solution_though_rare_ratios_are_large():
     """Only batches of a kind not seen before get shorter steps: a million steps leave less than a tenth of the way."""
     problem = heavy_garnet(0)
@@ -122,6 +125,7 @@ def test_auto_approaches_the_lstd_solution_though_rare_ratios_are_large():
     assert (np.linalg.norm(found - lstd, axis=1) < 0.1 * np.linalg.norm(lstd, axis=1)).all()
 
 
+@pytest.mark.slow
 def test_without_average_the_noise_of_the_last_weights_goes_to_zero():
     """Ten times the steps leave a third of the error. With a lower bound that stays, there was a floor: 1.2 times."""
     problem = gradtd.PROBLEMS["garnet"](states=40, n_features=6, off_policy=0.3, seed=12)
@@ -132,6 +136,7 @@ def test_without_average_the_noise_of_the_last_weights_goes_to_zero():
     assert (result.alphas[:, 1] < result.alphas[:, 0]).mean() > 0.8
 
 
+@pytest.mark.slow
 def test_first_steps_are_careful():
     """After 1000 steps no problem is worse than zero weights. With full steps from the start three were, by 1.25."""
     for seed in range(10):

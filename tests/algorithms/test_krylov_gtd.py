@@ -13,7 +13,7 @@ from gradtd import ALGORITHMS
 from gradtd.algorithms import krylov_gtd as rule
 from gradtd.algorithms import krylov_sums
 from gradtd.compiled import sums as sums_of_steps
-from gradtd.compiled.records import record
+from gradtd.compiled.plan import record
 from gradtd.core.algorithm import Now
 from gradtd.problems import as_problem, baird, random_walk, random_walk_inverted, star, two_state
 from naive import rules as naive

@@ -14,7 +14,7 @@ import pytest
 import gradtd
 from gradtd import ALGORITHMS
 from gradtd.algorithms.two_step_sizes import htd_with_traces
-from gradtd.compiled.records import record
+from gradtd.compiled.plan import record
 from gradtd.core.algorithm import Now
 from gradtd.core.stream import StreamView
 from gradtd.problems import garnet, random_walk_dependent
@@ -322,30 +322,14 @@ def test_svrg_has_no_noise_at_the_solution(law):
     assert max(size for name, size in moved if name == "gtd2") > 1e-3
 
 
-@without_traces
 def test_saga_goes_along_the_ode_of_gtd2_whatever_its_table_holds(law):
-    """With the exact sums of what the table holds, over n stored steps of the law."""
-    n = len(law.p)
-    table = np.random.default_rng(4).normal(size=(n, 2))
-    own = {"w": law.w, "table": table, "batch": np.zeros((1, 2))}
-    own |= {"sum": n * (law.p * table[:, 0]) @ law.y, "sum_w": n * (law.p * table[:, 1]) @ law.x}
-    update = ALGORITHMS["saga_gtd"].update
-    of_theta, of_w, _ = ODES["gtd2"]
-    change = law.mean(lambda t: after_one_update(law, update, own, first=[t], seen=n, eta=ETA).theta - law.theta)
-    assert_close(change / ALPHA, of_theta(law))
-    change = law.mean(lambda t: after_one_update(law, update, own, first=[t], seen=n, eta=ETA).w - law.w)
-    assert_close(change / (ETA * ALPHA), of_w(law))
-
-
-@with_traces
-def test_saga_with_traces_goes_along_the_ode_of_gtd2_whatever_its_table_holds(law):
     """Three numbers are kept of a step: g y for theta, a e - c x for w."""
     n = len(law.p)
     table = np.random.default_rng(4).normal(size=(n, 3))
     own = {"w": law.w, "table": table, "batch": np.zeros((1, 3))}
     own |= {"sum": n * (law.p * table[:, 0]) @ law.y}
     own |= {"sum_w": n * ((law.p * table[:, 1]) @ law.e - (law.p * table[:, 2]) @ law.x)}
-    update = ALGORITHMS["saga_gtd"].choose({"lam": law.lam}).update
+    update = ALGORITHMS["saga_gtd"].update
     of_theta, of_w, _ = ODES["gtd2"]
     change = law.mean(lambda t: after_one_update(law, update, own, first=[t], seen=n, eta=ETA).theta - law.theta)
     assert_close(change / ALPHA, of_theta(law))
@@ -399,9 +383,9 @@ def spd(d):
     return root @ root.T + np.eye(d)
 
 
-def variant(law, similarity="correlation", directions="one", form="samples", alpha=ALPHA):
+def variant(law, similarity="correlation", directions="one", alpha=ALPHA):
     """An Impression GTD for single pairs, and its arrays."""
-    hyper = {"similarity": similarity, "directions": directions, "form": form, "m1": 1, "m2": 1, "ridge": 1.0}
+    hyper = {"similarity": similarity, "directions": directions, "m1": 1, "m2": 1, "ridge": 1.0}
     hyper |= {"alpha": alpha, "lam": law.lam}
     chosen = ALGORITHMS["impression_gtd"].choose(hyper | {"n_features": len(law.theta)})
     return chosen.update, dict(chosen.init(len(law.theta), hyper))
@@ -429,10 +413,10 @@ def in_turn(others):
     ]
 
 
-@pytest.mark.parametrize(("law", "directions", "form"), in_turn(("samples", "matrix")), indirect=["law"])
-def test_impression_gtd_descends_neu(law, directions, form):
+@pytest.mark.parametrize("directions", SHARES)
+def test_impression_gtd_descends_neu(law, directions):
     share = SHARES[directions]
-    update, own = variant(law, directions=directions, form=form)
+    update, own = variant(law, directions=directions)
     expected = -share * law.A.T @ law.td_update(law.theta)
     assert_close(mean_change_over_pairs(law, update, own), expected)
 

@@ -9,7 +9,7 @@ import pytest
 import gradtd
 from algorithms.test_algorithms import ALPHA, STREAM, THETA0, T, assert_same, log_of
 from gradtd import ALGORITHMS
-from gradtd.compiled.records import record
+from gradtd.compiled.plan import record
 from gradtd.core.algorithm import Now
 from naive import rules as naive
 

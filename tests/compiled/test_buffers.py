@@ -15,8 +15,7 @@ from scipy import stats
 import gradtd
 from gradtd import Algorithm, InputError, Stream
 from gradtd.compiled import random as splitmix
-from gradtd.compiled.buffers import draw, insert
-from gradtd.compiled.splits import SPLITS, units
+from gradtd.compiled.buffers import SPLITS, draw, insert, units
 from problems.test_metrics import two_step_episodes
 
 RARE = 1e-6

@@ -11,9 +11,9 @@ from numba.core.codegen import JITCodeLibrary
 
 import gradtd
 from gradtd.compiled import cache, engine
+from gradtd.compiled.buffers import NO_BUFFER
 from gradtd.compiled.draws import DRAWS
 from gradtd.compiled.loop import compile_run
-from gradtd.compiled.splits import NO_BUFFER
 from gradtd.estimates import add_features, td_error
 
 HELPER = "def factor():\n    return {factor}\n"

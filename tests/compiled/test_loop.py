@@ -5,8 +5,8 @@ import pytest
 
 import gradtd
 from gradtd.algorithms import ALGORITHMS
+from gradtd.compiled.buffers import SPLITS
 from gradtd.compiled.plan import room_for
-from gradtd.compiled.splits import SPLITS
 from gradtd.running.session import Session
 from gradtd.running.settings import parameters
 
@@ -17,9 +17,9 @@ def _settings(name):
     return {"alpha": 0.01} if "alpha" in parameters(ALGORITHMS[name]) else {}
 
 
-def _pieces(stream, name, at, cuts):
+def _pieces(stream, name, at, cuts, compile, settings):
     """Run the loop over a stream in several calls that end at the cuts."""
-    session = Session(name, _settings(name), n_steps=len(stream))
+    session = Session(name, settings, n_steps=len(stream), compile=compile)
     buffers = session.buffers(stream, (0, 0))
     run = session.begin(np.zeros(stream.n_features), (0, 0), len(stream))
     wanted = room_for(at, stream.n_features)
@@ -30,12 +30,15 @@ def _pieces(stream, name, at, cuts):
     return wanted.thetas, wanted.alphas
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
-def test_a_run_in_pieces_gives_the_same_bytes(name):
-    stream = gradtd.sample("random_walk_dependent", 600, seed=3)
-    at = np.array([0, 100, 257, 258, 600])
-    whole = gradtd.learn(stream, name, snapshots=at, **_settings(name))
-    out, alphas = _pieces(stream, name, at, [1, 100, 257, 400])
+@pytest.mark.parametrize(
+    ("name", "compile"), [*((name, False) for name in sorted(ALGORITHMS)), ("td", True), ("impression_gtd", True)]
+)
+def test_a_run_in_pieces_gives_the_same_bytes(name, compile):
+    stream = gradtd.sample("random_walk_dependent", 160, seed=3)
+    at = np.array([0, 50, 97, 98, 160])
+    settings = _settings(name) | ({"batch_size": 4} if "batch" in ALGORITHMS[name].draws else {})
+    whole = gradtd.learn(stream, name, snapshots=at, compile=compile, **settings)
+    out, alphas = _pieces(stream, name, at, [1, 50, 97, 120], compile, settings)
     assert out.tobytes() == whole.thetas.tobytes()
     np.testing.assert_array_equal(alphas, whole.alphas)
 
@@ -45,14 +48,16 @@ def test_a_run_in_pieces_gives_the_same_bytes(name):
 )
 def test_two_passes_equal_a_stream_that_says_everything_twice(name):
     """For rules that draw nothing; those that draw see the whole stream in their second pass."""
-    stream = gradtd.sample("random_walk_dependent", 604, seed=3)
+    stream = gradtd.sample("random_walk_dependent", 160, seed=3)
     cut = int(np.flatnonzero((stream.steps["discount"] == 0) & (stream.steps["episode"] % 2 == 1))[-1]) + 1
     steps = stream.steps[:cut]
     again = steps.copy()
     again["episode"] += steps["episode"][-1] + 1
     once = gradtd.Stream(stream.features, steps)
     twice = gradtd.Stream(stream.features, np.concatenate([steps, again]).view(np.recarray))
-    settings = _settings(name)
+    settings = _settings(name) | {"compile": False}
+    if ALGORITHMS[name].draws == "new batch":
+        settings["batch_size"] = 4
     wanted = gradtd.learn(twice, name, snapshots=[cut, 2 * cut], **settings)
     found = gradtd.learn(once, name, snapshots=[cut, 2 * cut], passes=2, **settings)
     assert found.thetas.tobytes() == wanted.thetas.tobytes()

@@ -5,10 +5,9 @@ import pytest
 import scipy.sparse
 
 import gradtd
-from gradtd.compiled import drifting, keeping, listed, vectors
-from gradtd.compiled.drifting import Drifting
+from gradtd.compiled import sparse_state, vectors
 from gradtd.compiled.plan import room_for
-from gradtd.compiled.theta import report, within
+from gradtd.core.algorithm import Storage
 from gradtd.running.session import Session
 
 D, WIDE, N = 12, 40, 160
@@ -37,16 +36,6 @@ RULES = {
     "gtd2_mp": {"alpha": 0.1},
     "gtd2_mp lam": {"alpha": 0.1, "lam": 0.6},
     "sthtd_mp": {"alpha": 0.1},
-    "htd lam": {"alpha": 0.1, "lam": 0.6},
-    "true_online_td": {"alpha": 0.1, "lam": 0.6, "average": "uniform"},
-    "true_online_gtd": {"alpha": 0.1, "lam": 0.6},
-    "nasa": {"alpha": 0.1},
-    "nasa lam": {"alpha": 0.1, "lam": 0.6},
-    "tdc_transposed": {"alpha": 0.1, "average": "uniform"},
-    "saga_gtd": {"alpha": 0.1, "batch_size": 3, "average": "uniform"},
-    "saga_gtd lam": {"alpha": 0.1, "batch_size": 3, "lam": 0.6},
-    "svrg_gtd": {"alpha": 0.1, "batch_size": 3, "M": 6},
-    "svrg_gtd lam": {"alpha": 0.1, "batch_size": 3, "M": 6, "lam": 0.6},
     "minibatch_tdc": {"alpha": 0.1, "batch_size": 3},
     "minibatch_tdc_replay": {"alpha": 0.1, "batch_size": 3},
 }
@@ -83,8 +72,6 @@ def test_an_update_reads_and_writes_the_entries_of_its_rows_only(rule):
         assert run.table is not None
         probe = run.state.z.values[D:].copy() if "auto" in rule else None
         run.table[D:] = poison
-        if isinstance(run.state.theta, Drifting):  # all of them are looked at when they are reported
-            run.state.theta.values[D:] = run.state.theta.course[D:] = 0.0
         if probe is not None:  # its squares are all added up once in a while, after many touched entries
             run.state.z.values[D:] = probe
         wanted = room_for(np.array([N]), WIDE)
@@ -112,40 +99,7 @@ def test_a_lazy_average_is_the_average(settings):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("settings", AVERAGES, ids=str)
-@pytest.mark.parametrize("rule", ["saga_gtd", "svrg_gtd", "tdc_transposed"])
-def test_what_drifts_is_where_its_steps_would_have_taken_it(rule, settings):
-    """The mean of all gradients is added to every weight at every step; their average over time is lazy, too."""
-    settings = RULES[rule] | settings | {"start": 10, "p": 0.5}
-    expected = weights(stream_of(False), rule, **settings)
-    found = weights(stream_of(True), rule, **settings)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("settings", [{}, {"p": 0.5, "a": 2.0, "b": 0.5, "beta": 3.0}, {"a": 10.0}], ids=str)
-def test_theta_of_nasa_is_kept_as_what_its_direction_does_not_move(settings):
-    """With a alpha = 1 the direction is forgotten at every step, and its factor is 0."""
-    expected, found = (weights(stream_of(sparse), "nasa", alpha=0.1, **settings) for sparse in (False, True))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-
-
-def test_drift_is_added_to_the_entries_once_in_a_while(monkeypatch):
-    monkeypatch.setattr(drifting, "SELDOM", 15)
-    test_what_drifts_is_where_its_steps_would_have_taken_it("saga_gtd", {"average": "polynomial", "capacity": 20})
-
-
-def test_a_weight_that_drifts_beyond_the_limit_is_found_when_it_is_reported():
-    theta = Drifting(np.zeros(2), np.zeros(0), np.array([0.0, 0.0, 5.0, 0.0, 0.0, 0.0]), np.array([1.0, 0.0]))
-    course = vectors.Course(theta.course, theta)
-    vectors.add_scaled(theta, 6.0, course)
-    assert within(theta, 5.0)  # nobody has looked
-    out = np.zeros(2)
-    report(theta, out, 0, out, 5.0)
-    assert out.tolist() == [5.0, 0.0]
-    assert not within(theta, 5.0)
-
-
-@pytest.mark.parametrize("rule", ["tdrc", "minibatch_td", "impression_gtd auto", "svrg_gtd", "true_online_gtd"])
+@pytest.mark.parametrize("rule", ["tdrc", "impression_gtd auto"])
 def test_compiled_and_averaged_they_are_their_dense_twins(rule):
     settings = RULES[rule] | {"average": "polynomial"}
     expected = weights(stream_of(False), rule, **settings)
@@ -175,7 +129,7 @@ def test_the_square_of_a_vector_that_shrinks_stays_its_square():
     """Entry by entry it loses many orders of magnitude, the factor makes up for it, and no rounding stays behind."""
     rng = np.random.default_rng(1)
     state = {"theta": np.zeros(D), "z": rng.standard_normal(D), "q": np.zeros(D)}
-    made = keeping.sparse_state(state, {"z": "scaled", "q": "cleared"}, False, 1e12).fields
+    made = sparse_state.sparse_state(state, {"z": Storage.SCALED, "q": Storage.CLEARED}, False, 1e12).fields
     z, q = made["z"], made["q"]
     for _ in range(2000):
         vectors.fill(q, 0.0)
@@ -186,38 +140,6 @@ def test_the_square_of_a_vector_that_shrinks_stays_its_square():
         vectors.scale_by(z, 1.0 / size)
         assert sum(vectors.value_at(z, k) ** 2 for k in range(D)) == pytest.approx(1.0, abs=1e-13)
     assert z.numbers[vectors.SCALE] > 1e20
-
-
-def test_a_trace_lists_its_entries_until_they_have_decayed():
-    """Against an array, with entries that come, decay to nothing, come back, and are cleared."""
-    rng, trace, dense = np.random.default_rng(2), listed.empty_list(D), np.zeros(D)
-    shortest = D
-    for t in range(600):
-        k, x, c = int(rng.integers(D)), rng.standard_normal(), rng.choice([0.9, 0.1])
-        vectors.scale_by(trace, c)
-        dense *= c
-        if t % 40 < 20:
-            vectors.add_at(trace, k, x)
-            dense[k] += x
-        if t % 200 == 199:
-            vectors.fill(trace, 0.0)
-            dense[:] = 0.0
-        shortest = min(shortest, trace.size[0]) if t % 40 == 39 else shortest
-        found = np.array([vectors.value_at(trace, k) for k in range(D)])
-        np.testing.assert_allclose(found, dense, rtol=1e-12, atol=1e-15 * trace.largest[0])
-        assert vectors.dot(np.arange(D) + 1.0, trace) == pytest.approx((np.arange(D) + 1.0) @ dense, abs=1e-12)
-        assert sorted(trace.columns[: trace.size[0]]) == sorted(set(trace.columns[: trace.size[0]]))
-    assert shortest < D / 2
-
-
-@pytest.mark.parametrize("rule", ["htd lam", "true_online_td", "true_online_gtd"])
-@pytest.mark.parametrize("more", [{}, {"lam": 1.0, "average": "polynomial"}, {"lam": 0.0, "start": 20}], ids=str)
-def test_rules_with_traces_of_their_own_have_the_weights_of_dense_features(rule, more):
-    settings = RULES[rule] | more
-    if rule == "htd lam" and settings["lam"] == 0:
-        return  # that is htd
-    expected, found = (weights(stream_of(sparse), rule, **settings) for sparse in (False, True))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 def test_a_rule_that_names_no_vectors_gets_arrays():

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse
 
 import gradtd
-from gradtd.compiled import splits, traces
+from gradtd.compiled import buffers, traces
 from gradtd.core import stream_folder
 from gradtd.core.stream_folder import COLUMNS, ENDS, FEATURES, HEADER, STEPS, TARGET
 
@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 def _small_pieces(monkeypatch):
     """Several pieces of everything, though the stream is short."""
     monkeypatch.setattr(stream_folder, "BYTES", 4096)
-    monkeypatch.setattr(splits, "AT_ONCE", 700)
+    monkeypatch.setattr(buffers, "AT_ONCE", 700)
 
 
 def _is_mapped(array):
@@ -63,8 +63,8 @@ def test_learning_has_the_bytes_of_memory(folder, algorithm, more):
 def test_buffers_do_not_depend_on_the_pieces_they_are_made_in(monkeypatch):
     found = []
     for pieces in (700, 10**6):
-        monkeypatch.setattr(splits, "AT_ONCE", pieces)
-        made = splits.SPLITS["coin"].buffers(STREAM, (1, 0))
+        monkeypatch.setattr(buffers, "AT_ONCE", pieces)
+        made = buffers.SPLITS["coin"].buffers(STREAM, (1, 0))
         found.append((made.side.tobytes(), made.members.tobytes()))
         assert (made.members == np.argsort(made.side, kind="stable")).all()
     assert found[0] == found[1]
@@ -381,7 +381,7 @@ def test_neither_opening_nor_learning_takes_the_memory_of_the_stream(tmp_path, m
     steps["rho"] = 1.0
     gradtd.Stream(np.ones((n, 60)), steps).save(tmp_path / "s")
     monkeypatch.setattr(stream_folder, "BYTES", 2**20)
-    monkeypatch.setattr(splits, "AT_ONCE", 2**14)
+    monkeypatch.setattr(buffers, "AT_ONCE", 2**14)
     gradtd.learn(STREAM, "impression_gtd", alpha=5, batch_size=8)  # compiled before it counts
     tracemalloc.start()
     stream = gradtd.Stream.open(tmp_path / "s")

@@ -147,9 +147,7 @@ def minibatch_td(log, theta, alphas):
 # The framework: theta - alpha A1'(A2 theta + b2), eq. alg:generic_gtd -----------------------------------
 
 
-def impression_gtd(
-    log, theta, alphas, directions="one", similarity="correlation", form="samples", ridge=1.0, alpha=None
-):
+def impression_gtd(log, theta, alphas, directions="one", similarity="correlation", ridge=1.0, alpha=None):
     """Eq. imgtd and one_update; other similarities as in the generic loss N(theta) of Section 4."""
     if alpha == "auto":
         yield from impression_gtd_auto(log, theta, alphas, directions, similarity, ridge)

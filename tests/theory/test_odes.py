@@ -9,7 +9,7 @@ import pytest
 
 import gradtd
 from gradtd import ALGORITHMS, InputError, theory
-from gradtd.compiled.records import record
+from gradtd.compiled.plan import record
 from gradtd.core.algorithm import Now
 from gradtd.problems import garnet
 from gradtd.theory.odes import RULES

@@ -27,15 +27,18 @@ the scale of features or rewards. The cost stays O((m1 + m2) d).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from gradtd.compiled.vectors import add_scaled, dot, scale_by
-from gradtd.core.algorithm import Now
-from gradtd.core.arrays import Floats, State
+from gradtd.core.algorithm import Now, Storage
+from gradtd.core.arrays import Batch, Floats, Hyper, State
 from gradtd.core.checks import InputError, number_above
+from gradtd.core.stream import StreamView
+from gradtd.estimates import batch_td_update_and_apply, batch_transpose_apply_to_two
 
 WATCHES = 75
 """Pairs of batches to look at before the first update."""
@@ -48,6 +51,33 @@ DECAYS, POWER = 300.0, 0.75
 """The lower bound of step-sizes without average decays as (1 + n / ``DECAYS``)^-``POWER``."""
 SURPRISE = 1 / 4
 """A |g|^2 beyond this part of the sum over the window shortens its step."""
+
+
+@lru_cache(maxsize=64)
+def with_chosen_step(weigh: Callable[..., Any], directions: str) -> Callable[..., Any]:
+    """The update of Impression GTD with its step-size chosen; ``weigh(state, now, u)`` makes W u of u."""
+    share = 0.5 if directions == "averaged" else 1.0
+
+    def look(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, g: Floats, q: Floats) -> float:
+        """g = A1' W (A2 theta + b2) and q = A1' W A2 z, one pass over each batch; returns b1' W (A2 theta + b2)"""
+        batch_td_update_and_apply(stream, second, state.theta, state.z, state.u, state.v)
+        weigh(state, now, state.u)
+        weigh(state, now, state.v)
+        return batch_transpose_apply_to_two(stream, first, state.u, state.v, g, q)
+
+    def one_direction(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+        loss = look(state, stream, now, now.first, now.second, state.g, state.q)
+        step_and_learn(state, now, loss + dot(state.theta, state.g))
+
+    def both_directions(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
+        loss = look(state, stream, now, now.first, now.second, state.g, state.q)
+        loss += look(state, stream, now, now.second, now.first, state.h, state.r)
+        for out, other in ((state.g, state.h), (state.q, state.r)):
+            add_scaled(out, 1.0, other)
+            scale_by(out, share)
+        step_and_learn(state, now, share * loss + dot(state.theta, state.g))
+
+    return one_direction if directions == "one" else both_directions
 
 
 def step_and_learn(state: State, now: Now, loss: float) -> None:
@@ -112,7 +142,11 @@ def auto_fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     return vectors | {"z": z / np.linalg.norm(z)} | numbers
 
 
-AUTO_KEPT = dict.fromkeys(("u", "v", "g", "q", "h", "r"), "cleared") | {"z": "scaled"}
+AUTO_STORAGE = {
+    "theta": Storage.ROWS,
+    "z": Storage.SCALED,
+    **dict.fromkeys(("u", "v", "g", "q", "h", "r"), Storage.CLEARED),
+}
 
 
 def number_or_auto(name: str, value: Any) -> Any:

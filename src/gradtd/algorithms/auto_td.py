@@ -24,7 +24,7 @@ import numpy as np
 from gradtd.algorithms.auto_step import DECAYS, POWER, SURPRISE, WATCHES
 from gradtd.compiled.rows import add_row_to_two, trace_place, two_difference_dots
 from gradtd.compiled.vectors import add_scaled, dot, fill, scale_by
-from gradtd.core.algorithm import Now
+from gradtd.core.algorithm import Now, Storage
 from gradtd.core.arrays import Hyper, State
 from gradtd.core.stream import StreamView
 from gradtd.estimates import batch_td_update_and_apply
@@ -76,6 +76,9 @@ def step_and_watch(state: State, now: Now) -> None:
     size = np.sqrt(dot(state.z, state.z))
     if size > 0.0:
         scale_by(state.z, 1.0 / size)
+
+
+AUTO_STORAGE = {"theta": Storage.ROWS, "u": Storage.CLEARED, "v": Storage.CLEARED, "z": Storage.SCALED}
 
 
 def auto_td_fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.compiled.vectors import add_scaled
-from gradtd.core.algorithm import Algorithm, Now, Parameter
+from gradtd.core.algorithm import Algorithm, Now, Parameter, Storage
 from gradtd.core.arrays import Hyper, State
 from gradtd.core.checks import above, choice
 from gradtd.core.stream import StreamView
@@ -138,7 +138,7 @@ def add_to_all(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
     add_to_sums(stream, now.t, state.A, state.b)
 
 
-CLEARED = {"u": "cleared", "g": "cleared"}
+CLEARED = {"theta": Storage.ROWS, "u": Storage.CLEARED, "g": Storage.CLEARED}
 
 
 def two_vectors(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,15 +179,15 @@ ALGORITHMS = (
     _EXPECTED,
     Algorithm("at_td", at_td, _sums, observe=add_to_all, draws="two buffers", traces=True),
     Algorithm("r1_gtd", r1_gtd, _sums, observe=add_to_all, draws="two buffers", traces=True),
-    Algorithm("shrunken_r1_gtd", shrunken_r1_gtd, two_vectors, draws="other batch", traces=True, kept=CLEARED),
-    Algorithm("shrunken_at_td", shrunken_at_td, two_vectors, draws="other batch", traces=True, kept=CLEARED),
+    Algorithm("shrunken_r1_gtd", shrunken_r1_gtd, two_vectors, draws="other batch", traces=True, storage=CLEARED),
+    Algorithm("shrunken_at_td", shrunken_at_td, two_vectors, draws="other batch", traces=True, storage=CLEARED),
     Algorithm(
         "direct_gtd",
         direct_gtd,
         two_vectors,
         stored=True,
         traces=True,
-        kept=CLEARED,
+        storage=CLEARED,
         parameters={"gap": Parameter(1.0, "how fast the distance between the two steps grows", above(0))},
     ),
 )

@@ -16,9 +16,8 @@ import numpy as np
 from gradtd.algorithms import krylov_sums
 from gradtd.algorithms.krylov_sums import can_solve, solve
 from gradtd.compiled.linalg import add_scaled, copy, fill, line_sums, scale_by, weighted, weighted_dot
-from gradtd.compiled.row_sums import add_squares, difference_sums, entries_a_row, row_square
 from gradtd.compiled.rows import difference_dot, four_difference_dots, four_row_dots, trace_place
-from gradtd.compiled.sums import usual_squares
+from gradtd.compiled.sums import add_squares, difference_sums, entries_a_row, row_square, usual_squares
 from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Floats, Hyper, Index, State
 from gradtd.core.checks import at_least, whole

@@ -9,9 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from gradtd.compiled.linalg import add_scaled, copy, matrix_transpose_apply, multiply, weighted_dot
-from gradtd.compiled.row_sums import row_square
 from gradtd.compiled.rows import trace_place, two_difference_dots
-from gradtd.compiled.sums import add_to_sums, factorise, pulled_back, scaled_copy, solve_transposed, square_roots
+from gradtd.compiled.sums import (
+    add_to_sums,
+    factorise,
+    pulled_back,
+    row_square,
+    scaled_copy,
+    solve_transposed,
+    square_roots,
+)
 from gradtd.core.arrays import State
 from gradtd.core.stream import StreamView
 

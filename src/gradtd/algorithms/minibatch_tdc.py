@@ -9,7 +9,7 @@ import numpy as np
 
 from gradtd.algorithms.parameters import ETA
 from gradtd.compiled.vectors import add_scaled, fill
-from gradtd.core.algorithm import Algorithm, Now
+from gradtd.core.algorithm import Algorithm, Now, Storage
 from gradtd.core.arrays import Hyper, State
 from gradtd.core.stream import StreamView
 from gradtd.estimates import add_next_features, add_trace, add_trace_less_features, td_error, traced_and_projected
@@ -51,11 +51,17 @@ def _vectors(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     return {name: np.zeros(n_features) for name in ("w", "g", "h")}
 
 
-_CLEARED = {"g": "cleared", "h": "cleared"}
+_CLEARED = {"theta": Storage.ROWS, "g": Storage.CLEARED, "h": Storage.CLEARED}
 
 ALGORITHMS = (
     Algorithm(
-        "minibatch_tdc", minibatch_tdc, _vectors, draws="new batch", parameters={"eta": ETA}, traces=True, kept=_CLEARED
+        "minibatch_tdc",
+        minibatch_tdc,
+        _vectors,
+        draws="new batch",
+        parameters={"eta": ETA},
+        traces=True,
+        storage=_CLEARED,
     ),
     Algorithm(
         "minibatch_tdc_replay",
@@ -64,6 +70,6 @@ ALGORITHMS = (
         draws="one batch",
         parameters={"eta": ETA},
         traces=True,
-        kept=_CLEARED,
+        storage=_CLEARED,
     ),
 )

@@ -17,7 +17,7 @@ import numpy as np
 
 from gradtd.algorithms.parameters import ETA
 from gradtd.compiled.rows import difference_dot
-from gradtd.core.algorithm import Algorithm, Now
+from gradtd.core.algorithm import Algorithm, Now, Storage
 from gradtd.core.arrays import Floats, Hyper, State
 from gradtd.core.stream import StreamView
 from gradtd.estimates import add_gradient, add_trace_less_features, copy_where_read, projected, td_error, traced
@@ -75,6 +75,6 @@ def _vectors(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
 
 
 ALGORITHMS = (
-    Algorithm("gtd2_mp", gtd2_mp, _vectors, parameters={"eta": ETA}, traces=True, kept={}),
-    Algorithm("sthtd_mp", sthtd_mp, _vectors, parameters={"eta": ETA}, traces=True, kept={}),
+    Algorithm("gtd2_mp", gtd2_mp, _vectors, parameters={"eta": ETA}, traces=True, storage={"theta": Storage.ROWS}),
+    Algorithm("sthtd_mp", sthtd_mp, _vectors, parameters={"eta": ETA}, traces=True, storage={"theta": Storage.ROWS}),
 )

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
-from gradtd.compiled.near import LOOKS_AHEAD, column_met, columns_met, step_near
-from gradtd.compiled.rows import difference_dot, meet_step
-from gradtd.compiled.vectors import add_scaled, set_at, subtract, value_at
+from gradtd.compiled.linalg import copy
+from gradtd.compiled.rows import difference_dot
+from gradtd.compiled.vectors import add_scaled, fill
 from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Floats, Hyper, Index, State
 from gradtd.core.checks import whole
@@ -30,12 +30,15 @@ def svrg_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     from the old theta and w. The sums at the anchor are exact: each arriving step is added to them. The next anchor is
     the theta and w of the moment its pass over the stored steps begins; the pass reads M of them each step, and a new
     one begins where it ends. Mean: that of GTD2; the noise vanishes as theta and its anchor meet the solution on the
-    stored steps, so there is no floor. Cost O((m + M) d). For fixed data, A nonsingular and alpha small enough it
-    converges linearly. Du, Chen, Li, Xiao and Zhou (2017), who have fixed data and a ridge on theta.
+    stored steps, so there is no floor. Cost O((m + M) d), with sparse rows O(d) at least, as the sums at the anchor are
+    added to theta and w at every step. For fixed data, A nonsingular and alpha small enough it converges linearly. Du,
+    Chen, Li, Xiao and Zhou (2017), who have fixed data and a ridge on theta.
     """
     n, m = 1.0 / now.seen, 1.0 / now.first.shape[0]
-    subtract(state.difference, state.theta, state.anchor)
-    subtract(state.difference_w, state.w, state.anchor_w)
+    copy(state.difference, state.theta)
+    add_scaled(state.difference, -1.0, state.anchor)
+    copy(state.difference_w, state.w)
+    add_scaled(state.difference_w, -1.0, state.anchor_w)
     for i in range(now.first.shape[0]):
         step, numbers = stream.steps[now.first[i]], state.batch[i]
         numbers[0], numbers[1] = traced_and_projected(stream, now.first[i], state.difference_w)
@@ -51,7 +54,6 @@ def svrg_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 
 def add_and_read(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Add the latest step to the sums at the anchor, and read stored steps for the coming one."""
-    meet_step(stream.features, stream.traces, stream.steps[now.t], now.t, state.met)
     add_at(stream, now.t, state.anchor, state.anchor_w, state.sum, state.sum_w)
     read_for_next_anchor(state, stream, now, int(hyper.M))
 
@@ -71,7 +73,6 @@ def read_for_next_anchor(state: State, stream: StreamView, now: Now, most: int) 
         begin_pass(state)
     end = min(begin + most, now.seen)
     for t in range(begin, end):
-        step_near(stream.features, stream.steps, t + LOOKS_AHEAD, state.coming, state.coming_sum)
         add_at(stream, np.uint64(t), state.coming, state.coming_w, state.coming_sum, state.coming_sum_w)
     state.read[0] = end
     if end == now.seen:
@@ -79,45 +80,27 @@ def read_for_next_anchor(state: State, stream: StreamView, now: Now, most: int) 
         state.read[0] = 0
 
 
-# A pass reads every column that any step so far has an entry for, so copies of those alone cost no more than the pass.
-
-
 def begin_pass(state: State) -> None:
     """The coming anchor is the theta and w of now, and its sums are empty."""
-    for i in range(columns_met(state.met, state.coming)):
-        k = column_met(state.met, i, state.coming, state.coming_sum)
-        set_at(state.coming, k, value_at(state.theta, k))
-        set_at(state.coming_w, k, value_at(state.w, k))
-        set_at(state.coming_sum, k, 0.0)
-        set_at(state.coming_sum_w, k, 0.0)
+    copy(state.coming, state.theta)
+    copy(state.coming_w, state.w)
+    fill(state.coming_sum, 0.0)
+    fill(state.coming_sum_w, 0.0)
 
 
 def end_pass(state: State) -> None:
     """The coming anchor becomes the anchor, with its sums."""
-    for i in range(columns_met(state.met, state.coming)):
-        k = column_met(state.met, i, state.coming, state.coming_sum)
-        set_at(state.anchor, k, value_at(state.coming, k))
-        set_at(state.anchor_w, k, value_at(state.coming_w, k))
-        set_at(state.sum, k, value_at(state.coming_sum, k))
-        set_at(state.sum_w, k, value_at(state.coming_sum_w, k))
+    copy(state.anchor, state.coming)
+    copy(state.anchor_w, state.coming_w)
+    copy(state.sum, state.coming_sum)
+    copy(state.sum_w, state.coming_sum_w)
 
 
 def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     names = ("anchor", "sum", "coming", "coming_sum", "difference")
     vectors = {name + suffix: np.zeros(n_features) for name in names for suffix in ("", "_w")}
-    numbers = {"batch": np.zeros((hyper["batch_size"], 3)), "read": np.zeros(1, np.int64), "met": np.zeros(0)}
-    return {"w": np.zeros(n_features)} | vectors | numbers  # what an update reads first, so that it is in one line
-
-
-_KEPT = {
-    "sum": "course of theta",
-    "sum_w": "course of w",
-    "difference": "theta less anchor",
-    "difference_w": "w less anchor_w",
-    "anchor": "begins as theta",
-    "coming": "begins as theta",
-    "met": "met",
-}
+    numbers = {"batch": np.zeros((hyper["batch_size"], 3)), "read": np.zeros(1, np.int64)}
+    return {"w": np.zeros(n_features)} | vectors | numbers
 
 
 ALGORITHMS = (
@@ -129,7 +112,6 @@ ALGORITHMS = (
         observe=add_and_read,
         draws="one batch",
         traces=True,
-        kept=_KEPT,
         parameters={"eta": ETA, "M": Parameter(32, "stored steps read each step for the next anchor", whole(2))},
     ),
 )

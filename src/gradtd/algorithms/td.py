@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.auto_step import WATCHES, chosen, number_or_auto
-from gradtd.algorithms.auto_td import auto_minibatch_fields, auto_minibatch_td, auto_td, auto_td_fields
+from gradtd.algorithms.auto_td import AUTO_STORAGE, auto_minibatch_fields, auto_minibatch_td, auto_td, auto_td_fields
 from gradtd.algorithms.parameters import ONLY_CLIPPED, ONLY_RHO
 from gradtd.compiled.vectors import add_scaled
-from gradtd.core.algorithm import REQUIRED, Algorithm, Now, Parameter
+from gradtd.core.algorithm import REQUIRED, Algorithm, Now, Parameter, Storage
 from gradtd.core.arrays import Hyper, Plain, State
 from gradtd.core.stream import StreamView
 from gradtd.estimates import add_features, add_gradient, add_trace, batch_td_update, td_error
@@ -108,14 +108,21 @@ def _with_auto(rule: Algorithm, update: Plain, init: Plain, hyper: Mapping[str, 
     """The rule as it is, or what it becomes with alpha="auto"."""
     if not isinstance(hyper["alpha"], str):
         return replace(rule, choose=None)
-    kept = {"u": "cleared", "v": "cleared", "z": "scaled"}
     return replace(
-        rule, update=update, init=init, chosen=chosen, watches=WATCHES, on_policy=True, kept=kept, choose=None
+        rule,
+        update=update,
+        init=init,
+        chosen=chosen,
+        watches=WATCHES,
+        on_policy=True,
+        storage=AUTO_STORAGE,
+        choose=None,
     )
 
 
+_ROWS = {"theta": Storage.ROWS}
 _ALPHA = {"alpha": Parameter(REQUIRED, "step-size: a number, or on-policy also auto", number_or_auto)}
-_TD = Algorithm("td", td, parameters=_ALPHA, traces=True, kept={}, choose=_choose_td)
+_TD = Algorithm("td", td, parameters=_ALPHA, traces=True, storage=_ROWS, choose=_choose_td)
 _MINIBATCH_TD = Algorithm(
     "minibatch_td",
     minibatch_td,
@@ -123,7 +130,7 @@ _MINIBATCH_TD = Algorithm(
     draws="one batch",
     parameters=_ALPHA,
     traces=True,
-    kept={"u": "cleared"},
+    storage={"theta": Storage.ROWS, "u": Storage.CLEARED},
     choose=_choose_minibatch_td,
 )
 _ETD = Algorithm(
@@ -133,7 +140,7 @@ _ETD = Algorithm(
     observe=follow_on,
     parameters={"trace": ONLY_RHO},
     traces=True,
-    kept={},
+    storage=_ROWS,
     choose=_choose_etd,
 )
 
@@ -143,14 +150,14 @@ ALGORITHMS = (
         "vtrace",
         vtrace,
         traces=True,
-        kept={},
+        storage=_ROWS,
         parameters={"trace": ONLY_CLIPPED},
     ),
     _ETD,
     Algorithm(
         "residual_gradient",
         residual_gradient,
-        kept={},
+        storage=_ROWS,
         traces="the gradient of a squared lambda-error holds the TD errors of steps that are still to come",
     ),
     _MINIBATCH_TD,

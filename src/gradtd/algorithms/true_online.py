@@ -6,7 +6,8 @@ discount into the state of the step (0 where an episode begins) and v = theta_t.
     e = rho (g lam e + alpha (1 - rho g lam x.e) x)
     theta += (delta + v - v_old) e - alpha rho (v - v_old) x                                     true_online_td
 
-Ratios of the latest step stand in e. What was seen before the ``start`` of learning is not remembered.
+Ratios of the latest step stand in e. What was seen before the ``start`` of learning is not remembered. Traces and the
+former theta are arrays, so a step costs O(d) with sparse rows, too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
-from gradtd.compiled.vectors import add_scaled, copy, dot, fill, scale_by
+from gradtd.compiled.linalg import copy
+from gradtd.compiled.vectors import add_scaled, dot, fill, scale_by
 from gradtd.core.algorithm import Algorithm, Now, Parameter
 from gradtd.core.arrays import Floats, Hyper, Index, State
 from gradtd.core.checks import fraction
@@ -94,11 +96,9 @@ def _fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     return vectors | numbers
 
 
-# Where rows are sparse a step costs the entries of its trace: the columns met since the episode began, while they last.
-_KEPT = {"e": "listed", "f": "listed", "z": "listed", "old": "former theta"}
 LAM = Parameter(0.0, "decay of the traces, from 0 to 1", fraction)
 
 ALGORITHMS = (
-    Algorithm("true_online_td", true_online_td, _fields, parameters={"lam": LAM}, kept=_KEPT),
-    Algorithm("true_online_gtd", true_online_gtd, _fields, parameters={"eta": ETA, "lam": LAM}, kept=_KEPT),
+    Algorithm("true_online_td", true_online_td, _fields, parameters={"lam": LAM}),
+    Algorithm("true_online_gtd", true_online_gtd, _fields, parameters={"eta": ETA, "lam": LAM}),
 )

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms.parameters import ETA
-from gradtd.compiled.vectors import add_scaled, dot, scale_by, sliding
-from gradtd.core.algorithm import Algorithm, Now, Parameter
+from gradtd.compiled.vectors import add_scaled, dot, scale_by
+from gradtd.core.algorithm import Algorithm, Now, Parameter, Storage
 from gradtd.core.arrays import Hyper, State
 from gradtd.core.checks import above, at_least
 from gradtd.core.stream import StreamView
@@ -82,7 +82,7 @@ def tdc_transposed(state: State, stream: StreamView, now: Now, hyper: Hyper) -> 
     Means: -A'w and D theta + b - theta - C w. As printed it balances where C w = D theta + b - theta,
     while the derivation before it asks for C w = D theta + b - C theta: the two agree only where
     C theta = theta. So it does not in general lead to the TD solution; `tdc_transposed_corrected` does.
-    Cost O(d). Paper, Section 2, the display before eq. tdc.
+    Cost O(d), with sparse rows, too. Paper, Section 2, the display before eq. tdc.
     """
     rho = stream.steps[now.t].rho
     value, along = projected(stream, now.t, state.theta), projected(stream, now.t, state.w)
@@ -140,7 +140,7 @@ def htd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def htd_with_traces(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """HTD(lam): theta += alpha (rho delta e - y (rho e - f).w);  w += eta alpha (rho delta e + y (f.w)).
 
-    f is the behaviour's trace, without any ratio: f = gamma lam f + phi.
+    f is the behaviour's trace, without any ratio: f = gamma lam f + phi. Cost O(d), with sparse rows, too.
     """
     rho = stream.steps[now.t].rho
     delta, along_e = td_error(stream, now.t, state.theta), traced(stream, now.t, state.w)
@@ -164,12 +164,13 @@ def trace_without_ratio(state: State, stream: StreamView, now: Now, hyper: Hyper
 def nasa(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """NASA for NEU: theta -= alpha z / beta;  z += a alpha (rho y (e.u) - z);  u += b alpha (rho delta e - u).
 
-    delta is that of the new theta. Averages the GTD direction once more. Cost O(d). Ghadimi, Ruszczynski
-    and Wang (2020), as the paper writes it in Section 2.4 (tau there is alpha here).
+    delta is that of the new theta. Averages the GTD direction once more. Cost O(d), with sparse rows, too. Ghadimi,
+    Ruszczynski and Wang (2020), as the paper writes it in Section 2.4 (tau there is alpha here).
     """
     rho = stream.steps[now.t].rho
     along = traced(stream, now.t, state.u)
-    sliding(state.theta, state.z, now.alpha, hyper.a, hyper.beta)
+    add_scaled(state.theta, -now.alpha / hyper.beta, state.z)
+    scale_by(state.z, 1.0 - hyper.a * now.alpha)
     add_gradient(stream, now.t, hyper.a * now.alpha * rho * along, state.z)
     delta = td_error(stream, now.t, state.theta)
     scale_by(state.u, 1.0 - hyper.b * now.alpha)
@@ -179,13 +180,7 @@ def nasa(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def _choose_htd(hyper: Mapping[str, Any]) -> Algorithm:
     if hyper["lam"] == 0:
         return replace(_HTD, choose=None)
-    traced = replace(_HTD, update=htd_with_traces, init=_two_traces, observe=trace_without_ratio, choose=None)
-    return replace(traced, kept={"f": "listed"})
-
-
-def _choose_nasa(hyper: Mapping[str, Any]) -> Algorithm:
-    # The average of theta over time would need that of z.
-    return replace(_NASA, kept={"z": "shrinks", "u": "scaled"} if hyper["average"] == "none" else None, choose=None)
+    return replace(_HTD, update=htd_with_traces, init=_two_traces, observe=trace_without_ratio, storage={}, choose=None)
 
 
 def _two_traces(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,7 +188,11 @@ def _two_traces(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     return _second_vector(n_features, hyper) | own
 
 
-_HTD = Algorithm("htd", htd, init=_second_vector, parameters={"eta": ETA}, traces=True, kept={}, choose=_choose_htd)
+_ROWS = {"theta": Storage.ROWS}
+_SCALED = {"theta": Storage.ROWS, "w": Storage.SCALED}
+_HTD = Algorithm(
+    "htd", htd, init=_second_vector, parameters={"eta": ETA}, traces=True, storage=_ROWS, choose=_choose_htd
+)
 _NASA = Algorithm(
     "nasa",
     nasa,
@@ -204,19 +203,17 @@ _NASA = Algorithm(
         "beta": Parameter(1.0, "regulariser of the direction", above(0)),
     },
     traces=True,
-    choose=_choose_nasa,
 )
 
 ALGORITHMS = (
-    Algorithm("gtd", gtd, init=_second_vector, parameters={"eta": ETA}, traces=True, kept={"w": "scaled"}),
-    Algorithm("gtd2", gtd2, init=_second_vector, parameters={"eta": ETA}, traces=True, kept={}),
-    Algorithm("tdc", tdc, init=_second_vector, parameters={"eta": ETA}, traces=True, kept={}),
+    Algorithm("gtd", gtd, init=_second_vector, parameters={"eta": ETA}, traces=True, storage=_SCALED),
+    Algorithm("gtd2", gtd2, init=_second_vector, parameters={"eta": ETA}, traces=True, storage=_ROWS),
+    Algorithm("tdc", tdc, init=_second_vector, parameters={"eta": ETA}, traces=True, storage=_ROWS),
     Algorithm(
         "tdc_transposed",
         tdc_transposed,
         init=_second_vector,
         parameters={"eta": ETA},
-        kept={"theta": "course of w"},
         traces="as printed it does not lead to the TD solution; tdc_transposed_corrected does, and takes lam",
     ),
     Algorithm(
@@ -225,7 +222,7 @@ ALGORITHMS = (
         init=_second_vector,
         parameters={"eta": ETA},
         traces=True,
-        kept={},
+        storage=_ROWS,
     ),
     Algorithm(
         "tdrc",
@@ -233,7 +230,7 @@ ALGORITHMS = (
         init=_second_vector,
         parameters={"eta": ETA, "beta": Parameter(1.0, "regulariser of the second vector", at_least(0))},
         traces=True,
-        kept={"w": "scaled"},
+        storage=_SCALED,
     ),
     _HTD,
     _NASA,

@@ -8,9 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradtd.compiled.buffers import Buffers, draw, insert, stored
+from gradtd.compiled.buffers import (
+    NO_BUFFER,
+    ONE_BUFFER,
+    SPLITS,
+    Buffers,
+    Split,
+    both_filled,
+    draw,
+    insert,
+    stamp_of,
+    stored,
+)
 from gradtd.compiled.plan import Plan
-from gradtd.compiled.splits import NO_BUFFER, ONE_BUFFER, SPLITS, Split, both_filled, stamp_of
 from gradtd.core import checks
 from gradtd.core.algorithm import Now, Parameter
 from gradtd.core.arrays import Index, Plain, Words

@@ -1,4 +1,4 @@
-"""Plain Python functions to compiled ones: with `cache`, `inlined` and `instructions`, all that imports Numba.
+"""Plain Python functions to compiled ones: with `cache` and `intrinsics`, all that imports Numba.
 
 Rules and helpers stay plain functions, so the whole library also runs interpreted
 (``GRADTD_INTERPRET=1``). To compile one, every plain function it reaches is made known to Numba, and
@@ -10,6 +10,7 @@ costs more than a TD update (160 against 18 ns); it is needed only by code that 
 does is compiled again with the counts on.
 """
 
+# mypy: disallow-untyped-calls=False
 from __future__ import annotations
 
 import dis
@@ -26,21 +27,24 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core import types as numba_types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, DefaultPassBuilder
+from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.errors import NumbaError
+from numba.core.typed_passes import NativeLowering
 from numba.extending import overload, register_jitable
 
-from gradtd.compiled import inlined, instructions
+from gradtd.compiled import intrinsics
 from gradtd.compiled.cache import keep_safely, say_once
-from gradtd.compiled.instructions import INSTEAD
-from gradtd.compiled.kinds import BY_KIND, DENSE, NOTHING, Choice
+from gradtd.compiled.dispatch import CHOICES, Choice
+from gradtd.compiled.intrinsics import INSTEAD
 from gradtd.core.arrays import Plain
 from gradtd.core.checks import InputError
 
 log = logging.getLogger(__name__)
-_LEAN: Any = {"_nrt": False, "forceinline": True, "pipeline_class": inlined.PieceCompiler}
 _known: set[Plain] = set()
 _one_at_a_time = RLock()
-_OWN_CODE = b"".join(Path(file).read_bytes() for file in (__file__, inlined.__file__, instructions.__file__))
+_OWN_CODE = b"".join(Path(file).read_bytes() for file in (__file__, intrinsics.__file__))
 """How these files compile is part of what they compiled."""
 
 
@@ -189,6 +193,55 @@ def _wrapping_integers(function: Plain) -> Plain:
     return call
 
 
+# Pieces. By default Numba makes machine code and two wrappers for each of the hundred small functions that a kernel
+# reaches, then links them into the kernel, which is optimised and turned into machine code again. Only the last is ever
+# executed. Here a piece is typed and lowered, and optimised in the kernel alone: half the time to compile, the same
+# bytes, the same speed (`docs/decisions.md`).
+
+
+class _Piece(JITCodeLibrary):
+    """Code that is linked into other code, and never turned into machine code by itself."""
+
+    def _optimize_final_module(self) -> None:
+        """The kernel's turn."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _MakeCallable(LoweringPass):
+    """Let other compiled functions find a piece: Numba looks it up by the object that Python would call."""
+
+    _name = "gradtd_make_callable"
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        key = [state.func_id].append  # a built-in function, as Numba demands, and another one every time
+        state.targetctx.insert_user_function(key, state["cr"].fndesc, [state.library])
+        state["cr"] = state["cr"]._replace(cfunc=key)
+        return True
+
+
+class PieceCompiler(Compiler):
+    """Numba's own steps without the wrappers and the machine code."""
+
+    def define_pipelines(self) -> list[Any]:
+        flags = self.state.flags
+        flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+        self.state.library = _Piece(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        steps = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        steps.add_pass_after(_MakeCallable, NativeLowering)
+        steps.finalize()
+        return [steps]
+
+
+_LEAN: Any = {"_nrt": False, "forceinline": True, "pipeline_class": PieceCompiler}
+
+
 def _make_known(functions: Iterable[Plain]) -> None:
     """Tell Numba of plain functions."""
     for function in functions:
@@ -196,8 +249,8 @@ def _make_known(functions: Iterable[Plain]) -> None:
             continue
         if function in INSTEAD:
             overload(function, jit_options=_LEAN, strict=False)(INSTEAD[function])
-        elif function in BY_KIND:
-            overload(function, jit_options=_LEAN, strict=False)(_chooser(BY_KIND[function]))
+        elif function in CHOICES:
+            overload(function, jit_options=_LEAN, strict=False)(_chooser(CHOICES[function]))
         else:
             register_jitable(**_LEAN)(function)
         _known.add(function)
@@ -205,11 +258,12 @@ def _make_known(functions: Iterable[Plain]) -> None:
 
 def _chooser(choice: Choice) -> Plain:
     def choose(first: Any, *rest: Any) -> Plain | None:
-        found = (first, *rest)[choice.place]
-        if isinstance(found, numba_types.NoneType):
-            return choice.functions.get(NOTHING)
-        is_record = isinstance(found, numba_types.NamedTuple | numba_types.NamedUniTuple)
-        return choice.functions.get(found.instance_class.__name__ if is_record else DENSE)
+        given = (first, *rest)[choice.place]
+        if isinstance(given, numba_types.NoneType):
+            return choice.records.get(type(None))
+        if isinstance(given, numba_types.NamedTuple | numba_types.NamedUniTuple):
+            return choice.records.get(given.instance_class)
+        return choice.dense
 
     return choose
 
@@ -259,7 +313,8 @@ def _reachable(functions: Iterable[Plain]) -> dict[Any, Outside]:
             continue
         found[function] = list(_outside_values(function))
         waiting.extend(value for _, value in found[function])
-        waiting.extend(BY_KIND[function].functions.values() if function in BY_KIND else ())
+        if function in CHOICES:
+            waiting.extend([CHOICES[function].dense, *CHOICES[function].records.values()])
     return found
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.compiled import engine
+from gradtd.compiled import engine, linalg
 from gradtd.compiled.buffers import Buffers
+from gradtd.compiled.dispatch import by_type
 from gradtd.compiled.draws import Drawing
-from gradtd.compiled.near import bring_near, look_ahead
 from gradtd.compiled.plan import Plan, Run, Snapshots
-from gradtd.compiled.theta import blend, check_every, report, within
-from gradtd.compiled.vectors import forget
+from gradtd.compiled.prefetch import prefetch_batch, prefetch_coming_step
+from gradtd.compiled.vectors import FAR, OUTSIDE, WEIGHT, Weights, begin_update
 from gradtd.core.algorithm import Algorithm, Now
 from gradtd.core.arrays import Floats, Hyper, Plain, State
 from gradtd.core.stream import StreamView
@@ -88,12 +88,12 @@ def _driver(update: Plain, used: Plain, observe: Plain, read: Plain, insert: Pla
             seen += 1
             side = insert(buffers, t)
             now = Now(np.uint64(t), side, seen, step_size(plan, updates), first, second)
-            look_ahead(stream.features, stream.steps, t, run.table)
+            prefetch_coming_step(stream.features, stream.steps, t, run.table)
             observe(state, stream, now, hyper)
             if draw(buffers, rng, plan, now) and seen > plan.start:
-                forget(run.touched, run.cleared)
-                bring_near(stream.features, stream.traces, stream.steps, first, run.table)
-                bring_near(stream.features, stream.traces, stream.steps, second, run.table)
+                begin_update(run.touched, run.cleared)
+                prefetch_batch(stream.features, stream.traces, stream.steps, first, run.table)
+                prefetch_batch(stream.features, stream.traces, stream.steps, second, run.table)
                 update(state, stream, now, hyper)
                 step = used(state, now)
                 if step != 0.0:
@@ -118,3 +118,88 @@ def _driver(update: Plain, used: Plain, observe: Plain, read: Plain, insert: Pla
         return diverged_at
 
     return drive
+
+
+# Theta, an array or `Weights`: is it within its bounds, how is it averaged, what is reported of it
+
+
+def _dense_check_every(theta: Floats) -> int:
+    """After how many steps weights are checked: all of many features every step would cost more than an update"""
+    return 1 + theta.shape[0] // 1000
+
+
+def _weights_check_every(theta: Any) -> int:
+    return 1
+
+
+def _dense_within(theta: Floats, limit: float) -> bool:
+    """Whether every weight lies in [-limit, limit]; NaN does not."""
+    inside = True
+    for k in range(theta.shape[0]):
+        inside = inside and abs(theta[k]) <= limit
+    return inside
+
+
+def _weights_within(theta: Weights, limit: float) -> bool:
+    if theta.numbers[OUTSIDE] == 0.0:
+        return True
+    theta.numbers[OUTSIDE] = 0.0
+    return _dense_within(theta.values, limit)
+
+
+def _dense_blend(theta: Floats, average: Floats, weight: float) -> None:
+    """average = (1 - weight) average + weight theta"""
+    linalg.scale_by(average, 1.0 - weight)
+    linalg.add_scaled(average, weight, theta)
+
+
+def _weights_blend(theta: Weights, average: Floats, weight: float) -> None:
+    # A weight of one is that of the first of all.
+    theta.numbers[WEIGHT] = 1.0 if weight == 1.0 else theta.numbers[WEIGHT] / (1.0 - weight)
+    if theta.numbers[WEIGHT] > FAR:
+        linalg.scale_by(theta.lag, 1.0 / theta.numbers[WEIGHT])
+        theta.numbers[WEIGHT] = 1.0
+
+
+def copy_to(out: Floats, theta: Floats, limit: float) -> None:
+    """Copy weights, cut at the limit so that what is kept is always finite."""
+    for k in range(theta.shape[0]):
+        out[k] = cut(theta[k], limit)
+
+
+def cut(value: float, limit: float) -> float:
+    """The number of [-limit, limit] that is nearest; NaN becomes the limit"""
+    if not value <= limit:
+        return limit
+    if value < -limit:
+        return -limit
+    return value
+
+
+def _dense_report(theta: Floats, average: Floats, averaged: int, out: Floats, limit: float) -> None:
+    """out = the average where there is one, else theta"""
+    copy_to(out, average if averaged > 0 else theta, limit)
+
+
+def _weights_report(theta: Weights, average: Floats, averaged: int, out: Floats, limit: float) -> None:
+    if averaged == 0:
+        copy_to(out, theta.values, limit)
+        return
+    for k in range(out.shape[0]):
+        out[k] = cut(theta.values[k] - theta.lag[k] / theta.numbers[WEIGHT], limit)
+
+
+def reported(theta: Any, limit: float, *, average: bool = True) -> Floats:
+    """The weights that are reported, outside compiled code: theta, or its lazy average where there is one."""
+    values = theta
+    if isinstance(theta, Weights):
+        lags = average and theta.numbers[WEIGHT] > 0.0
+        values = theta.values - theta.lag / theta.numbers[WEIGHT] if lags else theta.values
+    values = np.where(values <= limit, values, limit)
+    return np.where(values < -limit, -limit, values)
+
+
+check_every = by_type(0, _dense_check_every, {Weights: _weights_check_every})
+within = by_type(0, _dense_within, {Weights: _weights_within})
+blend = by_type(0, _dense_blend, {Weights: _weights_blend})
+report = by_type(0, _dense_report, {Weights: _weights_report})

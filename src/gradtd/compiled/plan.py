@@ -1,7 +1,14 @@
-"""The records that the loop works on: what steers it, what a run keeps, where its snapshots go."""
+"""The records that the loop works on: what steers it, what a run keeps, where its snapshots go.
+
+A rule says what it keeps as a plain dictionary; compiled code wants a type with named fields. Those classes are made
+here on demand and found again by name, so that a compiled kernel, which remembers its argument types by reference, can
+be loaded from disk in another process (`record`).
+"""
 
 from __future__ import annotations
 
+import sys
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,3 +96,25 @@ def room_for(at: Integers, n_features: int) -> Snapshots:
     what = f"{len(at)} snapshots of {n_features} weights"
     refuse_beyond_memory(8.0 * len(at) * n_features, what, "take fewer: snapshots=[k] keeps those of step k")
     return Snapshots(at, np.empty((len(at), n_features)), np.full(len(at), np.nan))
+
+
+_PREFIX = "Record__"
+
+
+def __getattr__(name: str) -> type[tuple[Any, ...]]:
+    if not name.startswith(_PREFIX):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made: type[tuple[Any, ...]] = namedtuple(name, name.removeprefix(_PREFIX).split("__"), module=__name__)  # type: ignore[misc]  # noqa: PYI024
+    globals()[name] = made
+    return made
+
+
+def record(**fields: Any) -> Any:
+    """A named tuple with these fields; the same field names always give the same class.
+
+    >>> record(theta=1.0, w=2.0).w
+    2.0
+    >>> type(record(theta=1.0)) is type(record(theta=3.0))
+    True
+    """
+    return getattr(sys.modules[__name__], _PREFIX + "__".join(fields))(**fields)

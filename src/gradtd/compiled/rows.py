@@ -1,7 +1,7 @@
 """Reading rows of features, dense or sparse, in explicit loops that the engine compiles.
 
 Every function here exists twice, for a dense table and for compressed rows, and the engine takes the one that fits
-(`kinds`). With sparse rows a vector may be more than an array (`vectors`), so its entries are read by `value_at` and
+(`dispatch`). With sparse rows a vector may be more than an array (`vectors`), so its entries are read by `value_at` and
 added to by `add_at`. Explicit loops, because for the feature counts of this field
 they beat array expressions; each sum is added up in the order written, so that a seed gives the same bytes everywhere.
 Features may be float32. An entry is widened by the float64 that it is first multiplied by; where that comes from a rule
@@ -14,17 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.compiled.kinds import by_kind, by_storage
+from gradtd.compiled.dispatch import by_storage, by_type
 from gradtd.compiled.linalg import FourFloats, copy
-from gradtd.compiled.vectors import add_at, add_at_two, meet, two_values_at, value_at
+from gradtd.compiled.vectors import add_at, add_at_two, two_values_at, value_at
 from gradtd.core.arrays import Floats, Index
-
-AHEAD = 4
-"""Steps of a batch that are asked of a large table before they are needed."""
-NEAR = 2**15
-"""A table of more numbers than this is read with prefetch instructions."""
-MANY = 2**14
-"""So are more steps than this, or those beside such a table: it takes their place near the processor."""
+from gradtd.core.stream_arrays import SparseRows
 
 
 def _dense_row_dot(features: Any, row: Index, v: Floats) -> float:
@@ -93,22 +87,6 @@ def _sparse_copy_read(features: Any, traces: Any, step: Any, t: Index, out: Floa
 def _copy_entries(table: Any, row: Index, out: Floats, v: Any) -> None:
     for k in range(table.begin[row], table.begin[row + np.uint64(1)]):
         out[table.indices[k]] = value_at(v, table.indices[k])
-
-
-def _dense_meet_step(features: Any, traces: Any, step: Any, t: Index, met: Any) -> None:
-    """The columns of step t are met"""
-
-
-def _sparse_meet_step(features: Any, traces: Any, step: Any, t: Index, met: Any) -> None:
-    _meet_entries(features, np.uint64(step.row), met)
-    _meet_entries(features, np.uint64(step.next_row), met)
-    if traces is not None:
-        _meet_entries(traces, np.uint64(t), met)
-
-
-def _meet_entries(table: Any, row: Index, met: Any) -> None:
-    for k in range(table.begin[row], table.begin[row + np.uint64(1)]):
-        meet(met, table.indices[k])
 
 
 def _dense_two_row_dots(features: Any, row: Index, u: Floats, v: Floats) -> tuple[float, float]:
@@ -234,47 +212,6 @@ def add_trace_and_row(
         add_row(features, row, -scale * b, out)
 
 
-def fetch_first_steps(features: Any, traces: Any, steps: Any, batch: Any) -> None:
-    """`fetch_step` for those that a loop over a batch begins with"""
-    for i in range(-AHEAD, AHEAD):
-        fetch_step(features, traces, steps, batch, i)
-
-
-def fetch_step(features: Any, traces: Any, steps: Any, batch: Any, i: int) -> None:
-    """Have the memory bring near what a drawn step will read soon: they lie far apart in a large table.
-
-    One step at a time, while others are computed with: a processor waits for a dozen places at once, not for all.
-    """
-    far = traces is not None and is_large(traces)
-    if i + AHEAD < batch.shape[0] and (far or is_large(features) or steps.shape[0] > MANY):
-        touch(steps, batch[i + AHEAD])
-    if 0 <= i < batch.shape[0]:
-        if is_large(features):
-            step = steps[batch[i]]
-            touch_row(features, np.uint64(step.row))
-            touch_row(features, np.uint64(step.next_row))
-        if far:
-            touch_row(traces, np.uint64(batch[i]))
-
-
-def _dense_is_large(table: Any) -> bool:
-    """Whether a table does not fit into the fastest caches"""
-    return table.size > NEAR
-
-
-def _sparse_is_large(table: Any) -> bool:
-    """Sparse rows are short, and to know where they are one has to read, too"""
-    return False
-
-
-def touch_row(table: Any, row: Index) -> None:
-    """Nothing to do where Python interprets; the engine compiles it to prefetch instructions."""
-
-
-def touch(array: Any, k: Index) -> None:
-    """Nothing to do where Python interprets; the engine compiles it to a prefetch instruction."""
-
-
 # Four rows at once. One sum has to wait for its last addition, four sums do not wait for each other: two to three times
 # faster, and every sum is the same to the last bit.
 
@@ -380,7 +317,7 @@ def _sparse_four_two_difference_dots(
     return (u_a, u_b, u_c, u_e), (v_a, v_b, v_c, v_e)
 
 
-trace_place = by_kind(0, _traced_place, SparseRows=_traced_place, NoneType=_own_place)
+trace_place = by_type(0, _traced_place, {SparseRows: _traced_place, type(None): _own_place})
 row_dot = by_storage(_dense_row_dot, _sparse_row_dot)
 add_row = by_storage(_dense_add_row, _sparse_add_row)
 difference_dot = by_storage(_dense_difference_dot, _sparse_difference_dot)
@@ -394,6 +331,4 @@ four_row_dots = by_storage(_dense_four_row_dots, _sparse_four_row_dots)
 four_difference_dots = by_storage(_dense_four_difference_dots, _sparse_four_difference_dots)
 four_two_row_dots = by_storage(_dense_four_two_row_dots, _sparse_four_two_row_dots)
 four_two_difference_dots = by_storage(_dense_four_two_difference_dots, _sparse_four_two_difference_dots)
-meet_step = by_storage(_dense_meet_step, _sparse_meet_step)
 copy_read = by_storage(_dense_copy_read, _sparse_copy_read)
-is_large = by_storage(_dense_is_large, _sparse_is_large)

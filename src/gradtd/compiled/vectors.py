@@ -1,8 +1,8 @@
 """Vectors that cost what is read of them: what a rule keeps where features are sparse.
 
 A rule is written once, with the functions below. On dense features they get arrays and do what `linalg` does. On
-sparse features a rule says what it does with its vectors (``Algorithm.kept``), and an update then costs as many entries
-as the rows that it reads have, however many features there are:
+sparse features a rule says what it does with its vectors (`gradtd.core.algorithm.Storage`), and an update then costs as
+many entries as the rows that it reads have, however many features there are:
 
 * `Cleared`: a vector that every update clears and fills anew. Its entries lie side by side in the order in which they
   were touched, and all such vectors of a rule share the list of their columns.
@@ -12,13 +12,6 @@ as the rows that it reads have, however many features there are:
       sum of c_t theta_t = C_n theta_n - sum of C_{t-1} (theta_t - theta_{t-1}),        C_t = c_1 + ... + c_t
 
   so that the second sum, the ``lag``, is all there is to keep, and that changes where theta does.
-
-* `Drifting`: a vector to which a multiple of another, its `Course`, is added at every step (`drifting`).
-* `Listed`: a trace that the rule keeps itself, and `Recorded` and `Former`, theta and theta one update ago (`listed`).
-* `Difference`: of two others, where a rule reads it and does not change it.
-* `Touched`: the columns that any step so far has entries for. A vector that is 0 elsewhere is copied there only.
-
-What stays from one update to the next lies in one table, a row per feature: who waits for one entry gets all of them.
 """
 
 from __future__ import annotations
@@ -29,41 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.compiled import linalg
-from gradtd.compiled.drifting import (
-    FAR,
-    LIMIT,
-    OUTSIDE,
-    WEIGHT,
-    Course,
-    course_add_at,
-    course_set_at,
-    drift,
-    drifting_add_at,
-    drifting_value_at,
-    leading_add_at,
-    shrinking_add_at,
-    slide,
-)
-from gradtd.compiled.kinds import by_kind
-from gradtd.compiled.listed import (
-    Listed,
-    begin_record,
-    dot_list,
-    empty,
-    former_value_at,
-    list_to_dense,
-    list_to_recorded,
-    listed_add_at,
-    listed_value_at,
-    recorded_add_at,
-    shrink,
-)
+from gradtd.compiled.dispatch import by_type
 from gradtd.core.arrays import Floats, Index, Integers
 
+WEIGHT, OUTSIDE, LIMIT = 0, 1, 2
+"""Numbers of `Weights`: the sum C of the weights in the average, whether an entry was beyond the limit, the limit."""
 SCALE, SQUARE, PEAK = 0, 1, 2
 """Numbers of `Scaled`: the factor, the sum of squares without it or NaN, and the largest since all were added up."""
+FAR = 1e100
+"""A factor beyond this, or below its inverse, is multiplied into the entries, once in a long while: before it
+overflows."""
 SHRUNK = 1 / 4
-"""Squares are all added up again where their sum is below this part of its peak, whose rounding it has."""
+"""Squares are all added up again where their sum is below this part of its peak, whose rounding error it has."""
 
 
 class Touched(NamedTuple):
@@ -96,14 +66,7 @@ class Weights(NamedTuple):
     numbers: Floats
 
 
-class Difference(NamedTuple):
-    """The vector u - v."""
-
-    u: Any
-    v: Any
-
-
-def forget(touched: Any, cleared: Any) -> None:
+def begin_update(touched: Any, cleared: Any) -> None:
     """An update begins: nothing is touched."""
     if touched is not None:
         for i in range(cleared.shape[0]):
@@ -130,14 +93,6 @@ def _scaled_value_at(v: Scaled, k: Index) -> Any:
 def _cleared_value_at(v: Cleared, k: Index) -> Any:
     i = v.touched.place[k]
     return v.values[i] if i < v.touched.size[0] and v.touched.columns[i] == k else 0.0
-
-
-def _difference_value_at(v: Difference, k: Index) -> Any:
-    return value_at(v.u, k) - value_at(v.v, k)
-
-
-def _course_value_at(v: Course, k: Index) -> Any:
-    return v.values[k]
 
 
 def _two_values_at(u: Any, v: Any, k: Index) -> tuple[Any, Any]:
@@ -196,42 +151,6 @@ def _weights_add_at(out: Weights, k: Index, x: float) -> None:
         out.lag[k] += out.numbers[WEIGHT] * (after - before)
     if not abs(after) <= out.numbers[LIMIT]:
         out.numbers[OUTSIDE] = 1.0
-
-
-def _dense_set_at(out: Floats, k: Index, x: float) -> None:
-    """out[k] = x"""
-    out[k] = x
-
-
-# The vector
-
-
-def _dense_meet(met: Floats, k: Index) -> None:
-    """Column k is met"""
-
-
-def _meet(met: Touched, k: Index) -> None:
-    _place_of(met, k)
-
-
-def _dense_subtract(out: Floats, u: Floats, v: Floats) -> None:
-    """out = u - v"""
-    linalg.copy(out, u)
-    linalg.add_scaled(out, -1.0, v)
-
-
-def _add_list(out: Any, c: float, v: Listed) -> None:
-    add_list(out, c, v)
-
-
-def _dense_slide(theta: Floats, z: Floats, alpha: float, a: float, beta: float) -> None:
-    """theta -= (alpha / beta) z, then z *= 1 - a alpha"""
-    linalg.add_scaled(theta, -alpha / beta, z)
-    linalg.scale_by(z, 1.0 - a * alpha)
-
-
-def _read_later(out: Difference, u: Any, v: Any) -> None:
-    """It is read before either changes"""
 
 
 def _clear(out: Cleared, value: float) -> None:
@@ -317,51 +236,23 @@ def _own_square(u: Scaled, v: Scaled) -> Any:
     return v.numbers[SCALE] * v.numbers[SCALE] * v.numbers[SQUARE]
 
 
-_CHANGED = ("Weights", "Scaled", "Drifting", "Course", "Leading", "Recorded", "Listed")
-_EACH = dict.fromkeys((*_CHANGED, "Difference", "Former"), _two_values_at)
-_BOTH = dict.fromkeys((*_CHANGED, "Shrinking"), _add_at_two)
-value_at = by_kind(
-    0,
-    _dense_value_at,
-    Cleared=_cleared_value_at,
-    Weights=_weights_value_at,
-    Leading=_weights_value_at,
-    Recorded=_weights_value_at,
-    Former=former_value_at,
-    Listed=listed_value_at,
-    Scaled=_scaled_value_at,
-    Drifting=drifting_value_at,
-    Course=_course_value_at,
-    Difference=_difference_value_at,
+# Vectors of the same kind are touched together, so that one look for a column serves both.
+
+_EACH = {Weights: _two_values_at, Scaled: _two_values_at}
+_BOTH = {Weights: _add_at_two, Scaled: _add_at_two}
+value_at = by_type(
+    0, _dense_value_at, {Cleared: _cleared_value_at, Weights: _weights_value_at, Scaled: _scaled_value_at}
 )
-add_at = by_kind(
-    0,
-    _dense_add_at,
-    Cleared=_cleared_add_at,
-    Scaled=_scaled_add_at,
-    Weights=_weights_add_at,
-    Drifting=drifting_add_at,
-    Course=course_add_at,
-    Leading=leading_add_at,
-    Shrinking=shrinking_add_at,
-    Recorded=recorded_add_at,
-    Listed=listed_add_at,
+add_at = by_type(0, _dense_add_at, {Cleared: _cleared_add_at, Weights: _weights_add_at, Scaled: _scaled_add_at})
+two_values_at = by_type(0, _two_values_at, {Cleared: _cleared_two_values_at, **_EACH})
+add_at_two = by_type(0, _add_at_two, {Cleared: _cleared_add_at_two, **_BOTH})
+add_touched = by_type(
+    0, _touched_to_dense, {Cleared: _touched_to_cleared, Weights: _touched_to_weights, Scaled: _touched_to_scaled}
 )
-set_at = by_kind(0, _dense_set_at, Course=course_set_at)
-two_values_at = by_kind(0, _two_values_at, Cleared=_cleared_two_values_at, **_EACH)
-add_at_two = by_kind(0, _add_at_two, Cleared=_cleared_add_at_two, **_BOTH)
-add_touched = by_kind(
-    0, _touched_to_dense, Cleared=_touched_to_cleared, Scaled=_touched_to_scaled, Weights=_touched_to_weights
+dot_touched = by_type(
+    0, _dense_dot_touched, {Cleared: _cleared_dot_touched, Weights: _dense_dot_touched, Scaled: _dense_dot_touched}
 )
-dot_touched = by_kind(
-    0, _dense_dot_touched, Cleared=_cleared_dot_touched, Weights=_dense_dot_touched, Scaled=_dense_dot_touched
-)
-fill = by_kind(0, linalg.fill, Cleared=_clear, Listed=empty)
-scale_by = by_kind(0, linalg.scale_by, Cleared=_scale_touched, Scaled=_scale_all, Listed=shrink)
-add_list = by_kind(0, list_to_dense, Recorded=list_to_recorded)
-add_scaled = by_kind(2, linalg.add_scaled, Cleared=_add_touched, Course=drift, Leading=drift, Listed=_add_list)
-dot = by_kind(1, linalg.dot, Cleared=_dot_touched, Scaled=_own_square, Listed=dot_list)
-copy = by_kind(0, linalg.copy, Former=begin_record)
-meet = by_kind(0, _dense_meet, Touched=_meet)
-sliding = by_kind(1, _dense_slide, Shrinking=slide)
-subtract = by_kind(0, _dense_subtract, Difference=_read_later)
+fill = by_type(0, linalg.fill, {Cleared: _clear})
+scale_by = by_type(0, linalg.scale_by, {Cleared: _scale_touched, Scaled: _scale_all})
+add_scaled = by_type(2, linalg.add_scaled, {Cleared: _add_touched})
+dot = by_type(1, linalg.dot, {Cleared: _dot_touched, Scaled: _own_square})

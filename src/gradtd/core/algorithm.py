@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,21 @@ class Now(NamedTuple):
     alpha: float
     first: NDArray[np.uint32]
     second: NDArray[np.uint32]
+
+
+class Storage(Enum):
+    """What a rule does with a vector that it keeps, and so how the vector is stored where features are sparse.
+
+    * ``ROWS``: it adds multiples of rows of features, or of cleared vectors, and reads the vector along rows;
+    * ``CLEARED``: it clears the vector in every update, and then does the same;
+    * ``SCALED``: it does the same, and multiplies the vector by numbers;
+    * ``ARRAY``: it reads or changes the vector as a whole, which costs as many operations as there are features.
+    """
+
+    ARRAY = "array"
+    ROWS = "rows"
+    CLEARED = "cleared"
+    SCALED = "scaled"
 
 
 REQUIRED = object()
@@ -95,14 +111,10 @@ class Algorithm:
         Whether features enter the trace with their emphasis.
     on_policy : bool
         Whether every ratio of the stream must be one.
-    kept : dict, optional
-        What the rule does with the vectors of its ``init``, so that on sparse features an update costs no more than it
-        reads: ``"cleared"`` for a vector that it clears before it fills it, ``"scaled"`` for one that it multiplies by
-        numbers, ``"course of w"`` for one of which a multiple is added to w at every step, ``"w less anchor"`` for such
-        a difference, ``"listed"`` for a trace of its own, ``"former theta"``, ``"shrinks"`` for the z of NASA and
-        ``"met"`` for the columns that steps had entries for. One that only gets rows added is not named, or
-        ``"begins as theta"``. The rule then reads and changes vectors, ``theta`` too, by the functions of
-        `gradtd.estimates` alone. None: all vectors are arrays.
+    storage : dict
+        `Storage` of its vectors by name, those of its ``init`` and ``theta``. Where theta is stored as ``ROWS`` the
+        rule reads and changes its vectors by the functions of `gradtd.estimates` alone, and on sparse features an
+        update costs no more than it reads. By default all vectors are arrays.
     choose : callable, optional
         Where a parameter changes the code of the rule, ``choose(hyper)`` returns the algorithm that is meant.
     """
@@ -122,7 +134,7 @@ class Algorithm:
     traces: bool | str = False
     emphatic: bool = False
     on_policy: bool = False
-    kept: Mapping[str, str] | None = None
+    storage: Mapping[str, Storage] = field(default_factory=dict)
     choose: Callable[[Mapping[str, Any]], Algorithm] | None = None
 
     DRAWS = ("nothing", "new batch", "one batch", "other batch", "two buffers", "two batches")
@@ -134,6 +146,11 @@ class Algorithm:
             name: value if isinstance(value, Parameter) else Parameter(value) for name, value in self.parameters.items()
         }
         object.__setattr__(self, "parameters", wrapped)
+
+    @property
+    def reads_rows_only(self) -> bool:
+        """Whether on sparse features an update costs no more than the rows that it reads."""
+        return self.storage.get("theta") is Storage.ROWS
 
     @property
     def summary(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.compiled import engine
-from gradtd.compiled.splits import Split
+from gradtd.compiled.buffers import Split
 from gradtd.problems.base import Problem
 from gradtd.problems.exact import exact
 from gradtd.problems.metrics import rmspbe, rmsve

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from gradtd.algorithms import as_algorithm
+from gradtd.compiled.buffers import Seed
 from gradtd.compiled.plan import Snapshots, room_for
-from gradtd.compiled.splits import Seed
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers

@@ -14,14 +14,12 @@ import numpy as np
 
 from gradtd.algorithms import as_algorithm
 from gradtd.compiled import random
-from gradtd.compiled.buffers import Buffers
-from gradtd.compiled.keeping import sparse_state
+from gradtd.compiled.buffers import Buffers, Seed
 from gradtd.compiled.loop import code_of, compile_run
-from gradtd.compiled.plan import Run, Snapshots, new_clock
-from gradtd.compiled.records import record
-from gradtd.compiled.splits import Seed
+from gradtd.compiled.plan import Run, Snapshots, new_clock, record
+from gradtd.compiled.sparse_state import sparse_state
 from gradtd.compiled.traces import traces_of
-from gradtd.core.algorithm import Algorithm
+from gradtd.core.algorithm import Algorithm, Storage
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.checks import InputError, NeverLearnsError
 from gradtd.core.memory_limits import refuse_beyond_memory
@@ -91,7 +89,7 @@ class Session:
         return other
 
     def buffers(self, stream: Stream, seed: Seed, *, unit: Integers | None = None, filled: bool = False) -> Buffers:
-        """The buffers of one run over a stream; see `gradtd.compiled.splits.Split.buffers`."""
+        """The buffers of one run over a stream; see `gradtd.compiled.buffers.Split.buffers`."""
         hyper, plan = self.setup.hyper, self.setup.plan
         return self.setup.split.buffers(
             stream,
@@ -109,8 +107,8 @@ class Session:
 
         Vectors that are cleared take none between updates where rows are ``sparse``.
         """
-        kept = self.setup.algorithm.kept or {} if sparse else {}
-        cleared = {name for name, kind in kept.items() if kind == "cleared"}
+        storage = self.setup.algorithm.storage if sparse else {}
+        cleared = {name for name, kind in storage.items() if kind is Storage.CLEARED}
         hyper = {**self.setup.hyper, "n_steps": n_steps}
         try:
             made = [self.setup.algorithm.init(k, hyper) for k in (1, 2, 3)]
@@ -146,9 +144,9 @@ class Session:
             average=np.zeros(0),
             clock=new_clock(),
         )
-        if not sparse or setup.algorithm.kept is None:
+        if not sparse or not setup.algorithm.reads_rows_only:
             return run._replace(state=record(**state), average=np.zeros(len(theta0)))
-        own = sparse_state(state, setup.algorithm.kept, setup.plan.average_from >= 0, setup.plan.limit)
+        own = sparse_state(state, setup.algorithm.storage, setup.plan.average_from >= 0, setup.plan.limit)
         return run._replace(state=record(**own.fields), table=own.table, touched=own.touched, cleared=own.cleared)
 
     def drive(self, run: Run, stream: StreamView, buffers: Buffers, wanted: Snapshots, begin: int, count: int) -> int:

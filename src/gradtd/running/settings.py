@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.compiled.buffers import Split
 from gradtd.compiled.draws import DRAWS, TWO_SIZES, Draws
 from gradtd.compiled.plan import Plan
-from gradtd.compiled.splits import Split
 from gradtd.compiled.traces import KINDS, Tracing
 from gradtd.core import checks
 from gradtd.core.algorithm import REQUIRED, Algorithm, Parameter

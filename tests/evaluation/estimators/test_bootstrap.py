@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd.compiled.splits import SPLITS
+from gradtd.compiled.buffers import SPLITS
 from gradtd.evaluation.estimators.bootstrap import (
     MOST_GROUPS,
     Resamples,

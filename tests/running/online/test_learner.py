@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gradtd
 from gradtd import ALGORITHMS, InputError, Learner
-from gradtd.compiled.splits import SPLITS, by_coin
+from gradtd.compiled.buffers import SPLITS, by_coin
 from gradtd.running.online import queue, window
 from gradtd.running.settings import parameters
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.algorithms import as_algorithm
+from gradtd.compiled.buffers import Seed
 from gradtd.compiled.plan import room_for
-from gradtd.compiled.splits import Seed
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.compiled import engine
-from gradtd.compiled.rows import touch_row
+from gradtd.compiled.prefetch import prefetch_row
 from gradtd.compiled.tiles import ACROSS, DOWN, add_product, add_square, room_for
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.evaluation.parts.job import Job
@@ -164,7 +164,7 @@ def add_steps(steps: Any, first: int, last: int, own: Floats, beyond: Floats, ro
             piece += 1
         write_rows(steps, i, piece, own[i - first :], beyond, rows, count, added)
         if count - run < added.products.shape[1]:
-            touch_row(added.products[group[piece]], count - run)
+            prefetch_row(added.products[group[piece]], count - run)
         count += 1
         full = count == rows.right.shape[0] or i + 1 == last
         end = i + 1 == begins[piece + 1] and (i + 1 == last or group[piece + 1] != group[piece])

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.algorithms import as_algorithm
-from gradtd.compiled.keeping import kept_together
+from gradtd.compiled.loop import reported
 from gradtd.compiled.plan import Run, Snapshots
-from gradtd.compiled.theta import reported
+from gradtd.compiled.sparse_state import share_cleared
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
@@ -72,7 +72,7 @@ class OnlineRun:
         """Take new steps; the weights after the last of them are in ``weights``."""
         if self.diverged_at >= 0:
             return
-        run = self.run = kept_together(self.run or self.begin(not isinstance(features, np.ndarray)))
+        run = self.run = share_cleared(self.run or self.begin(not isinstance(features, np.ndarray)))
         begin = self.window.append(steps)
         self.window.trace(features, begin)
         clock = run.clock

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.algorithms import ALGORITHMS, as_algorithm
-from gradtd.compiled.listed import Former, Listed
 from gradtd.compiled.vectors import Cleared
 from gradtd.core import checks
 from gradtd.core.checks import InputError
@@ -149,25 +148,17 @@ def _arrays_of(name: str, field: Any) -> Arrays:
         return {}
     if isinstance(field, np.ndarray):
         return {name: field}
-    if isinstance(field, Former):  # of theta, which has the rest
-        return _arrays_of(f"{name}.changes", field.changes)
     arrays = {label: part for label, part in field._asdict().items() if isinstance(part, np.ndarray)}
-    if isinstance(field, Listed):
-        del arrays["place"]  # it follows from the columns
     return {name if label == "values" else f"{name}.{label}": part for label, part in arrays.items()}
 
 
-def _believe_lists(run: OnlineRun) -> None:
-    """Compiled code finds entries by the columns that are listed: they must be columns, each once."""
-    state = run.run.state if run.run else ()
-    for field in (field.changes if isinstance(field, Former) else field for field in state):
-        if not isinstance(field, Listed):
-            continue
-        size, d = int(field.size[0]), len(field.values)
-        columns = field.columns[: max(size, 0)]
-        if not 0 <= size <= d or (columns >= d).any() or len(np.unique(columns)) < size:
-            raise InputError("the file's run lists columns that are none, or one twice: it is damaged.")
-        field.place[columns] = np.arange(size, dtype=np.uint32)
+def _refuse_other_state(arrays: Arrays, prefix: str, expected: Arrays) -> None:
+    """Refuse a file with arrays of a state that this version does not keep, such as the lists of sparse traces."""
+    others = {name for name in arrays if name.startswith(prefix + "state.")} - {prefix + name for name in expected}
+    if others:
+        raise InputError(
+            f"the file has {min(others)}: it was written by a version of the algorithm that keeps something else."
+        )
 
 
 def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> tuple[list[str], StepQueue]:
@@ -245,9 +236,9 @@ def _run(
     if sparse and not run.keeps_sparse:
         raise InputError(f"the file's rows are sparse, and {run.rule.name} with its settings reads dense ones only.")
     run.begin(sparse)
+    _refuse_other_state(arrays, prefix, _fixed(run))
     for name, array in _fixed(run).items():
         array[...] = _array(arrays, prefix + name, array.dtype, array.shape)
-    _believe_lists(run)
     steps = _array(arrays, prefix + "steps", STEP, (None,)).astype(STEP)
     refuse_bad_numbers({label: steps[label] for label in ("reward", "discount", "rho")})
     side = _array(arrays, prefix + "side", np.dtype(np.uint8), (len(steps) if run.window.has_buffers else 0,))

@@ -1,0 +1,46 @@
+"""One name for several functions: which one is meant follows from the type of an argument, once, when code is compiled.
+
+A table of features is dense or sparse (`rows`), and so is a vector that a rule keeps (`vectors`). A rule is written
+once; the functions that it calls know what they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gradtd.core.arrays import Plain
+from gradtd.core.stream_arrays import SparseRows
+
+
+class Choice(NamedTuple):
+    """Which function is meant, by the type of the argument at ``place``."""
+
+    place: int
+    dense: Plain
+    records: Mapping[type, Plain]
+
+
+CHOICES: dict[Plain, Choice] = {}
+"""All functions that were made by `by_type`; the engine chooses among theirs when it compiles."""
+
+
+def by_type(place: int, dense: Plain, records: Mapping[type, Plain]) -> Plain:
+    """One function out of several: ``dense`` where the argument at ``place`` is an array, else that of its record.
+
+    The type of None may be among the records. A branch on None in one function would need one type of result.
+    """
+
+    def apply(*arguments: Any) -> Any:
+        given = arguments[place]
+        function = records[type(given)] if isinstance(given, tuple | None) else dense
+        return function(*arguments)
+
+    apply.__doc__ = dense.__doc__
+    CHOICES[apply] = Choice(place, dense, records)
+    return apply
+
+
+def by_storage(dense: Plain, sparse: Plain) -> Plain:
+    """One function out of two, which reads with the one that fits the storage of the features, its first argument."""
+    return by_type(0, dense, {SparseRows: sparse})

@@ -1,0 +1,87 @@
+"""LLVM intrinsics that Numba does not expose: prefetch instructions. Interpreted, plain functions stand for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+from numba.core import types as numba_types
+from numba.extending import intrinsic
+
+from gradtd.compiled import prefetch
+from gradtd.core.arrays import Plain
+
+
+def _row_prefetcher(table: Any, row: Any) -> Plain:
+    return _prefetching if isinstance(table, numba_types.Array) else prefetch.prefetch_row
+
+
+def _prefetching(table: Any, row: Any) -> None:
+    _prefetch(table, row)  # type: ignore[call-arg]
+
+
+def _prefetching_one(array: Any, k: Any) -> None:
+    _prefetch_one(array, k)  # type: ignore[call-arg]
+
+
+@intrinsic
+def _prefetch_one(typing_context: Any, array: Any, k: Any) -> Any:
+    """Prefetch the cache line of one entry of an array."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        found = context.make_array(signature.args[0])(context, builder, arguments[0])
+        unpack: Plain = cgutils.unpack_tuple
+        at = arguments[1]
+        word = context.get_value_type(numba_types.intp)
+        at = builder.mul(builder.zext(at, word) if at.type.width < 64 else at, unpack(builder, found.strides)[0])
+        place = builder.gep(builder.bitcast(found.data, cgutils.voidptr_t), [at])
+        builder.call(_prefetch_instruction(builder), [place, *(ir.IntType(32)(n) for n in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return numba_types.void(array, k), generate
+
+
+def _prefetch_instruction(builder: Any) -> Any:
+    words = [cgutils.voidptr_t, *[ir.IntType(32)] * 3]
+    return builder.module.declare_intrinsic(
+        "llvm.prefetch", (cgutils.voidptr_t,), ir.FunctionType(ir.VoidType(), words)
+    )
+
+
+@intrinsic
+def _prefetch(typing_context: Any, table: Any, row: Any) -> Any:
+    """Prefetch every cache line of a row of a dense table."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        unpack: Plain = cgutils.unpack_tuple
+        count, stride = unpack(builder, array.shape), unpack(builder, array.strides)
+        word, integer = context.get_value_type(numba_types.intp), ir.IntType(32)
+        begin = builder.mul(
+            builder.zext(arguments[1], word) if arguments[1].type.width < 64 else arguments[1], stride[0]
+        )
+        data = builder.bitcast(array.data, cgutils.voidptr_t)
+        prefetch = _prefetch_instruction(builder)
+        # A row need not begin with a cache line, so it may end in one more: the last number's. A line beyond costs as
+        # much as any.
+        length = builder.mul(count[1], stride[1])
+        last = builder.sub(length, stride[1])
+        end = builder.add(last, word(_CACHE_LINE))
+        with cgutils.for_range_slice(builder, word(0), end, word(_CACHE_LINE), word) as (at, _):
+            within = builder.select(builder.icmp_signed("<", at, last), at, last)
+            place = builder.gep(data, [builder.add(begin, within)])
+            builder.call(prefetch, [place, integer(0), integer(3), integer(1)])
+        return context.get_dummy_value()
+
+    return numba_types.void(table, row), generate
+
+
+_CACHE_LINE = 64
+
+
+INSTEAD: dict[Plain, Plain] = {
+    prefetch.prefetch_row: _row_prefetcher,
+    prefetch.prefetch_entry: lambda array, k: _prefetching_one,
+}
+"""What is compiled in place of a plain function."""
