@@ -169,7 +169,7 @@ def test_a_row_is_told_by_its_episode(tmp_path, bad):
     rows = table(12)
     rows["reward"][30] = bad
     pq.write_table(pa.table(rows), tmp_path / "log.parquet")
-    with pytest.raises(InputError, match=r"reward\[\d+\] is .*that one is of episode 7\."):
+    with pytest.raises(InputError, match=r"row \d+ is .*that one is of episode 7\."):
         _evaluate(tmp_path / "log.parquet")
 
 
