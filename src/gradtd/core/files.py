@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import logging
 import math
 import os
 import struct
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 
 from gradtd.core.checks import InputError
 
+log = logging.getLogger(__name__)
 Arrays = dict[str, NDArray[Any]]
 HEADER = "header"
 CHECKSUM = "sha256"
@@ -141,6 +143,18 @@ def read_arrays(path: Path) -> tuple[dict[str, Any], Arrays]:
     if CHECKSUM in header and header.pop(CHECKSUM) != checksum(header, arrays):
         raise ValueError("the checksum is wrong")
     return header, arrays
+
+
+def read_if_whole(path: Path) -> tuple[dict[str, Any], Arrays] | None:
+    """The header and the arrays of a file that is kept for later; None where there is none, or it is damaged."""
+    if not path.exists():
+        return None
+    try:
+        with reading(path, "a kept result"):
+            return read_arrays(path)
+    except InputError:
+        log.warning("%s was changed or cut: it is made again", path)
+        return None
 
 
 def _read_array(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:

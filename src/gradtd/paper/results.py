@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gradtd.core.arrays import Floats, Integers
-from gradtd.core.checks import InputError
-from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
+from gradtd.core.files import Arrays, read_if_whole, write_arrays
 from gradtd.core.results_folder import ResultsFolder
 from gradtd.paper.criteria import Curves
 from gradtd.paper.figures import RIVALS, Figure
@@ -44,13 +43,8 @@ class Store(ResultsFolder):
 
     def look(self, key: Mapping[str, Any]) -> Kept | None:
         """The results kept under a key; None where there are none, or none that are whole."""
-        path = self.file_of(key)
-        try:
-            with reading(path, "a kept result"):
-                told, arrays = read_arrays(path)
-                return Kept(arrays, told)
-        except InputError:
-            return None
+        found = read_if_whole(self.file_of(key))
+        return None if found is None else Kept(arrays=found[1], told=found[0])
 
     def keep(self, key: Mapping[str, Any], made: Kept) -> Kept:
         """Keep results under a key."""

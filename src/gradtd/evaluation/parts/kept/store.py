@@ -7,7 +7,6 @@ the sample. While a unit is read, each of its parts has a file of its own.
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -17,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.checks import InputError
-from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
+from gradtd.core.files import Arrays, read_if_whole, write_arrays
 from gradtd.core.results_folder import ResultsFolder
 from gradtd.evaluation.parts.job import Job
 from gradtd.evaluation.parts.kept.files import File
 from gradtd.evaluation.parts.kept.plan import Unit
 from gradtd.evaluation.parts.sums import Sums, nothing
 
-log = logging.getLogger(__name__)
 MADE_BY, FORMAT = "gradtd evaluate --sums", 1
 BY_GROUP = ("products", "starts", "pieces")
 """Sums by group of episodes. Only those of groups that have an episode are written."""
@@ -48,7 +46,7 @@ class Store:
 
     def units(self) -> tuple[list[Unit], list[str]]:
         """The units planned so far, and the names of files that were read again because they had changed."""
-        header, _ = self._read(self.plan) or ({"units": [], "changed": []}, {})
+        header, _ = read_if_whole(self.plan) or ({"units": [], "changed": []}, {})
         return [Unit(tuple(File(*file) for file in unit)) for unit in header["units"]], header["changed"]
 
     def write_units(self, units: Iterable[Unit], changed: list[str]) -> None:
@@ -61,7 +59,7 @@ class Store:
     def look(self, unit: Unit, key: dict[str, str], job: Job, part: int | None = None) -> Sums | None:
         """The sums of a unit or of a part of it; None where there are none, or they are damaged or of other code."""
         path = self._path(unit, part)
-        header, arrays = self._read(path) or ({}, {})
+        header, arrays = read_if_whole(path) or ({}, {})
         if not header or {name: header.get(name) for name in key} != key:
             return None
         return _restored(job, header, arrays)
@@ -84,7 +82,7 @@ class Store:
 
     def sample(self, unit: Unit) -> Arrays | None:
         """Rows of a unit that are of the sample, as bytes, with the hashes of their episodes."""
-        found = self._read(self._rows(unit))
+        found = read_if_whole(self._rows(unit))
         return None if found is None else found[1]
 
     def keep_sample(self, unit: Unit, arrays: Arrays) -> None:
@@ -101,17 +99,6 @@ class Store:
             write_arrays(path, arrays, header)
         except OSError as error:
             raise InputError(f"cannot keep sums in {str(self.within)!r}: {error.strerror or error}.") from None
-
-    def _read(self, path: Path) -> tuple[dict[str, Any], Arrays] | None:
-        """A file; None where there is none, or it is damaged."""
-        if not path.exists():
-            return None
-        try:
-            with reading(path, "kept sums"):
-                return read_arrays(path)
-        except InputError:
-            log.warning("%s was changed or cut: it is made again", path)
-            return None
 
 
 def _stored(sums: Sums) -> tuple[Arrays, dict[str, Any]]:
