@@ -22,8 +22,7 @@ from bench import our_kernel
 from timing import least_times
 
 import gradtd
-from gradtd.paper.lab import write_lab
-from gradtd.paper.lab.page import ASSETS, problem_tables
+from gradtd.paper.lab import ASSETS, problem_tables, write_lab
 
 STEPS = 2000
 REPEATS = 150

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,38 @@ def test_every_file_imports_only_what_stands_above_it():
         if part in ROOMS:
             for other in _imported(path):
                 assert ROOMS.index(other) <= ROOMS.index(part), f"{path.name} imports {other}"
+
+
+def test_the_rooms_are_those_of_the_docs():
+    root = Path(__file__).parents[1]
+    listed = (root / "CONTRIBUTING.md").read_text().partition("    core, ")[2].partition("\n\n")[0]
+    assert ["core", *listed.replace(",", " ").split()] == ROOMS
+    table = (root / "docs/architecture.md").read_text().partition("| room |")[2].partition("\n\n")[0]
+    assert [line.split("`")[1].removesuffix(".py") for line in table.splitlines()[2:]] == ROOMS
+
+
+SAME_ROOT = {
+    *(("estimate", "estimates"), ("evaluate", "evaluating"), ("fitted", "fitting"), ("store", "storing")),
+    *(("read", "reading"), ("checking", "checks"), ("table", "tables")),
+}
+"""Pairs that are still to be named apart."""
+
+
+def _root(stem):
+    endings = ("ing", "ed", "es", "s", "e")
+    return next((stem.removesuffix(end) for end in endings if stem.endswith(end) and len(stem) > len(end) + 3), stem)
+
+
+def test_no_two_modules_differ_by_an_inflection():
+    stems = sorted({path.stem for path in SOURCE.rglob("*.py")})
+    found = {pair for pair in itertools.combinations(stems, 2) if _root(pair[0]) == _root(pair[1])}
+    assert found <= SAME_ROOT
+
+
+def test_files_are_replaced_and_kept_arrays_written_in_one_place():
+    """`core/files.py`: elsewhere a kill could leave half a file."""
+    for call in ("os.replace(", "np.savez("):
+        assert {p.name for p in SOURCE.rglob("*.py") if call in p.read_text()} <= {"files.py", "stream_folder.py"}
 
 
 def test_only_the_engine_imports_numba():

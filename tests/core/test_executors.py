@@ -13,9 +13,9 @@ import gradtd
 from gradtd.cli.app import app
 from gradtd.core import executors
 from gradtd.core.executors import ThreadExecutor, open_executor
+from gradtd.paper.job_store import Store
 from gradtd.paper.jobs import LineJob
 from gradtd.paper.reproduce import Worker
-from gradtd.paper.results import Store
 
 GRID = {
     "problems": ["boyan_chain"],

@@ -67,7 +67,7 @@ def lab(
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write the lab: one HTML file in which a slider moves the learning curve; no network, no server."""
-    from gradtd.paper.lab.page import write_lab
+    from gradtd.paper.lab import write_lab
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out must be an HTML file, for example lab.html; got {str(out)!r}.")

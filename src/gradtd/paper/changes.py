@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gradtd.paper.claim import FAR, IM, MUCH, Claim, alphas, sizes
+from gradtd.paper.claim_base import FAR, IM, MUCH, Claim, alphas, sizes
 from gradtd.paper.claims import FRAMEWORK_FIGURES, on_all
 from gradtd.paper.criteria import (
     close,

@@ -8,7 +8,7 @@ means from the middle of the run on. "In the end" means over the last 1000 steps
 
 from __future__ import annotations
 
-from gradtd.paper.claim import BASELINES, IM, MUCH, TWO, Claim, alphas, sizes
+from gradtd.paper.claim_base import BASELINES, IM, MUCH, TWO, Claim, alphas, sizes
 from gradtd.paper.claims_walks import WALKS
 from gradtd.paper.criteria import (
     Criterion,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradtd.paper.claim import BASELINES, FAR, IM, INITIAL, MUCH, Claim, alphas, sizes
+from gradtd.paper.claim_base import BASELINES, FAR, IM, INITIAL, MUCH, Claim, alphas, sizes
 from gradtd.paper.criteria import (
     beside,
     close,

@@ -19,7 +19,7 @@ import numpy as np
 import gradtd.theory
 from gradtd.core.files import Arrays
 from gradtd.paper.figures import EVERY, GRID, LABELS, PUBLISHED, STEPS, SWEPT
-from gradtd.paper.results import Kept
+from gradtd.paper.job_store import Kept
 from gradtd.problems import as_problem
 from gradtd.problems.base import Problem
 from gradtd.problems.exact import Exact, exact

@@ -29,10 +29,10 @@ from gradtd.paper.figures import (
     Figure,
     Line,
 )
+from gradtd.paper.job_store import Kept, Reproduction, Store
 from gradtd.paper.jobs import RECORDED, Job, LineJob, SweepJob, TheoryJob, best_alpha
-from gradtd.paper.lambdas import lambda_jobs, lambda_table
-from gradtd.paper.results import Kept, Reproduction, Store
-from gradtd.paper.verdicts import verdicts
+from gradtd.paper.judge_claims import verdicts
+from gradtd.paper.lambda_runs import lambda_jobs, lambda_table
 
 Tuned = Mapping[str, Mapping[str, float]]
 """For each problem the best step-size of each algorithm."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gradtd.paper.lab.page import OFFERED
+from gradtd.paper.lab import OFFERED
 
 HERE = Path(__file__).parent
 SPLITS = ("odd-even", "coin", "episode-index", "none")

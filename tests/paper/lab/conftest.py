@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from browsing import INSTALL, browser  # noqa: F401
-from gradtd.paper.lab.page import ASSETS, PROBLEMS, problem_tables, write_lab
+from gradtd.paper.lab import ASSETS, PROBLEMS, problem_tables, write_lab
 from paper.lab.both import HERE
 
 

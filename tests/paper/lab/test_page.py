@@ -12,7 +12,7 @@ from gradtd.algorithms import ALGORITHMS
 from gradtd.cli.reproduce import lab
 from gradtd.core.checks import InputError
 from gradtd.paper.figures import FIGURES
-from gradtd.paper.lab.page import ASSETS, OFFERED, PAGE, PROBLEMS, WORKER, bundle, defaults, figures, lab_page
+from gradtd.paper.lab import ASSETS, OFFERED, PAGE, PROBLEMS, WORKER, bundle, defaults, figures, lab_page
 from gradtd.running.settings import parameters
 
 

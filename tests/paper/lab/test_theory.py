@@ -7,7 +7,7 @@ import pytest
 
 import gradtd
 from gradtd import theory
-from gradtd.paper.lab.page import METRICS, PROBLEMS
+from gradtd.paper.lab import METRICS, PROBLEMS
 from gradtd.problems.metrics import METRICS as METRICS_OF
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradtd
-from gradtd.paper.lab.page import PROBLEMS
+from gradtd.paper.lab import PROBLEMS
 from paper.lab.both import settings
 
 pytestmark = pytest.mark.slow

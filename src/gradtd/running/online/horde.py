@@ -16,8 +16,8 @@ from gradtd.core.executors import n_threads
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
 from gradtd.running.online.learner import OnlineLearner, discount_number, ratio_number
+from gradtd.running.online.online_run import OnlineRun
 from gradtd.running.online.queue import StepQueue
-from gradtd.running.online.run import OnlineRun
 
 
 class Horde(OnlineLearner):

@@ -14,8 +14,8 @@ from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
+from gradtd.running.online.online_run import OnlineRun
 from gradtd.running.online.queue import StepQueue
-from gradtd.running.online.run import OnlineRun
 from gradtd.running.online.sparse_rows import is_sparse
 
 _NUMBERS = ("reward", "discount", "rho")

@@ -14,7 +14,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.core.stream import STEP, SparseRows, Stream, episode_numbers
-from gradtd.running.online.run import OnlineRun
+from gradtd.running.online.online_run import OnlineRun
 from gradtd.running.online.sparse_rows import (
     SparseTable,
     compressed,

@@ -21,8 +21,8 @@ from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
 from gradtd.core.stream import STEP, SparseRows
 from gradtd.core.stream_arrays import refuse_bad_numbers
+from gradtd.running.online.online_run import OnlineRun, online_session
 from gradtd.running.online.queue import EpisodeCounter, StepQueue
-from gradtd.running.online.run import OnlineRun, online_session
 from gradtd.running.online.sparse_rows import SparseTable
 from gradtd.running.online.window import GrowingRows, Window
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradtd.paper.changes import CHANGES
-from gradtd.paper.claim import Claim, Sweeps
+from gradtd.paper.claim_base import Claim, Sweeps
 from gradtd.paper.claims import CLAIMS
 from gradtd.paper.criteria import Curves, Outcome
 from gradtd.paper.figures import DIRECTIONS, PAPER_PROBLEMS

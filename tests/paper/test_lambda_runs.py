@@ -8,17 +8,17 @@ import pytest
 
 import gradtd
 from gradtd.output.pages import render
-from gradtd.paper import lambdas
+from gradtd.paper import lambda_runs
 from gradtd.paper.figures import FIGURES, PAPER_PROBLEMS, RIVALS
-from gradtd.paper.lambdas import FAMILIES, LAMBDAS, RECORDED, LambdaJob, lambda_jobs, lambda_sections, lambda_table
+from gradtd.paper.job_store import Kept, Reproduction, Store
+from gradtd.paper.lambda_runs import FAMILIES, LAMBDAS, RECORDED, LambdaJob, lambda_jobs, lambda_sections, lambda_table
 from gradtd.paper.reproduce import Plan, chosen_figures
-from gradtd.paper.results import Kept, Reproduction, Store
 from gradtd.problems.metrics import rmsve
 from gradtd.running.settings import parameters
 
 
 def test_a_job_takes_the_best_step_size_of_other_seeds(monkeypatch):
-    monkeypatch.setattr(lambdas, "GRID", (2.0**-12, 2.0**-5, 2.0**5))
+    monkeypatch.setattr(lambda_runs, "GRID", (2.0**-12, 2.0**-5, 2.0**5))
     job = LambdaJob("random_walk_tabular", 2, "TD", 0.4)
     kept = job.compute(1)
     assert kept.told["alpha"] == 2.0**-5 == kept.arrays["alpha"][kept.arrays["area"].argmin()]
@@ -32,7 +32,7 @@ def test_what_the_results_depend_on_is_in_the_key(monkeypatch):
     job = LambdaJob("boyan_chain", 3, "TD", 0.4)
     others = [{"lam": 0.8}, {"runs": 4}, {"family": "TDRC"}, {"problem": "baird"}]
     keys = [job.key(), *(replace(job, **other).key() for other in others)]
-    monkeypatch.setattr(lambdas, "GRID", (1.0,))
+    monkeypatch.setattr(lambda_runs, "GRID", (1.0,))
     keys.append(job.key())
     assert len({str(key) for key in keys}) == len(keys)
 

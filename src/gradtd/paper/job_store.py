@@ -74,7 +74,7 @@ class Reproduction:
     lambdas
         For each problem, where all figures were asked for: every family at every lambda.
     claims
-        The verdicts, as `gradtd.paper.verdicts.verdict` words them.
+        The verdicts, as `gradtd.paper.judge_claims.verdict` words them.
     seconds, run_steps, threads
         Wall-clock seconds of all jobs, steps of the experiment over all runs, and the numbers of threads used.
     """
