@@ -8,6 +8,8 @@ from dataclasses import replace
 from threading import Event
 from typing import Any
 
+import numpy as np
+
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.actions.planning import Asking, PairPlan, plan_pairs
 from gradtd.evaluation.actions.traces import as_given
@@ -18,11 +20,13 @@ from gradtd.evaluation.estimators.whitening import AS_DENSE, AS_DENSE_SOLVED
 from gradtd.evaluation.planning import Plan, make_plan
 from gradtd.evaluation.preparing import known_chances
 from gradtd.evaluation.report.comparison import Evaluations
-from gradtd.evaluation.report.diagnose import diagnose
+from gradtd.evaluation.report.diagnose import compare_methods, diagnose, equations_of
 from gradtd.evaluation.report.estimate import ESTIMATORS
-from gradtd.evaluation.report.result import Evaluation, number_or_nan
-from gradtd.evaluation.report.verdict import judge
+from gradtd.evaluation.report.result import Evaluation, build_evaluation
+from gradtd.evaluation.report.step_sums import sum_steps
 from gradtd.evaluation.settings import ACTION, STATE, Settings, refuse_unknown_chances
+from gradtd.evaluation.trust.records import Record
+from gradtd.evaluation.trust.robust import products
 from gradtd.logs import Log, Ratios, ratios
 
 Planned = tuple[Plan, Ratios]
@@ -96,30 +100,25 @@ def evaluate_target(
     judged = None if settings.method in ESTIMATORS else decision
     case = make_case(stream, settings, stage(progress, "least squares"), judged, ready.C)
     solved = solve(case, stage(progress, "refitting"))
-    diagnostics = diagnose(ready, found, case, solved)
+    discount, rho = np.asarray(stream.steps["discount"]), found.rho
+    weights = products(Record(None, None, ready.log.reward, discount, rho, case.begins, False))
+    steps = sum_steps(ready.log, found, discount, case.begins, weights)
+    more = compare_methods(case, solved) | ready.measured(case)
     if judged is not None or plan.why_not:
-        diagnostics = replace(diagnostics, features_named=plan.named, not_checked=plan.why_not or None)
-    headline, verdict = solved.headline, judge(diagnostics, solved.estimates)
-    return Evaluation(
-        value=number_or_nan(headline.value),
-        interval=(number_or_nan(headline.low), number_or_nan(headline.high)),
-        level=settings.level,
-        method=headline.method,
-        gamma=settings.gamma,
-        episodes=case.n_episodes,
-        steps=len(stream),
-        verdict=verdict.word,
-        reasons=verdict.reasons,
-        warnings=(*found.notes, *verdict.warnings),
-        notes=ready.notes,
-        estimates=solved.estimates,
-        diagnostics=diagnostics,
+        more |= {"features_named": plan.named, "not_checked": plan.why_not or None}
+    equations = equations_of(case, solved.theta, ready.features.n_features, ready.condition_C)
+    return build_evaluation(
+        diagnose(steps, equations, judged, settings, solved.headline, **more),
+        solved.estimates,
+        settings.level,
         theta=ready.weights(solved.theta),
         features=ready.features,
         resampled=solved.resampled,
         influences=influences_of(case),
-        checks=() if decision is None else decision.checks,
         pictured=for_pictures(case, solved.theta) | against_lambda(case, ready.log.episode),
+        checks=() if decision is None else decision.checks,
+        warnings=found.notes,
+        notes=ready.notes,
         target=name,
         log=ready.log.name,
     )

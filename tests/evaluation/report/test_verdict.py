@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 from gradtd import evaluate, sample_log
-from gradtd.evaluation.estimators.importance_sampling import episode_weights
 from gradtd.evaluation.estimators.whitening import condition
 from gradtd.evaluation.limits import DEFAULT
-from gradtd.evaluation.report.diagnose import effective_size, mean_ratio_off, top_hundredth
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import Estimate
 from gradtd.evaluation.report.rule import Kind
 from gradtd.evaluation.report.verdict import RULES, Verdict, judge, markdown
-from naive.evaluation import episodes_of, random_stream, walk
+from naive.evaluation import walk
 
 
 def verdict(log, **how):
@@ -145,19 +143,27 @@ def test_each_warning(log, how, warning):
 
 
 def test_numbers_of_the_ratios():
-    stream = random_stream(0, episodes=30)
-    begins = stream.begins
-    rho = [float(step["rho"]) for step in stream.steps]
-    ratios = np.array(rho)
-    assert effective_size(ratios) == pytest.approx(sum(rho) ** 2 / sum(r * r for r in rho))
-    products = [np.prod([step["rho"] for step in episode]) for episode in episodes_of(stream)]
-    assert effective_size(episode_weights(stream, begins)) == pytest.approx(
-        sum(products) ** 2 / sum(p * p for p in products)
+    log = walk(60)
+    rho = log["target"] / log["action_prob"]
+    numbers = verdict(log).numbers
+    assert numbers["ess"] == pytest.approx(sum(rho) ** 2 / sum(r * r for r in rho))
+    episodes = [rho[log["episode"] == e] for e in range(60)]
+    products = [np.prod(episode) for episode in episodes]
+    assert numbers["ess_episodes"] == pytest.approx(sum(products) ** 2 / sum(p * p for p in products))
+    assert len(rho) >= 200
+    assert numbers["top_hundredth_carries"] == pytest.approx(sum(sorted(rho)[-(len(rho) // 100) :]) / sum(rho))
+    off = [sum(episode - 1) for episode in episodes]
+    assert numbers["mean_ratio_off"] == pytest.approx(sum(off) / np.sqrt(sum(x * x for x in off)))
+
+
+def test_a_test_or_a_user_may_replace_a_limit():
+    few = [Estimate("td", 1.0, 0.5, 1.5, 0.1)]
+    assert judge(told(), few).word == "usable"
+    stricter = judge(told(), few, replace(DEFAULT, fewest_episodes=101))
+    assert stricter.reasons[0].startswith(
+        "The log has 100 independent episodes or blocks; an interval needs at least 101."
     )
-    assert len(rho) >= 100
-    assert top_hundredth(ratios) == pytest.approx(sum(sorted(rho)[-(len(rho) // 100) :]) / sum(rho))
-    off = [sum(step["rho"] - 1 for step in episode) for episode in episodes_of(stream)]
-    assert mean_ratio_off(ratios, begins) == pytest.approx(sum(off) / np.sqrt(sum(x * x for x in off)))
+    assert "fewer than 101 episodes or blocks" in markdown(replace(DEFAULT, fewest_episodes=101))
 
 
 def test_the_mean_ratio_is_judged_by_episodes():

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
-
-import numpy as np
 
 from gradtd.core.arrays import Floats
 from gradtd.evaluation.parts.job import Job
-from gradtd.evaluation.parts.judging import diagnosed, ratio_picture
+from gradtd.evaluation.parts.judging import steps_of
 from gradtd.evaluation.parts.sums import Sums
+from gradtd.evaluation.report.diagnose import Equations, diagnose
 from gradtd.evaluation.report.estimate import Estimate
-from gradtd.evaluation.report.result import Evaluation
-from gradtd.evaluation.report.verdict import judge
+from gradtd.evaluation.report.result import Evaluation, build_evaluation
+from gradtd.evaluation.report.step_sums import ratio_picture
 from gradtd.evaluation.settings import Settings
 from gradtd.evaluation.trust.deciding import Decision
 from gradtd.features import Features
@@ -52,42 +51,32 @@ class Answer:
 
 def evaluation_of(job: Job, sums: Sums, answer: Answer, settings: Settings, notes: list[str]) -> Evaluation:
     """The answer with its diagnostics and its verdict."""
-    decision, headline, features = answer.decision, answer.rows[0], answer.features
-    diagnostics = diagnosed(
-        job,
-        sums,
-        answer.value,
+    decision, features, told = answer.decision, answer.features, answer.told
+    names = {entry.name for entry in fields(Equations)}
+    measured: dict[str, Any] = {name: told[name] for name in names & set(told)}
+    equations = Equations(value=answer.value, error=decision.fit.error, features=features.n_features, **measured)
+    more = {name: value for name, value in told.items() if name not in names}
+    diagnostics = diagnose(
+        steps_of(sums),
+        equations,
         decision,
-        method=settings.method,
-        features=features.n_features,
+        settings,
+        answer.rows[0],
         features_named=job.named,
         resamples=len(answer.resampled),
-        **answer.told,
+        **more,
     )
-    verdict = judge(diagnostics, answer.rows)
     counts, edges = answer.starts
-    pictured = ratio_picture(sums["ratios"]) | {"starts": counts, "starts_edges": edges}
-    assert headline.low is not None
-    assert headline.high is not None
-    return Evaluation(
-        value=answer.value,
-        interval=(headline.low, headline.high),
-        level=settings.level,
-        method=settings.method,
-        gamma=settings.gamma,
-        episodes=diagnostics.episodes,
-        steps=diagnostics.steps,
-        verdict=verdict.word,
-        reasons=verdict.reasons,
-        warnings=verdict.warnings,
-        notes=(*merge_notes(sums.notes.elements()), *notes),
-        estimates=answer.rows,
-        diagnostics=diagnostics,
+    return build_evaluation(
+        diagnostics,
+        answer.rows,
+        settings.level,
         theta=answer.theta,
         features=features,
         resampled=answer.resampled,
         influences=decision.fit.psi,
+        pictured=ratio_picture(sums["ratios"]) | {"starts": counts, "starts_edges": edges},
         checks=decision.checks,
-        pictured={name: np.asarray(array, np.float64) for name, array in pictured.items()},
+        notes=(*merge_notes(sums.notes.elements()), *notes),
         log=job.name,
     )

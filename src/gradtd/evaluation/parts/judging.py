@@ -1,4 +1,4 @@
-"""From the sums of a log to fits, checks and diagnostics, as if every group of episodes were an episode."""
+"""From the sums of a log to fits and checks, as if every group of episodes were an episode."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from gradtd.evaluation.estimators.bootstrap import poisson_weights
 from gradtd.evaluation.estimators.solvers import Solver, solved_each
 from gradtd.evaluation.estimators.whitening import condition
 from gradtd.evaluation.parts.job import Job
-from gradtd.evaluation.parts.numbers import BINS, LOWEST, PER_OCTAVE
 from gradtd.evaluation.parts.sums import Sums, time_sums
-from gradtd.evaluation.report.diagnose import checked
-from gradtd.evaluation.report.diagnostics import Diagnostics
+from gradtd.evaluation.report.step_sums import BY_CHUNK, BY_STEP, StepSums
 from gradtd.evaluation.trust.checking import PRODUCTS, Fits
 from gradtd.evaluation.trust.deciding import LACK, MET, Decision, decide_from
 from gradtd.evaluation.trust.fits import Fit, Solution, see, solve
@@ -229,66 +227,8 @@ class Solved:
         return np.asarray((starts * thetas).sum(axis=1) / episodes)
 
 
-def diagnosed(job: Job, sums: Sums, value: float, decision: Decision, **told: Any) -> Diagnostics:
-    """Everything that is measured, from sums; ``told`` has what is measured of the equations, or not from the sums."""
-    steps, episodes = int(sums["steps"]), int(sums["pieces"].sum())
-    error, off = max(decision.fit.error, 1e-6 * abs(value), 1e-300), float(sums["off2"]) ** 0.5
-    low, high = -sums.largest["smallest_reward"], sums.largest["largest_reward"]
-    return Diagnostics(
-        gamma=job.gamma,
-        episodes=episodes,
-        steps=steps,
-        terminated=int(sums["terminated"]),
-        truncated=int(sums["truncated"]),
-        leading_elsewhere=float(sums["elsewhere"] / max(sums["inside"], 1)),
-        ends_known=bool(sums["ends_unknown"] == 0),
-        strangers=float(sums["strangers"] / steps),
-        reward_sample=float(sums["r2"] ** 2 / sums["r4"]) if sums["r4"] > 0 else 0.0,
-        largest_reward=max(abs(low), abs(high)),
-        unseen_mass=sums.unseen,
-        unseen_pairs=None,
-        clipped=int(sums["clipped"]),
-        on_policy=bool(sums["not_one"] == 0),
-        ess=_effective(sums["rho"], sums["rho2"]),
-        ess_episodes=_effective(sums["weights"], sums["weights2"]),
-        largest_ratio=sums.largest["largest_ratio"],
-        mean_ratio=float(sums["rho"] / steps),
-        mean_ratio_off=float(sums["off"]) / off if off > 0 else 0.0,
-        top_hundredth_carries=_top_hundredth(sums["ratios"]),
-        beyond_cuts=float(sums["beyond"] / episodes),
-        sandwich_error=decision.fit.error,
-        beyond_rewards=_beyond_rewards(job.gamma, value, (low, high), sums["early_rewards"] == 0, error),
-        **checked(decision),
-        **told,
-    )
-
-
-def _effective(total: float, squares: float) -> float:
-    return float(total**2 / squares) if 0 < squares < np.inf else 1.0
-
-
-def _top_hundredth(histogram: Floats) -> float:
-    """Part of the weight that the largest hundredth of the ratios carries, to the width of a bin."""
-    count, weight = histogram[0][::-1], histogram[1][::-1]
-    if weight.sum() <= 0:
-        return 1.0
-    before = np.r_[0.0, np.cumsum(count)[:-1]]
-    taken = np.clip(max(1.0, count.sum() / 100) - before, 0.0, count)
-    return float((weight * taken / np.maximum(count, 1)).sum() / weight.sum())
-
-
-def _beyond_rewards(gamma: float, value: float, rewards: tuple[float, float], at_the_end: bool, error: float) -> Any:
-    """How far a value is outside of what the rewards allow, as `gradtd.evaluation.report.diagnose` has it."""
-    if gamma == 1 and not at_the_end:
-        return None
-    times = 1.0 if at_the_end else 1 / (1 - gamma)
-    return max(times * min(rewards[0], 0.0) - value, value - times * max(rewards[1], 0.0), 0.0) / error
-
-
-def ratio_picture(histogram: Floats) -> dict[str, Floats]:
-    """The histogram of the ratios for the picture: bins of equal width, from those of equal ratio."""
-    edges = 2.0 ** (np.arange(BINS + 1) / PER_OCTAVE + LOWEST)
-    used = np.flatnonzero(histogram[0])
-    low, high = edges[used[0]], edges[used[-1] + 1]
-    counts, even = np.histogram(np.sqrt(edges[1:] * edges[:-1]), 40, (low, high), weights=histogram[0])
-    return {"rho": counts, "rho_edges": even}
+def steps_of(sums: Sums) -> StepSums:
+    """The sums over steps as the report takes them."""
+    numbers = {name: float(sums[name]) for name in (*BY_STEP, *BY_CHUNK) if name != "episodes"}
+    numbers["episodes"] = float(sums["pieces"].sum())
+    return StepSums(numbers, sums.largest, sums["ratios"], sums.by_time, unseen=sums.unseen)

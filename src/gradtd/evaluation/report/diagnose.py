@@ -1,104 +1,124 @@
-"""Measuring what the verdict is judged from: the one place where `Diagnostics` are made."""
+"""From measurements to `Diagnostics`: the one place that makes them, for logs in memory and in parts.
+
+Four things are measured: sums over the steps (`StepSums`), the equations and their solution (`Equations`), the decision
+of the checks, and, for methods that are fitted to a log in memory, how they agree with the others (`compare_methods`).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats
 from gradtd.evaluation.estimators.double_rl import marginal_weights
-from gradtd.evaluation.estimators.importance_sampling import DR, beyond_cuts, episode_weights
-from gradtd.evaluation.estimators.methods import ROUNDING, Case, Solved
-from gradtd.evaluation.preparing import Prepared
+from gradtd.evaluation.estimators.importance_sampling import DR
+from gradtd.evaluation.estimators.methods import Case, Solved
+from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import ESTIMATORS, Estimate
-from gradtd.evaluation.settings import STATE
+from gradtd.evaluation.report.step_sums import StepSums
+from gradtd.evaluation.settings import STATE, Settings
 from gradtd.evaluation.trust.deciding import Decision
-from gradtd.evaluation.trust.size import WIDTH
-from gradtd.logs import Ratios
 
 
-def diagnose(ready: Prepared, found: Ratios, case: Case, solved: Solved) -> Diagnostics:
+@dataclass(frozen=True, kw_only=True)
+class Equations:
+    """The log's equations A theta + b = 0, and their least-squares solution.
+
+    Parameters
+    ----------
+    value, error
+        The value of the start states, and its sandwich error.
+    features, features_used
+        Features of the map, and those that are not 0 in every step.
+    condition_A, condition_C
+        Condition numbers; None where the matrix is sparse.
+    undetermined_directions
+        Directions of feature space that the log does not determine.
+    neu_start, neu_end
+        |A theta + b|^2 at zero weights, and at the final weights.
+    ess_marginal, ess_marginal_episodes
+        Effective sample size of the marginal weights, in steps and in episodes.
+    solved_by
+        The solver.
+    """
+
+    value: float
+    error: float
+    features: int
+    features_used: int
+    condition_A: float | None
+    condition_C: float | None
+    undetermined_directions: int
+    neu_start: float
+    neu_end: float
+    ess_marginal: float
+    ess_marginal_episodes: float
+    solved_by: str | None = None
+
+    def diagnostics(self) -> dict[str, Any]:
+        """The fields of `Diagnostics` that these are."""
+        told = {name: number for name, number in vars(self).items() if name not in ("value", "error")}
+        return told | {"sandwich_error": self.error}
+
+
+def diagnose(
+    steps: StepSums,
+    equations: Equations,
+    decision: Decision | None,
+    settings: Settings,
+    headline: Estimate,
+    *,
+    limits: Limits = DEFAULT,
+    **more: Any,
+) -> Diagnostics:
     """Everything that is measured about one target on one log.
 
     Parameters
     ----------
-    ready
-        The log in features.
-    found
-        The ratios of its steps.
-    case
-        The target's stream, with its least-squares solution.
-    solved
-        The estimates, and the fit that the first of them comes from.
+    steps
+        Sums over the steps of the log.
+    equations
+        The equations, and their solution.
+    decision
+        What the checks decided; None where there were none.
+    settings
+        How to evaluate.
+    headline
+        The estimate asked for.
+    limits
+        The thresholds.
+    **more
+        Fields of `Diagnostics` that are measured elsewhere: of the method's own fit, of the target's choices.
     """
-    rho, begins, sums = found.rho, case.begins, case.square.sums
-    fitted, settings = solved.fitted, case.settings
-    marginal, marginal_episodes = _marginal_sizes(case)
+    # Errors below rounding would turn any difference into many standard errors.
+    error = max(equations.error, limits.rounding * abs(equations.value), 1e-300)
+    tracing = settings.tracing
     return Diagnostics(
         method=settings.method,
         gamma=settings.gamma,
-        lam=None if settings.tracing is None else settings.tracing.lam,
-        trace=None if settings.tracing is None else settings.tracing.kind,
-        episodes=case.n_episodes,
-        steps=len(case.stream),
-        features=ready.features.n_features,
-        features_used=int((sums.C.diagonal() > 0).sum()),
-        terminated=int(ready.log.terminated.sum()),
-        truncated=int(ready.log.truncated.sum()),
-        leading_elsewhere=ready.leading_elsewhere,
-        ends_known=ready.log.ends_known,
-        rows_alone=ready.log.rows_alone or None,
-        strangers=ready.log.strangers,
-        reward_sample=effective_size(np.square(ready.log.reward)),
-        largest_reward=float(np.abs(ready.log.reward).max()),
-        unseen_mass=found.unseen_mass,
-        unseen_pairs=found.unseen_pairs,
-        clipped=found.clipped,
-        condition_C=ready.condition_C,
-        on_policy=case.on_policy,
-        ess=effective_size(rho),
-        ess_episodes=effective_size(episode_weights(case.stream, begins)),
-        ess_marginal=marginal,
-        ess_marginal_episodes=marginal_episodes,
-        largest_ratio=float(rho.max()),
-        mean_ratio=float(rho.mean()),
-        mean_ratio_off=mean_ratio_off(rho, begins),
-        top_hundredth_carries=top_hundredth(rho),
-        beyond_cuts=beyond_cuts(case.stream, begins),
-        updates=None if fitted is None else fitted.updates,
-        hyper=None if fitted is None else fitted.told,
-        moved=None if fitted is None else fitted.moved / case.error,
-        diverged=None if fitted is None else fitted.diverged,
-        refits_lost=None if fitted is None or not solved.refits else lost(solved.resampled),
-        resamples=solved.resamples,
-        sandwich_error=case.square.error,
-        from_lstd=from_least_squares(case, solved),
-        error_ratio=error_ratio(case, solved),
-        from_dr=from_doubly_robust(solved) if settings.values == STATE else None,
-        refits=solved.refits,
-        estimated_behaviour=found.estimated or None,
-        beyond_rewards=beyond_rewards(case, solved.headline),
-        **checked(case.decision),
-        solved_by=case.square.how,
-        **ready.measured(case),
-        condition_A=case.square.condition,
-        undetermined_directions=case.square.singular,
-        neu_start=float(sums.b @ sums.b),
-        neu_end=neu(sums.A @ solved.theta + sums.b),
+        lam=None if tracing is None else tracing.lam,
+        trace=None if tracing is None else tracing.kind,
+        episodes=int(steps["episodes"]),
+        beyond_rewards=steps.beyond_rewards(settings.gamma, headline.value, error),
+        **steps.diagnostics(),
+        **equations.diagnostics(),
+        **_checked(decision, limits),
+        **more,
     )
 
 
-def checked(decision: Decision | None) -> dict[str, Any]:
-    """What the checks found, for the rules; counts of checks only where they were made."""
+def _checked(decision: Decision | None, limits: Limits) -> dict[str, Any]:
+    """What the checks found. Checks are counted only where the fit itself has no fault."""
     if decision is None:
         return {}
     fit, sound = decision.fit, not decision.faults
     error = max(fit.error, 1e-300)
     return {
         "effective_pieces": fit.effective,
-        "refit_bias": abs(fit.bias) / error if fit.error > WIDTH * abs(fit.value) else 0.0,
+        "refit_bias": abs(fit.bias) / error if fit.error > limits.no_error * abs(fit.value) else 0.0,
         "lacking": fit.lack,
         "lacking_moves": fit.missed / max(decision.own.width / 2, 1e-300),
         "surprises_met": min(fit.met, float(len(fit.psi))),
@@ -115,26 +135,78 @@ def checked(decision: Decision | None) -> dict[str, Any]:
     }
 
 
-def beyond_rewards(case: Case, row: Estimate) -> float | None:
-    """How far a value is outside of what the log's rewards allow, in standard errors; None where they allow all.
+def equations_of(case: Case, theta: Floats, features: int, condition_C: float | None) -> Equations:
+    """The equations of a log in memory.
 
-    With gamma below 1 a return is at most the largest reward times 1 / (1 - gamma), and 0 where that is negative. Where
-    only last steps of episodes that terminated have rewards, it is at most the largest of them.
+    Parameters
+    ----------
+    case
+        The target's stream, with its least-squares solution.
+    theta
+        The final weights.
+    features
+        Features of the map, also those that were left out.
+    condition_C
+        Condition number of C before whitening.
     """
-    if row.value is None:
+    square, sums = case.square, case.square.sums
+    residual = sums.A @ theta + sums.b
+    weights = marginal_weights(case.stream, square.left, case.traces)
+    return Equations(
+        value=square.value,
+        error=square.error,
+        features=features,
+        features_used=int((sums.C.diagonal() > 0).sum()),
+        condition_A=square.condition,
+        condition_C=condition_C,
+        undetermined_directions=square.singular,
+        neu_start=float(sums.b @ sums.b),
+        neu_end=float(residual @ residual),
+        ess_marginal=effective_size(weights),
+        ess_marginal_episodes=effective_size(np.add.reduceat(weights, case.begins[:-1])),
+        solved_by=square.how,
+    )
+
+
+def compare_methods(case: Case, solved: Solved, limits: Limits = DEFAULT) -> dict[str, Any]:
+    """How the method asked for agrees with the others, and how its own fit went; fields of `Diagnostics`."""
+    told: dict[str, Any] = {"resamples": solved.resamples, "refits": solved.refits}
+    if case.settings.values == STATE:
+        told["from_dr"] = _from_doubly_robust(solved, limits)
+    fitted, value = solved.fitted, solved.headline.value
+    if fitted is None:
+        return told
+    told |= {"updates": fitted.updates, "hyper": fitted.told, "diverged": fitted.diverged}
+    told["moved"] = fitted.moved / case.error
+    if solved.refits:
+        told["refits_lost"] = float(np.isnan(solved.resampled).mean()) if len(solved.resampled) else 0.0
+    if value is not None:
+        told["from_lstd"] = abs(value - case.square.value) / case.error
+        told["error_ratio"] = _error_ratio(case, solved) if solved.refits else None
+    return told
+
+
+def _error_ratio(case: Case, solved: Solved) -> float:
+    """The error by refits over the sandwich error; NaN where one of them is missing, or is rounding only."""
+    error = solved.headline.error
+    if error is None or not len(solved.resampled) or case.square.error < case.error:
+        return float("nan")
+    return error / case.error
+
+
+def _from_doubly_robust(solved: Solved, limits: Limits) -> float | None:
+    """Standard errors of the difference between the value and the doubly robust one; NaN where that has none."""
+    row, refits = solved.headline, solved.resampled
+    if row.value is None or row.method in ESTIMATORS or not len(refits):
         return None
-    reward, discount = np.asarray(case.stream.steps["reward"]), np.asarray(case.stream.steps["discount"])
-    at_the_end = not reward[discount != 0].any()
-    if case.settings.gamma == 1 and not at_the_end:
-        return None
-    times = 1.0 if at_the_end else 1 / (1 - case.settings.gamma)
-    low, high = times * min(float(reward.min()), 0.0), times * max(float(reward.max()), 0.0)
-    outside = max(low - row.value, row.value - high, 0.0)
-    return outside / case.error
+    robust = solved.drawn.resampled[:, DR]
+    apart = (refits - robust)[np.isfinite(refits) & np.isfinite(robust)]
+    spread = max(float(apart.std()), limits.rounding * abs(row.value)) if len(apart) > 1 else 0.0
+    return abs(row.value - float(solved.drawn.values[DR])) / spread if spread > 0 else float("nan")
 
 
 def effective_size(weights: Floats) -> float:
-    """(sum w)^2 / sum w^2: of how many equal weights these are worth as much.
+    """(sum w)^2 / sum w^2: the number of equal weights with the same variance of a mean.
 
     >>> float(effective_size(np.array([1.0, 1.0, 1.0, 0.0])))
     3.0
@@ -142,62 +214,5 @@ def effective_size(weights: Floats) -> float:
     largest = max(weights.max(initial=0.0), -weights.min(initial=0.0))  # marginal weights may be negative
     if not 0 < largest < np.inf:
         return 0.0 if largest == 0 else 1.0
-    part = weights / largest
+    part = weights / largest  # squares of the weights themselves might overflow
     return float(part.sum() ** 2 / (part**2).sum())
-
-
-def _marginal_sizes(case: Case) -> tuple[float, float]:
-    """Effective samples of the marginal weights, in steps and in episodes; the weights themselves are let go."""
-    weights = marginal_weights(case.stream, case.square.left, case.traces)
-    return effective_size(weights), effective_size(np.add.reduceat(weights, case.begins[:-1]))
-
-
-def top_hundredth(rho: Floats) -> float:
-    """Part of the weight that the largest hundredth of the ratios carries."""
-    largest = max(1, len(rho) // 100)
-    return float(np.partition(rho, -largest)[-largest:].sum() / rho.sum()) if rho.sum() > 0 else 1.0
-
-
-def mean_ratio_off(rho: Floats, begins: Integers) -> float:
-    """How far the mean ratio is from one, in standard errors over episodes."""
-    off = np.add.reduceat(rho, begins[:-1]) - np.diff(begins)
-    error = float(np.sqrt((off**2).sum()))
-    return float(off.sum() / error) if error > 0 else 0.0
-
-
-def neu(residual: Floats) -> float:
-    """The squared length of A theta + b."""
-    return float(residual @ residual)
-
-
-def lost(refits: Floats) -> float:
-    """Part of the refits that failed."""
-    return float(np.isnan(refits).mean()) if len(refits) else 0.0
-
-
-def from_least_squares(case: Case, solved: Solved) -> float | None:
-    """How many standard errors a fitted value is away from that of least squares."""
-    if solved.fitted is None or solved.headline.value is None:
-        return None
-    return abs(solved.headline.value - case.square.value) / case.error
-
-
-def error_ratio(case: Case, solved: Solved) -> float | None:
-    """The error by refits over the sandwich's; NaN where one of them is missing, or is rounding only."""
-    if solved.fitted is None or solved.headline.value is None or not solved.refits:
-        return None
-    error = solved.headline.error
-    if error is None or not len(solved.resampled) or case.square.error < case.error:
-        return float("nan")
-    return error / case.error
-
-
-def from_doubly_robust(solved: Solved) -> float | None:
-    """How many standard errors of the difference a value is away from the doubly robust one; NaN where it has none."""
-    row, refits = solved.headline, solved.resampled
-    if row.value is None or row.method in ESTIMATORS or not len(refits):
-        return None
-    robust = solved.drawn.resampled[:, DR]
-    apart = (refits - robust)[np.isfinite(refits) & np.isfinite(robust)]
-    spread = max(float(apart.std()), ROUNDING * abs(row.value)) if len(apart) > 1 else 0.0
-    return abs(row.value - float(solved.drawn.values[DR])) / spread if spread > 0 else float("nan")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -14,9 +14,10 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.files import read_arrays, reading, write_arrays
+from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import Estimate
-from gradtd.evaluation.trust.checking import TRACES
+from gradtd.evaluation.report.verdict import judge
 from gradtd.evaluation.trust.deciding import Check
 from gradtd.features import Features, from_dict
 from gradtd.features.actions import ActionFeatures, PairFunction
@@ -148,7 +149,7 @@ class Evaluation:
     @property
     def checked_without_traces(self) -> bool:
         """Whether the fits with another lambda have lambda 0, because the value itself has traces."""
-        return (self.diagnostics.lam or 0.0) >= TRACES[0]
+        return (self.diagnostics.lam or 0.0) >= DEFAULT.least_lambda
 
     @property
     def ess(self) -> float:
@@ -235,6 +236,68 @@ class Evaluation:
         from gradtd.output.evaluation_text import in_notebook
 
         return in_notebook(self)
+
+
+def build_evaluation(
+    diagnostics: Diagnostics,
+    estimates: tuple[Estimate, ...],
+    level: float,
+    *,
+    theta: Floats,
+    features: Features,
+    resampled: Floats,
+    influences: Floats,
+    pictured: Mapping[str, Floats],
+    checks: tuple[Check, ...] = (),
+    warnings: Iterable[str] = (),
+    notes: Iterable[str] = (),
+    target: str = "target",
+    log: str = "log",
+    limits: Limits = DEFAULT,
+) -> Evaluation:
+    """The evaluation with its verdict: the one place that makes one, for logs in memory and in parts.
+
+    Parameters
+    ----------
+    diagnostics
+        What was measured.
+    estimates
+        Every method, the one asked for first.
+    level
+        The level of the intervals.
+    theta, features, resampled, influences, pictured, checks, target, log
+        As `Evaluation` has them.
+    warnings
+        What the ratios said, before the warnings of the rules.
+    notes
+        What was done to the log.
+    limits
+        The thresholds.
+    """
+    headline, verdict = estimates[0], judge(diagnostics, estimates, limits)
+    return Evaluation(
+        value=number_or_nan(headline.value),
+        interval=(number_or_nan(headline.low), number_or_nan(headline.high)),
+        level=level,
+        method=headline.method,
+        gamma=diagnostics.gamma,
+        episodes=diagnostics.episodes,
+        steps=diagnostics.steps,
+        verdict=verdict.word,
+        reasons=verdict.reasons,
+        warnings=(*warnings, *verdict.warnings),
+        notes=tuple(notes),
+        estimates=estimates,
+        diagnostics=diagnostics,
+        theta=theta,
+        features=features,
+        resampled=resampled,
+        influences=influences,
+        checks=checks,
+        pictured={name: np.asarray(array, np.float64) for name, array in pictured.items()},
+        target=target,
+        log=log,
+    )
 
 
 def load_evaluation(path: str | Path) -> Evaluation:

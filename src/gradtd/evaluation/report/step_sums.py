@@ -14,6 +14,7 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.logs import Log, Ratios
+from gradtd.logs.log import merge_notes
 
 BINS, PER_OCTAVE, LOWEST = 1024, 16, -32
 """Bins of the histogram of ratios: 16 for every doubling, from 2^-32 to 2^32."""
@@ -128,7 +129,7 @@ class StepSums:
 
     def told(self) -> tuple[list[str], list[str]]:
         """Notes and warnings of all chunks; those that differ in a count alone are said once, with the sum."""
-        return _counted(self.notes), _counted(self.warnings)
+        return merge_notes(self.notes.elements()), merge_notes(self.warnings.elements())
 
 
 def least(a: float | None, b: float | None) -> float | None:
@@ -180,7 +181,7 @@ def sum_steps(log: Log, found: Ratios, discount: Floats, begins: Integers, weigh
     made = _Sums(np.zeros(len(BY_STEP)), np.zeros((2, BINS)), np.zeros((2, int(np.diff(begins).max()))))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         engine.compile_once(count_steps)(steps, made)
-    inside = len(log) - log.n_episodes
+    inside = len(log) - (len(begins) - 1)  # pieces, which may be blocks: the loop does not look across their ends
     ends = (log.terminated.sum(), log.truncated.sum())
     chunk = (len(log), len(begins) - 1, *ends, inside, log.strangers * len(log), not log.ends_known, found.clipped)
     numbers = dict(zip((*BY_STEP, *BY_CHUNK), map(float, (*made.numbers, *chunk)), strict=True))
@@ -248,7 +249,7 @@ def _top_of_bins(histogram: Floats) -> float:
     if weight.sum() <= 0:
         return 1.0
     before = np.r_[0.0, np.cumsum(count)[:-1]]
-    taken = np.clip(max(1.0, count.sum() / 100) - before, 0.0, count)
+    taken = np.clip(max(1.0, count.sum() // 100) - before, 0.0, count)
     return float((weight * taken / np.maximum(count, 1)).sum() / weight.sum())
 
 
@@ -259,20 +260,3 @@ def ratio_picture(histogram: Floats) -> dict[str, Floats]:
     low, high = edges[used[0]], edges[used[-1] + 1]
     counts, even = np.histogram(np.sqrt(edges[1:] * edges[:-1]), 40, (low, high), weights=histogram[0])
     return {"rho": np.asarray(counts, np.float64), "rho_edges": even}
-
-
-def _counted(sentences: Counter[str]) -> list[str]:
-    """Sentences that begin with a count are added up."""
-    totals: Counter[tuple[bool, str]] = Counter()
-    for sentence, times in sentences.items():
-        number, _, rest = sentence.partition(" ")
-        if number.isdigit():
-            totals[True, _plural(rest)] += int(number) * times
-        else:
-            totals[False, sentence] += times
-    return [f"{count} {rest}" if counts else rest for (counts, rest), count in sorted(totals.items())]
-
-
-def _plural(words: str) -> str:
-    """A note about one step, worded as about several."""
-    return words.replace("last step of", "last steps of").replace("step before", "steps before", 1) if words else words
