@@ -187,6 +187,7 @@ def _covered(problem, logs, episodes, truth, **how):
     return sum(result.interval[0] <= truth <= result.interval[1] for result in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("level", "how"),
     [
@@ -206,6 +207,7 @@ def test_intervals_of_least_squares_cover_as_often_as_they_say(level, how):
     assert low <= count <= high
 
 
+@pytest.mark.slow
 def test_intervals_of_impression_gtd_cover():
     """15 logs at 80 %: fewer than 7 are covered once in 1000 seeds."""
     truth, _ = true_value("random_walk_tabular")

@@ -63,6 +63,7 @@ def test_the_effective_sample_of_the_weights():
     assert own.numbers["ess_marginal"] > steps
 
 
+@pytest.mark.slow
 def test_intervals_of_double_rl_hold_the_truth():
     """100 logs of 60 episodes at 95 %: fewer than 88 hits have a chance of 0.4 % if the level is right."""
     truth, hits = walk_truth(), 0

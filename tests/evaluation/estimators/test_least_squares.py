@@ -5,18 +5,16 @@ import pytest
 import scipy.sparse
 
 from gradtd.core.stream import Stream
-from gradtd.evaluation.estimators import least_squares as module
 from gradtd.evaluation.estimators.bootstrap import Resamples, draw_resamples
-from gradtd.evaluation.estimators.least_squares import can_refit, refit_least_squares, start_features
-from gradtd.evaluation.estimators.products import values_of
+from gradtd.evaluation.estimators.least_squares import can_refit, refit_least_squares, start_features, sums
+from gradtd.evaluation.estimators.products import chunk_rows, values_of
 from gradtd.evaluation.estimators.solvers import DENSE
 from naive.evaluation import dense, episodes_of, join, lstd, lstd_value, random_stream, solved
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_solution_is_that_of_the_loops(seed, sparse, monkeypatch):
-    monkeypatch.setattr(module, "chunk_rows", lambda table: 5)
+def test_the_solution_is_that_of_the_loops(seed, sparse):
     stream = random_stream(seed, episodes=20, sparse=sparse)
     found = solved(stream)
     A, b, theta = lstd(stream)
@@ -45,10 +43,9 @@ def without(stream, e):
     return Stream(stream.features, steps)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_the_sandwich_is_the_jackknife_over_episodes(sparse):
+def test_the_sandwich_is_the_jackknife_over_episodes():
     """Var = (E - 1) / E sum (v_-e - mean)^2; the two agree to O(1 / E), 4 % here with E = 300."""
-    stream = tamed(4, 300, sparse=sparse)
+    stream = tamed(4, 300)
     n = 300
     left_out = [solved(without(stream, e)).value for e in range(n)]
     jackknife = np.sqrt((n - 1) / n * ((left_out - np.mean(left_out)) ** 2).sum())
@@ -88,9 +85,8 @@ def test_refits_are_solutions_of_the_resampled_logs(sparse):
         assert found[r] == pytest.approx(lstd_value(join(stream, taken)), rel=1e-8)
 
 
-def test_refits_of_groups_of_episodes(monkeypatch):
-    """Groups of 1, 2 and 3 episodes, read some at a time: as if each episode had been taken by itself."""
-    monkeypatch.setattr(module, "chunk_rows", lambda table: 3)
+def test_refits_of_groups_of_episodes():
+    """Groups of 1, 2 and 3 episodes: as if each episode had been taken by itself."""
     stream = tamed(7, 30)
     begins = stream.begins
     edges = np.array([0, 1, 3, 6, 7, 9, 12, 15, 18, 21, 24, 27, 30])
@@ -138,23 +134,26 @@ def test_one_episode_has_no_error():
     assert np.isnan(solved(tamed(1, 1)).error)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("traced", [False, True])
-def test_sums_by_fold_are_those_of_the_loops(traced, monkeypatch):
-    """Blocks of 5 steps, each of one fold; with traces as the left factor, too."""
-    monkeypatch.setattr(module, "chunk_rows", lambda table: 5)
-    stream = random_stream(7, episodes=20)
-    fold = np.arange(len(stream)) % 3
-    traces = np.random.default_rng(0).normal(size=(len(stream), 3)) if traced else None
+def test_sums_of_many_chunks_by_fold(traced, sparse):
+    """Folds of steps that do not follow each other, and with traces as the left factor, too."""
+    stream = random_stream(7, episodes=100_000, sparse=sparse)
+    n, steps, phi = len(stream), stream.steps, dense(stream)
+    assert n > chunk_rows(stream.features)
+    fold = np.arange(n) % 3
+    x = phi[steps["row"]]
+    y = steps["discount"][:, None] * phi[steps["next_row"]] - x
+    e = x + 1.0 if traced else x
+    traces = (scipy.sparse.csr_array(e) if sparse else e) if traced else None
     heard = []
-    found = module.sums(stream, lambda done, total: heard.append((done, total)), traces, fold=fold)
+    found = sums(stream, lambda done, total: heard.append((done, total)), traces, fold=fold)
     for k, part in enumerate(found.folds):
-        A, b = np.zeros((3, 3)), np.zeros(3)
-        for place in np.flatnonzero(fold == k):
-            s = stream.steps[place]
-            x, after = dense(stream)[s["row"]], dense(stream)[s["next_row"]]
-            e = x if traces is None else traces[place]
-            A += s["rho"] * np.outer(e, s["discount"] * after - x)
-            b += s["rho"] * s["reward"] * e
-        assert pytest.approx(A) == part.A
-        assert part.b == pytest.approx(b)
-    assert heard[-1] == (len(stream), len(stream))
+        left = e[fold == k] * steps["rho"][fold == k][:, None]
+        A = part.A.toarray() if sparse else part.A
+        assert pytest.approx(left.T @ y[fold == k], rel=1e-9) == A
+        assert part.b == pytest.approx(left.T @ steps["reward"][fold == k], rel=1e-9, abs=1e-6)
+    assert pytest.approx((e * steps["rho"][:, None]).T @ y / n) == found.A
+    assert pytest.approx(x.T @ x / n) == found.C
+    assert len(heard) > 1
+    assert heard[-1] == (n, n)

@@ -16,9 +16,13 @@ from naive.evaluation import importance, walk, walk_truth
 LOG = walk(40, 11, cut=5)
 OTHER_SOLUTIONS = ("vtrace", "etd", "residual_gradient", "newton_td", "direct_gtd", "nasa", "minibatch_tdc")
 """Rules that converge elsewhere on purpose, or whose default settings do not suit so short a log."""
+QUICK = ("impression_gtd", "td", "lstd")
+"""Rules that are always tried; compiling all of them takes minutes."""
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in QUICK)) for n in sorted(ALGORITHMS)]
+)
 def test_every_algorithm_gives_a_result_or_a_sentence(name):
     """A usable one is near least squares; what is not near is not called usable."""
     needed = parameters(as_algorithm(name))
@@ -84,7 +88,7 @@ def test_the_estimators_are_those_of_the_equations():
     )  # fmt: skip
     found = solved(stream)
     wanted = importance(stream, found.theta) | {"lstd": found.value}
-    assert "drl" in [row.method for row in result.estimates]  # its twin is in test_marginal.py
+    assert "drl" in [row.method for row in result.estimates]  # its twin is in test_double_rl.py
     for row in (row for row in result.estimates if row.method != "drl"):
         assert row.value == pytest.approx(wanted[row.method]), row.method
 

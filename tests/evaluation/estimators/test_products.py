@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradtd.core.checks import InputError
-from gradtd.evaluation.estimators.products import cross, rows_at, times, values_of, weighted_sum
+from gradtd.evaluation.estimators.products import cross, rows_at, times, values_of
 from gradtd.evaluation.preparing import refuse_useless
 from gradtd.features import make_features
 
@@ -44,6 +44,7 @@ def write_log(path, n):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_stays_below_three_times_the_features_and_progress_is_told(tmp_path):
     """Measured growth: 2.5 times the features; the observations stay for the checks, which read them again."""
@@ -66,7 +67,6 @@ def test_products_in_small_parts_are_the_products(n, d):
     x, y, W = rng.normal(size=(n, d)), rng.normal(size=(n, d + 1)), rng.normal(size=(d, d))
     np.testing.assert_allclose(cross(x, y), np.einsum("ni,nj->ij", x, y), rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(times(x, W), np.einsum("ni,ij->nj", x, W), rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(weighted_sum(x, y[:, 0]), (x * y[:, :1]).sum(axis=0), rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(values_of(x, W[0]), (x * W[0]).sum(axis=1), rtol=1e-10, atol=1e-10)
 
 

@@ -138,6 +138,7 @@ def test_features_that_cannot_hold_the_value_are_found_at_every_lambda():
     assert result.verdict == "not usable"
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_value():
     """Of 60 intervals at 95 % fewer than 51 hold it with a probability of 2e-4 where the level is right."""
     held = 0

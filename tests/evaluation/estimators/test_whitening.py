@@ -5,31 +5,32 @@ import pytest
 import scipy.sparse
 
 from gradtd.core.stream import Stream
-from gradtd.evaluation.estimators import whitening as module
+from gradtd.evaluation.estimators.products import CHUNK
 from gradtd.evaluation.estimators.whitening import condition, original, second_moments, whiten
 from naive.evaluation import random_stream, solved
 
+N = CHUNK + 50
+
 
 def table_and_rows(seed=0, d=4, redundant=False):
+    """A table and rows of it, each in two chunks."""
     rng = np.random.default_rng(seed)
-    table = rng.normal(size=(50, d)) @ rng.normal(size=(d, d)) * 10.0 ** rng.integers(-3, 4, d) + 1.0
+    table = rng.normal(size=(N, d)) @ rng.normal(size=(d, d)) * 10.0 ** rng.integers(-3, 4, d) + 1.0
     if redundant:
-        table = np.c_[table, table[:, 0] + table[:, 1], np.zeros(50)]
-    return table, rng.integers(0, 50, 400)
+        table = np.c_[table, table[:, 0] + table[:, 1], np.zeros(N)]
+    return table, rng.integers(0, N, N + 400)
 
 
-def test_second_moments_are_the_mean_of_the_rows_visited(monkeypatch):
-    monkeypatch.setattr(module, "chunk_rows", lambda table: 7)
+def test_second_moments_are_the_mean_of_the_rows_visited():
     table, rows = table_and_rows()
-    wanted = sum(np.outer(table[k], table[k]) for k in rows) / len(rows)
+    wanted = np.einsum("ni,nj->ij", table[rows], table[rows]) / len(rows)
     assert second_moments(table, rows) == pytest.approx(wanted)
     assert second_moments(scipy.sparse.csr_array(table), rows) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("redundant", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_whitened_features_have_second_moments_one(sparse, redundant, monkeypatch):
-    monkeypatch.setattr(module, "chunk_rows", lambda table: 7)
+def test_whitened_features_have_second_moments_one(sparse, redundant):
     table, rows = table_and_rows(1, redundant=redundant)
     given = scipy.sparse.csr_array(table) if sparse else table.copy()
     white, W = whiten(given, second_moments(given, rows))
