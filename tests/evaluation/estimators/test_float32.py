@@ -10,7 +10,7 @@ from gradtd.evaluation.preparing import prepare_log
 from gradtd.features import make_features
 from gradtd.logs import read_log
 
-N, D, LENGTH = 6000, 70, 10
+N, D, LENGTH = 3000, 70, 10
 """So many features that no rule is fitted next to the solution: rules are tested where they are compiled."""
 
 
@@ -37,7 +37,7 @@ def both(data, **more):
     return [gradtd.evaluate(log, features=rows_of(table.astype(kind)), **given) for kind in (np.float32, np.float64)]
 
 
-@pytest.mark.parametrize("more", [{}, {"algorithm": "lstd", "resamples": 20}, {"lam": 0.5}, {"block": 5}])
+@pytest.mark.parametrize("more", [{}, {"algorithm": "lstd", "resamples": 20}, {"lam": 0.5}])
 def test_the_answer_is_that_of_the_same_numbers_in_float64(data, more):
     """Whitened features are rounded to float32, by 6e-8 of their size: values move by that part of an error or so."""
     narrow, wide = both(data, **more)

@@ -67,7 +67,10 @@ def test_batches_suit_the_log():
     assert suited("td", {"alpha": 1}, found) == {"alpha": 1}
 
 
-@pytest.mark.parametrize(("rule", "hyper"), [("impression_gtd", {}), ("tdrc", {"alpha": 0.05, "average": "tail"})])
+@pytest.mark.parametrize(
+    ("rule", "hyper"),
+    [("impression_gtd", {}), pytest.param("tdrc", {"alpha": 0.05, "average": "tail"}, marks=pytest.mark.slow)],
+)
 def test_refits_follow_their_resamples(rule, hyper):
     """Each within 1 standard error of the solution of its own resampled log, and half as far from it as the fit."""
     stream = good_stream()
@@ -88,6 +91,7 @@ def test_refits_follow_their_resamples(rule, hyper):
 
 def test_refits_keep_copies_of_an_episode_together(monkeypatch):
     """What the buffers are dealt by are the numbers of the original episodes."""
+    monkeypatch.setenv("GRADTD_INTERPRET", "1")  # few updates: compiling takes longer
     stream = good_stream(12)
     seen = []
     inner = Session.over
@@ -143,7 +147,9 @@ def test_a_bounded_buffer_is_refused():
         fitted(good_stream(), hyper={"capacity": 64})
 
 
-def test_a_rule_of_the_user_is_fitted_too():
+def test_a_rule_of_the_user_is_fitted_too(monkeypatch):
+    monkeypatch.setenv("GRADTD_INTERPRET", "1")
+
     def halfway(state, stream, now, hyper):
         """theta <- (theta + 1) / 2."""
         for k in range(state.theta.shape[0]):

@@ -105,6 +105,16 @@ def test_the_checks_speak_of_that_fit(made, block, lam, trace):
     assert abs(other.value - value) > 1e-6
 
 
+def test_the_row_without_traces():
+    log = walk(300, 2)
+    plain, result = (evaluate(log, algorithm="lstd", lam=lam, **HOW) for lam in (0.0, 0.8))
+    rows = {row.method: row for row in result.estimates}
+    assert rows["lstd_without_traces"].value == plain.value != result.value
+    assert "lam = 0.8" in rows["lstd"].note
+    assert result.verdict == "usable"
+
+
+@pytest.mark.slow
 def test_rows_beside_and_what_is_told():
     log = walk(300, 2)
     plain, result = evaluate(log, **HOW), evaluate(log, lam=0.8, **HOW)
@@ -118,6 +128,7 @@ def test_rows_beside_and_what_is_told():
     assert result.verdict == "usable"
 
 
+@pytest.mark.slow
 def test_a_rule_is_compared_with_the_solution_of_its_lambda():
     result = evaluate(walk(300, 2), algorithm="impression_gtd", lam=0.8, trace="tree", **HOW)
     assert result.diagnostics.from_lstd < 0.3
@@ -126,6 +137,7 @@ def test_a_rule_is_compared_with_the_solution_of_its_lambda():
     assert 0.3 < refitted.diagnostics.error_ratio < 3  # eight refits: chi with 7 degrees of freedom, far in its tails
 
 
+@pytest.mark.slow
 def test_a_rule_that_keeps_its_own_traces_can_be_named():
     result = evaluate(walk(300, 2), algorithm="true_online_td", alpha=0.01, lam=0.8, **HOW)
     assert result.diagnostics.hyper["lam"] == 0.8
@@ -134,7 +146,7 @@ def test_a_rule_that_keeps_its_own_traces_can_be_named():
 def test_features_that_cannot_hold_the_value_are_found_at_every_lambda():
     """Two features for five states: with lam = 0.8 the fit without traces is the one that differs."""
     poor = lambda s: np.c_[s < 2, s >= 2].astype(float)  # noqa: E731
-    result = evaluate(walk(1000, 2), features=poor, lam=0.8, **HOW)
+    result = evaluate(walk(1000, 2), algorithm="lstd", features=poor, lam=0.8, **HOW)
     assert result.verdict == "not usable"
 
 
@@ -153,7 +165,9 @@ def test_intervals_hold_the_value():
 def test_the_page_shows_the_value_against_lambda(tmp_path):
     result = evaluate(walk(100, 1), algorithm="lstd", lam=0.5, resamples=0, **HOW)
     result.page(tmp_path / "it.html")
-    assert "Flat: the features suffice; a slope is a sign of bias." in (tmp_path / "it.html").read_text()
+    assert (
+        "A flat line says that the features suffice; a slope is a sign of bias." in (tmp_path / "it.html").read_text()
+    )
     result.save(tmp_path / "it.npz")
     found = LambdaValues.from_arrays(load_evaluation(tmp_path / "it.npz").pictured)
     assert found is not None
