@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gradtd.algorithms import ALGORITHMS, as_algorithm
@@ -12,6 +13,7 @@ from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.estimate import AUTO, COMPUTED, ESTIMATORS
 from gradtd.running.settings import refuse_traces
 
@@ -21,22 +23,47 @@ FEWEST_PERCENTILES = 200
 """Refits that percentiles need: 5 of them lie beyond each end of a 95 % interval."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How to evaluate, the same for every target."""
+    """Everything that was asked of an evaluation, the same for every target; see `gradtd.evaluate` for the fields."""
 
     gamma: float
-    algorithm: Algorithm | str
-    hyper: Mapping[str, Any]
-    level: float
-    resamples: int | None
-    interval: str
-    updates: int | None
-    seed: int
-    threads: int
-    own_refits: bool | None = None
-    tracing: Tracing | None = None
+    algorithm: Algorithm | str = AUTO
+    hyper: Mapping[str, Any] = field(default_factory=dict)
+    features: Any = None
     values: str = STATE
+    action_features: Any = None
+    samples: int = 20
+    tracing: Tracing | None = None
+    behaviour: Any = None
+    clip: float | None = None
+    level: float = 0.95
+    resamples: int | None = None
+    interval: str = "student"
+    own_refits: bool | None = None
+    updates: int | None = None
+    block: int | None = None
+    whiten: bool = True
+    columns: Mapping[str, Any] | None = None
+    log_probabilities: str = "refuse"
+    duplicates: str = "refuse"
+    one_step: bool | None = None
+    sums: Path | None = None
+    seed: int = 0
+    threads: int = 1
+    limits: Limits = DEFAULT
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What `gradtd.read_log` is told."""
+        names = ("columns", "log_probabilities", "duplicates", "one_step")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def pair_function(self) -> Any:
+        """A function of observations and actions, where that is what was given as features of actions."""
+        given = self.action_features
+        return given if callable(given) and not hasattr(given, "transform") else None
 
     @property
     def of_traces(self) -> dict[str, Any]:
@@ -82,18 +109,17 @@ def refuse_unknown_chances(settings: Settings, chances: Floats | None) -> None:
         )
 
 
-def refuse_without_ratios(settings: Settings, clip: Any, action_features: Any, samples: Any) -> None:
+def refuse_without_ratios(settings: Settings) -> None:
     """Values of actions have no ratios to multiply or to clip, and traces of ratios up to 1."""
-    checks.whole_number("samples", samples, 1)
     if settings.values == STATE:
-        if action_features is not None:
+        if settings.action_features is not None:
             raise InputError("a map of actions is for values of actions: give values='action' with it.")
         return
     if settings.method in ESTIMATORS:
         raise InputError(
             f"values='action' has ratio 1 everywhere, and no use for {settings.method}: leave one of them out."
         )
-    if clip is not None:
+    if settings.clip is not None:
         raise InputError(
             "values='action' has ratio 1 everywhere, and no use for clip: leave it out; its traces have no ratio above "
             "1 either."

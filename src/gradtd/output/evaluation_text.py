@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
+    from gradtd.evaluation.decide import Check
     from gradtd.evaluation.report.comparison import Comparison
     from gradtd.evaluation.report.result import Evaluation
-    from gradtd.evaluation.trust.deciding import Check
 
 
 _MEANING = (

@@ -11,6 +11,7 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
+from gradtd.evaluation.decide import Decision
 from gradtd.evaluation.estimators.bootstrap import (
     Resamples,
     draw_resamples,
@@ -42,7 +43,6 @@ from gradtd.evaluation.report.estimate import (
 )
 from gradtd.evaluation.report.row_quality import few_episodes, mark_rows
 from gradtd.evaluation.settings import FEWEST_PERCENTILES, STATE, Settings
-from gradtd.evaluation.trust.deciding import Decision
 
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default, and where 100 refits of a rule would read more numbers than this, a minute or so."""

@@ -19,9 +19,9 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.evaluation.estimators.bootstrap import interval_from
+from gradtd.evaluation.fits import Fit
+from gradtd.evaluation.intervals import as_dependent, interval
 from gradtd.evaluation.report.result import Evaluation, plain
-from gradtd.evaluation.trust.fits import Fit
-from gradtd.evaluation.trust.size import as_dependent, interval
 
 if TYPE_CHECKING:
     import pandas

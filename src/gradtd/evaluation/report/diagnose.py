@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats
+from gradtd.evaluation.decide import Decision
 from gradtd.evaluation.estimators.double_rl import marginal_weights
 from gradtd.evaluation.estimators.importance_sampling import DR
 from gradtd.evaluation.estimators.methods import Case, Solved
@@ -20,7 +21,6 @@ from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import ESTIMATORS, Estimate
 from gradtd.evaluation.report.step_sums import StepSums
 from gradtd.evaluation.settings import STATE, Settings
-from gradtd.evaluation.trust.deciding import Decision
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,11 +14,11 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.files import read_arrays, reading, write_arrays
+from gradtd.evaluation.decide import Check
 from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import Estimate
 from gradtd.evaluation.report.verdict import judge
-from gradtd.evaluation.trust.deciding import Check
 from gradtd.features import Features, from_dict
 from gradtd.features.actions import ActionFeatures, PairFunction
 

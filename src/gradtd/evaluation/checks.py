@@ -1,0 +1,290 @@
+"""The fits that are compared: of every rung and checker, with other traces, with the time, and doubly robust.
+
+`Equations` are what they are made from. They come from steps that can be read twice, as those in memory and those of
+states can, or from sums by group of a log that is read once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtd.compiled import engine
+from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.designs.base import Ladder, Steps
+from gradtd.evaluation.designs.time_features import NO_CLOCK, clock_of
+from gradtd.evaluation.fits import Fit, Solutions, solve_all
+from gradtd.evaluation.intervals import as_dependent
+from gradtd.evaluation.limits import DEFAULT, Limits
+from gradtd.evaluation.moments.blocks import StepBlocks
+from gradtd.evaluation.moments.dense import Moments, read_moments, shape_of
+from gradtd.evaluation.moments.pieces import SUMS, PieceReader, PieceSums, by_group, fits_from, robust_fit, summed
+from gradtd.evaluation.moments.sparse import SparseMoments, read_sparse_moments, solve_sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """Fits by the name of their columns.
+
+    Parameters
+    ----------
+    plain
+        As asked for.
+    traced
+        Of the headlines, with traces of another lambda, ``lam``.
+    robust
+        Doubly robust with their values, where products of ratios allow it.
+    timed
+        With the time since the start beside the features, where episodes have one.
+    """
+
+    plain: dict[str, Fit]
+    traced: dict[str, Fit]
+    robust: dict[str, Fit]
+    timed: dict[str, Fit]
+    lam: float
+
+    @property
+    def dependence(self) -> float:
+        """How many times larger the variance is than that of independent pieces."""
+        return max(f.error_factor**2 for f in self.plain.values())
+
+
+class Equations(ABC):
+    """A log for one target, ready to be solved for every fit.
+
+    Parameters
+    ----------
+    ladder
+        The fits.
+    clock
+        Columns of the time; none where pieces begin anywhere, have one step, or the value asked for has traces.
+    lam
+        The lambda of the value asked for.
+    pieces
+        The number of pieces in each of those that have an influence: ones, or the sizes of groups.
+    n_steps, square_ratio
+        Steps of the log, and the mean square of their ratios.
+    blocks
+        Whether pieces are neighbouring parts of longer episodes.
+    by_time
+        Sums of the products of ratios and of their squares, by the time since the start.
+    """
+
+    ladder: Ladder
+    clock: Floats
+    lam: float
+    pieces: Floats
+    n_steps: int
+    square_ratio: float
+    blocks: bool
+    by_time: Floats
+
+    @abstractmethod
+    def solutions(self, lam: float) -> Solutions:
+        """Every fit solved; those with other traces have this lambda."""
+
+    @abstractmethod
+    def piece_sums(self, solutions: Solutions, lam: float) -> PieceSums:
+        """What the solutions make of every piece."""
+
+
+def other_lambda(equations: Equations, limits: Limits = DEFAULT) -> float:
+    """The lambda that the value asked for is compared with: more memory where that has little, else none.
+
+    Where observations tell all that matters, and the features suffice, both have one answer. Traces are
+    1 / (1 - lambda) steps long, as long as keeps the second moment of products of ratios moderate.
+    """
+    if equations.lam >= limits.least_lambda:
+        return 0.0
+    growth = np.log(max(equations.square_ratio, 1.0 + 1e-9))
+    allowed = np.clip(equations.pieces.sum() / limits.pieces_per_growth, limits.least_growth, limits.largest_growth)
+    steps = np.log(allowed) / growth
+    lam = float(np.clip(1 - 1 / max(steps, 1.0), limits.least_lambda, limits.largest_lambda))
+    return max(lam, equations.lam + limits.least_lambda)
+
+
+def all_fits(equations: Equations, lam: float, limits: Limits = DEFAULT) -> Fits:
+    """Every fit that the decision compares."""
+    solutions = equations.solutions(lam)
+    sums = equations.piece_sums(solutions, lam)
+    ladder, pieces = equations.ladder, equations.pieces  # groups are known once the log was read
+    fits = fits_from(solutions.every, sums, pieces, equations.n_steps)
+    k, h = len(solutions.plain), len(solutions.traced)
+    plain, traced, timed = ({fit.name: fit for fit in some} for some in (fits[:k], fits[k : k + h], fits[k + h :]))
+    robust = {}
+    if effective_products(equations.by_time, limits) >= limits.fewest_products:
+        at = {s.name: j for j, s in enumerate(solutions.plain)}
+        values = sums.start + sums.robust
+        robust = {name: robust_fit(name, values[:, at[name]], pieces) for name in ladder.headlines}
+    if equations.blocks:
+        plain, traced, robust = (
+            {name: as_dependent(fit, limits) for name, fit in group.items()} for group in (plain, traced, robust)
+        )
+    return Fits(plain, traced, robust, timed, lam)
+
+
+class BlockEquations(Equations):
+    """Equations of steps that can be read again: all are in memory, or they are rows of states in a file.
+
+    Parameters
+    ----------
+    blocks
+        The steps.
+    ladder
+        The fits.
+    groups
+        Groups of episodes whose influences are summed; None where every piece has its own.
+    """
+
+    def __init__(self, source: StepBlocks, ladder: Ladder, groups: int | None = None) -> None:
+        self.source, self.ladder, self.groups = source, ladder, groups
+        lengths, counts, square = np.zeros(1, np.int64), [], 0.0
+        self.by_time, self.n_steps = np.zeros((2, 0)), 0
+        for steps, _, group in source.chunks():
+            lengths = _added(lengths, np.bincount(np.diff(steps.begins)))
+            n = np.ones(steps.n_pieces) if group is None else np.bincount(group, minlength=groups or 0)
+            counts.append(n.astype(np.float64))
+            square += float(np.square(steps.rho).sum())
+            self.by_time = _added(
+                self.by_time, weights_by_time(steps, products(steps.rho, steps.discount, steps.begins))
+            )
+            self.n_steps += len(steps)
+            self.blocks, self.lam = steps.blocks, 0.0 if steps.traced is None else steps.traced.lam
+            self._table, self.sparse = steps.rows.table, steps.rows.sparse
+        self.pieces = np.concatenate(counts) if groups is None else np.sum(counts, axis=0)
+        self.square_ratio = square / self.n_steps
+        no_time = self.blocks or self.lam > 0 or len(lengths) < 3
+        self.clock = NO_CLOCK if no_time else clock_of(lengths)
+        self._sums: SparseMoments | None = None
+
+    @property
+    def sparse_moments(self) -> SparseMoments:
+        """Sums of cells; they do not depend on lambda, and are made once."""
+        if self._sums is None:
+            self._sums = read_sparse_moments(self.source, self._table)
+        return self._sums
+
+    def moments(self, lam: float) -> Moments:
+        """Sums of dense rows by tenths."""
+        total = Moments.zeros(self.source.tenths, shape_of(self.ladder, self.clock))
+        for steps, tenth, _ in self.source.chunks():
+            read_moments(total, steps, tenth, lam, self.clock)
+        return total
+
+    def solutions(self, lam: float) -> Solutions:
+        if self.sparse:
+            return solve_sparse(self.sparse_moments, self.source, self.ladder, lam, self.clock, self.lam > 0)
+        return solve_all(self.moments(lam), self.ladder, self.clock)
+
+    def piece_sums(self, solutions: Solutions, lam: float) -> PieceSums:
+        reader = PieceReader(solutions, self.ladder.n_columns, lam, self.clock)
+        by_piece: list[Floats] = []
+        by_fit = np.zeros((SUMS, reader.k))
+        total = np.zeros((self.groups or 0, 3, reader.k))
+        for steps, _, group in self.source.chunks():
+            own, sums = reader.read(steps, products(steps.rho, steps.discount, steps.begins))
+            by_fit += sums
+            if group is None:
+                by_piece.append(own)
+            else:
+                np.add.at(total, group, own)
+        return summed(total if self.groups else np.concatenate(by_piece), by_fit, self.n_steps)
+
+
+class GroupEquations(Equations):
+    """Equations of a log that is read once: sums by group of episodes.
+
+    Parameters
+    ----------
+    read
+        A function that returns the sums of the whole log, for a lambda.
+    ladder, clock
+        The fits, and columns of the time.
+    sample
+        Steps of some episodes, in which missing choices and TD errors that were met are looked for.
+    n_pieces
+        Episodes of the whole log.
+    """
+
+    def __init__(
+        self, read: Callable[[float], Any], ladder: Ladder, clock: Floats, sample: Steps, n_pieces: int
+    ) -> None:
+        self._read, self.ladder, self.clock, self.sample = read, ladder, clock, sample
+        self.lam = 0.0 if sample.traced is None else sample.traced.lam
+        self.blocks, self.pieces = False, np.array([float(n_pieces)])
+        self.square_ratio = float(np.square(sample.rho).mean())
+        self._sums: dict[float, Any] = {}
+
+    def sums(self, lam: float) -> Any:
+        """The sums of the log; those of the last lambda are remembered."""
+        if lam not in self._sums:
+            made = self._read(lam)
+            self._sums = {lam: made}
+            self.pieces, self.by_time = made.moments.pieces, made.steps.by_time
+            self.n_steps = int(made.steps["steps"])
+        return self._sums[lam]
+
+    def moments(self, lam: float) -> Moments:
+        made: Moments = self.sums(lam).moments
+        return made
+
+    @property
+    def last(self) -> Any:
+        """The sums that were read last."""
+        return next(iter(self._sums.values()))
+
+    def solutions(self, lam: float) -> Solutions:
+        return solve_all(self.moments(lam), self.ladder, self.clock)
+
+    def piece_sums(self, solutions: Solutions, lam: float) -> PieceSums:
+        reader = PieceReader(solutions, self.ladder.n_columns, lam, self.clock)
+        seen = summed(*reader.read(self.sample), len(self.sample))
+        seen = seen._replace(met=seen.met * (self.n_steps / len(self.sample)))
+        return by_group(self.moments(lam), solutions, self.clock, seen, self.n_steps)
+
+
+def _added(a: Any, b: Any) -> Any:
+    """The sum of two arrays along their last axis, of which one may be longer."""
+    long, short = (a, b) if a.shape[-1] >= b.shape[-1] else (b, a)
+    out = long.copy()
+    out[..., : short.shape[-1]] += short
+    return out
+
+
+def run_products(rho: Any, discount: Any, begins: Integers, w: Floats) -> None:
+    """The product of ratios and discounts up to every step of a piece, the step's own ratio with it."""
+    for e in range(begins.shape[0] - 1):
+        product, g = 1.0, 1.0
+        for t in range(begins[e], begins[e + 1]):
+            product *= rho[t]
+            w[t] = g * product
+            g *= discount[t]
+
+
+def products(rho: Any, discount: Any, begins: Integers) -> Floats:
+    """The weight of every step's TD error in doubly robust; infinite where it overflows."""
+    w = np.empty(len(rho))
+    rho, discount = (np.ascontiguousarray(a, np.float64) for a in (rho, discount))
+    engine.compile_once(run_products)(rho, discount, begins, w)
+    return w
+
+
+def weights_by_time(steps: Steps, w: Floats) -> Floats:
+    """Sums of these weights and of their squares, by the time since the start of a piece."""
+    since = np.arange(len(steps)) - np.repeat(steps.begins[:-1], np.diff(steps.begins))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array([np.bincount(since, w), np.bincount(since, w**2)])
+
+
+def effective_products(by_time: Floats, limits: Limits = DEFAULT) -> float:
+    """The least effective number of pieces, over time, among the weights that still matter."""
+    total, square = by_time
+    with np.errstate(over="ignore", invalid="ignore"):
+        matters = total > limits.late_weight * total[0]
+        made = total[matters] ** 2 / np.maximum(square[matters], 1e-300)
+    return float(made.min()) if len(made) and np.isfinite(made).all() else 0.0

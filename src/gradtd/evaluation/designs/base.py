@@ -1,0 +1,298 @@
+"""What a design is: the widest table of features of the checks, and the steps of a chunk over its rows.
+
+A fit takes some columns of the widest table. So one pass over the log serves every fit, and all kinds of logs
+differ in how rows are made: `Design.rows` turns a chunk of whole episodes into `Rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
+from gradtd.core.stream import STEP, Stream, episode_begins
+from gradtd.logs import Log
+
+GIVEN = "the features given"
+"""The rung of features that were named, or of one feature per state."""
+CHUNK = 2048
+"""Steps whose rows are made at a time: few enough that their features stay in a cache."""
+Writer = Callable[[Any, Floats], None]
+"""Writes the rows with these numbers, an index or a slice, to an array."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """Which columns of the widest table make up which fit.
+
+    Parameters
+    ----------
+    rungs, checkers
+        Columns by the name of the fit, the smallest first. Checkers are never reported.
+    headlines
+        Rungs whose value may be reported. Their columns come first in the table.
+    complete
+        Whether the first rung can represent any function of the observation.
+    endless
+        Whether there could always be a richer rung, as for real observations.
+    """
+
+    rungs: dict[str, Integers]
+    checkers: dict[str, Integers]
+    headlines: tuple[str, ...]
+    complete: bool
+    endless: bool
+
+    @property
+    def sets(self) -> dict[str, Integers]:
+        """The columns of every fit."""
+        return self.rungs | self.checkers
+
+    @property
+    def n_columns(self) -> int:
+        return 1 + max(int(columns.max()) for columns in self.sets.values())
+
+    @property
+    def n_headline_columns(self) -> int:
+        """Columns that fits with traces and with the time need: those of the headlines."""
+        return 1 + max(int(self.rungs[name].max()) for name in self.headlines)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of the widest table for a chunk of steps; step i goes from ``row[i]`` to ``next_row[i]``.
+
+    They are stored (``table``) where rows come again and again, as those of states do. Otherwise ``make_writer``
+    returns a function that writes them when they are needed; each thread needs a writer of its own, as writers share
+    scratch memory between calls.
+    """
+
+    row: Any
+    next_row: Any
+    n_rows: int
+    n_columns: int
+    table: Any = None
+    make_writer: Callable[[], Writer] | None = None
+    starts: Integers | None = None
+    """The rows that pieces start in, where those are not the rows of their first steps."""
+    choices: Any = None
+    """What the target would do in these steps, where rows are pairs."""
+
+    @classmethod
+    def stored(cls, row: Any, next_row: Any, table: Any, starts: Integers | None = None) -> Rows:
+        """Rows of a stored table."""
+        n_rows, n_columns = table.shape
+        return cls(row, next_row, n_rows, n_columns, table, starts=starts)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the table is stored sparsely, as that of cells is."""
+        return self.table is not None and not isinstance(self.table, np.ndarray)
+
+    def at(self, index: Any) -> Floats:
+        """These rows, dense."""
+        if self.table is not None:
+            found = self.table[index]
+            return np.asarray(found.toarray() if self.sparse else found)
+        assert self.make_writer is not None
+        out = np.empty((len(index), self.n_columns))
+        self.make_writer()(index, out)
+        return out
+
+
+class Design(Protocol):
+    """How the steps of a log become rows; one small class for each kind of log."""
+
+    @property
+    def ladder(self) -> Ladder:
+        """Which columns make up which fit."""
+
+    def rows(self, log: Log) -> Rows:
+        """The rows of a chunk of whole episodes."""
+
+
+class Traced(NamedTuple):
+    """Traces that the value was asked for with: z_t = rho_t (x_t + decay_t z_{t-1})."""
+
+    lam: float
+    decay: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The steps of whole episodes, for one target.
+
+    Parameters
+    ----------
+    rows
+        Their rows in the widest table.
+    reward, discount, rho
+        One number for each step; the discount is 0 where the episode terminated.
+    begins
+        The first steps of the independent pieces and, last, the number of steps.
+    blocks
+        Whether pieces are neighbouring parts of longer episodes.
+    traced
+        The traces of the value asked for, where it has some.
+    threads
+        Threads that read them.
+    """
+
+    rows: Rows
+    reward: Any
+    discount: Any
+    rho: Any
+    begins: Integers
+    blocks: bool = False
+    traced: Traced | None = None
+    threads: int = 1
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    @property
+    def n_pieces(self) -> int:
+        return len(self.begins) - 1
+
+    @property
+    def start_rows(self) -> Integers:
+        """The row that every piece starts in."""
+        rows = self.rows
+        return np.asarray(rows.row[self.begins[:-1]] if rows.starts is None else rows.starts)
+
+    def cut(self, first: int, last: int) -> Steps:
+        """The steps of the pieces from the first to the last."""
+        part = slice(int(self.begins[first]), int(self.begins[last]))
+        rows, traced = self.rows, self.traced
+        starts = None if rows.starts is None else rows.starts[first:last]
+        own = replace(rows, row=rows.row[part], next_row=rows.next_row[part], starts=starts)
+        kept = None if traced is None else Traced(traced.lam, traced.decay[part])
+        numbers = (self.reward[part], self.discount[part], self.rho[part])
+        return replace(
+            self,
+            rows=own,
+            reward=numbers[0],
+            discount=numbers[1],
+            rho=numbers[2],
+            traced=kept,
+            begins=self.begins[first : last + 1] - part.start,
+        )
+
+    def decay(self, lam: float) -> Floats:
+        """lam times the discount of the step before, 0 where a piece begins."""
+        decay = np.zeros(len(self))
+        decay[1:] = lam * np.asarray(self.discount)[:-1]
+        decay[self.begins[:-1]] = 0.0
+        return decay
+
+
+def steps_of(log: Log, rows: Rows, rho: Floats, gamma: float, pieces: Integers | None = None) -> Steps:
+    """The steps of a log over rows of a design; ``pieces`` numbers the blocks that episodes are cut into, if any."""
+    refuse_extreme_steps(log, rho)
+    discount = np.where(log.terminated, 0.0, gamma)
+    begins = episode_begins(log.episode if pieces is None else pieces)
+    return Steps(rows, log.reward, discount, rho, begins, blocks=pieces is not None)
+
+
+RHO, DISCOUNT, REWARD, DECAY, PRODUCT, OWN_DECAY = range(6)
+"""What `read_chunks` says of every step: ratio, discount, reward, the decay of a trace of ``lam``, the product of
+ratios, and the decay of the traces asked for."""
+
+
+class Chunk(NamedTuple):
+    """Steps from ``start`` on: rows of features, where those of every step are, and their numbers (6, steps)."""
+
+    start: int
+    feats: Any
+    here: Integers
+    there: Integers
+    numbers: Floats
+
+
+def read_chunks(steps: Steps, part: slice, lam: float = 0.0, products: Floats | None = None) -> Iterator[Chunk]:
+    """Some steps, a chunk at a time, with the rows that they need: each row is made once."""
+    rows = steps.rows
+    write = rows.make_writer() if rows.table is None and rows.make_writer is not None else None
+    for begin in range(part.start, part.stop, CHUNK):
+        some = slice(begin, min(begin + CHUNK, part.stop))
+        yield Chunk(begin, *_rows_of_chunk(rows, some, write), numbers_of(steps, some, lam, products))
+
+
+def _rows_of_chunk(rows: Rows, some: slice, write: Writer | None) -> tuple[Any, Integers, Integers]:
+    row, after = (np.asarray(a[some], np.int64) for a in (rows.row, rows.next_row))
+    if write is None:
+        return rows.table, row, after
+    first, last, n = int(row[0]), int(row[-1]), len(row)
+    if last - first == n - 1 and (row[1:] - row[:-1] == 1).all():  # as the steps of a log mostly are: no sorting
+        elsewhere = np.flatnonzero((after < first) | (after > last))
+        feats = np.empty((n + len(elsewhere), rows.n_columns))
+        write(slice(first, last + 1), feats[:n])
+        write(after[elsewhere], feats[n:])
+        there = after - first
+        there[elsewhere] = n + np.arange(len(elsewhere))
+        return feats, row - first, there
+    needed, where = np.unique(np.concatenate([row, after]), return_inverse=True)
+    feats = np.empty((len(needed), rows.n_columns))
+    write(needed, feats)
+    return feats, where[:n], where[n:]
+
+
+def numbers_of(steps: Steps, some: slice, lam: float, products: Floats | None = None) -> Floats:
+    """The numbers of every step, as `RHO` and the words beside it name them."""
+    numbers = np.zeros((6, some.stop - some.start))
+    numbers[RHO], numbers[DISCOUNT], numbers[REWARD] = steps.rho[some], steps.discount[some], steps.reward[some]
+    numbers[DECAY, 1:] = lam * numbers[DISCOUNT, :-1]
+    numbers[DECAY, 0] = lam * steps.discount[some.start - 1] if some.start else 0.0
+    first, last = np.searchsorted(steps.begins, [some.start, some.stop])
+    numbers[DECAY, steps.begins[first:last] - some.start] = 0.0
+    if products is not None:
+        numbers[PRODUCT] = products[some]
+    if steps.traced is not None:
+        numbers[OWN_DECAY] = steps.traced.decay[some]
+    return numbers
+
+
+def stream_of(
+    log: Log, table: Any, rows: Rows, episode: Integers, rho: Floats, gamma: float, target: Floats | None = None
+) -> Stream:
+    """A log's steps over a table of features, as a `gradtd.Stream`: what the estimators and the rules read.
+
+    ``target`` has the target's probabilities of the actions taken, which some traces need.
+    """
+    refuse_extreme_steps(log, rho)
+    steps = np.zeros(len(log), STEP)
+    steps["row"], steps["next_row"], steps["reward"] = rows.row, rows.next_row, log.reward
+    steps["discount"] = np.where(log.terminated, 0.0, gamma)
+    steps["rho"], steps["episode"] = rho, episode
+    highest = int(max(rows.row.max(), rows.next_row.max()))
+    made = Stream.of_own(table, steps, log.name, highest, target)
+    return made if rows.starts is None else replace(made, starts=rows.starts)
+
+
+def rows_of_log(log: Log, n_columns: int) -> Rows:
+    """The rows of a table with one row for each observation."""
+    return Rows(log.row, log.next_row, len(log.observations), n_columns)
+
+
+EXTREME = 1e50
+"""Rewards, ratios and features up to this size, and down to one over it: products of squares of them are numbers."""
+
+
+def refuse_extreme_steps(log: Log, rho: Floats) -> None:
+    """Refuse rewards and ratios that cannot be computed with."""
+    refuse_extreme("reward", log.reward, "Rescale the rewards.")
+    refuse_extreme("ratio", rho, "Check the probabilities, or cut ratios (clip=20).")
+
+
+def refuse_extreme(what: str, values: Floats, advice: str) -> None:
+    """Refuse numbers whose squares overflow or vanish: what is computed from them would mean nothing."""
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if largest > EXTREME or 0 < largest < 1 / EXTREME:
+        raise InputError(
+            f"The largest {what} is {largest:.3g} in size; sizes from {1 / EXTREME:g} to {EXTREME:g} can be computed "
+            f"with. {advice}"
+        )

@@ -1,0 +1,240 @@
+"""What is chosen where: features of the actions that the log took, and those that the target expects to take.
+
+With features phi(s) times chi(a), the expectation over the target's action is phi(s) times that of chi(a). So a row
+needs an observation and one short vector: chi of the action taken, or its mean under the target. Over discrete actions
+the mean is exact; over real ones it is one action of a deterministic target, or the mean of some samples of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.core import checks
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
+from gradtd.core.stream import episode_begins
+from gradtd.features import Features, make_features
+from gradtd.logs import Log, Probabilities
+from gradtd.logs.policies import row_chunks
+from gradtd.logs.row_policies import Beside, are_names, policy_over
+
+OF_REAL_ACTIONS = "polynomial:order=2"
+"""The map of real actions where none is named."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """Features of actions in the rows that a fit needs.
+
+    Parameters
+    ----------
+    taken
+        Of the action of every step, (n, K).
+    after
+        What the target expects in the next observation of every step; zero where nothing comes after it.
+    first
+        What it expects where pieces start.
+    codes
+        The action of every step, where actions are discrete.
+    by_state
+        Whether the target's choice depends on the observation alone, and actions are discrete.
+    of_action, bias, n_actions
+        The map of actions, as in `ActionFeatures`.
+    never
+        Part of the target's choices in next observations and starts that the log never took there; None where
+        observations or actions are real.
+    kept
+        ``after`` and ``first`` with those choices left out; None where there are none.
+    outside
+        Part of the target's real actions beyond the range of the log's.
+    """
+
+    taken: Floats
+    after: Floats
+    first: Floats
+    codes: Integers | None
+    by_state: bool
+    of_action: Features | None
+    bias: bool
+    n_actions: int
+    never: float | None = None
+    kept: tuple[Floats, Floats] | None = None
+    unseen: float | None = None
+    outside: float | None = None
+
+
+def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, actions: int = 0) -> Choices:
+    """Of a target over discrete actions; there are at least so many ``actions``."""
+    assert log.action is not None
+    refuse_probabilities_of_taken(target)
+    policy = policy_over(log, "target", target)
+    starts = log.row[episode_begins(pieces)[:-1]]
+    width = max(log.n_actions, policy(starts[:1]).shape[1], actions)
+    goes_on = np.flatnonzero(~log.terminated)
+    after, first = np.zeros((len(log), width)), np.zeros((len(starts), width))
+    for part in row_chunks(goes_on):
+        here = policy(log.next_row[goes_on[part]])
+        after[goes_on[part], : here.shape[1]] = here
+    for part in row_chunks(starts):
+        here = policy(starts[part])
+        first[part, : here.shape[1]] = here
+    fitted, bias, chi = map_of_codes(of_action, width)
+    never_after, never_first = _never_taken(log, starts, width)
+    places = len(goes_on) + len(starts)
+    never, kept = None, None
+    if log.discrete_observations:
+        never = float((after * never_after).sum() + (first * never_first).sum()) / places
+    if never:
+        kept = (without_never(after, never_after) @ chi, without_never(first, never_first) @ chi)
+    taken_ever = np.zeros(width, bool)
+    taken_ever[log.action] = True
+    unseen = float(after[:, ~taken_ever].sum() + first[:, ~taken_ever].sum()) / places
+    by_state = log.discrete_observations and not isinstance(policy, Beside)
+    codes = np.asarray(log.action, np.int64)
+    return Choices(chi[codes], after @ chi, first @ chi, codes, by_state, fitted, bias, width, never, kept, unseen)
+
+
+def refuse_probabilities_of_taken(target: Any) -> None:
+    one_a_row = target is None or (isinstance(target, str) and target != "uniform")
+    if one_a_row or (
+        not callable(target)
+        and not isinstance(target, Probabilities | str)
+        and np.ndim(target) == 1
+        and not are_names(target)
+    ):
+        raise InputError(
+            "values='action' needs the target's probabilities of every action, and not of the action taken only: give "
+            "the target as a policy, 'uniform', columns or an array (n, actions)."
+        )
+
+
+def _never_taken(log: Log, starts: Any, width: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """For next observations and starts, which actions the log never took there."""
+    if not log.discrete_observations:
+        return np.zeros((len(log), width), bool), np.zeros((len(starts), width), bool)
+    _, state = np.unique(log.observations, return_inverse=True)
+    taken = np.zeros((int(state.max()) + 1, width), bool)
+    taken[state[log.row], log.action] = True
+    return ~taken[state[log.next_row]], ~taken[state[starts]]
+
+
+def without_never(chances: Floats, never: NDArray[np.bool_]) -> Floats:
+    """Probabilities without choices that were never taken, shared among the others; as they are if none is left."""
+    left = np.where(never, 0.0, chances)
+    total = left.sum(axis=1, keepdims=True)
+    return np.where(total > 0, left / np.where(total > 0, total, 1.0), chances)
+
+
+def map_of_codes(of_action: Any, width: int) -> tuple[Features | None, bool, Floats]:
+    """The map of so many discrete actions, whether it needs a constant, and the features of each action."""
+    codes = np.arange(width, dtype=np.float64)[:, None]
+    fitted, bias = action_map(of_action, codes)
+    return fitted, bias, _applied(fitted, bias, codes, np.eye(width))
+
+
+def action_map(of_action: Any, actions: Floats) -> tuple[Features | None, bool]:
+    """The map of actions, fitted, and whether it needs a constant; None is one feature per action."""
+    if of_action is None or (isinstance(of_action, str) and of_action in ("one-hot", "one_hot")):
+        return None, False
+    chosen = make_features(of_action)
+    fitted = chosen if chosen.fitted else chosen.fit(actions)
+    found = fitted.transform(actions)
+    table = found if isinstance(found, np.ndarray) else found.toarray()
+    constant = ((table == table[0]).all(axis=0) & (table[0] != 0)).any()
+    return fitted, not constant
+
+
+def _applied(fitted: Features | None, bias: bool, actions: Any, otherwise: Floats) -> Floats:
+    if fitted is None:
+        return otherwise
+    found = fitted.transform(actions)
+    table = found if isinstance(found, np.ndarray) else found.toarray()
+    return np.column_stack([np.ones(len(table)), table]) if bias else np.asarray(table)
+
+
+def real_choices(
+    log: Log, target: Any, of_action: Any, pieces: Integers, samples: int, seed: int, span: Any = None
+) -> Choices:
+    """Of a target over real actions: a function of observations, or of observations and a generator.
+
+    ``span`` are the least and the largest actions of the log, where this is a part of it.
+    """
+    actions = as_columns(log.action)
+    fitted, bias = action_map(of_action or OF_REAL_ACTIONS, actions)
+    if fitted is None:
+        raise InputError("one-hot features are for discrete actions, and these are real: name another map of them.")
+    ask = RealTarget(target, actions.shape[1], samples, seed)
+    starts = log.row[episode_begins(pieces)[:-1]]
+    goes_on = np.flatnonzero(~log.terminated)
+    low, high = (actions.min(axis=0), actions.max(axis=0)) if span is None else span
+    taken = _applied(fitted, bias, actions, actions)
+    K, far, asked = taken.shape[1], 0.0, 0.0
+    parts = []
+    for rows, places, length in ((log.next_row[goes_on], goes_on, len(log)), (starts, None, len(starts))):
+        mean = np.zeros((len(rows), K))
+        for part, chosen, weight in ask.about(log.observations, rows):
+            mean[part] += weight * _applied(fitted, bias, chosen, chosen)
+            far += weight * float(((chosen < low) | (chosen > high)).any(axis=1).sum())
+            asked += weight * len(chosen)
+        if places is not None:
+            whole = np.zeros((length, K))
+            whole[places] = mean
+            mean = whole
+        parts.append(mean)
+    return Choices(taken, parts[0], parts[1], None, False, fitted, bias, 0, outside=far / max(asked, 1))
+
+
+class RealTarget:
+    """A target over real actions: deterministic, a function of observations, or a sampler with a generator."""
+
+    def __init__(self, target: Any, width: int, samples: int, seed: int) -> None:
+        if not callable(target):
+            raise InputError(
+                "actions are real-valued: with values='action' give the target as a function of observations that "
+                "returns the action, or of observations and a random generator that returns a sample of it."
+            )
+        self.target, self.width, self.seed = target, width, seed
+        self.draws = samples if _takes_two(target) else 1
+        self.random = _takes_two(target)
+
+    def about(self, observations: Any, rows: Any) -> Iterator[tuple[slice, Floats, float]]:
+        """Actions for these rows, some at a time and one sample after the other, each with its weight."""
+        rng = np.random.default_rng([self.seed, 20232])
+        for part in row_chunks(rows):
+            seen = observations[rows[part]]
+            for _ in range(self.draws):
+                given = self.target(seen, rng) if self.random else self.target(seen)
+                yield part, self._checked(given, len(seen)), 1 / self.draws
+
+    def _checked(self, given: Any, rows: int) -> Floats:
+        actions = as_columns(checks.finite_array("target's actions", given, np.ndim(given) or 1))
+        if actions.shape != (rows, self.width):
+            raise InputError(
+                f"target must return one action per observation ({rows}, {self.width}), got shape {np.shape(given)}: "
+                "with values='action' it is a function of observations, or of observations and a random generator."
+            )
+        return actions
+
+
+def _takes_two(function: Any) -> bool:
+    try:
+        needed = [
+            one
+            for one in inspect.signature(function).parameters.values()
+            if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        return False
+    return len(needed) >= 2
+
+
+def as_columns(actions: Any) -> Floats:
+    """Real actions as (n, m)."""
+    array = np.asarray(actions, np.float64)
+    return array[:, None] if array.ndim == 1 else array

@@ -1,0 +1,182 @@
+"""A log in features: the map fitted, the table of its observations, whitened, and its independent pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
+from gradtd.core.stream import Stream, begins_episode, episode_begins
+from gradtd.evaluation.designs.base import refuse_extreme, rows_of_log, stream_of
+from gradtd.evaluation.estimators.products import chunk_rows, chunks, widened
+from gradtd.evaluation.estimators.whitening import (
+    AS_DENSE,
+    condition,
+    original,
+    second_moments,
+    whiten,
+    whitened_moments,
+)
+from gradtd.features import Features, Function, Transformer, default_features, fit_varying, make_features
+from gradtd.logs import Log
+
+MOST_DENSE = 2000
+"""Dense features that there may be: least squares needs their number squared in memory, and cubed in time."""
+MOST_CHECKED = 1000
+"""Features up to which fits with more of them can be made to check them."""
+TOO_MANY = "{} states are too many for this log: the {} seen most have a feature each, and the others share one."
+
+
+@dataclass(frozen=True, eq=False)
+class LogFeatures:
+    """A log in features: the fitted map, the table of all its observations, and the episodes as they are resampled.
+
+    ``log`` is without its observations, which may be as large as the table: they go when their owner lets them go.
+    ``C`` is the mean of x x' over its steps, for a dense table.
+    """
+
+    log: Log
+    features: Features
+    table: Any
+    W: Floats | None
+    used: Integers | None
+    condition_C: float | None
+    episode: Integers
+    notes: tuple[str, ...]
+    C: Any = None
+
+    def weights(self, theta: Floats) -> Floats:
+        """Weights of the features as they were, from those of the whitened ones; 0 for features never met."""
+        found = original(self.W, theta)
+        if self.used is None:
+            return found
+        weights = np.zeros(self.features.n_features)
+        weights[self.used] = found
+        return weights
+
+    @property
+    def leading_elsewhere(self) -> float:
+        """Part of the steps inside an episode that do not lead to the observation of the step after."""
+        inside = ~begins_episode(self.log.episode)[1:]
+        return float((self.log.next_row[:-1] != self.log.row[1:])[inside].mean()) if inside.any() else 0.0
+
+    def measured(self, case: Any) -> dict[str, Any]:
+        """What the diagnostics have to know beside what they measure themselves."""
+        return {}
+
+    def stream(self, rho: Floats, gamma: float, target: Floats | None = None) -> Stream:
+        """The steps with their ratios and discounts; the table of features is shared, not copied."""
+        rows = rows_of_log(self.log, self.table.shape[1])
+        return stream_of(self.log, self.table, rows, self.episode, rho, gamma, target)
+
+
+def is_auto(features: Any) -> bool:
+    """Whether features are to be chosen."""
+    return features is None or (isinstance(features, str) and features.strip() == "auto")
+
+
+def pieces_of(log: Log, block: int | None) -> Integers:
+    """The number of every step's independent piece; a log that is one piece is refused."""
+    episode = log.episode if block is None else cut_into_blocks(log.episode, block)
+    if episode[-1] == 0:
+        raise InputError(
+            f"{log.name} has a single episode ({len(log)} steps), and episodes are what is resampled: give block=T0 to "
+            "count every T0 steps as one, with T0 long enough that pieces hardly depend on each other."
+        )
+    return episode
+
+
+def make_log_features(
+    log: Log, features: Any, block: int | None, whitened: bool = True, as_dense: int = AS_DENSE
+) -> LogFeatures:
+    """Fit the features to the log's observations and compute them, once for all targets."""
+    chosen = default_features(log.observations) if is_auto(features) else make_features(features)
+    notes = list(log.notes)
+    ours = not isinstance(chosen, (Function, Transformer))
+    fitted, said = chosen, None
+    if not chosen.fitted:
+        fitted, said = fit_varying(chosen, log.observations) if ours else (chosen.fit(log.observations), None)
+    notes += [said] if said else []
+    if fitted.n_features > MOST_DENSE and isinstance(fitted.transform(log.observations[:1]), np.ndarray):
+        raise InputError(
+            f"{fitted.describe()}: least squares is done with at most {MOST_DENSE} dense features; take fewer, or "
+            "sparse ones such as tiles."
+        )
+    table = fitted.rows(log.observations)  # a dense one in float32 stays so: whatever sums it widens it in chunks
+    table = table if isinstance(table, np.ndarray) else widened(table)
+    refuse_extreme("feature", table if isinstance(table, np.ndarray) else table.data, "Rescale the features.")
+    W = None
+    used = without_constants(table) if ours else None
+    if used is not None:
+        left_out = table.shape[1] - len(used)
+        notes.append(f"left out {left_out} constant feature{'s' * (left_out > 1)} beside the first.")
+        table = np.ascontiguousarray(table[:, used])
+    if (log.observations == log.observations[:1]).all():
+        notes.append("every observation of the log is the same: the value is that of the one state there is.")
+    else:
+        refuse_useless(fitted, table)
+    if not isinstance(table, np.ndarray):
+        used = np.unique(table.indices).astype(np.int64)  # hashed tiles are mostly columns that no observation has
+        table = table[:, used]
+    C = second_moments(table, log.row)
+    if whitened:
+        if isinstance(fitted, (Function, Transformer)):
+            table = table.copy()  # it may be the user's own array
+        table, W = whiten(table, C, as_dense)
+    episode = pieces_of(log, block)
+    if block is not None:
+        notes.append(
+            f"every {block} steps of an episode count as one independent piece, and the value is that of the states at "
+            "which a piece begins."
+        )
+    narrow = log.without_observations()
+    known = whitened_moments(table, C, W)
+    return LogFeatures(narrow, fitted, table, W, used, condition(C), episode, tuple(notes), known)
+
+
+def cut_into_blocks(episode: Integers, block: int) -> Integers:
+    """Number the pieces of ``block`` steps, which do not reach over the end of an episode.
+
+    >>> cut_into_blocks(np.array([0, 0, 0, 1, 1]), 2)
+    array([0, 0, 1, 2, 2])
+    """
+    begins = episode_begins(episode)
+    since = np.arange(len(episode)) - np.repeat(begins[:-1], np.diff(begins))
+    return np.cumsum(since % block == 0) - 1
+
+
+def _varying(table: Floats) -> Any:
+    """Which features are not the same number everywhere."""
+    varies = np.zeros(table.shape[1], bool)
+    for part in chunks(len(table), chunk_rows(table)):
+        varies |= (table[part] != table[0]).any(axis=0)
+        if varies.any() and varies[1:].all():  # all but, perhaps, a bias: the rest of the log cannot change that
+            break
+    return varies
+
+
+def without_constants(table: Any) -> Integers | None:
+    """The features to keep where a map of our own has several constant ones, as waves of a 0/1 column are."""
+    if not isinstance(table, np.ndarray):
+        return None
+    constant = ~_varying(table)
+    if constant.sum() < 2 or constant.all():
+        return None
+    constant[int(np.argmax(constant & (table[0] != 0)))] = False
+    return np.flatnonzero(~constant).astype(np.int64)
+
+
+def refuse_useless(features: Features, table: Any) -> None:
+    """Two constant features say the same thing, and only constant ones say nothing at all."""
+    if not isinstance(table, np.ndarray):
+        return
+    varies = _varying(table)
+    constant = [int(k) for k in np.flatnonzero(~varies & (table[0] != 0))]
+    if len(constant) > 1:
+        labels = ", ".join(features.label(k) for k in constant[:5])
+        raise InputError(f"{len(constant)} features are constant ({labels}): leave out all but one of them.")
+    if not varies.any():
+        raise InputError("all features are constant: they cannot tell one observation from another.")

@@ -1,0 +1,198 @@
+"""Rows for values of actions: what was taken, what the target expects after each step, and where episodes start.
+
+A row is a place (a row of the design of observations) and a mixture of actions; its features are the products of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.stream import episode_begins
+from gradtd.evaluation.designs.base import GIVEN, Ladder, Rows, Writer
+from gradtd.evaluation.designs.choices import Choices, RealTarget, as_columns
+from gradtd.evaluation.designs.real import RealDesign
+from gradtd.features.actions import PairFunction, row_products
+from gradtd.logs import Log
+
+STORED = 4e6
+"""Numbers up to which the widest table is kept, where there are few rows that come again and again."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairRows:
+    """Rows, each a place and a mixture of actions; which of them steps and pieces need."""
+
+    at: Integers
+    mix: Floats
+    row: Integers
+    next_row: Integers
+    starts: Integers
+
+    def table(self, of_place: Any) -> Any:
+        """Features of all rows, from those of the places."""
+        return row_products(of_place[self.at], self.mix)
+
+
+def lay_out(choices: Choices, log: Log, taken_at: Any, after_at: Any, first_at: Any) -> PairRows:
+    """One row for each step, for what follows it, and for each start; every row once where there are few of them."""
+    after_at = np.where(log.terminated, taken_at, after_at).astype(np.int64)
+    at = np.concatenate([np.asarray(taken_at, np.int64), after_at, np.asarray(first_at, np.int64)])
+    mix = np.concatenate([choices.taken, choices.after, choices.first])
+    n = len(log)
+    if not choices.by_state or choices.codes is None:
+        return PairRows(at, mix, np.arange(n), n + np.arange(n), np.arange(2 * n, len(at)))
+    kinds = choices.n_actions + 1  # every action, and the target's expectation
+    chosen = np.concatenate([choices.codes, np.full(len(at) - n, choices.n_actions)])
+    chosen[n : 2 * n][log.terminated] = choices.codes[log.terminated]
+    mix[n : 2 * n][log.terminated] = choices.taken[log.terminated]
+    kind, first, index = np.unique(at * kinds + chosen, return_index=True, return_inverse=True)
+    return PairRows(kind // kinds, mix[first], index[:n], index[n : 2 * n], index[2 * n :])
+
+
+def function_table(
+    function: PairFunction, laid: PairRows, choices: Choices, log: Log, observations: Any, target: RealTarget | None
+) -> Any:
+    """Features by a function of pairs for all rows; expectations are sums over actions, or means of samples."""
+    if choices.n_actions:
+        table: Any = 0.0
+        for a in range(choices.n_actions):
+            some = np.flatnonzero(laid.mix[:, a] > 0)
+            if len(some):
+                made = _dense(function.transform(observations[laid.at[some]], np.full(len(some), a)))
+                table = np.zeros((len(laid.at), made.shape[1])) if isinstance(table, float) else table
+                table[some] += laid.mix[some, a][:, None] * made
+        return table
+    assert target is not None
+    assert log.action is not None
+    n = len(log)
+    taken = _dense(function.transform(observations[laid.at[:n]], log.action))
+    table = np.zeros((len(laid.at), taken.shape[1]))
+    table[:n] = taken
+    goes_on = n + np.flatnonzero(~log.terminated)
+    for rows in (goes_on, np.arange(2 * n, len(laid.at))):
+        for part, chosen, weight in target.about(observations, laid.at[rows]):
+            acted = chosen if as_columns(log.action).shape == np.shape(log.action) else chosen[:, 0]
+            table[rows[part]] += weight * _dense(function.transform(observations[laid.at[rows[part]]], acted))
+    return table
+
+
+def _dense(table: Any) -> Floats:
+    return table if isinstance(table, np.ndarray) else np.asarray(table.toarray())
+
+
+def pair_ladder(inner: Ladder, K: int, given: int = 0) -> Ladder:
+    """The fits of observations, for pairs: every column times every one of K features of an action.
+
+    ``given`` columns of a function of pairs come first, where that is what was named.
+    """
+
+    def of_pairs(columns: Integers) -> Integers:
+        return np.asarray(given + (columns[:, None] * K + np.arange(K)).ravel())
+
+    rungs = {name: of_pairs(columns) for name, columns in inner.rungs.items()}
+    checkers = {name: of_pairs(columns) for name, columns in inner.checkers.items()}
+    if not given:
+        return Ladder(rungs, checkers, inner.headlines, inner.complete, inner.endless)
+    renamed = {name.replace(GIVEN, "a feature per pair"): columns for name, columns in rungs.items()}
+    return Ladder({GIVEN: np.arange(given)} | renamed, checkers, (GIVEN,), False, inner.endless)
+
+
+def pair_rows(inner: Rows, laid: PairRows, n_columns: int, given: Any = None) -> Rows:
+    """Rows that are made when they are read: those of ``inner`` times mixtures, behind columns ``given``."""
+
+    def make_writer() -> Writer:
+        write_inner = None if inner.make_writer is None else inner.make_writer()
+
+        def write(index: Any, out: Floats) -> None:
+            at, mix = laid.at[index], laid.mix[index]
+            if write_inner is None:
+                wide = inner.table[at]
+            else:
+                wide = np.empty((len(at), inner.n_columns))
+                write_inner(at, wide)
+            d = 0
+            if given is not None:
+                d = given.shape[1]
+                out[:, :d] = given[index]
+            out[:, d:] = row_products(wide, mix)
+
+        return write
+
+    return Rows(laid.row, laid.next_row, len(laid.at), n_columns, make_writer=make_writer, starts=laid.starts)
+
+
+@dataclass(frozen=True, eq=False)
+class PairDesign:
+    """Rows of pairs for a log that is read in parts, over real observations.
+
+    Parameters
+    ----------
+    ladder
+        The fits.
+    inner
+        The design of observations.
+    choose
+        What was taken and what the target expects in a chunk.
+    """
+
+    ladder: Ladder
+    inner: RealDesign
+    choose: Callable[[Log], Choices]
+
+    def rows(self, log: Log) -> Rows:
+        inner, first = self.inner.rows(log), episode_begins(log.episode)[:-1]
+        choices = self.choose(log)
+        laid = lay_out(choices, log, inner.row, inner.next_row, inner.row[first])
+        return replace(pair_rows(inner, laid, self.ladder.n_columns), choices=choices)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPairs:
+    """Rows of pairs for a log in memory, made once."""
+
+    ladder: Ladder
+    inner: Any
+    made: Rows
+
+    def rows(self, log: Log) -> Rows:
+        return self.made
+
+
+def store_pairs(inner: Any, inner_rows: Rows, laid: PairRows, given: Any = None) -> StoredPairs:
+    """The design of pairs over one of observations; its table is kept where it is small or sparse.
+
+    ``given`` are features of pairs that a function gave, one row for each row of ``laid``.
+    """
+    ladder = pair_ladder(inner.ladder, laid.mix.shape[1], 0 if given is None else given.shape[1])
+    if inner_rows.sparse:
+        return _of_cells(inner, ladder, inner_rows, laid, given)
+    rows = pair_rows(inner_rows, laid, ladder.n_columns, given)
+    if rows.n_rows * rows.n_columns <= STORED:
+        table = rows.at(np.arange(rows.n_rows))
+        rows = Rows.stored(laid.row, laid.next_row, table, laid.starts)
+    return StoredPairs(ladder, inner, rows)
+
+
+def _of_cells(inner: Any, ladder: Ladder, inner_rows: Rows, laid: PairRows, given: Any) -> StoredPairs:
+    """The table stored sparsely, without the columns that no pair of the log has."""
+    from scipy.sparse import csr_array, hstack
+
+    table: Any = laid.table(inner_rows.table)
+    if given is not None:
+        table = hstack((csr_array(given), table), format="csr")
+    met = np.unique(table[np.unique(laid.row)].indices)
+    place = np.full(table.shape[1], -1)
+    place[met] = np.arange(len(met))
+
+    def left(columns: Integers) -> Integers:
+        return np.asarray(place[columns][place[columns] >= 0])
+
+    rungs, checkers = ({name: left(c) for name, c in some.items()} for some in (ladder.rungs, ladder.checkers))
+    fewer = Ladder(rungs, checkers, ladder.headlines, ladder.complete, ladder.endless)
+    kept = table[:, met].tocsr()
+    return StoredPairs(fewer, inner, Rows.stored(laid.row, laid.next_row, kept, laid.starts))

@@ -1,0 +1,227 @@
+"""Rows for discrete observations: one for each state, and one for each pair of states in a row that is seen often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradtd.core.arrays import Integers
+from gradtd.core.checks import InputError
+from gradtd.core.stream import begins_episode
+from gradtd.evaluation.designs.base import GIVEN, Ladder, Rows
+from gradtd.evaluation.limits import DEFAULT, Limits
+from gradtd.logs import Log
+
+GROUPED = "the {} states seen most, and one for the others"
+"""The name of a rung on which rare states share a feature."""
+MOST_DENSE_PAIRS = 500
+"""Pairs of states that get a column in a dense table, whose sums have as many entries as columns squared."""
+MOST_STATES, MOST_PAIRS = 1_000_000, 10_000_000
+"""States that a log may have, and pairs of them that follow each other: they are kept in memory."""
+
+
+class States(NamedTuple):
+    """The states of a log, sorted, and how many steps started from each.
+
+    ``pairs`` are rows (before, state, steps) by number, sorted; the number of states stands in for the state before the
+    first step of an episode.
+    """
+
+    values: Any
+    visits: Integers
+    pairs: Integers
+
+
+def states_of(log: Log, pieces: Integers | None = None) -> States:
+    """The states of a log or of a chunk of one; ``pieces`` numbers blocks, where episodes are cut into these."""
+    values, state = np.unique(np.ravel(log.observations), return_inverse=True)
+    now, S = state[log.row], len(values)
+    kinds, count = np.unique(_before(now, log.episode if pieces is None else pieces, S) * S + now, return_counts=True)
+    return States(values, np.bincount(now, minlength=S), np.c_[kinds // S, kinds % S, count])
+
+
+def merge_states(parts: Sequence[States]) -> States:
+    """The states of several parts of a log."""
+    values = np.unique(np.concatenate([one.values for one in parts]))
+    S = len(values)
+    visits = np.zeros(S, np.int64)
+    keys, counts = [], []
+    for one in parts:
+        at = np.append(np.searchsorted(values, one.values), S)
+        visits[at[:-1]] += one.visits
+        keys.append(at[one.pairs[:, 0]] * S + at[one.pairs[:, 1]])
+        counts.append(one.pairs[:, 2])
+    key, place = np.unique(np.concatenate(keys), return_inverse=True)
+    if S > MOST_STATES or len(key) > MOST_PAIRS:
+        raise InputError(
+            f"A log that is read in parts has at most {MOST_STATES} states, of which at most {MOST_PAIRS} pairs follow "
+            f"each other. This one has {S} and {len(key)}, or more. Put states together."
+        )
+    count = np.zeros(len(key), np.int64)
+    np.add.at(count, place, np.concatenate(counts))
+    return States(values, visits, np.c_[key // S, key % S, count])
+
+
+def _before(now: Integers, episode: Integers, states: int) -> Integers:
+    """The state before every step; the number of states where there is none."""
+    return np.where(begins_episode(episode), states, np.r_[0, now[:-1]])
+
+
+@dataclass(frozen=True, eq=False)
+class StateDesign:
+    """A stored table: a row for each state, then one for each pair in ``pairs``, (before, state).
+
+    Parameters
+    ----------
+    ladder
+        The fits.
+    table
+        The rows, sparse where features are cells, of which a state has one.
+    states
+        The states, sorted.
+    pairs
+        The pairs of states with a row of their own.
+    """
+
+    ladder: Ladder
+    table: Any
+    states: Any
+    pairs: Integers
+
+    def rows(self, log: Log, pieces: Integers | None = None) -> Rows:
+        """The rows of a chunk; a state that the design does not know is refused."""
+        seen, S = np.ravel(log.observations), len(self.states)
+        state = np.searchsorted(self.states, seen).clip(max=S - 1)
+        unknown = np.flatnonzero(self.states[state] != seen)
+        if len(unknown):
+            raise InputError(
+                f"State {seen[unknown[0]]} was not there when features were fitted, and their sums are kept. Give a "
+                "new folder, so that they are fitted to all states."
+            )
+        now, after = state[log.row], state[log.next_row]
+        before = _before(now, log.episode if pieces is None else pieces, S)
+        row, next_row = self._place(before, now), self._place(now, after)
+        return Rows.stored(row, next_row, self.table)
+
+    def _place(self, before: Integers, now: Integers) -> Integers:
+        """The rows of pairs; a pair without a row of its own has that of its state."""
+        keys, order = self._keys
+        if not len(keys):
+            return now
+        key = before * len(self.states) + now
+        at = np.searchsorted(keys, key).clip(max=len(keys) - 1)
+        return np.where(keys[at] == key, len(self.states) + order[at], now)
+
+    @cached_property
+    def _keys(self) -> tuple[Integers, Integers]:
+        """The pairs, sorted, and where they stand in the table."""
+        key = self.pairs[:, 0] * len(self.states) + self.pairs[:, 1]
+        order = np.argsort(key)
+        return key[order], order
+
+    @property
+    def state_of_row(self) -> Integers:
+        """The state of every row of the table."""
+        return np.asarray(np.r_[np.arange(len(self.states)), self.pairs[:, 1]])
+
+
+def state_design(
+    states: States, base: Any, n_pieces: int, chosen: bool = False, limits: Limits = DEFAULT
+) -> StateDesign:
+    """Features given, then one for each state that is seen often, then one for each pair of states in a row.
+
+    Where features are to be chosen, one per state, and states are many, there are also rungs on which only the states
+    seen most have one of their own.
+
+    Parameters
+    ----------
+    states
+        The states, how often each was seen, and which followed each other.
+    base
+        Their features, one row for each state.
+    n_pieces
+        Independent pieces of the log.
+    chosen
+        Whether there is one feature per state because none were asked for.
+    limits
+        How often a state must be seen to get a feature.
+    """
+    from scipy.sparse import csr_array, hstack, vstack
+
+    cells = are_cells(base)
+    if chosen:
+        S = len(states.values)
+        base = columns_of(S, np.arange(S)) if cells else np.eye(S)
+    base = base if cells or isinstance(base, np.ndarray) else base.toarray()
+    S, d = base.shape
+    visits, most = states.visits, max(limits.fewest_states, n_pieces // limits.pieces_per_state)
+    met = base[np.flatnonzero(visits)]
+    complete = bool((len(np.unique(met.indices)) if cells else np.linalg.matrix_rank(met)) >= (visits > 0).sum())
+    often = np.argsort(-visits, kind="stable")[: 0 if complete else most]
+    often = often[visits[often] >= limits.fewest_visits]
+    most_pairs = most // 2 if cells else min(most // 2, MOST_DENSE_PAIRS)
+    pairs = states.pairs[np.argsort(-states.pairs[:, 2], kind="stable")][:most_pairs]
+    pairs = pairs[pairs[:, 2] >= 2 * limits.fewest_visits]
+    groups = grouped_rungs(visits, most, limits) if chosen else {}
+    k, p, e = len(often), len(pairs), int(bool(groups))  # what all states share comes first
+    of_state: Any
+    if cells:
+        of_state = hstack((csr_array(np.ones((S, e))), base, columns_of(S, often)), format="csr")
+        rows = vstack((of_state, of_state[pairs[:, 1]]), format="csr")
+        table = hstack((rows, columns_of(S + p, S + np.arange(p))), format="csr")
+    else:
+        of_state = np.c_[np.ones((S, e)), base, np.eye(S)[:, often]]
+        table = np.c_[np.r_[of_state, of_state[pairs[:, 1]]], np.r_[np.zeros((S, p)), np.eye(p)]]
+    fewer = tuple(groups)[:0:-1]
+    too_many = fewer and visits.sum() < limits.fewest_steps_per_feature * (visits > 0).sum()
+    headlines = fewer if too_many else (GIVEN, *fewer)
+    rungs, checkers = _sets_of_states(e + np.arange(d), k, p)
+    return StateDesign(Ladder(groups | rungs, checkers, headlines, complete, False), table, states.values, pairs[:, :2])
+
+
+def _sets_of_states(given: Integers, k: int, p: int) -> tuple[dict[str, Integers], dict[str, Integers]]:
+    """Rungs and checkers by their columns: behind those ``given`` one for each of k states, then of p pairs."""
+    states = int(given[-1]) + 1 + np.arange(k)
+    pairs = int(given[-1]) + 1 + k + np.arange(p)
+    rungs, checkers = {GIVEN: given}, {}
+    if k:
+        rungs["with a feature per state"] = np.r_[given, states]
+        if p:
+            rungs["with states and pairs"] = np.r_[given, states, pairs]
+        checkers = {
+            "with half of the states": np.r_[given, states[: k // 2]],
+            "with a quarter": np.r_[given, states[: k // 4]],
+        }
+    if p:
+        checkers["with pairs of states"] = np.r_[given, pairs]
+    return rungs, checkers
+
+
+def grouped_rungs(visits: Integers, most: int, limits: Limits) -> dict[str, Integers]:
+    """The first column, which all states share, and those of the states seen most; none where states are few."""
+    S = len(visits)
+    made: dict[str, Integers] = {}
+    often = np.argsort(-visits, kind="stable")
+    size = S // 2
+    while most < S and size >= limits.fewest_grouped_states and len(made) < limits.most_grouped_rungs:
+        if visits[often[size - 1]] >= limits.fewest_visits:
+            made[GROUPED.format(size)] = np.r_[0, 1 + often[:size]]
+        size //= 2
+    return dict(reversed(made.items()))
+
+
+def are_cells(table: Any) -> bool:
+    """Whether a table is sparse, and every row of it has one entry at most."""
+    return not isinstance(table, np.ndarray) and bool((np.diff(table.indptr) <= 1).all())
+
+
+def columns_of(n_rows: int, rows: Integers) -> Any:
+    """A sparse table with a column for each of these rows, 1 there."""
+    from scipy.sparse import csr_array
+
+    at = (rows, np.arange(len(rows)))
+    return csr_array((np.ones(len(rows)), at), shape=(n_rows, len(rows)))

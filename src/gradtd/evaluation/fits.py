@@ -1,0 +1,191 @@
+"""LSTD on some columns of the widest table: the equations solved, and a fit with the influence of every piece."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.designs.base import Ladder
+from gradtd.evaluation.estimators.whitening import whitener
+from gradtd.evaluation.moments.dense import Moments
+
+REDUNDANT = 1e-8
+"""Directions with a part of the variance below this, features scaled to one, are left out."""
+TINY = 1e-9
+"""Added to the diagonal of whitened equations: a direction that a group of pieces never met stays at zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A value and its pieces' influences.
+
+    Parameters
+    ----------
+    bias
+        The jackknife's, by tenths of the pieces.
+    columns
+        Directions of the features.
+    lack
+        Share of the target's choices that the log lacks, as the features see it.
+    error_factor
+        How many times larger the error is than that of independent pieces.
+    spread
+        Deviation of the value function over the states visited.
+    missed
+        How far the choices that the log lacks could move the value, if each were off by a usual TD error.
+    met
+        Effective number of steps behind the error, if TD errors fell on all steps alike: with heavy weights and rare
+        rewards the largest weights have met no reward yet, and the influences do not show it.
+    """
+
+    name: str
+    value: float
+    psi: Floats = field(repr=False)
+    bias: float
+    columns: int
+    lack: float = 0.0
+    error_factor: float = 1.0
+    spread: float = 0.0
+    missed: float = 0.0
+    met: float = np.inf
+
+    @property
+    def error(self) -> float:
+        """The standard error of the value, by the influences."""
+        E = len(self.psi)
+        return float(np.sqrt((self.psi**2).sum() / (E * max(E - 1, 1)))) * self.error_factor
+
+    @property
+    def effective(self) -> float:
+        """(sum psi^2)^2 / sum psi^4: the effective number of pieces behind the value."""
+        square = _scaled(self.psi) ** 2
+        total = float((square**2).sum())
+        return float(square.sum() ** 2 / total) if total > 0 else 0.0
+
+    @property
+    def skew(self) -> float:
+        """The skewness of the value, by that of the influences."""
+        psi = _scaled(self.psi)
+        m2 = float((psi**2).mean())
+        return float((psi**3).mean() / m2**1.5 / np.sqrt(len(psi))) if m2 > 0 else 0.0
+
+
+def _scaled(psi: Floats) -> Floats:
+    """Influences of size one, so that their powers do not overflow."""
+    largest = float(np.abs(psi).max(initial=0.0))
+    return psi / largest if 0 < largest < np.inf else np.zeros_like(psi)
+
+
+class Solution(NamedTuple):
+    """The equations solved on some columns.
+
+    ``theta`` are the weights of the columns and, behind them, of columns of the time; ``left`` = A^-T mean phi_0;
+    ``bias`` is the jackknife's, ``rank`` the number of directions, ``missing`` the weights of the projection of
+    1 - rho.
+    """
+
+    name: str
+    columns: Integers
+    theta: Floats
+    left: Floats
+    value: float
+    bias: float
+    rank: int
+    missing: Floats
+
+
+class Solutions(NamedTuple):
+    """Solutions of every rung and checker; of the headlines with other traces; of those with the time beside them."""
+
+    plain: list[Solution]
+    traced: list[Solution]
+    timed: list[Solution]
+
+    @property
+    def every(self) -> list[Solution]:
+        return [*self.plain, *self.traced, *self.timed]
+
+
+class Equations(NamedTuple):
+    """Sums by tenths that a fit takes its columns of."""
+
+    A: Floats
+    b: Floats
+    C: Floats
+    starts: Floats
+    pieces: Floats
+    missing: Floats
+
+
+def solve_all(moments: Moments, ladder: Ladder, clock: Floats) -> Solutions:
+    """Every fit that the checks compare, from the sums of one pass."""
+    sums = moments.tenths()
+    headlines = [(name, ladder.rungs[name]) for name in ladder.headlines]
+    plain = Equations(sums.A, sums.b, sums.C, sums.starts, sums.pieces, sums.missing)
+    n = sums.traced_b.shape[1]
+    of_all = (sums.C[:n, :n], sums.starts[:, :n], sums.pieces, sums.missing[:n])
+    traced = Equations(sums.traced_A, sums.traced_b, *of_all)
+    timed = []
+    if clock.shape[1]:
+        with_time, time = _with_time(sums, clock), np.arange(n, n + clock.shape[1])
+        timed = [solve(name, with_time, columns, time) for name, columns in headlines]
+    return Solutions(
+        [solve(name, plain, columns) for name, columns in ladder.sets.items()],
+        [solve(name, traced, columns) for name, columns in headlines],
+        timed,
+    )
+
+
+def _with_time(sums: Moments, clock: Floats) -> Equations:
+    """The equations of the headlines' columns, and of the time behind them."""
+    n = sums.traced_b.shape[1]
+    top, bottom = np.concatenate([sums.A[:, :n, :n], sums.to], 2), np.concatenate([sums.back, sums.own], 2)
+    C = np.block([[sums.C[:n, :n], sums.time_C], [sums.time_C.T, sums.time_own]])
+    starts = np.c_[sums.starts[:, :n], sums.pieces[:, None] * clock[0]]
+    b, missing = np.c_[sums.b[:, :n], sums.time_b], np.r_[sums.missing[:n], sums.time_missing]
+    return Equations(np.concatenate([top, bottom], 1), b, C, starts, sums.pieces, missing)
+
+
+def solved(A: Floats, b: Floats) -> Floats:
+    """The solution of A x = b, not a number where A is singular."""
+    try:
+        return np.asarray(np.linalg.solve(A, b))
+    except np.linalg.LinAlgError:
+        return np.full(len(b), np.nan)
+
+
+def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = None) -> Solution:
+    """Solve on these columns and those beside them, and without each tenth of the pieces."""
+    columns = own if beside is None else np.r_[own, beside]
+    pick = np.ix_(columns, columns)
+    n = int(sums.pieces.sum())
+    if not (np.isfinite(sums.A[:, columns][:, :, columns]).all() and np.isfinite(sums.C[pick]).all()):
+        nothing = np.full(len(columns), np.nan)
+        return Solution(name, own, nothing, nothing, np.nan, np.nan, len(columns), nothing)
+    W = whitener(sums.C[pick] / n, REDUNDANT)
+    W = W[:, W.any(axis=0)]
+    A = np.array([W.T @ a[pick] @ W for a in sums.A])
+    b, starts = sums.b[:, columns] @ W, sums.starts[:, columns] @ W
+    total, total_b, total_s = A.sum(0), b.sum(0), starts.sum(0)
+    total = total - TINY * n * np.eye(W.shape[1])
+    if not W.shape[1]:
+        nothing = W @ total_b
+        return Solution(name, own, nothing, nothing, 0.0, 0.0, 0, nothing)
+    theta = solved(total, -total_b)
+    left = solved(total.T, total_s / n)
+    value = float(total_s @ theta / n)
+    without = [
+        float((total_s - starts[g]) @ solved(total - A[g], b[g] - total_b) / (n - sums.pieces[g]))
+        for g in range(len(A))
+    ]
+    missing = W @ (W.T @ sums.missing[columns]) / n
+    return Solution(name, own, W @ theta, W @ left, value, jackknife_bias(without, value), W.shape[1], missing)
+
+
+def jackknife_bias(without: list[float], value: float) -> float:
+    """The bias of a value, from the values without each tenth; infinite where one of those is no number."""
+    mean = float(np.mean(without)) if without else np.nan
+    return (len(without) - 1) * (mean - value) if np.isfinite(mean) else np.inf

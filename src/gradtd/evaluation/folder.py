@@ -1,0 +1,272 @@
+"""A folder of Parquet files: many parts. Features are fitted to a sample, sums of parts are added, and the same fits,
+decision and report follow as for a log in memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.checks import InputError
+from gradtd.core.executors import Executor
+from gradtd.core.progress import StageProgress
+from gradtd.evaluation.checks import BlockEquations, GroupEquations
+from gradtd.evaluation.decide import decide
+from gradtd.evaluation.designs.chooser import Chooser, make_chooser
+from gradtd.evaluation.designs.log_features import MOST_CHECKED, is_auto
+from gradtd.evaluation.designs.pair_states import pair_state_design
+from gradtd.evaluation.designs.pairs import PairDesign, pair_ladder
+from gradtd.evaluation.designs.real import real_design
+from gradtd.evaluation.designs.states import States, are_cells, state_design
+from gradtd.evaluation.designs.time_features import NO_CLOCK, clock_of
+from gradtd.evaluation.folder_answer import answer_of_groups, answer_of_states
+from gradtd.evaluation.kept.add import add_to_kept
+from gradtd.evaluation.moments.blocks import StepFile
+from gradtd.evaluation.moments.dense import shape_of
+from gradtd.evaluation.part_sums import MOST_GROUPS, Job, PartSums, Reduction, groups_for, sum_parts
+from gradtd.evaluation.report.comparison import Evaluations
+from gradtd.evaluation.report.estimate import AUTO
+from gradtd.evaluation.report.result import Evaluation
+from gradtd.evaluation.report.step_sums import StepSums
+from gradtd.evaluation.settings import ACTION, Settings, refuse_unknown_chances
+from gradtd.evaluation.sources.chunks import ChunkReader
+from gradtd.evaluation.sources.folder import (
+    Folder,
+    find_states,
+    large_table,
+    observed,
+    open_folder,
+    read_sample,
+    refuse_single,
+)
+from gradtd.features import Features, OneHot, default_features, make_features
+from gradtd.logs import Log, Ratios
+from gradtd.logs.files import ParquetTable
+from gradtd.logs.row_policies import are_names, kept_columns
+
+__all__ = ["evaluate_folder", "large_table"]
+METHODS = (AUTO, "lstd")
+MOST_FEATURES = 1000
+MOST_ROWS = 1_000_000
+"""Rows that features of states are fitted to, about."""
+Sample = tuple[Log, Ratios]
+
+
+def evaluate_folder(
+    table: ParquetTable,
+    targets: Mapping[str, Any],
+    settings: Settings,
+    executor: Executor,
+    progress: StageProgress | None,
+) -> Evaluations:
+    """Every target on a log that is read part by part, once for each of them."""
+    refuse_in_parts(settings, targets)
+    if settings.sums is not None:
+        return Evaluations(_evaluate_kept(table, targets, settings, executor, progress))
+    keep = tuple(kept_columns(*targets.values(), settings.behaviour))
+    with ExitStack() as stack:
+        folder = open_folder(table, settings, keep, stack, progress)
+        refuse_single(folder.seen, table.name)
+        made = {}
+        for name, target in targets.items():
+            pairs = settings.values == ACTION and not (isinstance(target, str) and target == "behaviour")
+            reader = folder.reader(settings, "behaviour" if pairs else target, executor)
+            sample = read_sample(folder.seen, reader)
+            job = fit_design(folder, reader, settings, executor, sample, target if pairs else None)
+            source = _FolderSource(folder, executor, progress)
+            made[name] = replace(_evaluate_job(job, source, sample, settings), target=name)
+        return Evaluations(made)
+
+
+def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
+    """What a log that is read in parts cannot have; this is the one place that refuses it."""
+    if settings.method not in METHODS:
+        raise InputError(
+            f"a log that is read in parts is solved directly, got algorithm={settings.method!r}: take 'auto' or "
+            "'lstd', or in_parts=False where it fits into memory."
+        )
+    for what, given in (
+        *((f"the target {name!r}", given) for name, given in targets.items()),
+        ("behaviour", settings.behaviour),
+    ):
+        if not (given is None or isinstance(given, str) or callable(given) or are_names(given)):
+            raise InputError(f"{what} of a log that is read in parts must be the name of a column or a function.")
+    if settings.behaviour == "estimate":
+        raise InputError(
+            "a behaviour is not estimated from a log that is read in parts: give a column of probabilities."
+        )
+    if settings.block is not None:
+        raise InputError(
+            "block is for logs in memory: the interval of a log in parts comes from groups of episodes by the hash of "
+            "their id, which tell nothing of neighbouring blocks. Leave it out, or give in_parts=False."
+        )
+    if settings.values == ACTION and settings.tracing is not None:
+        raise InputError("action values with lam are for logs in memory: leave lam out, or give in_parts=False.")
+
+
+def fit_design(
+    folder: Folder, reader: ChunkReader, settings: Settings, executor: Executor, sample: Sample, target: Any = None
+) -> Job:
+    """Features and checks fitted to the episodes of a sample, or to all states.
+
+    ``target`` is the policy whose values of actions are asked for; None where values are of observations.
+    """
+    log, seen = sample[0], folder.seen
+    chooser = None
+    if target is not None:
+        names = folder.roles.several.get("action", ())
+        chooser = make_chooser(folder.table, names, log, target, settings.action_features)
+    if log.discrete_observations:
+        return _fit_states(find_states(seen, reader, executor), seen.episodes, reader, settings, chooser)
+    named = not is_auto(settings.features)
+    observations = observed(folder.table, log)
+    features = None if not named else _few(_fitted(settings.features, observations))
+    base = None if features is None else features.transform(observations)
+    design: Any
+    if chooser is None:
+        design = replace(real_design(observations, base, seen.rows, seen.episodes, settings.limits), features=features)
+    else:
+        design = _pair_design((observations, base, features), seen.rows, seen.episodes, chooser, settings)
+    clock = NO_CLOCK if settings.tracing is not None else clock_of(np.bincount(np.diff(np.r_[log.starts, len(log)])))
+    groups = groups_for(shape_of(design.ladder, clock))
+    return Job(reader, settings.gamma, settings.tracing, design, features, clock, groups, 0.0, named, chooser)
+
+
+def _fit_states(states: States, episodes: int, reader: ChunkReader, settings: Settings, chooser: Chooser | None) -> Job:
+    """One feature per state, or features named for states; where these are cells, sums are sparse."""
+    from scipy.sparse import csr_array
+
+    named = not is_auto(settings.features)
+    features = make_features(settings.features) if named else default_features(states.values)
+    if not features.fitted:  # to states as often as they were seen, as features of a log in memory are
+        times = states.visits * min(1.0, MOST_ROWS / states.visits.sum())
+        features = features.fit(np.repeat(states.values, np.maximum(times.round().astype(np.int64), 1)))
+    base = features.transform(states.values)
+    cells = csr_array(base)
+    if are_cells(cells):
+        base = cells
+    elif chooser is not None:
+        raise InputError(
+            "Action values of discrete states in parts need features of which a state has one, such as one-hot. Name "
+            "such features, or read the log into memory with in_parts=False."
+        )
+    else:
+        _few(features)
+    chosen = not named and isinstance(features, OneHot) and chooser is None
+    design: Any = state_design(states, base, episodes, chosen, settings.limits)
+    if chooser is not None:
+        design = pair_state_design(design, chooser)
+    given = (settings.gamma, settings.tracing, design, features, NO_CLOCK, MOST_GROUPS, 0.0, named, chooser)
+    return Job(reader, *given)
+
+
+def _pair_design(
+    known: tuple[Any, Any, Features | None], rows: int, episodes: int, chooser: Chooser, settings: Settings
+) -> PairDesign:
+    """The ladder for values of actions; ``known`` are observations, their features, and the map of these."""
+    observations, base, features = known
+    K = chooser.width
+    if base is not None and base.shape[1] * K > MOST_FEATURES:
+        raise InputError(
+            f"a log is read in parts with at most {MOST_FEATURES} features, got {base.shape[1]} times {K} of actions."
+        )
+    columns = int(min(episodes / K, np.sqrt(settings.limits.most_work / rows) / K, MOST_CHECKED / K))
+    inner = real_design(observations, base, max(rows // K, 1), columns, settings.limits)
+    return PairDesign(pair_ladder(inner.ladder, K), replace(inner, features=features), chooser.choices)
+
+
+def _fitted(features: Any, observations: Any) -> Features:
+    made = make_features(features)
+    return made if made.fitted else made.fit(observations)
+
+
+def _few(features: Features) -> Features:
+    """Features whose sums are kept by group must be few."""
+    if features.n_features > MOST_FEATURES:
+        raise InputError(f"a log is read in parts with at most {MOST_FEATURES} features, got {features.n_features}.")
+    return features
+
+
+@dataclass(frozen=True, eq=False)
+class _FolderSource:
+    """Sums of all parts of a folder, made anew each time."""
+
+    folder: Folder
+    executor: Executor
+    progress: StageProgress | None
+    later: bool = False
+
+    @property
+    def episodes(self) -> int:
+        return self.folder.seen.episodes
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.folder.notes
+
+    def moments(self, job: Job) -> PartSums:
+        """The sums of the whole log."""
+        total = Reduction()
+        sum_parts(job, self.folder.seen.parts(), total, self.executor, self.progress)
+        return total.total()
+
+    def steps(self, job: Job, put: Callable[[PartSums], None]) -> None:
+        """The steps of states, part by part."""
+        sum_parts(job, self.folder.seen.parts(), _Put(put), self.executor, self.progress)
+
+
+@dataclass(frozen=True)
+class _Put:
+    put: Callable[[PartSums], None]
+
+
+def _evaluate_job(job: Job, source: Any, sample: Sample, settings: Settings) -> Evaluation:
+    """The decision and the report, from sums of groups or from the steps of states."""
+    if settings.tracing is not None:
+        refuse_unknown_chances(settings, sample[1].target)
+    if job.of_states:
+        with tempfile.TemporaryDirectory(prefix="gradtd-") as folder:
+            lam = 0.0 if settings.tracing is None else settings.tracing.lam
+            steps, numbers = StepFile(Path(folder), job.table, job.groups, lam), StepSums()
+
+            def put(sums: PartSums) -> None:
+                numbers.add(sums.steps)
+                for block in sums.blocks:
+                    steps.add(block)
+
+            source.steps(job, put)
+            steps.finish()
+            equations = BlockEquations(steps, job.design.ladder, job.groups)
+            decision = decide(equations, settings.level, settings.limits)
+            return answer_of_states(job, equations, numbers, decision, settings, source)
+    seen = job.steps(*sample)
+
+    def read(lam: float) -> PartSums:
+        made: PartSums = source.moments(replace(job, lam=lam))
+        return made
+
+    by_group = GroupEquations(read, job.design.ladder, job.clock, seen, source.episodes)
+    decision = decide(by_group, settings.level, settings.limits)
+    return answer_of_groups(job, by_group, decision, settings, source)
+
+
+def _evaluate_kept(
+    table: ParquetTable,
+    targets: Mapping[str, Any],
+    settings: Settings,
+    executor: Executor,
+    progress: StageProgress | None,
+) -> dict[str, Evaluation]:
+    """The same with sums that are kept in a folder: only what is not there is read."""
+    made = {}
+    with add_to_kept(table, settings, executor, progress) as kept:
+        for name, target in targets.items():
+            source, sample = kept.open(name, target, fit_design)
+            made[name] = replace(_evaluate_job(source.job, source, sample, settings), target=name)
+    return made

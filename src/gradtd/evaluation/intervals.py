@@ -1,0 +1,67 @@
+"""Is the log large enough for a fit? Faults of a fit, its interval, and the error of dependent pieces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gradtd.core.arrays import Floats
+from gradtd.core.quantiles import student
+from gradtd.evaluation.fits import Fit
+from gradtd.evaluation.limits import DEFAULT, Limits
+
+
+def faults(fit: Fit, limits: Limits = DEFAULT) -> list[str]:
+    """Why the log is too small for this fit; nothing where it is sound."""
+    error = fit.error
+    if not np.isfinite(fit.value) or not np.isfinite(error):
+        return ["no number"]
+    if error <= limits.no_error * max(abs(fit.value), 1e-300):
+        return ["no width"]
+    made = []
+    if fit.effective < limits.fewest_effective_pieces:
+        made.append(f"rests on {fit.effective:.1f} pieces")
+    if abs(fit.bias) > limits.most_bias * error:
+        made.append(f"refits are biased by {abs(fit.bias) / error:.1f} errors")
+    return made
+
+
+def freedom_of(fit: Fit, limits: Limits = DEFAULT) -> float:
+    """Degrees of freedom of the error by Satterthwaite, 2 E / (kurtosis - 1), cut as kurtosis is seen small.
+
+    E / 3 for normal influences, two thirds of the number of successes where these are rare.
+    """
+    E = len(fit.psi) / fit.error_factor**2
+    return limits.freedom_share * 2 * E / max(E / max(fit.effective, 1e-9) - 1, 1e-9)
+
+
+def interval(fit: Fit, level: float = 0.95, limits: Limits = DEFAULT) -> tuple[float, float]:
+    """value -+ t error, few effective pieces for few degrees of freedom, the side of the skew longer."""
+    freedom = max(1.0, min(len(fit.psi) - 1.0, freedom_of(fit, limits)))
+    half, more = student(0.5 + level / 2, freedom) * fit.error, limits.skew_share * fit.skew * fit.error
+    return fit.value - half + min(more, 0.0), fit.value + half + max(more, 0.0)
+
+
+def inflation(psi: Floats, limits: Limits = DEFAULT) -> float:
+    """How many times larger the variance of a mean of neighbouring, dependent pieces is: Newey-West."""
+    E = len(psi)
+    square = float((psi**2).mean())
+    if square <= 0:
+        return 1.0
+    lags = min(limits.most_lags, max(1, E // 10))
+    r = np.array([(psi[k:] * psi[:-k]).mean() for k in range(1, lags + 1)]) / square
+    used = int(np.cumprod(r > 2 / np.sqrt(E)).sum())  # up to the first that could be chance
+    weights = 1 - np.arange(1, used + 1) / (2 * used + 2)
+    return float(max(1.0, 1 + 2 * (weights * r[:used]).sum()))
+
+
+def as_dependent(fit: Fit, limits: Limits = DEFAULT) -> Fit:
+    """The fit with its error made larger by what neighbouring blocks share."""
+    return replace(fit, error_factor=float(np.sqrt(inflation(fit.psi, limits))))
+
+
+def paired_error(a: Fit, b: Fit) -> float:
+    """The standard error of the difference of two values on the same pieces."""
+    E = len(a.psi)
+    return float(np.sqrt(((a.psi - b.psi) ** 2).sum() / (E * max(E - 1, 1))))

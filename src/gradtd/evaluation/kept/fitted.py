@@ -1,0 +1,198 @@
+"""What was fitted before the first part was read, as one file, and the question that it answers.
+
+Sums are of use for the same question only, and with the same features, checks, clock, lambda and groups.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gradtd
+from gradtd.compiled import engine
+from gradtd.core.checks import InputError
+from gradtd.core.files import Arrays, checksum, read_arrays, reading, write_arrays
+from gradtd.evaluation.designs.base import Ladder
+from gradtd.evaluation.designs.log_features import is_auto
+from gradtd.evaluation.designs.real import RealDesign, Waves
+from gradtd.evaluation.designs.states import StateDesign
+from gradtd.evaluation.part_sums import Job
+from gradtd.evaluation.report.result import plain
+from gradtd.evaluation.settings import Settings
+from gradtd.evaluation.sources.chunks import ChunkReader
+from gradtd.features import Features, from_dict, make_features
+from gradtd.logs.column_names import Roles
+from gradtd.running.fingerprints import not_in_fingerprint
+
+Question = dict[str, Any]
+ROOMS = ("core", "compiled", "features", "logs", "evaluation")
+"""Where the code stands that makes sums of rows."""
+
+
+@lru_cache
+def code_of_sums() -> str:
+    """A digest of the source that makes sums of rows: sums of another version are made anew, never added to."""
+    digest = hashlib.sha256(np.__version__.encode())
+    for room in ROOMS:
+        for file in sorted((Path(gradtd.__file__).parent / room).rglob("*.py")):
+            digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def question_of(reader: ChunkReader, settings: Settings, roles: Roles, kinds: Mapping[str, str]) -> Question:
+    """All that the sums depend on besides rows and code. How the answer is shown is no part of it."""
+    tracing = settings.tracing
+    told = {
+        "gamma": settings.gamma,
+        "target": _policy_told("the target", reader.target),
+        "behaviour": _policy_told("behaviour", reader.behaviour),
+        "clip": reader.clip,
+        "features": _features_told(settings.features),
+        "lam": None if tracing is None else [tracing.lam, tracing.kind],
+        "log_probabilities": reader.reader.log_probabilities,
+        "duplicates": reader.reader.duplicates,
+        "columns": {"one": roles.single, "several": roles.several},
+        "types": {name: kinds[name] for name in sorted(reader.needed)},
+    }
+    return dict(plain(told))
+
+
+def _policy_told(what: str, given: Any) -> Any:
+    """A policy as names of columns, a word, or a digest of a function's code."""
+    if not callable(given):
+        return given if given is None or isinstance(given, str) else list(given)
+    if hidden := not_in_fingerprint(given):
+        raise InputError(
+            f"{what} reads {hidden[0]}, and nobody could tell later whether that has changed: its sums are not kept; "
+            "give a function that reads numbers, words and arrays alone, or write its probabilities to a column."
+        )
+    return {"function": engine.fingerprint(given)}
+
+
+def _features_told(given: Any) -> Any:
+    if is_auto(given):
+        return "auto"
+    if isinstance(given, str):
+        return given
+    described = make_features(given).to_dict()  # refuses code in a sentence of its own
+    arrays = {name: value for name, value in described.items() if isinstance(value, np.ndarray)}
+    rest = {name: value for name, value in described.items() if name not in arrays}
+    return {"name": described["name"], "digest": checksum(rest, arrays)[:32]}
+
+
+def refuse_other(folder: Path, before: Question, now: Question) -> None:
+    """Refuse a question that is not the one whose sums are kept."""
+    for name, given in now.items():
+        if before.get(name) != given:
+            told = f"{name} was {before.get(name)!r}, and is {given!r}"
+            if isinstance(given, dict) or isinstance(before.get(name), dict):
+                told = f"{name} is not what it was"
+            raise InputError(
+                f"the sums in {str(folder)!r} are of another question: {told}; ask as before, or give another folder."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A job, the question that it answers, and what it was fitted to.
+
+    Parameters
+    ----------
+    question
+        What was asked.
+    job
+        What is computed of every part.
+    files, rows
+        How many there were.
+    episodes
+        How many episodes the sample has, at most.
+    digest
+        Of all this.
+    """
+
+    question: Question
+    job: Job
+    files: int
+    rows: int
+    episodes: int
+    digest: str
+
+
+def write_fitted(path: Path, question: Question, job: Job, files: int, rows: int, episodes: int) -> None:
+    """Write what was fitted, once."""
+    design = job.design
+    ladder = design.ladder
+    arrays: Arrays = {"clock": job.clock}
+    header: dict[str, Any] = {"question": question, "files": files, "rows": rows, "episodes": episodes}
+    header |= {"groups": job.groups, "named": job.named, "complete": ladder.complete}
+    header |= {"endless": ladder.endless, "headlines": ladder.headlines}
+    for kind, sets in (("rungs", ladder.rungs), ("checkers", ladder.checkers)):
+        header[kind] = list(sets)
+        arrays |= {f"{kind}.{k}": columns for k, columns in enumerate(sets.values())}
+    header["features"] = _put("features", job.features, arrays)
+    if isinstance(design, RealDesign):
+        header["cosines"] = _put("cosines", design.cosines, arrays)
+        arrays |= {"waves.frequencies": design.waves.frequencies, "waves.phases": design.waves.phases}
+    else:
+        assert isinstance(design, StateDesign)
+        table: Any = design.table
+        arrays |= {"states": design.states, "pairs": design.pairs}
+        if isinstance(table, np.ndarray):
+            arrays["table"] = table
+        else:
+            arrays |= {f"table.{name}": getattr(table, name) for name in ("data", "indices", "indptr")}
+            header["shape"] = list(table.shape)
+    write_arrays(path, arrays, header)
+
+
+def _put(kind: str, features: Features | None, arrays: Arrays) -> dict[str, Any] | None:
+    """The plain part of what features are; their arrays go to the others."""
+    if features is None:
+        return None
+    told = features.to_dict()
+    arrays |= {f"{kind}.{name}": value for name, value in told.items() if isinstance(value, np.ndarray)}
+    return {name: value for name, value in told.items() if not isinstance(value, np.ndarray)}
+
+
+def read_fitted(path: Path, reader: ChunkReader, settings: Settings) -> Fitted:
+    """What was fitted, for a log that is read in this way."""
+    with reading(path, "what gradtd fitted to a log"):
+        header, arrays = read_arrays(path)
+        features = _restored("features", header, arrays)
+        given = (_design(header, arrays, features), features, arrays["clock"], header["groups"], 0.0, header["named"])
+        job = Job(reader, settings.gamma, settings.tracing, *given)
+        digest = checksum(header, arrays)[:32]
+        return Fitted(header["question"], job, header["files"], header["rows"], header["episodes"], digest)
+
+
+def _restored(kind: str, header: dict[str, Any], arrays: Arrays) -> Any:
+    if header[kind] is None:
+        return None
+    own = {name.removeprefix(f"{kind}."): value for name, value in arrays.items() if name.startswith(f"{kind}.")}
+    return from_dict(header[kind] | own)
+
+
+def _design(header: dict[str, Any], arrays: Arrays, features: Features | None) -> RealDesign | StateDesign:
+    rungs, checkers = (
+        {name: arrays[f"{kind}.{k}"] for k, name in enumerate(header[kind])} for kind in ("rungs", "checkers")
+    )
+    ladder = Ladder(rungs, checkers, tuple(header["headlines"]), header["complete"], header["endless"])
+    if "states" in arrays:
+        return StateDesign(ladder, _table(header, arrays), arrays["states"], arrays["pairs"])
+    waves = Waves(arrays["waves.frequencies"], arrays["waves.phases"])
+    return RealDesign(ladder, _restored("cosines", header, arrays), waves, features)
+
+
+def _table(header: dict[str, Any], arrays: Arrays) -> Any:
+    if "table" in arrays:
+        return arrays["table"]
+    from scipy.sparse import csr_array
+
+    parts = tuple(arrays[f"table.{name}"] for name in ("data", "indices", "indptr"))
+    return csr_array(parts, shape=tuple(header["shape"]))

@@ -1,0 +1,150 @@
+"""Units of a log: files whose sums are kept together. A unit never changes; files that come later make new ones.
+
+A unit begins and ends where episodes do. So its sums depend on nothing but its own files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradtd.core.checks import InputError
+from gradtd.logs.files import ParquetTable
+from gradtd.logs.parts import Part, Survey
+
+ROWS_OF_A_UNIT = 16_000_000
+"""Rows from which on the next file begins a new unit. A file that is larger is a unit of its own."""
+TAIL = 8
+"""Bytes at the end of a Parquet file: the length of its footer, in 4 of them, and a mark."""
+
+
+class File(NamedTuple):
+    """A Parquet file as it was when it was looked at; ``footer`` is a digest of what it says of its columns and rows.
+
+    A file that was moved or renamed is the same file. One of the same path that is not the same has changed.
+    """
+
+    path: str
+    rows: int
+    size: int
+    changed: int
+    footer: str
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).name
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What has to be the same for the rows to be taken as the same."""
+        return tuple(self[1:])
+
+
+def look_at(path: Path) -> File:
+    """A file as it is now."""
+    rows = sum(ParquetTable.group_sizes(path))
+    try:
+        told = path.stat()
+        return File(str(path.resolve()), rows, told.st_size, told.st_mtime_ns, _footer(path))
+    except OSError as error:
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}.") from None
+
+
+def _footer(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(-TAIL, os.SEEK_END)
+        length = int.from_bytes(file.read(TAIL)[:4], "little")
+        file.seek(-TAIL - length, os.SEEK_END)
+        return hashlib.sha256(file.read(length)).hexdigest()[:32]
+
+
+def refuse_changed(path: Path, before: File) -> None:
+    """Refuse a file that somebody wrote to while it was read."""
+    if look_at(path).identity != before.identity:
+        raise InputError(f"{path.name!r} was changed while it was read: wait until it is written, and start again.")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Files in a row."""
+
+    files: tuple[File, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @cached_property
+    def digest(self) -> str:
+        """The name of its sums."""
+        told = json.dumps([file.identity for file in self.files])
+        return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A unit in a survey: its episodes are those from ``first`` to ``last``."""
+
+    unit: Unit
+    first: int
+    last: int
+
+    def survey(self, seen: Survey) -> Survey:
+        """What is known of its episodes."""
+        part = seen.part(self.first, self.last)
+        return Survey(part.stretches, part.begins, part.hashes, True, 0)
+
+    def parts(self, seen: Survey, rows: int) -> list[Part]:
+        """It, cut into parts of about so many rows, as if there were no other unit."""
+        begins = seen.begins[self.first : self.last + 1]
+        wanted = np.arange(begins[0], begins[-1] - rows // 2, rows)
+        cuts = np.unique(np.r_[0, np.searchsorted(begins, wanted), len(begins) - 1])
+        return [seen.part(self.first + int(a), self.first + int(b)) for a, b in itertools.pairwise(cuts)]
+
+
+def cut_files(files: Sequence[File], begins: Any, at: int, rows: int = ROWS_OF_A_UNIT) -> list[Unit]:
+    """New units of files whose first row is row ``at`` of a log; ``begins`` are the first rows of its episodes."""
+    made: list[Unit] = []
+    waiting: list[File] = []
+    for file in files:
+        place = np.searchsorted(begins, at)
+        if sum(one.rows for one in waiting) >= rows and begins[place] == at:
+            made.append(Unit(tuple(waiting)))
+            waiting = []
+        waiting.append(file)
+        at += file.rows
+    return [*made, Unit(tuple(waiting))] if waiting else made
+
+
+def place(units: Sequence[Unit], seen: Survey) -> list[Placed]:
+    """Where units are in the survey of their files."""
+    edges = np.cumsum([0, *(unit.rows for unit in units)])
+    at = np.searchsorted(seen.begins, edges)
+    return [Placed(unit, int(a), int(b)) for unit, (a, b) in zip(units, itertools.pairwise(at), strict=True)]
+
+
+def refuse_apart(seen: Survey, known: int, files: Sequence[File]) -> None:
+    """Refuse episodes whose rows are not together; ``known`` rows are of units that were planned before."""
+    new = int(np.searchsorted(seen.begins, known))
+    again = np.flatnonzero(np.isin(seen.hashes[new:], seen.hashes[:new])) + new
+    if known and (len(again) or seen.begins[new] != known):
+        row = int(seen.begins[again[0]]) if len(again) else known
+        name = files[int(np.searchsorted(np.cumsum([file.rows for file in files]), row, "right"))].name
+        raise InputError(
+            f"{name!r} has ids of episodes in files whose sums are kept, and an episode has to be added whole: give "
+            "later episodes ids of their own, or all files to a new folder."
+        )
+    if not seen.grouped:
+        raise InputError(
+            "sums are kept of logs whose episodes have their rows together, and in this one rows with the same id are "
+            "apart: sort it by episode and time, give the episodes of every file ids of their own, or leave sums out."
+        )

@@ -1,0 +1,123 @@
+"""A log in memory: one part. Every target goes from design rows to moments, fits, a decision and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats
+from gradtd.core.progress import StageProgress, stage
+from gradtd.evaluation.action_values import PairPlan, plan_pairs, traces_as_given
+from gradtd.evaluation.checks import products
+from gradtd.evaluation.estimators.lambda_values import against_lambda
+from gradtd.evaluation.estimators.methods import for_pictures, influences_of, make_case, solve
+from gradtd.evaluation.estimators.products import trace_rows
+from gradtd.evaluation.plan import Plan, make_plan
+from gradtd.evaluation.report.comparison import Evaluations
+from gradtd.evaluation.report.diagnose import compare_methods, diagnose, equations_of
+from gradtd.evaluation.report.estimate import ESTIMATORS
+from gradtd.evaluation.report.result import Evaluation, build_evaluation
+from gradtd.evaluation.report.step_sums import sum_steps
+from gradtd.evaluation.settings import ACTION, STATE, Settings, refuse_unknown_chances
+from gradtd.logs import Log, Ratios, ratios
+
+
+def plan_targets(log: Log, targets: Mapping[str, Any], settings: Settings) -> dict[str, tuple[Plan, Ratios]]:
+    """What every target is evaluated from; those with values of observations share the features."""
+    plans: dict[str, tuple[Plan, Ratios]] = {}
+    for name, policy in targets.items():
+        if settings.values == ACTION and not is_own(policy):
+            plans[name] = plan_pairs(log, policy, settings)
+    rest = {name: policy for name, policy in targets.items() if name not in plans}
+    given = {"behaviour": settings.behaviour, "clip": settings.clip, "seed": settings.seed}
+    made = {name: ratios(log, one, **given) for name, one in rest.items()}
+    if rest:
+        plan = make_plan(log, settings)
+        plans |= {name: (plan, one) for name, one in made.items()}
+    return {name: plans[name] for name in targets}
+
+
+def is_own(policy: Any) -> bool:
+    """Whether the target is the policy that made the log: its values of observations need no probabilities either."""
+    return isinstance(policy, str) and policy == "behaviour"
+
+
+def evaluate_targets(
+    plans: Mapping[str, tuple[Plan, Ratios]], settings: Settings, progress: StageProgress | None
+) -> Evaluations:
+    """Every target, as many at a time as there are threads; an error or Ctrl-C stops them all."""
+    alone = replace(settings, threads=1)
+    stop = Event()
+
+    def heard(what: str, done: int, total: int) -> None:
+        if stop.is_set():
+            raise CancelledError
+        if progress:
+            progress(what, done, total)
+
+    with ThreadPoolExecutor(settings.threads) as pool:
+        made = [pool.submit(evaluate_target, *one, name, alone, heard) for name, one in plans.items()]
+        try:
+            return Evaluations(zip(plans, [future.result() for future in made], strict=True))
+        finally:
+            stop.set()
+
+
+def settings_for(plan: Plan, settings: Settings) -> Settings:
+    """The settings for one target: the log's own policy has values of observations, and ratios 1 in its traces."""
+    tracing = settings.tracing
+    if isinstance(plan, PairPlan):
+        return replace(settings, tracing=None if tracing is None else traces_as_given(tracing))
+    if settings.values == ACTION and tracing is not None:
+        tracing = tracing._replace(kind="rho")
+    return replace(settings, values=STATE, tracing=tracing)
+
+
+def evaluate_target(
+    plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None
+) -> Evaluation:
+    """One target: its design rows, moments and fits, the decision, the estimates, and the report."""
+    settings = settings_for(plan, settings)
+    chances = known_chances(plan.log, found)
+    refuse_unknown_chances(settings, chances)
+    decision = plan.decide(settings, found.rho, chances)
+    ready = plan.features_for(decision)
+    stream = ready.stream(found.rho, settings.gamma, chances)
+    trace_rows(stream, settings.tracing, ready.log.episode)  # kept: traces run on across blocks
+    judged = None if settings.method in ESTIMATORS else decision
+    case = make_case(stream, settings, stage(progress, "least squares"), judged, ready.C)
+    solved = solve(case, stage(progress, "refitting"))
+    discount = np.asarray(stream.steps["discount"])
+    weights = products(found.rho, discount, case.begins)
+    steps = sum_steps(ready.log, found, discount, case.begins, weights)
+    more = compare_methods(case, solved, settings.limits) | ready.measured(case)
+    if judged is not None or plan.why_not:
+        more |= {"features_named": plan.named, "not_checked": plan.why_not or None}
+    equations = equations_of(case, solved.theta, ready.features.n_features, ready.condition_C)
+    return build_evaluation(
+        diagnose(steps, equations, judged, settings, solved.headline, limits=settings.limits, **more),
+        solved.estimates,
+        settings.level,
+        theta=ready.weights(solved.theta),
+        features=ready.features,
+        resampled=solved.resampled,
+        influences=influences_of(case),
+        pictured=for_pictures(case, solved.theta) | against_lambda(case, ready.log.episode),
+        checks=() if decision is None else decision.checks,
+        warnings=found.notes,
+        notes=ready.notes,
+        target=name,
+        log=ready.log.name,
+        limits=settings.limits,
+    )
+
+
+def known_chances(log: Log, found: Ratios) -> Floats | None:
+    """The target's probabilities of the actions taken; None where they are not known, or are densities."""
+    real_valued = log.action is not None and not log.discrete_actions
+    return None if real_valued else found.target

@@ -1,0 +1,209 @@
+"""Steps of a log over rows of a stored table, in blocks of whole episodes by tenths: in memory, or in a file.
+
+Discrete observations need no more of a log than the numbers of its rows: 32 bytes a step. Fits of many states with
+traces multiply by matrices that would have too many entries. They read the steps instead, some hundred times, which
+takes some nanoseconds a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.files import writing
+from gradtd.evaluation.designs.base import Rows, Steps, Traced
+from gradtd.evaluation.moments.dense import TENTHS, group_edges, tenth_of
+
+IN_MEMORY = 2**21
+"""Steps that stay in memory, before others go to the file."""
+BLOCK = 2**17
+"""Steps of a block, about."""
+ELSEWHERE = " TMPDIR says where temporary folders are: give it one with room for the log."
+"""What to do where a temporary folder is full."""
+
+
+class Group(NamedTuple):
+    """The steps of some pieces with the tenth and the group of each; every piece is a group where that is None."""
+
+    steps: Steps
+    tenth: Integers
+    group: Integers | None
+
+
+class StepBlocks(Protocol):
+    """Steps that can be read again and again."""
+
+    tenths: int
+
+    def chunks(self) -> Iterator[Group]:
+        """All steps, in as few pieces as there are in memory."""
+
+    def of_tenths(self, tenths: Sequence[int] | None = None) -> Iterator[tuple[int, Steps]]:
+        """The steps of these tenths, or of all, with the number of the tenth."""
+
+
+class MemoryBlocks:
+    """The steps of a log in memory: one chunk, whose tenths are neighbouring pieces."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self.tenths = len(group_edges(steps.n_pieces)) - 1
+
+    def chunks(self) -> Iterator[Group]:
+        yield Group(self.steps, tenth_of(self.steps.n_pieces), None)
+
+    @cached_property
+    def _cut(self) -> list[Steps]:
+        edges = group_edges(self.steps.n_pieces)
+        return [self.steps.cut(int(edges[g]), int(edges[g + 1])) for g in range(self.tenths)]
+
+    def of_tenths(self, tenths: Sequence[int] | None = None) -> Iterator[tuple[int, Steps]]:
+        for g in range(self.tenths) if tenths is None else tenths:
+            yield g, self._cut[g]
+
+
+class Block(NamedTuple):
+    """Steps of whole episodes as they are kept: where each begins (the last is the end), its first row, its group."""
+
+    row: Integers
+    next_row: Integers
+    reward: Floats
+    discount: Floats
+    rho: Floats
+    decay: Floats
+    begins: Integers
+    starts: Integers
+    group: Integers
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.row)
+
+
+KINDS = (np.int32, np.int32, *(np.float64,) * 4, np.int64, np.int32, np.int32)
+"""What every array of a block is in a file."""
+
+
+class _Place(NamedTuple):
+    offset: int
+    lengths: tuple[int, ...]
+
+
+class StepFile:
+    """Blocks of steps by tenths of the groups: what the jackknife leaves out can be passed over.
+
+    Parameters
+    ----------
+    folder
+        Where the file is written, once there are more than `IN_MEMORY` steps.
+    table
+        The stored table that the steps' rows are of.
+    groups
+        Groups of episodes; each tenth has neighbouring ones.
+    lam
+        The lambda of the traces asked for, 0 where there are none.
+    """
+
+    def __init__(self, folder: Path, table: Any, groups: int, lam: float = 0.0, in_memory: int = IN_MEMORY) -> None:
+        self._path, self.table, self.lam, self._in_memory = folder / "steps", table, lam, in_memory
+        self._first = group_edges(groups)[:-1]
+        self.tenths = min(TENTHS, groups)
+        self._waiting: list[list[Block]] = [[] for _ in range(self.tenths)]
+        self._blocks: list[list[Block | _Place]] = [[] for _ in range(self.tenths)]
+        self.n_steps = 0
+
+    def add(self, block: Block) -> None:
+        """Keep the steps of some episodes."""
+        tenth = np.searchsorted(self._first, block.group, "right") - 1
+        for g in np.unique(tenth):
+            self._waiting[g].append(take_pieces(block, np.flatnonzero(tenth == g)))
+            if sum(one.n_steps for one in self._waiting[g]) >= BLOCK:
+                self._put(g)
+
+    def finish(self) -> None:
+        """Nothing is added any more."""
+        for g, waiting in enumerate(self._waiting):
+            if waiting:
+                self._put(g)
+
+    def _put(self, tenth: int) -> None:
+        block, self._waiting[tenth] = join_blocks(self._waiting[tenth]), []
+        self.n_steps += block.n_steps
+        if self.n_steps <= self._in_memory:
+            self._blocks[tenth].append(block)
+            return
+        with writing(self._path.parent, ELSEWHERE), self._path.open("ab") as file:
+            self._blocks[tenth].append(_Place(file.tell(), tuple(map(len, block))))
+            for array, kind in zip(block, KINDS, strict=True):
+                array.astype(kind).tofile(file)
+
+    def blocks(self, tenths: Sequence[int] | None = None) -> Iterator[tuple[int, Block]]:
+        """Blocks as they are kept."""
+        file = self._path.open("rb") if self._path.exists() else None
+        try:
+            for tenth in range(self.tenths) if tenths is None else tenths:
+                for one in self._blocks[tenth]:
+                    yield tenth, one if isinstance(one, Block) else _read(file, one)
+        finally:
+            if file is not None:
+                file.close()
+
+    def steps(self, block: Block) -> Steps:
+        """A block over the rows of the table."""
+        rows = Rows.stored(block.row, block.next_row, self.table, block.starts)
+        traced = Traced(self.lam, block.decay) if self.lam else None
+        return Steps(rows, block.reward, block.discount, block.rho, block.begins, traced=traced)
+
+    def chunks(self) -> Iterator[Group]:
+        for tenth, block in self.blocks():
+            yield Group(self.steps(block), np.full(len(block.group), tenth), block.group)
+
+    def of_tenths(self, tenths: Sequence[int] | None = None) -> Iterator[tuple[int, Steps]]:
+        for tenth, block in self.blocks(tenths):
+            yield tenth, self.steps(block)
+
+
+def _read(file: IO[bytes] | None, place: _Place) -> Block:
+    assert file is not None
+    file.seek(place.offset)
+    arrays: list[Any] = [np.fromfile(file, kind, n) for kind, n in zip(KINDS, place.lengths, strict=True)]
+    return Block(*(a.astype(np.int64) if a.dtype == np.int32 else a for a in arrays))
+
+
+def join_blocks(blocks: Sequence[Block]) -> Block:
+    """Blocks as one.
+
+    >>> one = Block(*(np.arange(2) for _ in range(6)), np.array([0, 2]), np.array([0]), np.array([7]))
+    >>> join_blocks([one, one]).begins
+    array([0, 2, 4])
+    """
+    if len(blocks) == 1:
+        return blocks[0]
+    made = [np.concatenate(arrays) for arrays in zip(*blocks, strict=True)]
+    first = np.cumsum([0, *(block.n_steps for block in blocks)])[:-1]
+    begins = [block.begins[1:] + k for block, k in zip(blocks, first, strict=True)]
+    return Block(*made)._replace(begins=np.r_[0, np.concatenate(begins)])
+
+
+def block_of(steps: Steps, group: Integers) -> Block:
+    """Steps as they are kept."""
+    decay = np.zeros(len(steps)) if steps.traced is None else steps.traced.decay
+    reward, discount, rho = (np.asarray(a, np.float64) for a in (steps.reward, steps.discount, steps.rho))
+    row, after, starts = (np.asarray(a, np.int64) for a in (steps.rows.row, steps.rows.next_row, steps.start_rows))
+    return Block(row, after, reward, discount, rho, decay, steps.begins, starts, group)
+
+
+def take_pieces(block: Block, pieces: Integers) -> Block:
+    """Some of the pieces of a block."""
+    if len(pieces) == len(block.group):
+        return block
+    lengths = np.diff(block.begins)[pieces]
+    begins = np.r_[0, np.cumsum(lengths)]
+    at = np.repeat(block.begins[:-1][pieces] - begins[:-1], lengths) + np.arange(begins[-1])
+    row, after, reward, discount, rho, decay = (array[at] for array in block[:6])
+    return Block(row, after, reward, discount, rho, decay, begins, block.starts[pieces], block.group[pieces])

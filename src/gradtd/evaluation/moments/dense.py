@@ -1,0 +1,289 @@
+"""Sums over a log for many fits at once: those of the widest table, by groups of pieces. A fit takes its columns.
+
+With x the features of a step, y = discount x_next - x and z the trace of rho x (z = rho x where lambda is 0):
+A = sum of z y', b = sum of z r, C = sum of x x'. Reading the log once for the widest table costs O(n D^2). Every fit
+on some of the columns then costs O(d^3) and reads nothing. Sums of chunks and of parts are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from gradtd.compiled import engine
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.executors import ThreadExecutor
+from gradtd.evaluation.designs.base import DISCOUNT, REWARD, RHO, Ladder, Steps, read_chunks
+from gradtd.evaluation.designs.time_features import TimeRows, since_start, time_rows
+from gradtd.evaluation.estimators.products import cross, rows_at
+
+TENTHS = 10
+"""Groups that the jackknife leaves out one at a time."""
+FEW_ROWS = 4
+"""With a stored table of fewer rows than one for so many steps, pairs of rows are counted first."""
+BY_GROUP = ("A", "b", "starts", "pieces", "traced_A", "traced_b", "to", "back", "own", "time_b", "robust")
+"""Sums that are kept apart by group; the others are of all steps."""
+
+
+class Shape(NamedTuple):
+    """Columns of the widest table, those of headlines, columns of the time."""
+
+    wide: int
+    narrow: int
+    times: int
+
+
+def shape_of(ladder: Ladder, clock: Floats) -> Shape:
+    return Shape(ladder.n_columns, ladder.n_headline_columns, clock.shape[1])
+
+
+@dataclass(eq=False)
+class Moments:
+    """Sums by group (the first axis), then sums over all steps.
+
+    With t columns of the time and the marks of `Shape`: ``traced_A`` and ``traced_b`` are A and b of the headlines'
+    columns with other traces; ``to`` = sum of rho x y_t', ``back`` = sum of rho t y_x', ``own`` = sum of rho t y_t'.
+    ``robust`` = sum of w (y, r) with w the products of ratios that doubly robust has. ``missing`` = sum of
+    (1 - rho) x. ``marginal`` = sum of rho^2 x x', ``marginal_episodes`` the same of each episode's sum of rho x.
+    """
+
+    A: Floats
+    b: Floats
+    starts: Floats
+    pieces: Floats
+    traced_A: Floats
+    traced_b: Floats
+    to: Floats
+    back: Floats
+    own: Floats
+    time_b: Floats
+    robust: Floats
+    C: Floats
+    x: Floats
+    missing: Floats
+    time_C: Floats
+    time_own: Floats
+    time_missing: Floats
+    marginal: Floats
+    marginal_episodes: Floats
+    marginal_sum: Floats
+
+    @classmethod
+    def zeros(cls, groups: int, shape: Shape) -> Moments:
+        """The sums of no steps."""
+        G, (D, n, K) = groups, shape
+        by_group = ((G, D, D), (G, D), (G, D), (G,), (G, n, n), (G, n))
+        of_time = ((G, n, K), (G, K, n), (G, K, K), (G, K), (G, D + 1))
+        of_all = ((D, D), (D,), (D,), (n, K), (K, K), (K,), (n, n), (n, n), (n,))
+        return cls(*map(np.zeros, (*by_group, *of_time, *of_all)))
+
+    def arrays(self) -> dict[str, Floats]:
+        """All sums by name."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+    def add(self, other: Moments) -> None:
+        """Add the sums of other steps, by the same groups."""
+        for name, array in other.arrays().items():
+            getattr(self, name).__iadd__(array)
+
+    def add_totals(self, other: Moments) -> None:
+        """Add only what is not by group."""
+        for name, array in other.arrays().items():
+            if name not in BY_GROUP:
+                getattr(self, name).__iadd__(array)
+
+    def tenths(self) -> Moments:
+        """The same sums by tenths of the groups; there are fewer than ten where there are fewer groups."""
+        first = group_edges(len(self.pieces))[:-1]
+        if len(first) == len(self.pieces):
+            return self
+        return replace(self, **{name: np.add.reduceat(getattr(self, name), first) for name in BY_GROUP})
+
+
+def group_edges(n: int) -> Integers:
+    """The first of n pieces in each tenth, and behind them their number."""
+    return np.linspace(0, n, min(TENTHS, n) + 1).round().astype(np.int64)
+
+
+def tenth_of(n: int) -> Integers:
+    """The tenth of each of n neighbouring pieces."""
+    edges = group_edges(n)
+    return np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+
+
+def read_moments(
+    total: Moments, steps: Steps, group: Integers, lam: float, clock: Floats, weights: Floats | None = None
+) -> None:
+    """Add the steps of some chunk. ``group`` has the group of every piece, equal ones together.
+
+    With ``weights``, the products of ratios, also the sums of doubly robust and of marginal weights: whoever keeps sums
+    by many groups needs them, as no second pass over the log follows.
+    """
+    edges = np.r_[0, np.flatnonzero(np.diff(group)) + 1, len(group)]
+    # Tenths of a log in memory are read on several threads. Many short runs, as of hashed groups, are read in one go.
+    runs = list(pairwise(edges.tolist())) if len(edges) <= TENTHS + 1 else [(0, len(group))]
+    reader = _Reader(total, steps, group, lam, clock, weights)
+    # Traces that run on from one block to the next need the steps in order.
+    pool = ThreadExecutor(steps.threads if steps.traced is None else 1)
+    done = dict(pool.each(reader.read, runs))
+    for number in range(len(runs)):
+        total.add_totals(done[number])
+    if reader.counted:
+        _count_rows(total, steps, group, edges)
+    rows = steps.rows
+    for first, last in pairwise(edges.tolist()):
+        total.pieces[group[first]] += last - first
+        total.starts[group[first]] += rows.at(steps.start_rows[first:last]).sum(axis=0)
+
+
+class _Reader:
+    """Adds runs of pieces: to its own totals, and to the sums of their groups, which no other run has."""
+
+    def __init__(
+        self, total: Moments, steps: Steps, group: Integers, lam: float, clock: Floats, weights: Floats | None
+    ) -> None:
+        self.total, self.steps, self.group = total, steps, group
+        self.lam, self.clock, self.weights = lam, clock, weights
+        self.shape = Shape(total.b.shape[1], total.traced_b.shape[1], clock.shape[1])
+        few = steps.rows.table is not None and FEW_ROWS * steps.rows.n_rows < len(steps)
+        self.counted = few and steps.traced is None and weights is None
+        self.last_trace = np.zeros(0 if steps.traced is None else self.shape.wide)
+        self.fill = engine.compile_function(fill_rows)
+
+    def read(self, run: tuple[int, int]) -> Moments:
+        """The totals of the pieces from the first to the last; sums by group are added where they belong."""
+        steps, shape, begins = self.steps, self.shape, self.steps.begins
+        D, n, K = shape
+        part = slice(int(begins[run[0]]), int(begins[run[1]]))
+        made = Moments.zeros(0, shape)
+        of_piece = np.zeros((0 if self.weights is None else run[1] - run[0], n))
+        width = n if self.counted else D
+        most = min(2048, part.stop - part.start)
+        scratch, trace = (np.empty((most, width + n)), np.empty((most, width))), np.zeros(n)
+        for start, feats, here, there, numbers in read_chunks(steps, part, self.lam):
+            z, y = (array[: len(here)] for array in scratch)
+            self.fill(feats, here, there, numbers, trace, self.last_trace, z, y)
+            x = rows_at(feats[:, :width] if self.counted else feats, here)
+            rho, reward = numbers[RHO], numbers[REWARD]
+            time = time_rows(self.clock, since_start(begins, start, start + len(here)), numbers[RHO], numbers[DISCOUNT])
+            for g, a, b in _runs(begins, self.group, start, start + len(here)):
+                self._add_run(g, z[a:b], y[a:b], reward[a:b])
+                if K:
+                    self._add_time(
+                        g, x[a:b, :n], rho[a:b], y[a:b, :n], reward[a:b], type(time)(*(t[a:b] for t in time))
+                    )
+                if self.weights is not None:
+                    w = self.weights[start + a : start + b]
+                    self.total.robust[g, :D] += w @ y[a:b]
+                    self.total.robust[g, D] += w @ reward[a:b]
+            if K:
+                made.time_C += x[:, :n].T @ time.t
+                made.time_own += time.t.T @ time.t
+                made.time_missing += (1.0 - rho) @ time.t
+            if self.counted:
+                continue
+            made.C += cross(x, x)
+            made.x += x.sum(axis=0)
+            made.missing += (1.0 - rho) @ x
+            if self.weights is not None:
+                weighted = np.ascontiguousarray(z[:, :n])
+                made.marginal += cross(weighted, weighted)
+                first, cuts = _pieces_in(begins, start, start + len(here))
+                of_piece[first - run[0] : first - run[0] + len(cuts)] += np.add.reduceat(weighted, cuts)
+        made.marginal_episodes += of_piece.T @ of_piece
+        made.marginal_sum += of_piece.sum(axis=0)
+        return made
+
+    def _add_run(self, g: int, z: Floats, y: Floats, reward: Floats) -> None:
+        """Products of the steps of one group."""
+        D, n, _ = self.shape
+        traced = z[:, z.shape[1] - n :]
+        self.total.traced_A[g] += cross(traced, y[:, :n])
+        self.total.traced_b[g] += reward @ traced
+        if not self.counted:
+            self.total.A[g] += cross(z[:, :D], y)
+            self.total.b[g] += reward @ z[:, :D]
+
+    def _add_time(self, g: int, x: Floats, rho: Floats, y: Floats, reward: Floats, time: TimeRows) -> None:
+        """What columns of the time add to them."""
+        total = self.total
+        total.to[g] += x.T @ (rho[:, None] * time.y)
+        total.back[g] += time.z.T @ y
+        total.own[g] += time.z.T @ time.y
+        total.time_b[g] += reward @ time.z
+
+
+def _pieces_in(begins: Integers, start: int, stop: int) -> tuple[int, Integers]:
+    """The first piece that has one of these steps, and where the pieces begin among them."""
+    first = int(np.searchsorted(begins, start, "right")) - 1
+    last = int(np.searchsorted(begins, stop, "left"))
+    return first, (begins[first:last] - start).clip(min=0)
+
+
+def _runs(begins: Integers, group: Integers, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """Runs of these steps that are of one group: the group, the first step and the end, counted from ``start``.
+
+    >>> list(_runs(np.array([0, 100, 300, 1400]), np.array([7, 7, 1]), 50, 400))
+    [(7, 0, 250), (1, 250, 350)]
+    """
+    first, cuts = _pieces_in(begins, start, stop)
+    here = group[first : first + len(cuts)]
+    new = np.flatnonzero(np.r_[True, here[1:] != here[:-1]])
+    edges = [*cuts[new].tolist(), stop - start]
+    yield from zip(here[new].tolist(), edges[:-1], edges[1:], strict=True)
+
+
+def _count_rows(total: Moments, steps: Steps, group: Integers, edges: Integers) -> None:
+    """A, b, C and missing from how often each row led to each other: where rows repeat, the log's length is free."""
+    from scipy.sparse import coo_array
+
+    rows = steps.rows
+    table, S = rows.table, rows.n_rows
+    for first, last in pairwise(edges.tolist()):
+        part = slice(int(steps.begins[first]), int(steps.begins[last]))
+        row, rho, g = rows.row[part], steps.rho[part], group[first]
+        pairs = coo_array((rho * steps.discount[part], (row, rows.next_row[part])), shape=(S, S)).tocsr()
+        own = np.bincount(row, rho, minlength=S)
+        total.A[g] += table.T @ (pairs @ table - own[:, None] * table)
+        total.b[g] += np.bincount(row, rho * steps.reward[part], minlength=S) @ table
+    visits = np.bincount(rows.row, minlength=S)
+    total.missing += np.bincount(rows.row, 1.0 - steps.rho, minlength=S) @ table
+    total.C += (table * visits[:, None]).T @ table
+    total.x += visits @ table
+
+
+def fill_rows(
+    feats: Floats,
+    here: Integers,
+    there: Integers,
+    numbers: Floats,
+    trace: Floats,
+    last_trace: Floats,
+    z: Floats,
+    y: Floats,
+) -> None:
+    """z = rho x of as many columns as there are before those of the traces, then traces; y = discount x_next - x.
+
+    A trace is rho_t (x_t + decay_t z_{t-1}), the last one kept in ``trace``; where ``last_trace`` has room for them, so
+    are the columns before, with the decay of the traces asked for.
+    """
+    plain = z.shape[1] - trace.shape[0]
+    for i in range(y.shape[0]):
+        a, b = here[i], there[i]
+        rho, discount, decay = numbers[0, i], numbers[1, i], numbers[3, i]
+        for k in range(y.shape[1]):
+            y[i, k] = discount * feats[b, k] - feats[a, k]
+        for k in range(plain):
+            z[i, k] = rho * feats[a, k]
+        for k in range(last_trace.shape[0]):
+            last_trace[k] = rho * (feats[a, k] + numbers[5, i] * last_trace[k])
+            z[i, k] = last_trace[k]
+        if decay == 0.0:  # the trace of the piece before may be infinite, and 0 times that is no number
+            trace[:] = 0.0
+        for k in range(trace.shape[0]):
+            trace[k] = rho * (feats[a, k] + decay * trace[k])
+            z[i, plain + k] = trace[k]

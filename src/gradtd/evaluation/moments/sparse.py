@@ -1,0 +1,360 @@
+"""The fits of cells (one-hot states, aggregated ones) from sparse sums: as `fits` makes them from dense ones.
+
+A row of the widest table has one entry for its cell, and one each for its state and its pair of states where those have
+a column. These sets are nested, so the directions that columns have are as many as the deepest sets that rows are in.
+Sums have as many entries as there are pairs of rows in a row. With traces they would have far more: those equations are
+solved by a Krylov method that only ever multiplies by them, one pass over the steps forth or back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gradtd.compiled import engine
+from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.designs.base import Ladder, Steps
+from gradtd.evaluation.designs.time_features import since_start, time_rows
+from gradtd.evaluation.estimators.solvers import SparseSolver, feature_scale, krylov
+from gradtd.evaluation.fits import REDUNDANT, Solution, Solutions, jackknife_bias, solved
+from gradtd.evaluation.moments.blocks import MemoryBlocks, StepBlocks
+
+CLOSE = 1e-10
+"""Residual of fits without a tenth of the pieces, as a part of the right side."""
+ENTRIES = 2**19
+"""Entries that wait before they are added to a sparse matrix; as many as it has where those are more."""
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMoments:
+    """Sums by tenth: A (sparse), b and starts (tenths, D), pieces; of all: C, visits of rows, (1 - rho) x."""
+
+    table: Any
+    A: list[Any]
+    b: Floats
+    starts: Floats
+    pieces: Integers
+    C: Any
+    missing: Floats
+    visits: Integers
+
+    @property
+    def A_total(self) -> Any:
+        return sum(self.A[1:], self.A[0])
+
+    def columns(self, columns: Integers) -> tuple[Any, Any]:
+        """A and C of some columns."""
+        return self.A_total[columns][:, columns], self.C[columns][:, columns]
+
+
+def read_sparse_moments(blocks: StepBlocks, table: Any) -> SparseMoments:
+    """Read all steps once. No matrix of all pairs of rows is made."""
+    from scipy.sparse import diags_array
+
+    S, G = table.shape[0], blocks.tenths
+    A, b, starts, pieces = [], np.zeros((G, S)), np.zeros((G, S)), np.zeros(G, np.int64)
+    visits, missing = np.zeros(S, np.int64), np.zeros(S)
+    for g in range(G):
+        pairs, own = _Pairs(S), np.zeros(S)
+        for _, steps in blocks.of_tenths([g]):
+            row, rho = steps.rows.row, np.asarray(steps.rho)
+            pairs.add(row, steps.rows.next_row, rho * steps.discount)
+            own += np.bincount(row, rho, minlength=S)
+            b[g] += np.bincount(row, rho * steps.reward, minlength=S)
+            starts[g] += np.bincount(steps.start_rows, minlength=S)
+            pieces[g] += steps.n_pieces
+            visits += np.bincount(row, minlength=S)
+            missing += np.bincount(row, 1.0 - rho, minlength=S)
+        A.append((table.T @ ((pairs.total() - diags_array(own)) @ table)).tocsr())
+    C = (table.T @ (diags_array(visits.astype(np.float64)) @ table)).tocsr()
+    return SparseMoments(table, A, b @ table, starts @ table, pieces, C, missing @ table, visits)
+
+
+class _Pairs:
+    """The sum of numbers by pair of rows; entries wait, because adding sparse matrices costs as much as they have."""
+
+    def __init__(self, rows: int) -> None:
+        from scipy.sparse import csr_array
+
+        self._rows, self._count = rows, 0
+        self._waiting: list[tuple[Any, Any, Any]] = []
+        self._sum: Any = csr_array((rows, rows))
+
+    def add(self, row: Any, column: Any, value: Any) -> None:
+        self._waiting.append((value, row, column))
+        self._count += len(row)
+        if self._count >= max(ENTRIES, self._sum.nnz):
+            self.total()
+
+    def total(self) -> Any:
+        from scipy.sparse import coo_array
+
+        if self._waiting:
+            value, row, column = (np.concatenate(arrays) for arrays in zip(*self._waiting, strict=True))
+            made = coo_array((value, (row, column)), shape=(self._rows, self._rows)).tocsr()
+            self._sum, self._waiting, self._count = self._sum + made, [], 0
+        return self._sum
+
+
+def solve_sparse(
+    sums: SparseMoments, blocks: StepBlocks, ladder: Ladder, lam: float, clock: Floats, asked: bool
+) -> Solutions:
+    """Every fit that the checks compare; ``asked`` says that the value asked for has traces of its own."""
+    own = Traces(blocks, sums, None) if asked else None
+    plain = [
+        _plain(name, sums, columns) if own is None else _traced(name, sums, own, columns)
+        for name, columns in ladder.sets.items()
+    ]
+    headlines = [(name, ladder.rungs[name]) for name in ladder.headlines]
+    other = Traces(blocks, sums, lam)
+    traced = [_traced(name, sums, other, columns) for name, columns in headlines]
+    timed = []
+    if clock.shape[1]:
+        time, by_name = _read_time(blocks, sums, clock), {s.name: s for s in plain}
+        timed = [_timed(sums, time, clock, by_name[name]) for name, _ in headlines]
+    return Solutions(plain, traced, timed)
+
+
+def _plain(name: str, sums: SparseMoments, columns: Integers) -> Solution:
+    """`fits.solve` for sparse sums."""
+    A = [a[columns][:, columns] for a in sums.A]
+    total, C = sum(A[1:], A[0]), sums.C[columns][:, columns]
+    b, starts = sums.b[:, columns], sums.starts[:, columns]
+    total_b, total_s, n = b.sum(0), starts.sum(0), int(sums.pieces.sum())
+    solver = SparseSolver(total, C)
+    theta, left = solver.solve(-total_b), solver.solve(total_s / n, transposed=True)
+    value = float(total_s @ theta / n)
+    without = [
+        float((total_s - starts[g]) @ SparseSolver(total - a, C, exact=CLOSE).solve(b[g] - total_b, guess=theta))
+        / (n - int(sums.pieces[g]))
+        for g, a in enumerate(A)
+        if sums.pieces[g] < n
+    ]
+    return _solution(name, sums, columns, theta, left, value, without)
+
+
+def _solution(
+    name: str, sums: SparseMoments, columns: Integers, theta: Floats, left: Floats, value: float, without: list[float]
+) -> Solution:
+    C = sums.C[columns][:, columns]
+    missing = SparseSolver(C, C).solve(sums.missing[columns])
+    # A tenth without which the Krylov method did not arrive says nothing of the bias.
+    bias = jackknife_bias(without, value) if np.isfinite(without).all() else np.nan
+    return Solution(name, columns, theta, left, value, bias, rank(sums, columns), missing)
+
+
+def rank(sums: SparseMoments, columns: Integers) -> int:
+    """Directions that these columns have over the rows visited: the deepest sets that rows are in, the last columns."""
+    part = sums.table[np.flatnonzero(sums.visits)][:, np.sort(columns)].tocsr()
+    part.sort_indices()
+    ends = part.indptr[1:][np.diff(part.indptr) > 0]
+    return len(np.unique(part.indices[ends - 1]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Time:
+    """Sums that columns of the time add to those of features, over all steps; see `Moments`."""
+
+    to: Floats
+    back: Floats
+    own: Floats
+    b: Floats
+    C: Floats
+    C_own: Floats
+
+
+def _read_time(blocks: StepBlocks, sums: SparseMoments, clock: Floats) -> _Time:
+    """Sums over rows of the table first, as features of a row are the same at all times."""
+    S, K = sums.table.shape[0], clock.shape[1]
+    to, back, of_C = np.zeros((K, S)), np.zeros((K, S)), np.zeros((K, S))
+    own, b, C_own = np.zeros((K, K)), np.zeros(K), np.zeros((K, K))
+    for _, steps in blocks.of_tenths():
+        row, after = steps.rows.row, steps.rows.next_row
+        rho, discount = np.asarray(steps.rho), np.asarray(steps.discount)
+        time = time_rows(clock, since_start(steps.begins, 0, len(steps)), rho, discount)
+        for k in range(K):
+            to[k] += np.bincount(row, rho * time.y[:, k], minlength=S)
+            back[k] += np.bincount(after, discount * time.z[:, k], minlength=S)
+            back[k] -= np.bincount(row, time.z[:, k], minlength=S)
+            of_C[k] += np.bincount(row, time.t[:, k], minlength=S)
+        own += time.z.T @ time.y
+        b += np.asarray(steps.reward) @ time.z
+        C_own += time.t.T @ time.t
+    return _Time((to @ sums.table).T, back @ sums.table, own, b, (of_C @ sums.table).T, C_own)
+
+
+def _timed(sums: SparseMoments, time: _Time, clock: Floats, plain: Solution) -> Solution:
+    """With columns of the time beside these: the equations of the time alone are left when the others are solved.
+
+    Directions of the time that the features have already are left out. The jackknife's bias is that of the features.
+    """
+    columns = plain.columns
+    A, C = sums.columns(columns)
+    solver, of_C = SparseSolver(A, C), SparseSolver(C, C)
+    same = np.array([of_C.solve(c) for c in time.C[columns].T]).T
+    scale = feature_scale(time.C_own)
+    left, turn = np.linalg.eigh(scale[:, None] * (time.C_own - time.C[columns].T @ same) * scale)
+    W = scale[:, None] * turn[:, left > REDUNDANT] / np.sqrt(left[left > REDUNDANT])
+    to, back, own = time.to[columns] @ W, W.T @ time.back[:, columns], W.T @ time.own @ W
+    gone = np.array([solver.solve(c) for c in to.T]).reshape(-1, len(columns)).T
+    beta = solved(own - back @ gone, -(W.T @ time.b) - back @ plain.theta)
+    start = W.T @ clock[0] - to.T @ plain.left
+    late = solved((own - back @ gone).T, start)
+    return plain._replace(
+        theta=np.r_[plain.theta - gone @ beta, W @ beta],
+        left=np.r_[plain.left - solver.solve(back.T @ late, transposed=True), W @ late],
+        value=plain.value + float(start @ beta),
+        rank=plain.rank + W.shape[1],
+        missing=np.r_[plain.missing, np.zeros(len(W))],
+    )
+
+
+class Traces:
+    """Multiplies by A = sum of z y' and by its transpose; z is the trace of rho x, and no matrix is made.
+
+    z_t = rho_t (x_t + decay_t z_{t-1}). So A v is the sum of x_t u_t with u_t = rho_t (y_t.v + decay_{t+1} u_{t+1}),
+    backward, and A'w that of y_t s_t with s_t = rho_t (x_t.w + decay_t s_{t-1}), forward.
+    """
+
+    def __init__(self, blocks: StepBlocks, sums: SparseMoments, lam: float | None) -> None:
+        self.blocks, self.table, self.lam = blocks, sums.table, lam
+        self._forth, self._back = engine.compile_function(run_forth), engine.compile_function(run_back)
+
+    def _decay(self, steps: Steps) -> Floats:
+        """The decay of every step: of traces of ``lam``, or of those asked for where that is None."""
+        if self.lam is None:
+            assert steps.traced is not None
+            return steps.traced.decay
+        return steps.decay(self.lam)
+
+    def times(self, table: Any, v: Floats | None, without: int | None = None) -> Floats:
+        """A v, or b where there is no v; without a tenth where one is given."""
+        out, last = np.zeros(table.shape[0]), np.zeros(1)
+        value = out if v is None else table @ v
+        factors = (1.0, 0.0) if v is None else (0.0, 1.0)
+        # Last block first: traces of the value asked for may run on from one block to the next.
+        for read in self._blocks([g for g in reversed(range(self.blocks.tenths)) if g != without]):
+            self._back(value, read, factors, out, last)
+        return np.asarray(out @ table)
+
+    def transposed(self, table: Any, w: Floats) -> Floats:
+        """A'w."""
+        out, value, last = np.zeros(table.shape[0]), table @ w, np.zeros(1)
+        for read in self._blocks(range(self.blocks.tenths)):
+            self._forth(value, read, out, last)
+        return np.asarray(out @ table)
+
+    def _blocks(self, tenths: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+        """The blocks of these tenths, as the compiled loops take them."""
+        if isinstance(self.blocks, MemoryBlocks):
+            yield from (self._in_memory[g] for g in tenths)
+        else:
+            yield from (self._read(steps) for _, steps in self.blocks.of_tenths(tenths))
+
+    @cached_property
+    def _in_memory(self) -> list[tuple[Any, ...]]:
+        return [self._read(steps) for _, steps in self.blocks.of_tenths()]
+
+    def _read(self, steps: Steps) -> tuple[Any, ...]:
+        rows = (np.ascontiguousarray(a, np.int64) for a in (steps.rows.row, steps.rows.next_row))
+        numbers = (steps.reward, steps.discount, steps.rho, self._decay(steps))
+        return *rows, *(np.ascontiguousarray(a, np.float64) for a in numbers)
+
+    def own(self, square: Any) -> Floats:
+        """Sums of rho x^2 by tenth, from a table of x^2."""
+        S = square.shape[0]
+        made = np.zeros((self.blocks.tenths, S))
+        for g, steps in self.blocks.of_tenths():
+            made[g] += np.bincount(steps.rows.row, steps.rho, minlength=S)
+        return np.asarray(made @ square)
+
+
+def _traced(name: str, sums: SparseMoments, traces: Traces, columns: Integers) -> Solution:
+    """The same with traces; without a number where the Krylov method does not arrive."""
+    n, starts = int(sums.pieces.sum()), sums.starts[:, columns]
+    system = _System(sums, traces, columns)
+    theta = system.solve(-system.right())
+    left = system.solve(starts.sum(0) / n, transposed=True)
+    value, without = float(starts.sum(0) @ theta / n), []
+    for g in range(len(starts)):
+        again = system.solve(-system.right(g), without=g, guess=theta)
+        without.append(float((starts.sum(0) - starts[g]) @ again / (n - int(sums.pieces[g]))))
+    return _solution(name, sums, columns, theta, left, value, without)
+
+
+def solve_with_traces(sums: SparseMoments, blocks: StepBlocks, columns: Integers) -> Solution:
+    """The value asked for, where it has traces."""
+    return _traced("", sums, Traces(blocks, sums, None), columns)
+
+
+class _System:
+    """Equations with traces, in units in which features have mean square one; a column that no ratio reaches stays 0.
+
+    ``own`` are sums of rho x^2 by tenth: about the diagonal of -A.
+    """
+
+    def __init__(self, sums: SparseMoments, traces: Traces, columns: Integers) -> None:
+        self.traces, self.table = traces, traces.table[:, columns].tocsr()
+        self.scale = feature_scale(sums.C[columns][:, columns])
+        self.own = traces.own(self.table.multiply(self.table).tocsr()) * self.scale**2
+
+    def right(self, without: int | None = None) -> Floats:
+        """b, without a tenth where one is given."""
+        return self.traces.times(self.table, None, without)
+
+    def solve(
+        self, c: Floats, transposed: bool = False, without: int | None = None, guess: Floats | None = None
+    ) -> Floats:
+        """The solution, without a tenth where one is given; NaN where the method did not arrive."""
+        from scipy.sparse.linalg import LinearOperator
+
+        own = self.own.sum(0) - (0.0 if without is None else self.own[without])
+        live = np.flatnonzero(own > 1e-12 * self.own.sum(0))
+        scale, full = self.scale[live], np.zeros(len(c))
+
+        def product(v: Floats) -> Floats:
+            full[live] = scale * v
+            by = self.traces
+            made = by.transposed(self.table, full) if transposed else by.times(self.table, full, without)
+            return np.asarray(scale * made[live])
+
+        begin = None if guess is None else guess[live] / scale
+        matrix = LinearOperator((len(live), len(live)), product, dtype=np.float64)
+        arrived = krylov(matrix, scale * c[live], lambda v: -v / own[live], begin, CLOSE)
+        if arrived is None:
+            return np.full(len(c), np.nan)
+        out = np.zeros(len(c))
+        out[live] = scale * arrived
+        return out
+
+
+def run_forth(value: Floats, steps: Any, out: Floats, last: Floats) -> None:
+    """s_t = rho_t (value of the row + decay_t s_{t-1}), added to the next row, discounted, and taken from the row."""
+    row, next_row, _, discount, rho, decay = steps
+    s = last[0]
+    for t in range(row.shape[0]):
+        s = rho[t] * (value[row[t]] + decay[t] * s)
+        out[next_row[t]] += discount[t] * s
+        out[row[t]] -= s
+    last[0] = s
+
+
+def run_back(value: Floats, steps: Any, factors: Any, out: Floats, last: Floats) -> None:
+    """u_t = rho_t (e_t + decay_{t+1} u_{t+1}), added to its row; e_t is reward and y.v, each times a factor.
+
+    ``last`` has decay u of the step behind the last one.
+    """
+    row, next_row, reward, discount, rho, decay = steps
+    carried = last[0]
+    for t in range(row.shape[0] - 1, -1, -1):
+        e = factors[0] * reward[t]
+        if factors[1] != 0.0:
+            e += factors[1] * (discount[t] * value[next_row[t]] - value[row[t]])
+        u = rho[t] * (e + carried)
+        out[row[t]] += u
+        carried = decay[t] * u
+    last[0] = carried

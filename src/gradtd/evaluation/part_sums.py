@@ -1,0 +1,208 @@
+"""What is computed of every part of a folder, here or on a worker, and added up in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from gradtd.compiled.traces import Tracing
+from gradtd.core.arrays import Floats
+from gradtd.core.blas import one_thread
+from gradtd.core.executors import Executor
+from gradtd.core.progress import StageProgress
+from gradtd.evaluation.checks import products
+from gradtd.evaluation.designs.base import Design, Rows, Steps, Traced, steps_of
+from gradtd.evaluation.designs.chooser import Chooser
+from gradtd.evaluation.designs.pair_states import PairStateDesign
+from gradtd.evaluation.designs.states import StateDesign
+from gradtd.evaluation.estimators.products import decays
+from gradtd.evaluation.memory import known_chances
+from gradtd.evaluation.moments.blocks import Block, block_of, join_blocks
+from gradtd.evaluation.moments.dense import Moments, Shape, read_moments, shape_of
+from gradtd.evaluation.report.step_sums import StepSums, sum_steps
+from gradtd.evaluation.sources.chunks import ChunkReader, LogChunk
+from gradtd.features import Features
+from gradtd.logs import Log, Ratios
+from gradtd.logs.parts import Part
+
+MOST_GROUPS, FEWEST_GROUPS = 1000, 40
+"""Groups of episodes whose sums are kept apart; their influences give the interval."""
+NUMBERS = 16_000_000
+"""Numbers that the sums of all groups may have, about (128 MB): with many features there are fewer groups."""
+TOGETHER = 8
+"""Neighbours that are added one after the other: with more of them fewer wait in memory, and rounding adds up more."""
+
+
+def groups_for(shape: Shape) -> int:
+    """How many groups there are: fewer where sums are large."""
+    return int(np.clip(NUMBERS // ((shape.wide + shape.narrow) * shape.wide), FEWEST_GROUPS, MOST_GROUPS))
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is computed of every part; it is sent to workers.
+
+    Parameters
+    ----------
+    reader
+        How rows become steps.
+    gamma, tracing
+        The discount factor, and the traces of the value asked for.
+    design
+        How steps become design rows.
+    features
+        The features named, or one per state, fitted; None where they are chosen among the rungs.
+    clock
+        Columns of the time since the start.
+    groups
+        Groups of episodes.
+    lam
+        The lambda of the fits with other traces.
+    named
+        Whether features were named.
+    chooser
+        What the target would do, where values are of actions.
+    """
+
+    reader: ChunkReader
+    gamma: float
+    tracing: Tracing | None
+    design: Design
+    features: Features | None
+    clock: Floats
+    groups: int
+    lam: float = 0.0
+    named: bool = False
+    chooser: Chooser | None = None
+
+    @property
+    def of_states(self) -> bool:
+        """Whether steps are kept as rows of a stored table, and read again from there."""
+        return isinstance(self.design, StateDesign | PairStateDesign)
+
+    @property
+    def table(self) -> Any:
+        """The stored table of a design of states."""
+        assert isinstance(self.design, StateDesign | PairStateDesign)
+        return self.design.table
+
+    def steps(self, log: Log, found: Ratios) -> Steps:
+        """The steps of a chunk over the rows of the design."""
+        rows: Rows = self.design.rows(log)
+        steps = steps_of(log, rows, found.rho, self.gamma)
+        if self.tracing is None:
+            return steps
+        chances = known_chances(log, found)
+        decay = decays(self.tracing, found.rho, steps.discount, log.episode, chances)
+        return replace(steps, traced=Traced(self.tracing.lam, decay))
+
+
+@dataclass
+class PartSums:
+    """The sums of some episodes: what the diagnostics need, and moments by group or the steps themselves."""
+
+    steps: StepSums = field(default_factory=StepSums)
+    moments: Moments | None = None
+    blocks: list[Block] = field(default_factory=list)
+
+    def add(self, other: PartSums) -> None:
+        """Add the sums of later episodes."""
+        self.steps.add(other.steps)
+        self.blocks += other.blocks
+        if self.moments is None:
+            self.moments = other.moments
+        elif other.moments is not None:
+            self.moments.add(other.moments)
+
+
+@dataclass(frozen=True, eq=False)
+class SumPart:
+    """What a worker is sent."""
+
+    job: Job
+
+    @one_thread()
+    def __call__(self, part: Part) -> PartSums:
+        """Read a part, some ten thousand rows at a time."""
+        job, made = self.job, PartSums()
+        if not job.of_states:
+            made.moments = Moments.zeros(job.groups, shape_of(job.design.ladder, job.clock))
+        for chunk in job.reader.chunks(part, 0 if job.of_states else job.groups):
+            if isinstance(chunk, LogChunk):
+                self._add(made, chunk)
+            else:
+                made.steps.notes.update(chunk)
+        made.blocks = [join_blocks(made.blocks)] if made.blocks else []
+        return made
+
+    def _add(self, made: PartSums, chunk: LogChunk) -> None:
+        job, log, found = self.job, chunk.log, chunk.ratios
+        group = (chunk.hashes % np.uint64(job.groups)).astype(np.int64)
+        steps = job.steps(log, found)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            weights = products(steps.rho, steps.discount, steps.begins)
+            numbers = sum_steps(log, found, steps.discount, steps.begins, weights)
+            if made.moments is None:
+                made.blocks.append(block_of(steps, group))
+            else:
+                read_moments(made.moments, steps, group, job.lam, job.clock, weights)
+        choices = steps.rows.choices
+        if choices is not None:
+            numbers.unseen, numbers.unseen_pairs = choices.unseen, None
+        made.steps.add(numbers)
+
+
+class Sink(Protocol):
+    """Takes the sums of parts in their order."""
+
+    def put(self, sums: PartSums) -> None: ...
+
+
+class Reduction:
+    """Adds sums of neighbours, and sums of those: in one order, and few are kept at a time."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, int, PartSums]] = []
+
+    def put(self, sums: PartSums) -> None:
+        """The sums of the next part."""
+        level = 0
+        while self._waiting and self._waiting[-1][0] == level:
+            _, count, earlier = self._waiting.pop()
+            earlier.add(sums)
+            if count + 1 < TOGETHER:
+                self._waiting.append((level, count + 1, earlier))
+                return
+            level, sums = level + 1, earlier
+        self._waiting.append((level, 1, sums))
+
+    def total(self) -> PartSums:
+        """All of them, the later ones added to the earlier ones."""
+        while len(self._waiting) > 1:
+            last = self._waiting.pop()[2]
+            self._waiting[-1][2].add(last)
+        return self._waiting.pop()[2]
+
+
+def sum_parts(job: Job, parts: Sequence[Part], sink: Sink, executor: Executor, progress: StageProgress | None) -> None:
+    """Put the sums of all parts into a sink, in the order of the parts."""
+    rows, done = sum(map(len, parts)), 0
+    for number, sums in in_order(executor.each(SumPart(job), parts)):
+        sink.put(sums)
+        done += len(parts[number])
+        if progress:
+            progress("reading", done, rows)
+
+
+def in_order(results: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """Results in the order of their numbers, whoever is done first."""
+    waiting: dict[int, Any] = {}
+    following = 0
+    for number, one in results:
+        waiting[number] = one
+        while following in waiting:
+            yield following, waiting.pop(following)
+            following += 1

@@ -1,0 +1,121 @@
+"""The features and the design of a log in memory: what its targets share, and the decision for each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats
+from gradtd.evaluation.checks import BlockEquations
+from gradtd.evaluation.decide import Decision, decide
+from gradtd.evaluation.designs.base import GIVEN, Design, Rows, Traced, steps_of
+from gradtd.evaluation.designs.log_features import (
+    MOST_CHECKED,
+    TOO_MANY,
+    LogFeatures,
+    is_auto,
+    make_log_features,
+    pieces_of,
+)
+from gradtd.evaluation.designs.real import RealDesign, real_design
+from gradtd.evaluation.designs.states import StateDesign, are_cells, state_design, states_of
+from gradtd.evaluation.estimators.products import decays
+from gradtd.evaluation.estimators.whitening import AS_DENSE, AS_DENSE_SOLVED
+from gradtd.evaluation.moments.blocks import MemoryBlocks
+from gradtd.evaluation.report.estimate import ESTIMATORS
+from gradtd.evaluation.settings import Settings
+from gradtd.features import Grouped, OneHot, default_features
+from gradtd.logs import Log
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What the targets of a log share.
+
+    Parameters
+    ----------
+    log
+        The log.
+    settings
+        What was asked for.
+    named
+        Whether features were named.
+    ready
+        The log in the features named; None where they depend on the decision.
+    design
+        The design of the checks; None where there are none, and ``why_not`` says why.
+    """
+
+    log: Log
+    settings: Settings
+    named: bool
+    ready: LogFeatures | None
+    design: Design | None
+    why_not: str = ""
+    _made: dict[str, LogFeatures] = field(default_factory=dict)
+    _lock: Any = field(default_factory=Lock)
+
+    def decide(self, settings: Settings, rho: Floats, chances: Floats | None) -> Decision | None:
+        """What the checks say for a target with these ratios."""
+        if self.design is None:
+            return None
+        block = settings.block
+        pieces = None if block is None else pieces_of(self.log, block)
+        # Pairs of states do not reach from one block into the next, so rows of states depend on blocks.
+        design = self.design
+        rows: Rows = design.rows(self.log, pieces) if isinstance(design, StateDesign) else design.rows(self.log)
+        steps = steps_of(self.log, rows, rho, settings.gamma, pieces)
+        if settings.tracing is not None:
+            decay = decays(settings.tracing, rho, steps.discount, self.log.episode, chances)
+            steps = replace(steps, traced=Traced(settings.tracing.lam, decay))
+        source = MemoryBlocks(replace(steps, threads=settings.threads))
+        return decide(BlockEquations(source, design.ladder), settings.level)
+
+    def features_for(self, decision: Decision | None) -> LogFeatures:
+        """The log in the features named, or in those that the decision chose."""
+        if self.ready is not None and (decision is None or decision.rung == GIVEN):
+            return self.ready
+        assert decision is not None
+        with self._lock:  # targets are evaluated on several threads
+            if decision.rung not in self._made:
+                self._made[decision.rung] = self.make_features(decision.rung)
+            return self._made[decision.rung]
+
+    def make_features(self, rung: str) -> LogFeatures:
+        """The log in the features of a rung that was chosen."""
+        asked, design = self.settings, self.design
+        if isinstance(design, RealDesign):
+            return make_log_features(self.log, design.chosen(rung), asked.block, asked.whiten)
+        assert design is not None
+        n = len(design.ladder.rungs[rung]) - 1
+        seen = np.asarray(self.log.observations)[self.log.row]
+        made = make_log_features(self.log, Grouped(n=n).fit(seen), asked.block, asked.whiten)
+        return replace(made, notes=(*made.notes, TOO_MANY.format(len(np.unique(seen)), n)))
+
+
+def make_plan(log: Log, settings: Settings) -> Plan:
+    """Fit the features and compute them once for all targets, where they do not depend on the target."""
+    pieces = pieces_of(log, settings.block)
+    n_pieces, auto = int(pieces[-1]) + 1, is_auto(settings.features)
+    default = default_features(log.observations) if auto else None
+    discrete = log.discrete_observations or isinstance(default, OneHot)
+    if auto and not discrete:
+        return Plan(log, settings, False, None, real_design(log.observations, None, len(log), n_pieces))
+    as_dense = AS_DENSE_SOLVED if settings.computed else AS_DENSE
+    ready = make_log_features(log, settings.features, settings.block, settings.whiten, as_dense)
+    d = ready.table.shape[1]
+    if settings.method in ESTIMATORS:
+        return Plan(ready.log, settings, not auto, ready, None)
+    if d > MOST_CHECKED and not (discrete and are_cells(ready.table)):
+        why = f"{d} features are too many to be checked by fits with more of them: take at most {MOST_CHECKED}"
+        return Plan(ready.log, settings, not auto, ready, None, why)
+    if not discrete:
+        design = real_design(log.observations, ready.table, len(log), n_pieces)
+        return Plan(log, settings, not auto, ready, replace(design, table=ready.table))
+    cut = None if settings.block is None else pieces
+    states, first = states_of(log, cut), np.unique(np.ravel(log.observations), return_index=True)[1]
+    of_states = state_design(states, ready.table[first], n_pieces, isinstance(default, OneHot))
+    return Plan(log, settings, not auto, ready, of_states)

@@ -1,0 +1,1 @@
+"""Where steps come from: chunks of whole episodes of a folder of Parquet files."""
