@@ -12,7 +12,7 @@ from gradtd.cli.options import NUMBER, SCHEDULER, SUMS, hyper_parameters, number
 from gradtd.cli.targets import targets
 from gradtd.core.checks import InputError
 from gradtd.evaluation import evaluate as evaluate_log
-from gradtd.evaluation.evaluating import SAMPLES
+from gradtd.evaluation.evaluate import SAMPLES
 from gradtd.evaluation.settings import known_method
 
 LOG, POLICIES, FEATURES, METHOD, INTERVAL, OUTPUT = "Log", "Policies", "Features", "Method", "Interval", "Output"

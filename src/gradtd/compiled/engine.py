@@ -82,21 +82,6 @@ def _compile_once(function: Plain, _interpreted: bool, _checked: bool) -> Plain:
     return compile_function(function)
 
 
-def compiled(make: Callable[..., Plain], compile: bool | None = None) -> Plain:
-    """`compile_function` of what ``make("")`` returns."""
-    return compile_function(_made(make), compile)
-
-
-def kept(make: Callable[..., Plain]) -> Plain:
-    """`compile_once` of what ``make("")`` returns."""
-    return compile_once(_made(make))
-
-
-@lru_cache(maxsize=64)
-def _made(make: Callable[..., Plain]) -> Plain:
-    return make("")
-
-
 @lru_cache(maxsize=256)
 def _kernel(mark: str, function: Plain) -> _Kernel:
     """One kernel a process for the same code; the mark changes where a constant that it reads does."""
