@@ -1,8 +1,8 @@
 """Policies compared on one log: paired differences, and how probable it is that each is the best.
 
-Two values from the same episodes err together. The influence of an episode on their difference is the difference of its
-influences, so an interval of the difference needs no more than what both evaluations left. Where a method leaves values
-on resamples instead, the resamples were the same, and their differences do as well.
+Two values from the same episodes have correlated errors. The influence of an episode on their difference is the
+difference of its influences, so the interval of a difference needs only what both evaluations hold. Methods without
+influences have values on bootstrap samples; the samples are the same for both, so their differences serve as well.
 """
 
 from __future__ import annotations
@@ -199,7 +199,10 @@ def _difference(found: Mapping[str, Evaluation], first: str, second: str, level:
     both = [_error(one) for one in (a, b)]
     unpaired = float(np.hypot(*both)) if None not in both else None  # type: ignore[arg-type]
     if low is None and verdict != "not usable":
-        verdict, reason = "not usable", "the two methods leave nothing that an interval could come from"
+        verdict, reason = (
+            "not usable",
+            "the two methods share neither influences nor bootstrap samples",
+        )
     return Difference(first, second, value, low, high, error, unpaired, verdict, reason)
 
 

@@ -1,4 +1,4 @@
-"""What an evaluation leaves: the value, its interval, the value function, and what to think of them."""
+"""The result of an evaluation: the value, its interval, the value function and the verdict; saved and loaded."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Evaluation:
     steps
         Steps of the log.
     verdict
-        "usable": every check that matters was made, and none speaks against the interval. "unchecked": a check that
-        matters could not be made. "not usable": a check speaks against it.
+        "usable": all required checks ran and passed. "unchecked": a required check could not run. "not usable": a check
+        failed.
     reasons
         Sentences that say why it is not usable or unchecked, and what to do.
     warnings
-        Sentences that are worth knowing even so.
+        Sentences to know even so.
     notes
         Sentences about what was done to the log.
     estimates
