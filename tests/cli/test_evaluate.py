@@ -111,7 +111,7 @@ def test_text_says_value_verdict_methods_and_diagnostics(typed, log):
     few = typed(log, *FAST, "--level", "0.5", "--algorithm", "td", "--set", "alpha=0.001", "--updates", "2")
     assert "50% interval" in few
     assert few.splitlines()[1] == "not usable"
-    assert any(line.startswith("  - td is ") for line in few.splitlines())
+    assert any(line.startswith("  - td has not converged: it is ") for line in few.splitlines())
 
 
 def test_every_number_may_be_a_fraction(typed, log):
