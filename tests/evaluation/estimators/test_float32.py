@@ -4,9 +4,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from gradtd.evaluation.preparing import prepare_log
 
 import gradtd
-from gradtd.evaluation.preparing import prepare_log
 from gradtd.features import make_features
 from gradtd.logs import read_log
 

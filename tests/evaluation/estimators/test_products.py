@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from gradtd.evaluation.preparing import refuse_useless
 
 from gradtd.core.checks import InputError
 from gradtd.evaluation.estimators.products import cross, rows_at, times, values_of
-from gradtd.evaluation.preparing import refuse_useless
 from gradtd.features import make_features
 
 N, K = 200_000, 20

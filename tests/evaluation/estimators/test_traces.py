@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gradtd.evaluation.planning import make_plan
 
 from gradtd import InputError, evaluate, load_evaluation
 from gradtd.compiled.traces import Tracing
@@ -10,7 +11,6 @@ from gradtd.evaluation.estimators.bootstrap import draw_resamples, resampled
 from gradtd.evaluation.estimators.lambda_values import LambdaValues
 from gradtd.evaluation.estimators.least_squares import least_squares, refit_least_squares, start_features
 from gradtd.evaluation.estimators.products import trace_rows
-from gradtd.evaluation.planning import make_plan
 from gradtd.logs import read_log
 from naive import rules as naive
 from naive.evaluation import random_stream, real_walk, walk, walk_truth
