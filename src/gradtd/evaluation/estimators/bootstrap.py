@@ -1,8 +1,7 @@
-"""Which episodes a resample takes, drawn once for every estimate, so that all of them see the same resamples.
+"""The bootstrap over episodes: resamples that all estimates share, and the intervals that values on them give.
 
-An interval must come from resampling *episodes*: steps of one episode depend on each other. Where there are more than
-`MOST_GROUPS` of them, neighbours are taken together, which changes the law of a resampled mean by nothing that
-could be seen (its variance is estimated from 2000 pieces instead of more) and bounds the work.
+gradtd resamples *episodes*, because the steps of one episode depend on each other. Where there are more than
+`MOST_GROUPS` of them, it draws groups of neighbours. That bounds the work, and a variance from 2,000 pieces is as good.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def resampled(stream: Stream, begins: Integers, counts: Integers) -> tuple[Strea
 
 
 def poisson_weights(pieces: Floats, resamples: int, seed: int) -> Floats:
-    """Poisson(1) weights of groups with so many episodes each; a resample without any episode is drawn anew."""
+    """Poisson(1) weights of groups with so many episodes each; a resample without any episode is drawn again."""
     rng = np.random.default_rng([seed, 20231])
     weights = rng.poisson(1.0, (resamples, len(pieces))).astype(np.float64)
     while (empty := weights @ pieces == 0.0).any():
@@ -73,7 +72,7 @@ def poisson_weights(pieces: Floats, resamples: int, seed: int) -> Floats:
 
 
 def of_influences(value: float, psi: Floats, resamples: Resamples) -> Floats:
-    """What an estimate with these influences of episodes is on every resample, to first order."""
+    """An estimate on every resample to first order, from the influences of episodes."""
     of_group = np.add.reduceat(psi, resamples.begins[:-1])
     taken = resamples.counts @ np.diff(resamples.begins)
     return np.asarray(value + (resamples.counts @ of_group) / np.maximum(taken, 1))

@@ -28,7 +28,8 @@ from gradtd.evaluation.report.estimate import ESTIMATORS
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
 LITTLE_WORK, A_STEP = 5e8, 400
-"""Multiplications up to which every evaluation has its value against lambda, and what a step costs beside them."""
+"""Multiplications up to which every evaluation has its value against lambda, and what a step costs in addition to
+them, for its trace."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +101,7 @@ class LambdaValues:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Floats]) -> LambdaValues | None:
-        """What `arrays` told, where it is there."""
+        """The record that `arrays` came from; None where they hold none."""
         if "lambda_values" not in arrays:
             return None
         made: dict[str, Any] = {one.name: arrays[f"lambda_{one.name}"] for one in fields(cls)}

@@ -45,7 +45,7 @@ from gradtd.evaluation.report.row_quality import few_episodes, mark_rows
 from gradtd.evaluation.settings import FEWEST_PERCENTILES, STATE, Settings
 
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
-"""Refits by default, and where 100 refits of a rule would read more numbers than this, a minute or so."""
+"""Refits by default, and fewer where 100 refits of a rule would read more numbers than this."""
 BESIDE, LITTLE_WORK = "impression_gtd", 1e7
 """The rule in a row next to the direct solution, where its batches have at most so many numbers: a quarter second."""
 ROUNDING = DEFAULT.rounding

@@ -1,4 +1,4 @@
-"""Fitting a rule of the library to a whole log, and refitting it on resampled episodes."""
+"""Algorithms of the library fitted to a whole log, and refitted on resampled episodes."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ from gradtd.running.settings import Setup
 UPDATES = 5_000
 """Updates of a first fit, where one pass over the log makes fewer."""
 MOST = 32
-"""A fit that still moves gets twice the updates, up to this many times the first."""
+"""A fit that still moves is made again with twice the updates, up to this many times those of the first fit."""
 MOST_WORK = 2e9
 """Numbers that all updates of a fit may read; those of a refit may read half as many."""
 STILL = 0.1
-"""A fit has arrived when the second half of its updates moved the value by less than this part of its error."""
+"""A fit has converged when the second half of its updates moved the value by less than this share of its error."""
 NEAR = 0.25
-"""It must also be within this many standard errors of the least-squares solution."""
+"""It must also be within this many standard errors of the least-squares solution: a rule can stand still far away."""
 STILL_REFIT = 0.2
-"""The same for a refit, which starts from the weights of the fit and has less far to go."""
+"""The same for a refit. It starts from the weights of the fit and has less far to go."""
 SMALLEST, LARGEST = 32, 512
-"""Bounds of a batch, where its size is not given."""
+"""Bounds of a batch, where its size is not given. Larger ones cost more than the noise they save."""
 NOISE, REFIT_NOISE = 1 / 32, 1 / 8
-"""Parts of the variance of an estimate that its drawn batches may add, in a fit and in a refit."""
+"""Shares of the variance of an estimate that drawing batches may add, in a fit and in a refit."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A rule's weights on a log: how many updates it made (``fixed``: as many as it was told to), and how far the value
-    moved in the second half of them."""
+    """Weights of a rule on a log, after so many updates (``fixed``: the user gave their number).
+
+    ``moved`` is how far the value moved in the second half of them.
+    """
 
     theta: Floats
     updates: int
@@ -54,7 +56,7 @@ class Fit:
 
     @property
     def told(self) -> dict[str, Any]:
-        """The hyper-parameters it was given that can be told: numbers and words."""
+        """The hyper-parameters it was given that can be printed: numbers and words."""
         return {name: value for name, value in self.session.given.items() if isinstance(value, (int, float, str))}
 
 
@@ -66,8 +68,8 @@ def batches(setup: Setup) -> bool:
 def suited(rule: Algorithm | str, hyper: Mapping[str, Any], found: Sums) -> dict[str, Any]:
     """Hyper-parameters that suit a log that is all there, completed by those given.
 
-    They are those of a rule that draws two batches, as Impression GTD does. Such a log is a distribution of its own,
-    and two draws from it are independent. With one buffer the mean update is the gradient of the log's own NEU,
+    They are for a rule that draws two batches, as Impression GTD does. A log that is all there is a distribution of its
+    own, and two draws from it are independent. With one buffer the mean update is the gradient of the log's own NEU,
     A'(A theta + b), which is never unstable. With two halves it would be A1'(A2 theta + b2): its solution uses half of
     the log, and A1'A2 need not be positive. A batch is large enough that the A of two of them is more signal than
     noise, which allows longer steps.
@@ -92,11 +94,11 @@ def fit_rule(
     updates: int | None = None,
     most_work: float = MOST_WORK,
 ) -> Fit:
-    """Learn from a whole log, going on until the value of the start states stands still.
+    """Learn from a whole log until the value of the start states stands still.
 
     ``start`` are the mean features of the start states, ``near`` is their value by least squares and ``error`` its
     standard error: a fit that stands still, but not there, goes on too. ``updates`` fixes the number of steps instead.
-    It goes on until it has read ``most_work`` numbers.
+    A fit ends when it has read ``most_work`` numbers.
     """
     session = Session(rule, hyper, n_steps=len(stream))
     setup = session.setup
@@ -117,11 +119,11 @@ def _refuse_what_needs_a_stream(setup: Setup, updates: int | None) -> None:
     """A log that is all there is read many times over, where a stream passes once."""
     name = setup.algorithm.name
     if setup.algorithm.stored and updates is not None:
-        raise InputError(f"{name} takes one pass over a log, as long as that is, got updates={updates}: leave it out.")
+        raise InputError(f"{name} takes one pass over a log, got updates={updates}: leave it out.")
     if setup.hyper.get("capacity") is not None:
         raise InputError(
             f"{name} has the whole log in its buffers, and capacity={setup.hyper['capacity']} would leave it the last "
-            "steps only: leave capacity out."
+            "steps only. Leave capacity out."
         )
 
 
@@ -184,8 +186,8 @@ def refit_rule(
     return values
 
 
-class Found(NamedTuple):
-    """Weights after ``count`` steps and after half of them."""
+class Run(NamedTuple):
+    """Weights after ``updates`` steps and after half of them."""
 
     theta: Floats
     half: Floats
@@ -202,18 +204,15 @@ def _until(
     count: int,
     most: float,
     unit: Integers | None = None,
-) -> Found:
+) -> Run:
     """Run a rule for ``count`` steps, and with twice as many until it stands still, at most ``most`` times as many."""
     largest = most * count
     while True:
-        found = _run(session.lasting(count), stream, theta0, seed, count, unit)
-        stored = session.setup.algorithm.stored
-        if found.diverged or stored or still(found.theta, found.half) or 2 * count > largest:
-            return found
+        wanted = room_for(np.array([count // 2, count]), stream.n_features)
+        lasting = session.lasting(count)
+        step = lasting.over(stream, theta0, seed, wanted, count=count, unit=unit, filled=batches(lasting.setup))
+        run = Run(wanted.thetas[1], wanted.thetas[0], step >= 0, count)
+        once = run.diverged or session.setup.algorithm.stored
+        if once or still(run.theta, run.half) or 2 * count > largest:
+            return run
         count *= 2
-
-
-def _run(session: Session, stream: Stream, theta0: Floats, seed: Seed, count: int, unit: Integers | None) -> Found:
-    wanted = room_for(np.array([count // 2, count]), stream.n_features)
-    diverged = session.over(stream, theta0, seed, wanted, count=count, unit=unit, filled=batches(session.setup))
-    return Found(wanted.thetas[1], wanted.thetas[0], diverged >= 0, count)

@@ -1,7 +1,7 @@
-"""Solving the log's equations, A v = c and A'v = c, the cheapest exact way: dense, by Krylov, or sparsely factored.
+"""Solvers of the log's equations, A v = c and A'v = c: dense, by a Krylov method, or sparsely factored.
 
-All of them work in units in which every feature has mean square one. A feature whose equation is empty, because no step
-has it or only steps with ratio 0 do, keeps the weight 0.
+Each takes the cheapest way that is exact. All work in units in which every feature has mean square one. A feature whose
+equation is empty, because no step has it or only steps with ratio 0 do, keeps the weight 0.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ DENSE = 1500
 SINGULAR = 1e-11
 """Directions along which the scaled matrix is smaller than this, relative to its largest, are left at zero."""
 REGULAR = 1e7
-"""Condition number, in the 1-norm, up to which a matrix is inverted by elimination."""
+"""Condition number, in the 1-norm, up to which a matrix is inverted by elimination: nine digits are left."""
 EXACT, GOOD_ENOUGH = 1e-14, 1e-11
-"""Residual, as a part of the right side, that a Krylov method goes on for, and that it must reach."""
+"""Residual, as a share of the right side, at which a Krylov method stops, and which it must reach to count."""
 A_ROUND, ROUNDS, MOST_ITERATIONS = 1e-6, 5, 400
-"""It starts anew from the true residual when that has fallen so far, at most so often, with so many iterations each."""
+"""BiCGSTAB starts anew from the true residual once that has fallen so far: at most so many rounds of so many
+iterations. Its own residual drifts away from the true one."""
 FILLED = 5e7
-"""Entries of a band up to which a sparse matrix may be factored."""
+"""Entries of a band up to which a sparse matrix is factored: its factors fill the band, 400 MB."""
 Preconditioner = Callable[[Floats], Floats]
 
 
@@ -77,7 +78,7 @@ class Solver:
 
     @property
     def like(self) -> Preconditioner | None:
-        """What solves equations about like these, in scaled units."""
+        """What nearly solves similar equations, in scaled units: a preconditioner for refits."""
         return lambda v: np.asarray(self.inverse @ v)
 
     def solve(self, c: Floats, transposed: bool = False) -> Floats:
@@ -86,7 +87,7 @@ class Solver:
 
 
 def _regular_inverse(matrix: Floats, live: Integers) -> Floats | None:
-    """The inverse on these rows and columns, the others being 0; None where it is near one that has none."""
+    """The inverse on these rows and columns, 0 elsewhere; None where the matrix is nearly singular."""
     inverse = np.zeros_like(matrix)
     part = matrix[np.ix_(live, live)]
     try:
@@ -103,7 +104,7 @@ def _regular_inverse(matrix: Floats, live: Integers) -> Floats | None:
 def solved_each(matrices: Floats, right: Floats) -> Floats:
     """The solution of each of several systems of equations, by minimum norm.
 
-    All are solved at once by elimination where none is near one that is singular.
+    Elimination solves all of them at once where none is nearly singular.
     """
     try:
         inverses = np.linalg.inv(matrices)
@@ -119,9 +120,9 @@ class SparseSolver:
     """Solves A v = c and A'v = c for a sparse A; where A is singular, by minimum norm.
 
     For cells A is, but for a scale of each row, gamma times a stochastic matrix minus one, and BiCGSTAB needs some
-    dozens of iterations, each as cheap as reading A. Where it does not arrive, A is factored: densely up to `DENSE`
+    dozens of iterations, each as cheap as reading A. Where it does not converge, A is factored: densely up to `DENSE`
     features, sparsely where a band holds it (slow chains and grids, on which Krylov methods are slow, are narrow).
-    What is left goes to LSMR.
+    LSMR solves the rest.
     """
 
     def __init__(self, A: Any, C: Any, like: Preconditioner | None = None, exact: float = EXACT) -> None:
@@ -147,7 +148,7 @@ class SparseSolver:
 
     @property
     def like(self) -> Preconditioner | None:
-        """What solves equations about like these, all features in scaled units; None where their own diagonal does."""
+        """What nearly solves similar equations, in scaled units; None where their own diagonal is good enough."""
         if self._other is None:
             return self._like
         other, live, n = self._other, self.live, len(self.scale)
@@ -219,7 +220,7 @@ def _over(values: Floats, scale: Floats) -> Floats:
 
 
 def by_diagonal(matrix: Any) -> Preconditioner:
-    """Division by the diagonal, by the largest entry of a row where that is (nearly) nothing."""
+    """Division by the diagonal, or by the largest entry of a row where the diagonal is nearly 0."""
     diagonal, largest = matrix.diagonal(), abs(matrix).max(axis=1).toarray().ravel()
     by = np.where(np.abs(diagonal) > 1e-3 * largest, diagonal, np.where(largest > 0, largest, 1.0))
     return lambda v: np.asarray(v / by)
@@ -228,7 +229,7 @@ def by_diagonal(matrix: Any) -> Preconditioner:
 def krylov(
     matrix: Any, right: Floats, precondition: Preconditioner, guess: Floats | None = None, exact: float = EXACT
 ) -> Floats | None:
-    """The solution by BiCGSTAB, refined from its true residual until that is rounding; None where it does not arrive.
+    """The solution by BiCGSTAB, refined from its true residual until that is rounding; None where it fails.
 
     Parameters
     ----------
@@ -237,11 +238,11 @@ def krylov(
     right
         The right side.
     precondition
-        What is about the matrix's inverse.
+        Nearly the matrix's inverse.
     guess
         Where to start.
     exact
-        Residual, as a part of the right side, to go on for.
+        Residual, as a share of the right side, at which it stops.
     """
     from scipy.sparse.linalg import LinearOperator, bicgstab
 
@@ -267,7 +268,7 @@ def krylov(
 
 
 def band(matrix: Any) -> int:
-    """How far from the diagonal entries are, once rows and columns are ordered to keep them near (Cuthill-McKee)."""
+    """The bandwidth of a matrix, with rows and columns in the order of Cuthill and McKee."""
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
     order = reverse_cuthill_mckee((abs(matrix) + abs(matrix.T)).tocsr(), symmetric_mode=True)

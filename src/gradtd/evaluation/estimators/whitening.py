@@ -18,7 +18,7 @@ from gradtd.evaluation.estimators.products import chunk_rows, chunks, cross, row
 from gradtd.evaluation.estimators.solvers import DENSE, feature_scale, is_diagonal
 
 REDUNDANT = 1e-10
-"""Directions with a part of the variance below this, features scaled to one, are left out."""
+"""Directions with a share of the variance below this, features scaled to one, are left out as redundant."""
 AS_DENSE, AS_DENSE_SOLVED = 2**25, 2**22
 """A sparse table with at most this many entries, zeros counted, is made dense to be whitened: for a rule that makes
 updates, and where equations are solved at once, which needs no whitening. Cells stay sparse: their C is diagonal."""
