@@ -4,9 +4,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from gradtd.evaluation.preparing import prepare_log
 
 import gradtd
+from gradtd.evaluation.designs.log_features import make_log_features
 from gradtd.features import make_features
 from gradtd.logs import read_log
 
@@ -66,7 +66,7 @@ def test_no_table_in_float64_is_made_and_the_caller_keeps_theirs():
     )
     features = make_features(lambda seen: table if len(seen) == len(table) else table[: len(seen)])
     tracemalloc.start()
-    ready = prepare_log(log, features, None)
+    ready = make_log_features(log, features, None)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert ready.table.dtype == np.float32

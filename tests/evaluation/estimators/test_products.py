@@ -10,6 +10,7 @@ import pytest
 from gradtd.evaluation.preparing import refuse_useless
 
 from gradtd.core.checks import InputError
+from gradtd.evaluation.designs.log_features import refuse_useless
 from gradtd.evaluation.estimators.products import cross, rows_at, times, values_of
 from gradtd.features import make_features
 

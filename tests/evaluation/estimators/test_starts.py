@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gradtd import evaluate
 from gradtd.evaluation.estimators.bootstrap import resampled
 from gradtd.evaluation.estimators.least_squares import start_features
-from gradtd.evaluation.trust.deciding import decide
-from gradtd.evaluation.trust.records import Record, Wide
-from naive.evaluation import lstd, random_stream, solved
+from naive.evaluation import lstd, random_stream, solved, walk
 
 
 def elsewhere(stream):
@@ -33,10 +32,8 @@ def test_a_resample_takes_the_start_of_every_copy():
 
 
 def test_the_checks_start_there_too():
-    stream = elsewhere(random_stream(5, episodes=60))
-    columns = {"the features given": np.arange(3)}
-    wide = Wide(columns, {}, tuple(columns), True, False, table=stream.features)
-    numbers = (stream.steps[name] for name in ("row", "next_row", "reward", "discount", "rho"))
-    found = decide(Record(*numbers, stream.begins, False, stream.starts), wide).fit
-    assert found.value == pytest.approx(solved(stream).value, rel=1e-6)
-    assert found.error == pytest.approx(solved(stream).error, rel=1e-6)
+    """With values of actions an episode starts in a state, before its first action is chosen."""
+    how = {"gamma": 0.9, "values": "action", "target": "uniform", "algorithm": "lstd", "resamples": 0, "threads": 1}
+    result = evaluate(walk(60), features="one-hot", **how)
+    own = next(row for row in result.checks if row.kind == "rung" and row.name == "the features given")
+    assert own.value == pytest.approx(result.value, rel=1e-6)

@@ -2,16 +2,14 @@
 
 import numpy as np
 import pytest
-from gradtd.evaluation.planning import make_plan
 
-from gradtd import InputError, evaluate, load_evaluation
+from gradtd import InputError, evaluate, load_evaluation, log_stream
 from gradtd.compiled.traces import Tracing
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators.bootstrap import draw_resamples, resampled
 from gradtd.evaluation.estimators.lambda_values import LambdaValues
 from gradtd.evaluation.estimators.least_squares import least_squares, refit_least_squares, start_features
 from gradtd.evaluation.estimators.products import trace_rows
-from gradtd.logs import read_log
 from naive import rules as naive
 from naive.evaluation import random_stream, real_walk, walk, walk_truth
 
@@ -79,29 +77,26 @@ def test_refits_take_a_step_with_its_trace(sparse):
         np.testing.assert_allclose(kept if isinstance(kept, np.ndarray) else kept.toarray(), wanted, atol=1e-12)
 
 
-@pytest.mark.parametrize("made", [walk(60, 3, cut=6), real_walk(60, 3)], ids=["discrete", "real"])
+@pytest.mark.parametrize(
+    ("made", "features"),
+    [(walk(60, 3, cut=6), "one-hot"), (real_walk(60, 3), "polynomial:order=1")],
+    ids=["discrete", "real"],
+)
 @pytest.mark.parametrize("block", [None, 2])
 @pytest.mark.parametrize(("lam", "trace"), [(0.3, "rho"), (0.8, "clipped"), (0.8, "tree")])
-def test_the_checks_speak_of_that_fit(made, block, lam, trace):
+def test_the_checks_speak_of_that_fit(made, features, block, lam, trace):
     """Every rung and checker is LSTD(lam), and the fit beside it LSTD of another lambda."""
-    log = read_log(made)
-    plan = make_plan(log, "one-hot" if log.discrete_observations else "polynomial:order=1", block, True, checked=True)
-    rho = made["target"] / made["action_prob"]
-    decision = plan.decide(rho, 0.9, 0.95, Tracing(lam, trace), made["target"])
-    pieces = np.asarray(plan.ready.stream(rho, 0.9).steps["episode"])
-    steps = plan.ready.stream(rho, 0.9).steps.copy()
-    if plan.wide.row is not None:
-        steps["row"], steps["next_row"] = plan.wide.row, plan.wide.next_row
-    steps["episode"] = log.episode
-    table = plan.wide.rows(np.arange(plan.wide.n_rows))
-    given = Stream(table[:, plan.wide.rungs["the features given"]], steps, target=made["target"])
-    rank = np.linalg.matrix_rank(given.features[steps["row"]])
-    assert rank == given.n_features
-    value, psi = loops(given, lam, trace, pieces)
-    own = next(row for row in decision.checks if row.kind == "rung" and row.name == "the features given")
+    how = {"features": features, "block": block, "lam": lam, "trace": trace, "algorithm": "lstd", "resamples": 0}
+    result = evaluate(made, **HOW | how)
+    whole = log_stream(made, gamma=0.9, features=features)
+    pieces = whole.steps["episode"] if block is None else in_pieces(whole, block)[0].steps["episode"]
+    value, psi = loops(whole, lam, trace, np.asarray(pieces))
+    own, other = (
+        next(row for row in result.checks if row.kind == kind and row.name == "the features given")
+        for kind in ("rung", "memory")
+    )
     assert own.value == pytest.approx(value, rel=1e-5)
-    np.testing.assert_allclose(decision.fit.psi, psi, atol=1e-4 * np.abs(psi).max())
-    other = next(row for row in decision.checks if row.kind == "memory" and row.name == "the features given")
+    np.testing.assert_allclose(result.influences, psi, atol=1e-4 * np.abs(psi).max())
     assert abs(other.value - value) > 1e-6
 
 
@@ -155,9 +150,7 @@ def test_intervals_hold_the_value():
     """Of 60 intervals at 95 % fewer than 51 hold it with a probability of 2e-4 where the level is right."""
     held = 0
     for seed in range(60):
-        made = walk(200, seed)
-        plan = make_plan(read_log(made), "one-hot", None, True, checked=True)
-        low, high = plan.decide(made["target"] / made["action_prob"], 0.9, 0.95, Tracing(0.6)).hull
+        low, high = evaluate(walk(200, seed), features="one-hot", lam=0.6, **HOW).interval
         held += low < walk_truth() < high
     assert held >= 51
 

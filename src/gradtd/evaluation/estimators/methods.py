@@ -31,7 +31,6 @@ from gradtd.evaluation.estimators.least_squares import (
 from gradtd.evaluation.estimators.products import trace_rows
 from gradtd.evaluation.estimators.rule_fits import NEAR, Fit, fit_rule, planned_work, refit_rule, suited
 from gradtd.evaluation.estimators.solvers import DENSE
-from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.report.estimate import (
     AUTO,
     COMPUTED,
@@ -48,7 +47,6 @@ RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default, and fewer where 100 refits of a rule would read more numbers than this."""
 BESIDE, LITTLE_WORK = "impression_gtd", 1e7
 """The rule in a row next to the direct solution, where its batches have at most so many numbers: a quarter second."""
-ROUNDING = DEFAULT.rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +90,7 @@ class Case:
     @property
     def error(self) -> float:
         """The sandwich error of the least-squares value, above rounding: the unit in which methods are compared."""
-        return max(self.square.error, ROUNDING * abs(self.square.value), 1e-300)
+        return max(self.square.error, self.settings.limits.rounding * abs(self.square.value), 1e-300)
 
     @property
     def with_traces(self) -> str:
@@ -178,7 +176,9 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
     folds = (case.untraced or case.square).sums.folds
     if folds and "LSMR" not in case.square.how:  # LSMR is inexact, and the folds' equations are no easier
         found = double_rl(case.stream, case.starts, case.begins, case.square, known=folds)
-        rows["drl"] = case.row_from_error("drl", found.value, found.error, reason=few_episodes(found.episodes))
+        rows["drl"] = case.row_from_error(
+            "drl", found.value, found.error, reason=few_episodes(found.episodes, settings.limits)
+        )
     if method == AUTO:
         rows |= auto_rows(case, rows["lstd"])
         values[AUTO] = _first_order(case, resamples) if case.decision else values["lstd"]
@@ -188,7 +188,7 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
         rows[method], values[method] = solved_row(case, fitted, method), _first_order(case, resamples)
     rows.setdefault(method, _refused(method))
     values.setdefault(method, np.zeros(0))
-    rows = mark_rows(rows, case.stream, drawn.contributions, case.begins, case.square.error)
+    rows = mark_rows(rows, case.stream, drawn.contributions, case.begins, case.square.error, settings.limits)
     order = [method, *(name for name in (BESIDE, UNTRACED, *COMPUTED) if name in rows and name != method)]
     estimates = tuple(rows[name] for name in order)
     return Solved(estimates, values[method], theta, fitted, len(resamples), drawn, len(values[method]) if own else 0)
@@ -290,7 +290,7 @@ def importance_rows(case: Case, drawn: Estimates) -> dict[str, Estimate]:
     Off-policy there is no Monte Carlo, asked for or not: its number would be another policy's value.
     """
     on_its_own = ("monte_carlo", "dr", case.settings.method)
-    ends = beyond_cuts(case.stream, case.begins) > DEFAULT.most_beyond_cuts
+    ends = beyond_cuts(case.stream, case.begins) > case.settings.limits.most_beyond_cuts
     rows = {}
     for k, name in enumerate(ESTIMATORS):
         if name in on_its_own if case.on_policy else name != "monte_carlo":
