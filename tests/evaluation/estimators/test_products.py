@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from gradtd.evaluation.preparing import refuse_useless
 
 from gradtd.core.checks import InputError
 from gradtd.evaluation.designs.log_features import refuse_useless
