@@ -144,8 +144,8 @@ def _fit_states(states: States, episodes: int, reader: ChunkReader, settings: Se
 
     named = not is_auto(settings.features)
     features = make_features(settings.features) if named else default_features(states.values)
-    if not features.fitted:  # to states as often as they were seen, as features of a log in memory are
-        times = states.visits * min(1.0, MOST_ROWS / states.visits.sum())
+    if not features.fitted:  # to states as often as they were observed, as features of a log in memory are
+        times = states.observed * min(1.0, MOST_ROWS / states.observed.sum())
         features = features.fit(np.repeat(states.values, np.maximum(times.round().astype(np.int64), 1)))
     base = features.transform(states.values)
     cells = csr_array(base)

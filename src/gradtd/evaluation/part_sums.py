@@ -28,7 +28,7 @@ from gradtd.features import Features
 from gradtd.logs import Log, Ratios
 from gradtd.logs.parts import Part
 
-MOST_GROUPS, FEWEST_GROUPS = 1000, 40
+MOST_GROUPS, FEWEST_GROUPS = 500, 40
 """Groups of episodes whose sums are kept apart; their influences give the interval."""
 NUMBERS = 16_000_000
 """Numbers that the sums of all groups may have, about (128 MB): with many features there are fewer groups."""

@@ -28,12 +28,13 @@ class States(NamedTuple):
     """The states of a log, sorted, and how many steps started from each.
 
     ``pairs`` are rows (before, state, steps) by number, sorted; the number of states stands in for the state before the
-    first step of an episode.
+    first step of an episode. ``observed`` counts observations, those behind the last steps of episodes with them.
     """
 
     values: Any
     visits: Integers
     pairs: Integers
+    observed: Integers
 
 
 def states_of(log: Log, pieces: Integers | None = None) -> States:
@@ -41,18 +42,20 @@ def states_of(log: Log, pieces: Integers | None = None) -> States:
     values, state = np.unique(np.ravel(log.observations), return_inverse=True)
     now, S = state[log.row], len(values)
     kinds, count = np.unique(_before(now, log.episode if pieces is None else pieces, S) * S + now, return_counts=True)
-    return States(values, np.bincount(now, minlength=S), np.c_[kinds // S, kinds % S, count])
+    observed = np.bincount(state, minlength=S)
+    return States(values, np.bincount(now, minlength=S), np.c_[kinds // S, kinds % S, count], observed)
 
 
 def merge_states(parts: Sequence[States]) -> States:
     """The states of several parts of a log."""
     values = np.unique(np.concatenate([one.values for one in parts]))
     S = len(values)
-    visits = np.zeros(S, np.int64)
+    visits, observed = np.zeros(S, np.int64), np.zeros(S, np.int64)
     keys, counts = [], []
     for one in parts:
         at = np.append(np.searchsorted(values, one.values), S)
         visits[at[:-1]] += one.visits
+        observed[at[:-1]] += one.observed
         keys.append(at[one.pairs[:, 0]] * S + at[one.pairs[:, 1]])
         counts.append(one.pairs[:, 2])
     key, place = np.unique(np.concatenate(keys), return_inverse=True)
@@ -63,7 +66,7 @@ def merge_states(parts: Sequence[States]) -> States:
         )
     count = np.zeros(len(key), np.int64)
     np.add.at(count, place, np.concatenate(counts))
-    return States(values, visits, np.c_[key // S, key % S, count])
+    return States(values, visits, np.c_[key // S, key % S, count], observed)
 
 
 def _before(now: Integers, episode: Integers, states: int) -> Integers:

@@ -17,24 +17,34 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.executors import ThreadExecutor
-from gradtd.evaluation.designs.base import DISCOUNT, REWARD, RHO, Ladder, Steps, read_chunks
-from gradtd.evaluation.designs.time_features import TimeRows, since_start, time_rows
+from gradtd.evaluation.designs.base import CHUNK, DISCOUNT, RHO, Ladder, Steps, read_chunks
+from gradtd.evaluation.designs.time_features import since_start, time_rows
 from gradtd.evaluation.estimators.products import cross, rows_at
 
 TENTHS = 10
 """Groups that the jackknife leaves out one at a time."""
 FEW_ROWS = 4
 """With a stored table of fewer rows than one for so many steps, pairs of rows are counted first."""
-BY_GROUP = ("A", "b", "starts", "pieces", "traced_A", "traced_b", "to", "back", "own", "time_b", "robust")
+BY_GROUP = ("products", "starts", "pieces")
 """Sums that are kept apart by group; the others are of all steps."""
 
 
 class Shape(NamedTuple):
-    """Columns of the widest table, those of headlines, columns of the time."""
+    """Columns of the widest table (D), those of headlines (n), columns of the time (K)."""
 
     wide: int
     narrow: int
     times: int
+
+    @property
+    def left(self) -> int:
+        """Columns of the left factor: rho x or the trace asked for (D), other traces (n), a weight, rho t (K)."""
+        return self.wide + self.narrow + 1 + self.times
+
+    @property
+    def right(self) -> int:
+        """Columns of the right factor: y = discount x_next - x (D), the reward, discount t_next - t (K)."""
+        return self.wide + 1 + self.times
 
 
 def shape_of(ladder: Ladder, clock: Floats) -> Shape:
@@ -43,25 +53,16 @@ def shape_of(ladder: Ladder, clock: Floats) -> Shape:
 
 @dataclass(eq=False)
 class Moments:
-    """Sums by group (the first axis), then sums over all steps.
+    """Sums by group (the first axis of the first three), then sums over all steps.
 
-    With t columns of the time and the marks of `Shape`: ``traced_A`` and ``traced_b`` are A and b of the headlines'
-    columns with other traces; ``to`` = sum of rho x y_t', ``back`` = sum of rho t y_x', ``own`` = sum of rho t y_t'.
-    ``robust`` = sum of w (y, r) with w the products of ratios that doubly robust has. ``missing`` = sum of
-    (1 - rho) x. ``marginal`` = sum of rho^2 x x', ``marginal_episodes`` the same of each episode's sum of rho x.
+    ``products`` is the sum of left'right, whose columns `Shape` names: one product for each run of steps has all
+    equations in it, and properties name its parts. ``missing`` = sum of (1 - rho) x. ``marginal`` = sum of
+    rho^2 x x', ``marginal_episodes`` the same of each episode's sum of rho x.
     """
 
-    A: Floats
-    b: Floats
+    products: Floats
     starts: Floats
     pieces: Floats
-    traced_A: Floats
-    traced_b: Floats
-    to: Floats
-    back: Floats
-    own: Floats
-    time_b: Floats
-    robust: Floats
     C: Floats
     x: Floats
     missing: Floats
@@ -76,10 +77,63 @@ class Moments:
     def zeros(cls, groups: int, shape: Shape) -> Moments:
         """The sums of no steps."""
         G, (D, n, K) = groups, shape
-        by_group = ((G, D, D), (G, D), (G, D), (G,), (G, n, n), (G, n))
-        of_time = ((G, n, K), (G, K, n), (G, K, K), (G, K), (G, D + 1))
+        by_group = ((G, shape.left, shape.right), (G, D), (G,))
         of_all = ((D, D), (D,), (D,), (n, K), (K, K), (K,), (n, n), (n, n), (n,))
-        return cls(*map(np.zeros, (*by_group, *of_time, *of_all)))
+        return cls(*map(np.zeros, (*by_group, *of_all)))
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(len(self.x), len(self.marginal_sum), len(self.time_missing))
+
+    @property
+    def A(self) -> Floats:
+        D = len(self.x)
+        return self.products[:, :D, :D]
+
+    @property
+    def b(self) -> Floats:
+        D = len(self.x)
+        return self.products[:, :D, D]
+
+    @property
+    def traced_A(self) -> Floats:
+        """A of the headlines' columns with other traces."""
+        D, n, _ = self.shape
+        return self.products[:, D : D + n, :n]
+
+    @property
+    def traced_b(self) -> Floats:
+        D, n, _ = self.shape
+        return self.products[:, D : D + n, D]
+
+    @property
+    def robust(self) -> Floats:
+        """Sum of w (y, r), with w the products of ratios that doubly robust has."""
+        D, n, _ = self.shape
+        return self.products[:, D + n, : D + 1]
+
+    @property
+    def to(self) -> Floats:
+        """Sum of rho x y_t', with t columns of the time."""
+        D, n, _ = self.shape
+        return self.products[:, :n, D + 1 :]
+
+    @property
+    def back(self) -> Floats:
+        """Sum of rho t y_x'."""
+        D, n, _ = self.shape
+        return self.products[:, D + n + 1 :, :n]
+
+    @property
+    def own(self) -> Floats:
+        """Sum of rho t y_t'."""
+        D, n, _ = self.shape
+        return self.products[:, D + n + 1 :, D + 1 :]
+
+    @property
+    def time_b(self) -> Floats:
+        D, n, _ = self.shape
+        return self.products[:, D + n + 1 :, D]
 
     def arrays(self) -> dict[str, Floats]:
         """All sums by name."""
@@ -134,10 +188,12 @@ def read_moments(
         total.add_totals(done[number])
     if reader.counted:
         _count_rows(total, steps, group, edges)
-    rows = steps.rows
-    for first, last in pairwise(edges.tolist()):
-        total.pieces[group[first]] += last - first
-        total.starts[group[first]] += rows.at(steps.start_rows[first:last]).sum(axis=0)
+    np.add.at(total.pieces, group, 1.0)
+    at, rows = steps.start_rows, steps.rows
+    for begin in range(0, len(at), CHUNK):  # some pieces at a time: their rows may take more memory than the log
+        some = slice(begin, begin + CHUNK)
+        new = np.flatnonzero(np.r_[True, np.diff(group[some]) != 0])
+        total.starts[group[some][new]] += np.add.reduceat(rows.at(at[some]), new)
 
 
 class _Reader:
@@ -148,49 +204,42 @@ class _Reader:
     ) -> None:
         self.total, self.steps, self.group = total, steps, group
         self.lam, self.clock, self.weights = lam, clock, weights
-        self.shape = Shape(total.b.shape[1], total.traced_b.shape[1], clock.shape[1])
+        self.shape = total.shape
         few = steps.rows.table is not None and FEW_ROWS * steps.rows.n_rows < len(steps)
         self.counted = few and steps.traced is None and weights is None
         self.last_trace = np.zeros(0 if steps.traced is None else self.shape.wide)
         self.fill = engine.compile_function(fill_rows)
 
     def read(self, run: tuple[int, int]) -> Moments:
-        """The totals of the pieces from the first to the last; sums by group are added where they belong."""
-        steps, shape, begins = self.steps, self.shape, self.steps.begins
-        D, n, K = shape
+        """The totals of the pieces from the first to the last; products are added to those of their groups."""
+        steps, begins, (_, n, K) = self.steps, self.steps.begins, self.shape
         part = slice(int(begins[run[0]]), int(begins[run[1]]))
-        made = Moments.zeros(0, shape)
+        made = Moments.zeros(0, self.shape)
         of_piece = np.zeros((0 if self.weights is None else run[1] - run[0], n))
-        width = n if self.counted else D
-        most = min(2048, part.stop - part.start)
-        scratch, trace = (np.empty((most, width + n)), np.empty((most, width))), np.zeros(n)
-        for start, feats, here, there, numbers in read_chunks(steps, part, self.lam):
-            z, y = (array[: len(here)] for array in scratch)
-            self.fill(feats, here, there, numbers, trace, self.last_trace, z, y)
-            x = rows_at(feats[:, :width] if self.counted else feats, here)
-            rho, reward = numbers[RHO], numbers[REWARD]
-            time = time_rows(self.clock, since_start(begins, start, start + len(here)), numbers[RHO], numbers[DISCOUNT])
-            for g, a, b in _runs(begins, self.group, start, start + len(here)):
-                self._add_run(g, z[a:b], y[a:b], reward[a:b])
-                if K:
-                    self._add_time(
-                        g, x[a:b, :n], rho[a:b], y[a:b, :n], reward[a:b], type(time)(*(t[a:b] for t in time))
-                    )
-                if self.weights is not None:
-                    w = self.weights[start + a : start + b]
-                    self.total.robust[g, :D] += w @ y[a:b]
-                    self.total.robust[g, D] += w @ reward[a:b]
+        wide = n if self.counted else self.shape.wide
+        narrow = Shape(wide, n, K)
+        most = min(CHUNK, part.stop - part.start)
+        scratch, trace = (np.empty((most, narrow.left)), np.empty((most, narrow.right))), np.zeros(n)
+        for start, feats, here, there, numbers in read_chunks(steps, part, self.lam, self.weights):
+            left, right = (array[: len(here)] for array in scratch)
+            self.fill(feats, here, there, numbers, trace, self.last_trace, wide, left, right)
+            x, rho = rows_at(feats[:, :wide] if self.counted else feats, here), numbers[RHO]
             if K:
+                since = since_start(begins, start, start + len(here))
+                time = time_rows(self.clock, since, rho, numbers[DISCOUNT])
+                left[:, wide + n + 1 :], right[:, wide + 1 :] = time.z, time.y
                 made.time_C += x[:, :n].T @ time.t
                 made.time_own += time.t.T @ time.t
                 made.time_missing += (1.0 - rho) @ time.t
+            for g, a, b in _runs(begins, self.group, start, start + len(here)):
+                self._add(g, cross(left[a:b], right[a:b]))
             if self.counted:
                 continue
             made.C += cross(x, x)
             made.x += x.sum(axis=0)
             made.missing += (1.0 - rho) @ x
             if self.weights is not None:
-                weighted = np.ascontiguousarray(z[:, :n])
+                weighted = np.ascontiguousarray(left[:, :n])
                 made.marginal += cross(weighted, weighted)
                 first, cuts = _pieces_in(begins, start, start + len(here))
                 of_piece[first - run[0] : first - run[0] + len(cuts)] += np.add.reduceat(weighted, cuts)
@@ -198,23 +247,17 @@ class _Reader:
         made.marginal_sum += of_piece.sum(axis=0)
         return made
 
-    def _add_run(self, g: int, z: Floats, y: Floats, reward: Floats) -> None:
-        """Products of the steps of one group."""
-        D, n, _ = self.shape
-        traced = z[:, z.shape[1] - n :]
-        self.total.traced_A[g] += cross(traced, y[:, :n])
-        self.total.traced_b[g] += reward @ traced
+    def _add(self, g: int, products: Floats) -> None:
+        """Add the products of a run of steps of one group."""
         if not self.counted:
-            self.total.A[g] += cross(z[:, :D], y)
-            self.total.b[g] += reward @ z[:, :D]
-
-    def _add_time(self, g: int, x: Floats, rho: Floats, y: Floats, reward: Floats, time: TimeRows) -> None:
-        """What columns of the time add to them."""
-        total = self.total
-        total.to[g] += x.T @ (rho[:, None] * time.y)
-        total.back[g] += time.z.T @ y
-        total.own[g] += time.z.T @ time.y
-        total.time_b[g] += reward @ time.z
+            self.total.products[g] += products
+            return
+        # Rows were counted for A and b, and only the headlines' columns were multiplied.
+        D, n, _ = self.shape
+        total = self.total.products[g]
+        total[D:, :n] += products[n:, :n]
+        total[D:, D:] += products[n:, n:]
+        total[:n, D + 1 :] += products[:n, n + 1 :]
 
 
 def _pieces_in(begins: Integers, start: int, stop: int) -> tuple[int, Integers]:
@@ -263,27 +306,29 @@ def fill_rows(
     numbers: Floats,
     trace: Floats,
     last_trace: Floats,
-    z: Floats,
-    y: Floats,
+    wide: int,
+    left: Floats,
+    right: Floats,
 ) -> None:
-    """z = rho x of as many columns as there are before those of the traces, then traces; y = discount x_next - x.
+    """The factors of every step, as `Shape` has their columns, but for those of the time.
 
-    A trace is rho_t (x_t + decay_t z_{t-1}), the last one kept in ``trace``; where ``last_trace`` has room for them, so
-    are the columns before, with the decay of the traces asked for.
+    A trace is rho_t (x_t + decay_t z_{t-1}), the last one kept in ``trace``. Where ``last_trace`` has room for them,
+    the first columns are traces, too, with the decay of the traces asked for.
     """
-    plain = z.shape[1] - trace.shape[0]
-    for i in range(y.shape[0]):
+    narrow = trace.shape[0]
+    for i in range(right.shape[0]):
         a, b = here[i], there[i]
         rho, discount, decay = numbers[0, i], numbers[1, i], numbers[3, i]
-        for k in range(y.shape[1]):
-            y[i, k] = discount * feats[b, k] - feats[a, k]
-        for k in range(plain):
-            z[i, k] = rho * feats[a, k]
+        for k in range(wide):
+            right[i, k] = discount * feats[b, k] - feats[a, k]
+            left[i, k] = rho * feats[a, k]
         for k in range(last_trace.shape[0]):
             last_trace[k] = rho * (feats[a, k] + numbers[5, i] * last_trace[k])
-            z[i, k] = last_trace[k]
+            left[i, k] = last_trace[k]
         if decay == 0.0:  # the trace of the piece before may be infinite, and 0 times that is no number
             trace[:] = 0.0
-        for k in range(trace.shape[0]):
+        for k in range(narrow):
             trace[k] = rho * (feats[a, k] + decay * trace[k])
-            z[i, plain + k] = trace[k]
+            left[i, wide + k] = trace[k]
+        right[i, wide] = numbers[2, i]
+        left[i, wide + narrow] = numbers[4, i]

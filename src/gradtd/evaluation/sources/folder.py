@@ -213,6 +213,6 @@ class _StatesOfPart:
     reader: ChunkReader
 
     def __call__(self, part: Part) -> States:
-        nothing = States(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 3), np.int64))
+        nothing = States(*(np.zeros(shape, np.int64) for shape in (0, 0, (0, 3), 0)))
         read = (chunk for chunk in self.reader.chunks(part) if isinstance(chunk, LogChunk))
         return merge_states([nothing, *(states_of(chunk.log) for chunk in read)])
