@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-SLOW = {"tutorial.md", "icu-sepsis.md", "large-logs.md"}
+SLOW = {"tutorial.md", "icu-sepsis.md", "large-logs.md", "krylov.md"}
 """Pages that take long: `make test` leaves them out, `make test-all` runs them."""
 
 

@@ -76,7 +76,9 @@ def test_every_rule_learns_as_from_the_same_numbers_in_float64(name):
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(("name", "store"), [("td", "sparse"), ("impression_gtd", "dense")])
+@pytest.mark.parametrize(
+    ("name", "store"), [("td", "sparse"), pytest.param("impression_gtd", "dense", marks=pytest.mark.slow)]
+)
 def test_compiled_code_widens_what_it_reads(name, store):
     hyper = settings_of(name, False)
     expected = weights(stream_of(np.float64, STORES[store]), name, **hyper)

@@ -32,7 +32,7 @@ def _alone(name):
     )
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_every_demon_of_a_horde_is_a_learner(threads, tmp_path):
     horde = Horde(D, DEMONS, capacity=100, threads=threads, compile=False)
     horde.partial_fit(LONG, reward=REWARD, rho=RHO, discount=DISCOUNT)

@@ -130,7 +130,7 @@ def test_fed_one_step_at_a_time_it_has_the_weights_of_learn(case, tight):
     assert min(tight.values()) >= (1 if wanted.diverged_at[0] >= 0 or capacity is None else 5)
 
 
-@pytest.mark.parametrize("name", ["impression_gtd", "td"])
+@pytest.mark.parametrize("name", [pytest.param("impression_gtd", marks=pytest.mark.slow), "td"])
 def test_compiled_and_with_the_usual_room_it_is_the_same(name):
     stream = gradtd.sample("random_walk_dependent", 20_000, seed=2)
     bounded = {"capacity": 700} if name == "impression_gtd" else {}

@@ -187,6 +187,7 @@ def test_rows_of_float32_have_traces_of_float64():
     assert learner.theta.tobytes() == learned("td", 0.8, stream)
 
 
+@pytest.mark.slow
 def test_compiled_learners_have_the_weights_of_learn():
     more = {"compile": True}
     learner = feed(new("impression_gtd", 0.8, **more), STREAMS[WIDE], 0, N)

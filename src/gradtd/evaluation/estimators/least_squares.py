@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from itertools import islice, pairwise
+from itertools import pairwise
 from operator import add, iadd
 from typing import Any, NamedTuple
 
@@ -25,8 +25,8 @@ from gradtd.evaluation.estimators.products import chunk_rows, chunks, cross, row
 from gradtd.evaluation.estimators.solvers import DENSE, Solver, SparseSolver, feature_scale, solved_each, solver_of
 from gradtd.evaluation.estimators.whitening import second_moments
 
-MOST_NUMBERS, AT_ONCE = 2e7, 4e6
-"""Numbers in the dense matrices of all resamples (160 MB), and in those of the groups that are summed at once."""
+MOST_NUMBERS, AT_ONCE = 2e7, 2.5e5
+"""Numbers in the dense matrices of all resamples (160 MB), and in those of the groups summed at once (2 MB)."""
 MOST_ENTRIES = 1e8
 """Entries that the steps of a sparse log may make, products of those of x and y: they are kept by group for refits."""
 EXACT_REFIT = 1e-12
@@ -324,8 +324,10 @@ def refit_least_squares(
     groups = dense_sums(stream, (np.arange(*ends) for ends in pairwise(begins[edges])), traces)
     both = np.zeros((len(counts), d * d + d))
     for part in chunks(counts.shape[1], max(1, int(AT_ONCE) // (d * d))):
-        of_groups = [np.r_[A.ravel(), b] for A, b, _ in islice(groups, part.stop - part.start)]
-        both += counts[:, part] @ np.array(of_groups)
+        of_groups = np.empty((part.stop - part.start, d * d + d))
+        for row, (A, b, _) in zip(of_groups, groups, strict=False):  # goes on with the groups where it stopped
+            row[: d * d], row[d * d :] = A.ravel(), b
+        both += counts[:, part] @ of_groups
         if progress:
             progress(part.stop, counts.shape[1])
     mean = counts @ np.add.reduceat(starts, edges[:-1], axis=0) / (counts @ np.diff(edges))[:, None]
