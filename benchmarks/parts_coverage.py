@@ -3,92 +3,81 @@
     python benchmarks/parts_coverage.py [--sets 400] [--sizes 100 300 3000] [--seed 4001]
 
 On the problems of interval_coverage.py. Every log is added to sums by group of episodes, as `evaluate` adds a Parquet
-log, and gives three intervals of one value, that of LSTD: by the influences of groups (what `evaluate` reports), by
-refits with a Poisson(1) weight for every group (`algorithm="lstd"`), and by resampling episodes, the bound. Checks are
-left out: they are about something else. About two minutes on one core.
+log, and gives two intervals of one value, that of LSTD: by the influences of groups, and by resampling episodes, the
+bound. Checks are left out: they are about something else. About two minutes on one core.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from interval_coverage import BLOCK, PROBLEMS, Table, about
 
 import gradtd
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.designs.base import GIVEN, Ladder, Rows, Steps, steps_of
+from gradtd.evaluation.designs.log_features import pieces_of
+from gradtd.evaluation.designs.time_features import NO_CLOCK
 from gradtd.evaluation.estimators.bootstrap import interval_from, student_interval
-from gradtd.evaluation.parts import judging, sums
-from gradtd.evaluation.parts.job import MOST_GROUPS, Job
-from gradtd.evaluation.preparing import pieces_of
-from gradtd.evaluation.trust.fits import solve
-from gradtd.evaluation.trust.records import GIVEN, Record, Wide, record_of
-from gradtd.evaluation.trust.robust import products
+from gradtd.evaluation.fits import Fit, solve_all
+from gradtd.evaluation.moments.dense import Moments, read_moments, shape_of
+from gradtd.evaluation.moments.pieces import PieceReader, by_group, fits_from, summed
+from gradtd.evaluation.part_sums import MOST_GROUPS
 from gradtd.logs import ratios
 from gradtd.logs.parts import hash_of
 from gradtd.problems.sample_log import sample_log
 
 LEVEL, RESAMPLES = 0.95, 100
-KINDS = ("influences of groups", "Poisson refits of groups", "resampled episodes")
+KINDS = ("influences of groups", "resampled episodes")
 
 
-def prepared(key: str, size: int, run: int, seed: int) -> tuple[Record, Wide, float]:
-    """The steps of one log, and its features."""
+def steps_and_ladder(key: str, size: int, run: int, seed: int) -> tuple[Steps, Ladder]:
+    """The steps of one log over its features, and one fit of all of them."""
     told = PROBLEMS[key]
     problem = gradtd.PROBLEMS[told["make"]](**told.get("with", {}))
     log = sample_log(problem, size, steps=size * BLOCK, seed=seed, run=run)
     rows = Table(problem.features) if "features" not in told else Table(np.eye(len(problem.features)))
     table, n = rows(log.observations), len(log)
     base = np.r_[table[log.row], table[log.next_row]]  # a row for each step, as logs in files have it
-    columns, number = {GIVEN: np.arange(base.shape[1])}, np.arange(n)
-    wide = Wide(columns, {}, (GIVEN,), False, False, None, number, n + number, base=base, observations=base)
+    over = Rows.stored(np.arange(n), n + np.arange(n), base)
     pieces = pieces_of(log, BLOCK if problem.continuing else None)
-    return record_of(log, pieces, ratios(log).rho, problem.gamma, wide, blocks=False), wide, problem.gamma
+    ladder = Ladder({GIVEN: np.arange(base.shape[1])}, {}, (GIVEN,), False, False)
+    return steps_of(log, over, ratios(log).rho, problem.gamma, pieces), ladder
 
 
-def added(record: Record, wide: Wide, gamma: float, groups: int, group: Any) -> sums.Sums:
-    """The log's sums by group."""
-    nowhere: Any = None
-    job = Job(nowhere, gamma, None, replace(wide, base=wide.base[:0]), 0.0, groups, "log", np.zeros((1, 0)))
-    total = sums.nothing(job)
-    with np.errstate(all="ignore"):
-        sums._by_blocks(job)(total.arrays, record, wide, group, products(record))
-    total.arrays["pieces"] += np.bincount(group, minlength=groups)
-    total.arrays["numbers"][sums.SUMMED.index("steps")] = len(record)
+def added(steps: Steps, ladder: Ladder, group: Integers, groups: int) -> Moments:
+    """The log's sums by group, of groups in any order."""
+    total = Moments.zeros(groups, shape_of(ladder, NO_CLOCK))
+    read_moments(total, steps, group, 0.0, NO_CLOCK)
     return total
 
 
+def fit_by_groups(steps: Steps, ladder: Ladder) -> Fit:
+    """The value and the influences of groups, as of a log that is read once."""
+    group = (hash_of(np.arange(steps.n_pieces)) % np.uint64(MOST_GROUPS)).astype(np.int64)
+    sums = added(steps, ladder, group, MOST_GROUPS)
+    solutions, n = solve_all(sums, ladder, NO_CLOCK), len(steps)
+    sample = summed(*PieceReader(solutions, ladder.n_columns, 0.0, NO_CLOCK).read(steps), n)
+    return fits_from(solutions.every, by_group(sums, solutions, NO_CLOCK, sample, n), sums.pieces, n)[0]
+
+
 def intervals(key: str, size: int, run: int, seed: int) -> Floats:
-    """Low and high ends of the three, (3, 2)."""
-    record, wide, gamma = prepared(key, size, run, seed)
-    E, columns = record.n_pieces, wide.rungs[GIVEN]
-    group = (hash_of(np.arange(E)) % np.uint64(MOST_GROUPS)).astype(np.int64)
-    total = added(record, wide, gamma, MOST_GROUPS, group)
-    tenths = judging.by_tenths(total)
-    found = solve(judging._moments(tenths), columns)
-    residual = judging._residuals(total, [(columns, found.theta)])[0][:, columns]
-    fit = judging._fit(GIVEN, columns, found, total, residual, 0.0)
-    solved, G = judging.Solved(tenths, columns), len(fit.psi)
-    by_group = solved.refits(total, columns, RESAMPLES, run)
-    own = added(record, wide, gamma, E, np.arange(E))
-    return np.array(
-        [
-            student_interval(solved.value, fit.error, LEVEL, G - 1),
-            interval_from(solved.value, by_group, LEVEL, G),
-            interval_from(solved.value, bootstrap(own, solved, run), LEVEL, E),
-        ]
-    )
+    """Low and high ends of both, (2, 2)."""
+    steps, ladder = steps_and_ladder(key, size, run, seed)
+    fit, E = fit_by_groups(steps, ladder), steps.n_pieces
+    refits = bootstrap(added(steps, ladder, np.arange(E), E), run)
+    by_groups = student_interval(fit.value, fit.error, LEVEL, len(fit.psi) - 1)
+    return np.array([by_groups, interval_from(fit.value, refits, LEVEL, E)])
 
 
-def bootstrap(own: sums.Sums, solved: judging.Solved, run: int) -> Floats:
+def bootstrap(own: Moments, run: int) -> Floats:
     """The value with as many episodes drawn as there are, with replacement; written without the code above."""
-    A, b, starts = own["A"], own["b"], own["starts"]
-    D, E, scale = A.shape[2], len(A), solved.solver.scale
+    E, D = own.b.shape
+    scale = 1 / np.sqrt(np.maximum(np.diag(own.C), 1e-300))
     counts = np.random.default_rng([run, 77]).multinomial(E, np.full(E, 1 / E), RESAMPLES).astype(np.float64)
-    matrices = (counts @ A[:, :D].reshape(E, -1)).reshape(-1, D, D) * scale[:, None] * scale
-    right, start = counts @ b[:, :D] * scale, counts @ starts / E
+    matrices = (counts @ own.A.reshape(E, -1)).reshape(-1, D, D) * scale[:, None] * scale
+    right, start = counts @ own.b * scale, counts @ own.starts / E
     thetas = [np.linalg.lstsq(M, -r, rcond=1e-11)[0] for M, r in zip(matrices, right, strict=True)]
     return np.asarray(np.einsum("rk,rk->r", start, np.array(thetas) * scale))
 

@@ -29,17 +29,17 @@ GOAL = 2.0
 ARITHMETIC = ("X.sum(0)", "X'Y, one BLAS product")
 SOLUTION = ("C", "A and b", "solving")
 PLACES = {
-    "features, their C and whitening": ("preparing.py", "prepare_log"),
+    "features, their C and whitening": ("log_features.py", "make_log_features"),
     "  of them: C": ("whitening.py", "second_moments"),
     "  of them: whitening": ("whitening.py", "whiten"),
     "A, b, the solution and its error": ("methods.py", "make_case"),
-    "checks: the widest table": ("enriching.py", "real_wide"),
-    "checks: sums for all fits": ("moments.py", "moments"),
+    "checks: the design": ("real.py", "real_design"),
+    "checks: sums for all fits": ("dense.py", "read_moments"),
     "  of them: products": ("products.py", "cross"),
-    "  of them: columns of the time": ("moments.py", "time"),
-    "checks: solving all fits": ("fits.py", "solve"),
-    "checks: influences on all fits": ("fits.py", "see"),
-    "  in both: making the columns": ("reading.py", "_rows"),
+    "  of them: columns of the time": ("dense.py", "_add_time"),
+    "checks: solving all fits": ("fits.py", "solve_all"),
+    "checks: influences on all fits": ("checks.py", "piece_sums"),
+    "  in both: making the columns": ("base.py", "_rows_of_chunk"),
     "refits": ("least_squares.py", "refit_least_squares"),
     "importance sampling": ("importance_sampling.py", "importance_estimates"),
     "double RL": ("double_rl.py", "double_rl"),
@@ -67,6 +67,7 @@ def plain_lstd(stream: Any, rows: int) -> np.ndarray:
 @one_thread()
 def solve_times(log: Any, repeats: int = 5) -> dict[str, float]:
     """Processor seconds of arithmetic, of every part of the solution, and of LSTD in plain NumPy."""
+    from gradtd.evaluation.designs.log_features import make_log_features
     from gradtd.evaluation.estimators.bootstrap import draw_resamples
     from gradtd.evaluation.estimators.double_rl import fold_of_steps
     from gradtd.evaluation.estimators.least_squares import (
@@ -78,9 +79,8 @@ def solve_times(log: Any, repeats: int = 5) -> dict[str, float]:
     )
     from gradtd.evaluation.estimators.solvers import solver_of
     from gradtd.evaluation.estimators.whitening import second_moments, whiten
-    from gradtd.evaluation.preparing import prepare_log
 
-    ready = prepare_log(log, "identity", None)
+    ready = make_log_features(log, "identity", None)
     stream = ready.stream(log.rho, GAMMA)
     table, begins = stream.features, stream.begins
     starts, fold = start_features(stream, begins), fold_of_steps(stream, begins)
@@ -115,7 +115,7 @@ def where_it_goes(log: Any) -> dict[str, float]:
     profile.disable()
     stats = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     spent = {(Path(file).name, name): row[3] for (file, _, name), row in stats.items()}
-    whole = spent[("evaluating.py", "evaluate")]
+    whole = spent[("evaluate.py", "evaluate")]
     parts = {label: spent[place] for label, place in PLACES.items() if spent.get(place, 0.0) >= 0.001}
     print(f"  (verdict: {found.verdict})")
     return {"evaluate, in all": whole} | parts

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import replace
 
 import numpy as np
 
 import gradtd
+from gradtd.evaluation.designs.log_features import make_log_features
 from gradtd.evaluation.estimators.methods import make_case
-from gradtd.evaluation.planning import make_plan
-from gradtd.evaluation.preparing import prepare_log
+from gradtd.evaluation.plan import make_plan
 from gradtd.evaluation.settings import Settings
-from gradtd.evaluation.trust.enriching import real_wide
 
 
 def long_log(n: int, k: int, length: int = 100) -> gradtd.Log:
@@ -54,15 +52,13 @@ def main() -> None:
     given = parser.parse_args()
     gradtd.evaluate(long_log(5000, given.columns), gamma=0.95, features="identity", threads=1)  # compiles
     log = long_log(given.steps, given.columns)
-    settings = Settings(0.95, "lstd", {}, 0.95, 0, "student", None, 0, 1)
+    settings = Settings(gamma=0.95, algorithm="lstd", features="identity", resamples=0)
     begun = time.thread_time()
-    make_case(prepare_log(log, "identity", None).stream(log.rho, 0.95), settings)
+    make_case(make_log_features(log, "identity", None).stream(log.rho, 0.95), settings)
     alone = time.thread_time() - begun
-    ready = make_plan(log, "identity", None, True, checked=False)
-    assert ready.ready is not None
+    plan = make_plan(log, settings)
     begun = time.thread_time()
-    wide = real_wide(log.observations, ready.ready.table, len(log), int(log.episode[-1]) + 1)
-    found = replace(ready, wide=wide).decide(log.rho, 0.95, 0.95)
+    found = plan.decide(settings, log.rho, None)
     checks = time.thread_time() - begun
     assert found is not None
     print(f"{len(log)} steps, {given.columns} columns: LSTD alone {alone:.2f} s, checks {checks:.2f} s")

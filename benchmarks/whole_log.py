@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 import gradtd
+from gradtd.evaluation.designs.log_features import make_log_features
 from gradtd.evaluation.estimators.methods import make_case
 from gradtd.evaluation.estimators.rule_fits import fit_rule
-from gradtd.evaluation.preparing import prepare_log
 from gradtd.evaluation.settings import Settings
 
 SPLITS = {
@@ -34,9 +34,9 @@ def main() -> None:
         values = {label: np.empty(LOGS) for label in (*SPLITS, "lstd")}
         for run in range(LOGS):
             log = gradtd.sample_log(problem, EPISODES, seed=7, run=run)
-            ready = prepare_log(log, lambda states, table=problem.features: table[states.astype(int)], None)
+            ready = make_log_features(log, lambda states, table=problem.features: table[states.astype(int)], None)
             stream = ready.stream(log.rho, problem.gamma)
-            case = make_case(stream, Settings(problem.gamma, "lstd", {}, 0.95, 0, "student", None, 0, 1))
+            case = make_case(stream, Settings(gamma=problem.gamma, algorithm="lstd", resamples=0))
             values["lstd"][run] = case.square.value
             for label, hyper in SPLITS.items():
                 found = fit_rule(

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 from fuzz_logs import damage, spoiled, table
 
 import gradtd
-from gradtd.evaluation.parts import evaluating
 
 ALIKE = ("identity", "one-hot")
 """Features that are the same however the log is read; values are compared with these."""
@@ -22,7 +21,6 @@ def prepare(folder):
 def attempt(seed, number, folder):
     rng = np.random.default_rng([seed, number])
     made = table(rng)
-    evaluating.DENSE_STATES = int(rng.choice([2, 500]))  # more states than this have sparse sums
     for _ in range(int(rng.choice([0, 0, 1, 2]))):
         made = spoiled(rng, made)
     files = _files(rng, made, folder)

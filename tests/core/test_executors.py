@@ -174,10 +174,10 @@ def test_the_longest_units_are_done_first(tmp_path, monkeypatch):
 def test_an_evaluation_on_a_cluster_has_the_same_bytes_though_a_worker_dies(cluster, tmp_path, monkeypatch):
     from threadpoolctl import threadpool_limits
 
-    from gradtd.evaluation.parts import job
+    from gradtd.evaluation import part_sums
     from gradtd.logs import parts
 
-    monkeypatch.setattr(job, "NUMBERS", 10**6)
+    monkeypatch.setattr(part_sums, "NUMBERS", 10**6)
     monkeypatch.setattr(parts.Survey.parts, "__defaults__", (150,))
     rng = np.random.default_rng(0)
     n = 1500

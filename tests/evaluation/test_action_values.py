@@ -65,6 +65,7 @@ def test_shared_features_of_observations_times_actions(world):
     np.testing.assert_allclose(found.theta, theta, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_truth_is_inside_and_the_word_is_usable(world):
     """20 logs at 95 %: fewer than 16 inside has a chance of 0.3 %. No probabilities of the behaviour are given."""
     truth, Q = exact(world[0], world[1], world[2], world[4], GAMMA)
@@ -313,6 +314,7 @@ def test_traces_are_lstdq_with_the_share_of_this_very_action(world, kind):
     assert abs(plain - value) > 1e-3
 
 
+@pytest.mark.slow
 def test_with_traces_and_a_feature_for_every_pair_the_truth_is_inside(world):
     """10 logs at 95 %: fewer than 7 inside has a chance of 0.1 %."""
     truth, _ = exact(world[0], world[1], world[2], world[4], GAMMA)
@@ -361,14 +363,14 @@ def test_next_observations_that_are_no_rows_need_probabilities_of_their_own(worl
 
 
 def test_traces_over_real_actions_are_refused():
-    with pytest.raises(InputError, match=r"over real actions.*leave lam out"):
+    with pytest.raises(InputError, match=r"over real actions.*Leave lam out"):
         gradtd.evaluate(tracking(), gamma=0.9, target=lambda s: -s[:, 0], values="action", lam=0.5, trace="tree")
 
 
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [
-        ("uniform", "actions are real-valued: with values='action' give target="),
+        ("uniform", "actions are real-valued: with values='action' give the target"),
         (lambda s: np.zeros((len(s), 2)), "must return one action per observation"),
         (lambda s: np.full(len(s), np.nan), "must be finite"),
     ],

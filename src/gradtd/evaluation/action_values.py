@@ -30,7 +30,6 @@ from gradtd.evaluation.estimators.least_squares import least_squares, start_feat
 from gradtd.evaluation.estimators.methods import Case
 from gradtd.evaluation.estimators.products import times
 from gradtd.evaluation.estimators.whitening import condition, second_moments, whiten, whitened_moments
-from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.plan import Plan
 from gradtd.evaluation.report.estimate import ESTIMATORS
 from gradtd.evaluation.settings import Settings
@@ -235,7 +234,7 @@ def _pair_design(
     log: Log, choices: Choices, ready: PairFeatures | None, pieces: Integers, discrete: bool, settings: Settings
 ) -> tuple[Design | None, str]:
     """The design of the checks, or why there is none."""
-    K, n_pieces = choices.taken.shape[1], int(pieces[-1]) + 1
+    K, n_pieces, limits = choices.taken.shape[1], int(pieces[-1]) + 1, settings.limits
     base = None
     if settings.pair_function is None and ready is not None:
         base = make_log_features(log, settings.features, settings.block, False).table
@@ -246,11 +245,11 @@ def _pair_design(
             return None, _too_many(of_rows.shape[1] * K)
         cut = None if settings.block is None else pieces
         first = np.unique(np.ravel(log.observations), return_index=True)[1]
-        inner = state_design(states_of(log, cut), of_rows[first], n_pieces)
+        inner = state_design(states_of(log, cut), of_rows[first], n_pieces, limits=limits)
         rows = inner.rows(log, cut)
     else:
-        columns = int(min(n_pieces / K, np.sqrt(DEFAULT.most_work / len(log)) / K, MOST_CHECKED / K))
-        inner = replace(real_design(log.observations, base, max(len(log) // K, 1), columns), table=base)
+        columns = int(min(n_pieces / K, np.sqrt(limits.most_work / len(log)) / K, MOST_CHECKED / K))
+        inner = replace(real_design(log.observations, base, max(len(log) // K, 1), columns, limits), table=base)
         rows = inner.rows(log)
     if inner.ladder.n_columns * K > 2 * MOST_CHECKED and not rows.sparse:
         return None, _too_many(inner.ladder.n_columns * K)

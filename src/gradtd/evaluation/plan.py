@@ -72,7 +72,7 @@ class Plan:
             decay = decays(settings.tracing, rho, steps.discount, self.log.episode, chances)
             steps = replace(steps, traced=Traced(settings.tracing.lam, decay))
         source = MemoryBlocks(replace(steps, threads=settings.threads))
-        return decide(BlockEquations(source, design.ladder), settings.level)
+        return decide(BlockEquations(source, design.ladder), settings.level, settings.limits)
 
     def features_for(self, decision: Decision | None) -> LogFeatures:
         """The log in the features named, or in those that the decision chose."""
@@ -103,7 +103,8 @@ def make_plan(log: Log, settings: Settings) -> Plan:
     default = default_features(log.observations) if auto else None
     discrete = log.discrete_observations or isinstance(default, OneHot)
     if auto and not discrete:
-        return Plan(log, settings, False, None, real_design(log.observations, None, len(log), n_pieces))
+        design = real_design(log.observations, None, len(log), n_pieces, settings.limits)
+        return Plan(log, settings, False, None, design)
     as_dense = AS_DENSE_SOLVED if settings.computed else AS_DENSE
     ready = make_log_features(log, settings.features, settings.block, settings.whiten, as_dense)
     d = ready.table.shape[1]
@@ -113,9 +114,9 @@ def make_plan(log: Log, settings: Settings) -> Plan:
         why = f"{d} features are too many to be checked by fits with more of them: take at most {MOST_CHECKED}"
         return Plan(ready.log, settings, not auto, ready, None, why)
     if not discrete:
-        design = real_design(log.observations, ready.table, len(log), n_pieces)
+        design = real_design(log.observations, ready.table, len(log), n_pieces, settings.limits)
         return Plan(log, settings, not auto, ready, replace(design, table=ready.table))
     cut = None if settings.block is None else pieces
     states, first = states_of(log, cut), np.unique(np.ravel(log.observations), return_index=True)[1]
-    of_states = state_design(states, ready.table[first], n_pieces, isinstance(default, OneHot))
+    of_states = state_design(states, ready.table[first], n_pieces, isinstance(default, OneHot), settings.limits)
     return Plan(log, settings, not auto, ready, of_states)

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse
 
-from gradtd.evaluation.preparing import prepare_log
-from gradtd.evaluation.trust.checking import all_fits
-from gradtd.evaluation.trust.deciding import decide
-from gradtd.evaluation.trust.enriching import are_cells, discrete_wide
-from gradtd.evaluation.trust.records import Traced, record_of
-from gradtd.features import make_features
+from gradtd.evaluation.checks import BlockEquations
+from gradtd.evaluation.decide import decide
+from gradtd.evaluation.designs.base import steps_of
+from gradtd.evaluation.designs.states import columns_of, state_design, states_of
+from gradtd.evaluation.moments.blocks import MemoryBlocks
+from gradtd.evaluation.moments.sparse import read_sparse_moments
 from gradtd.logs import read_log
+from naive import checks
 
 
 def table_of(seed, states=90, episodes=300, cut=0.2):
@@ -40,35 +40,35 @@ def table_of(seed, states=90, episodes=300, cut=0.2):
     }
 
 
-def both(seed, features="one-hot", lam=0.0):
-    """The decision's input with a sparse table, and with the same table dense."""
+def both(seed, cells=None, lam=0.0):
+    """The fits, and the steps over a sparse table and over the same table dense; ``cells`` aggregates states."""
     log = read_log(table_of(seed))
-    ready = prepare_log(log, make_features(features), None)
-    wide = discrete_wide(log, log.observations.reshape(-1), ready.table, log.episode)
-    record = record_of(log, log.episode, log.rho, 0.95, wide, False)
-    if lam:
-        decay = np.r_[0.0, lam * record.discount[:-1]]
-        decay[record.begins[:-1]] = 0.0
-        record = replace(record, traced=Traced(lam, decay))
-    return record, wide, replace(wide, table=wide.table.toarray())
+    states = states_of(log)
+    S = len(states.values)
+    base = columns_of(S, np.arange(S))
+    if cells is not None:
+        base = base @ columns_of(cells, np.arange(cells))[np.arange(S) * cells // S]
+    design = state_design(states, base.tocsr(), log.n_episodes)
+    dense = replace(design, table=design.table.toarray())
+    made = [steps_of(log, one.rows(log), log.rho, 0.95) for one in (design, dense)]
+    return design.ladder, *(checks.traced_steps(steps, lam) if lam else steps for steps in made)
 
 
-@pytest.mark.parametrize("features", ["one-hot", "aggregation:bins=9"])
+@pytest.mark.parametrize("cells", [None, 9])
 @pytest.mark.parametrize(("seed", "lam"), [(0, 0.0), (1, 0.0), (2, 0.7)])
-def test_sparse_checks_are_dense_checks(seed, lam, features, monkeypatch):
-    monkeypatch.setattr("gradtd.features.cells._DENSE_LIMIT", 5)
-    record, wide, dense = both(seed, features, lam)
-    assert wide.sparse
-    assert not dense.sparse
-    assert wide.complete == (features == "one-hot")
-    ours, theirs = all_fits(record, wide), all_fits(record, dense)
+def test_sparse_checks_are_dense_checks(seed, lam, cells):
+    ladder, sparse, dense = both(seed, cells, lam)
+    assert sparse.rows.sparse
+    assert not dense.rows.sparse
+    assert ladder.complete == (cells is None)
+    ours, theirs = checks.fits_of(sparse, ladder), checks.fits_of(dense, ladder)
     for kind in ("plain", "traced", "robust", "timed"):
         found, wanted = getattr(ours, kind), getattr(theirs, kind)
         assert list(found) == list(wanted)
         assert bool(found) == (kind != "timed" or lam == 0)
         for name, fit in wanted.items():
             assert found[name].columns == fit.columns
-            if kind == "timed":  # what a state is worth that no ratio reaches, nobody knows; exact in test_clock.py
+            if kind == "timed":  # what a state is worth that no ratio reaches, nobody knows; exact in test_checks.py
                 assert found[name].value == pytest.approx(fit.value, abs=0.1 * fit.error)
                 assert found[name].error == pytest.approx(fit.error, rel=0.02)
                 continue
@@ -77,11 +77,16 @@ def test_sparse_checks_are_dense_checks(seed, lam, features, monkeypatch):
             assert found[name].bias == pytest.approx(fit.bias, rel=1e-3, abs=1e-6)
             assert found[name].lack == pytest.approx(fit.lack, rel=1e-5, abs=1e-8)
             assert found[name].spread == pytest.approx(fit.spread, rel=1e-5)
-    assert decide(record, wide).word == decide(record, dense).word
+    words = {decide(BlockEquations(MemoryBlocks(steps), ladder)).word for steps in (sparse, dense)}
+    assert len(words) == 1
 
 
-def test_what_cells_are():
-    one = scipy.sparse.csr_array([[0.0, 2.0], [0.0, 0.0], [1.0, 0.0]])
-    assert are_cells(one)
-    assert not are_cells(one.toarray())
-    assert not are_cells(scipy.sparse.csr_array([[1.0, 1.0]]))
+def test_sums_of_cells_are_those_of_dense_rows():
+    ladder, sparse, dense = both(3, 9)
+    found = read_sparse_moments(MemoryBlocks(sparse), sparse.rows.table)
+    wanted = BlockEquations(MemoryBlocks(dense), ladder).moments(0.5)
+    for name in ("b", "starts", "pieces", "missing"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-9, atol=1e-9, err_msg=name)
+    for g, A in enumerate(found.A):
+        np.testing.assert_allclose(A.toarray(), wanted.A[g], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.C.toarray(), wanted.C, rtol=1e-9, atol=1e-9)

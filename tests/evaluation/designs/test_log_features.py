@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradtd import InputError, evaluate, load_evaluation, log_stream, make_features, read_log
-from gradtd.evaluation.preparing import cut_into_blocks, prepare_log
+from gradtd.evaluation.designs.log_features import cut_into_blocks, make_log_features
 from naive.evaluation import real_walk, walk
 
 
@@ -23,7 +23,7 @@ def test_blocks_do_not_reach_over_the_end_of_an_episode(block):
 def test_the_stream_of_a_log():
     table = walk(30, 2, cut=4)
     log = read_log(table)
-    ready = prepare_log(log, None, None, whitened=False)
+    ready = make_log_features(log, None, None, whitened=False)
     rho = np.random.default_rng(0).random(len(log))
     stream = ready.stream(rho, 0.7)
     assert stream.steps["discount"].tolist() == [0.0 if over else 0.7 for over in table["terminated"]]
@@ -40,8 +40,8 @@ def test_the_stream_of_a_log():
 def test_features_that_are_fitted_are_taken_as_they_are():
     log = read_log(real_walk(20))
     fitted = make_features("fourier:order=2").fit([[-10.0, -10.0], [10.0, 10.0]])
-    assert prepare_log(log, fitted, None).features is fitted
-    assert prepare_log(log, make_features("fourier:order=2"), None).features.fitted
+    assert make_log_features(log, fitted, None).features is fitted
+    assert make_log_features(log, make_features("fourier:order=2"), None).features.fitted
 
 
 @pytest.mark.parametrize("features", ["identity", "polynomial", "fourier", "rbf", "tiles", "aggregation", "one-hot"])
@@ -51,15 +51,15 @@ def test_constant_observations_are_refused(features):
     n = len(table["t"])
     table = {k: np.full(n, v) if np.ndim(v) == 0 else v for k, v in table.items()}
     with pytest.raises(InputError, match="observation column 0 is 1 in every row"):
-        prepare_log(read_log(table), features, None)
+        make_log_features(read_log(table), features, None)
 
 
 def test_one_constant_feature_is_welcome():
     log = read_log(walk(20))
-    prepare_log(log, lambda s: np.c_[np.ones(len(s)), s], None)
-    prepare_log(log, lambda s: np.c_[np.zeros(len(s)), np.ones(len(s)), s], None)
+    make_log_features(log, lambda s: np.c_[np.ones(len(s)), s], None)
+    make_log_features(log, lambda s: np.c_[np.zeros(len(s)), np.ones(len(s)), s], None)
     with pytest.raises(InputError, match=r"2 features are constant \(feature 0, feature 2\): leave out all but one"):
-        prepare_log(log, lambda s: np.c_[np.ones(len(s)), s, np.full(len(s), 3.0)], None)
+        make_log_features(log, lambda s: np.c_[np.ones(len(s)), s, np.full(len(s), 3.0)], None)
 
 
 def test_a_column_that_never_changes_is_left_out_with_a_note(tmp_path):
@@ -101,7 +101,7 @@ def test_numbers_whose_squares_are_none_are_refused(what, size):
         how = {"gamma": 0.9, "resamples": 5, "threads": 1, "features": lambda s, scale=scale: scale * np.eye(5)[s]}
         for method in ("lstd", "wdr"):
             if refused:
-                with pytest.raises(InputError, match=rf"the largest {what} is .*, where 1e-50 to 1e\+50 can be"):
+                with pytest.raises(InputError, match=rf"The largest {what} is .*; sizes from 1e-50 to 1e\+50 can be"):
                     evaluate(table, algorithm=method, **how)
             else:
                 rows = evaluate(table, algorithm=method, **how).estimates

@@ -1,0 +1,54 @@
+"""Rows of real observations: their rungs, their waves, and the numbers that are written."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from gradtd.evaluation.designs.base import GIVEN
+from gradtd.evaluation.designs.real import real_design, with_features
+from gradtd.evaluation.limits import DEFAULT
+from gradtd.features import make_features
+from gradtd.logs import read_log
+from naive.evaluation import real_walk
+
+
+def test_a_long_log_has_waves_enough_to_check_the_features_given():
+    """Work bounds the table there, not the log. A check counts from 1.5 times the columns on: 77 for 51, it were 76."""
+    seen = np.random.default_rng(0).normal(size=(500, 50))
+    base = np.c_[np.ones(500), seen]
+    for steps in (500_000, 2_000_000):
+        design = real_design(seen, base, steps, 30_000)
+        assert max(map(len, design.ladder.checkers.values())) >= DEFAULT.step_columns * 51
+        assert design.waves.frequencies.shape[1] <= DEFAULT.most_waves
+    short = real_design(seen, np.c_[base, seen**2], 2000, 60)  # as before where the log bounds it
+    assert short.waves.frequencies.shape[1] == 30
+
+
+def test_limits_bound_the_columns():
+    seen = np.random.default_rng(0).normal(size=(500, 2))
+    most = replace(DEFAULT, most_columns=12, fewest_columns=5)
+    few, many = (real_design(seen, None, 10**5, 10**4, limits) for limits in (most, DEFAULT))
+    assert max(len(c) for c in few.ladder.rungs.values()) <= 12 < max(len(c) for c in many.ladder.rungs.values())
+    sizes = [len(c) for c in many.ladder.rungs.values()]
+    assert all(b >= DEFAULT.rung_growth * a for a, b in pairwise(sizes))
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_rows_are_features_then_cosines_then_waves(named):
+    log = read_log(real_walk(40))
+    features = make_features("polynomial").fit(log.observations) if named else None
+    base = features.transform(log.observations) if named else None
+    design = with_features(real_design(log.observations, base, len(log), 40), features)
+    found = design.rows(log).at(np.arange(len(log.observations)))
+    turns = log.observations @ design.waves.frequencies + design.waves.phases
+    own = np.zeros((len(found), 0)) if base is None else base
+    waves = np.cos(2 * np.pi * turns)
+    np.testing.assert_allclose(found, np.c_[own, design.cosines.transform(log.observations), waves], atol=1e-9)
+    assert design.ladder.n_columns == found.shape[1]
+    assert (GIVEN in design.ladder.rungs) == named
+    if not named:
+        rung = design.ladder.headlines[0]
+        chosen = design.chosen(rung).transform(log.observations)
+        np.testing.assert_allclose(found[:, design.ladder.rungs[rung]], chosen, atol=1e-9)

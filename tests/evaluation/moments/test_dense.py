@@ -1,0 +1,78 @@
+"""Sums of dense rows: by loops over steps, by groups, with traces, from counts of rows."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gradtd.evaluation.checks import products
+from gradtd.evaluation.designs.time_features import NO_CLOCK
+from gradtd.evaluation.moments.dense import Moments, group_edges, read_moments, shape_of, tenth_of
+from naive import checks
+from naive.evaluation import real_walk, walk
+
+WITHOUT_WEIGHTS = {"robust", "marginal", "marginal_episodes", "marginal_sum"}
+"""Sums that are left out where no products of ratios are given."""
+
+
+def summed(steps, ladder, group, lam, clock, weights=None):
+    total = Moments.zeros(int(group.max()) + 1, shape_of(ladder, clock))
+    read_moments(total, steps, group, lam, clock, weights)
+    return total
+
+
+@pytest.mark.parametrize("groups", [3, 25])
+@pytest.mark.parametrize("lam", [0.0, 0.6])
+@pytest.mark.parametrize("make", [walk, real_walk])
+def test_all_sums_are_those_of_a_loop(make, lam, groups):
+    """Few groups are read one by one, many in one go; with their own traces (lam) and without."""
+    made = make(60, 3, **({"cut": 6} if make is walk else {}))
+    design, steps = checks.planned(made, "one-hot" if make is walk else "polynomial", lam=lam)
+    group, clock = np.sort(np.arange(steps.n_pieces) % groups), checks.clock_for(steps)
+    weights = products(steps.rho, steps.discount, steps.begins)
+    found = summed(steps, design.ladder, group, 0.5, clock, weights).arrays()
+    wanted = checks.moments(steps, group, groups, 0.5, design.ladder.n_headline_columns, clock, weights)
+    assert set(found) == set(wanted)
+    for name, array in wanted.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_few_rows_are_counted_and_many_are_read():
+    """A table of five states: with a row for each step the same sums are made of products of rows."""
+    design, steps = checks.planned(walk(60, 3, cut=6), "one-hot")
+    rows, n = steps.rows, len(steps)
+    long = rows.at(np.concatenate([rows.row, rows.next_row]))
+    other = replace(steps, rows=type(rows).stored(np.arange(n), n + np.arange(n), long))
+    group = tenth_of(steps.n_pieces)
+    counted, read = (summed(one, design.ladder, group, 0.5, NO_CLOCK).arrays() for one in (steps, other))
+    for name, array in read.items():
+        np.testing.assert_allclose(counted[name], array, rtol=1e-9, atol=1e-9, err_msg=name)
+        assert (name in WITHOUT_WEIGHTS) == (not array.any() and array.size > 0), name
+
+
+def test_sums_of_parts_are_added_and_tenths_are_sums_of_groups():
+    design, steps = checks.planned(real_walk(60, 3), "polynomial")
+    clock, group = checks.clock_for(steps), np.sort(np.arange(60) % 25)
+    whole = summed(steps, design.ladder, group, 0.5, clock)
+    total = Moments.zeros(25, shape_of(design.ladder, clock))
+    for first, last in ((0, 7), (7, 41), (41, 60)):
+        one = Moments.zeros(25, shape_of(design.ladder, clock))
+        read_moments(one, steps.cut(first, last), group[first:last], 0.5, clock)
+        total.add(one)
+    tenths = total.tenths()
+    for name, array in whole.arrays().items():
+        np.testing.assert_allclose(getattr(total, name), array, rtol=1e-9, atol=1e-9, err_msg=name)
+    edges = group_edges(25)
+    assert len(tenths.pieces) == 10
+    for g in range(10):
+        np.testing.assert_allclose(tenths.A[g], whole.A[edges[g] : edges[g + 1]].sum(axis=0), rtol=1e-9, atol=1e-9)
+    assert tenths.pieces.sum() == 60
+    assert (tenths.C == total.C).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 10, 11, 57])
+def test_tenths_differ_by_one_piece_at_most(n):
+    sizes = np.bincount(tenth_of(n))
+    assert len(sizes) == min(n, 10)
+    assert sizes.max() - sizes.min() <= 1
+    assert sizes.sum() == n

@@ -1,0 +1,82 @@
+"""The fits that are compared: against loops over steps, with traces, and with the time beside the features."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from gradtd.evaluation.checks import BlockEquations, effective_products, other_lambda, products, weights_by_time
+from gradtd.evaluation.designs.base import Traced
+from gradtd.evaluation.limits import DEFAULT
+from gradtd.evaluation.moments.blocks import MemoryBlocks
+from naive import checks
+from naive.evaluation import real_walk, walk
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.5])
+@pytest.mark.parametrize("made", [walk(60, 3, cut=6), real_walk(60, 3)])
+def test_fits_from_shared_sums_are_those_of_a_loop(made, lam):
+    features = "one-hot" if "obs" in made else "polynomial"
+    design, steps = checks.planned(made, features, lam=lam)
+    fits, ladder = checks.fits_of(steps, design.ladder), design.ladder
+    for name, columns in ladder.sets.items():
+        assert fits.plain[name].value == pytest.approx(checks.lstd(steps, columns, lam), rel=1e-5), name
+        assert abs(fits.plain[name].psi.mean()) < 1e-6
+    (first,) = ladder.headlines
+    assert fits.lam == (0.0 if lam else pytest.approx(other_lambda(BlockEquations(MemoryBlocks(steps), ladder))))
+    assert fits.traced[first].value == pytest.approx(checks.lstd(steps, ladder.rungs[first], fits.lam), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["dense states", "sparse states", "real observations"])
+def test_fits_with_the_time_are_those_of_a_table_with_it(kind):
+    states = kind != "real observations"
+    made, features = (walk(60, 3, cut=6), "one-hot") if states else (real_walk(60, 3), "polynomial")
+    design, steps = checks.planned(made, features)
+    if states:
+        table = steps.rows.at(np.arange(steps.rows.n_rows))
+        table = csr_array(table) if kind == "sparse states" else table
+        steps = replace(steps, rows=type(steps.rows).stored(steps.rows.row, steps.rows.next_row, table))
+    found, (name,) = checks.fits_of(steps, design.ladder), design.ladder.headlines
+    value, psi = checks.lstd_with_time(steps, design.ladder.rungs[name], checks.clock_for(steps))
+    assert found.timed[name].value == pytest.approx(value, rel=1e-5)
+    assert np.allclose(found.timed[name].psi, psi, atol=1e-4 * psi.std())
+
+
+def test_where_there_is_no_clock():
+    """Blocks begin anywhere in an episode; with one step there is no time; traces that are asked for have none yet."""
+    design, steps = checks.planned(walk(60, 3), "one-hot")
+
+    def columns(**change):
+        return BlockEquations(MemoryBlocks(replace(steps, **change)), design.ladder).clock.shape[1]
+
+    assert columns() == 4
+    assert columns(blocks=True) == 0
+    assert columns(traced=Traced(0.5, np.zeros(len(steps)))) == 0
+    assert columns(begins=np.arange(len(steps) + 1)) == 0
+
+
+def test_the_other_lambda_has_more_memory_or_none():
+    design, steps = checks.planned(walk(200, 3))
+    equations = BlockEquations(MemoryBlocks(steps), design.ladder)
+    one = other_lambda(equations)
+    assert DEFAULT.least_lambda <= one <= DEFAULT.largest_lambda
+    assert other_lambda(equations, replace(DEFAULT, least_lambda=0.7)) >= 0.7
+    equations.square_ratio = 1.0
+    assert other_lambda(equations) == DEFAULT.largest_lambda
+    equations.lam = 0.5
+    assert other_lambda(equations) == 0.0
+
+
+def test_products_of_ratios():
+    _, steps = checks.planned(walk(50, 3, cut=6))
+    w = products(steps.rho, steps.discount, steps.begins)
+    for begin, end in zip(steps.begins[:-1], steps.begins[1:], strict=True):
+        wanted = np.cumprod(steps.rho[begin:end]) * np.cumprod(np.r_[1.0, steps.discount[begin : end - 1]])
+        np.testing.assert_allclose(w[begin:end], wanted, rtol=1e-12)
+    by_time, since = weights_by_time(steps, w), checks.since(steps)
+    for t in range(by_time.shape[1]):
+        assert by_time[:, t] == pytest.approx([w[since == t].sum(), (w[since == t] ** 2).sum()])
+    matters = by_time[0] > DEFAULT.late_weight * by_time[0, 0]
+    assert effective_products(by_time) == pytest.approx((by_time[0] ** 2 / by_time[1])[matters].min())
+    assert effective_products(np.array([[np.inf], [np.inf]])) == 0.0

@@ -1,0 +1,194 @@
+"""The checks behind the word usable: what they choose, what they refuse, and what they keep."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gradtd import evaluate, load_evaluation, sample_log
+from gradtd.evaluation.checks import BlockEquations
+from gradtd.evaluation.decide import decide, extrapolation
+from gradtd.evaluation.limits import DEFAULT
+from gradtd.evaluation.memory import plan_targets
+from gradtd.evaluation.moments.blocks import MemoryBlocks
+from gradtd.evaluation.settings import Settings
+from gradtd.logs import read_log
+from naive import checks
+from naive.evaluation import real_walk, walk, walk_truth
+
+
+def judged(log, **how):
+    return evaluate(log, **{"gamma": 0.9, "threads": 1} | how)
+
+
+def test_the_verdict_is_the_word_of_the_checks_where_nothing_else_speaks():
+    found = judged(walk(300))
+    assert (found.verdict, found.method, found.numbers["refits"]) == ("usable", "auto", 0)
+    assert [row.method for row in found.estimates][:3] == ["auto", "impression_gtd", "lstd"]
+    chosen = next(check for check in found.checks if check.chosen)
+    assert chosen.value == pytest.approx(found.value)
+    sound = [check for check in found.checks if not check.fault]
+    assert found.interval[0] <= min(check.low for check in sound)
+    assert found.interval[1] >= max(check.high for check in sound)
+    assert found.interval[0] < walk_truth() < found.interval[1]
+
+
+def test_features_are_chosen_for_real_observations():
+    """Five places in a plane: six cosines tell them apart, and no richer rung has another direction."""
+    found = judged(real_walk(300))
+    assert found.verdict == "usable"
+    assert found.features.name == "cosines"
+    assert found.theta.shape == (found.features.n_features,)
+    assert judged(real_walk(300), features="auto").value == found.value
+    table = real_walk(300)
+    first = np.c_[table["obs_0"], table["obs_1"]][table["t"] == 0]
+    assert found(first).mean() == pytest.approx(found.value, rel=1e-6)
+
+
+def test_poor_features_that_are_named_are_refused_and_auto_is_recommended():
+    """One feature for all places left of the start, and one for the rest."""
+    poor = judged(walk(1000, 2), features=lambda s: np.c_[s < 2, s >= 2].astype(float))
+    assert poor.verdict == "not usable"
+    assert any("features='auto'" in reason for reason in poor.reasons)
+    assert judged(walk(1000, 2), features="auto").verdict == "usable"
+
+
+def test_rare_states_share_a_feature_where_states_are_too_many():
+    """20 states that most steps are in, 280 that hardly any are; a state's reward is 1 where its number is odd."""
+    rng = np.random.default_rng(1)
+    episodes, states = 60, 300
+    rows = []
+    for e in range(episodes):
+        s, over = int(rng.integers(20)), False
+        while not over:
+            over = rng.random() < 0.2
+            after = int(rng.integers(20)) if rng.random() < 0.8 else int(rng.integers(states))
+            rows.append((e, s, float(rng.normal(s % 2, 0.1)), over, rng.choice([0.5, 1.5])))
+            s = after
+    names = ("episode", "obs", "reward", "terminated", "rho")
+    log = {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
+    found = judged(log)
+    assert found.features.name == "grouped"
+    assert any("states are too many for this log" in note for note in found.notes)
+    assert found.theta.shape == (found.features.n_features,)
+    chosen = next(check for check in found.checks if check.chosen)
+    assert chosen.value == pytest.approx(found.value, rel=1e-6)
+
+
+def test_large_weights_that_met_no_reward_yet():
+    """A click in every hundredth step, and 20 ratios of 200: the influences show none of what these could do."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    rho = np.full(n, 0.5)
+    rho[::100] = 200.0 * rng.random(20)
+    rho /= rho.mean()
+    click = rng.random(n) < 0.02
+    click[::100] = False
+    log = {
+        "episode": np.arange(n),
+        "obs": np.zeros(n, int),
+        "reward": 1.0 * click,
+        "rho": rho,
+        "terminated": np.ones(n),
+    }
+    found = judged(log)
+    assert found.verdict == "not usable"
+    assert found.numbers["effective_pieces"] > 5
+    assert any("show no TD error yet" in reason for reason in found.reasons)
+    assert judged(log | {"rho": np.ones(n)}).verdict == "usable"
+
+
+class Forgetful(BlockEquations):
+    """Equations whose first fits with traces have no number."""
+
+    tried: tuple[float, ...] = ()
+
+    def solutions(self, lam):
+        self.tried += (lam,)
+        made = super().solutions(lam)
+        return made if len(self.tried) > 1 else made._replace(traced=[s._replace(value=np.nan) for s in made.traced])
+
+
+def test_a_second_try_with_less_memory():
+    """Where fits with long traces have no power, shorter ones are asked before the word is unchecked."""
+    design, steps = checks.planned(walk(300))
+    for retry, word, tries in ((0.1, "usable", 2), (2.0, "unchecked", 1)):
+        limits = replace(DEFAULT, fewest_products=np.inf, least_retry_lambda=retry)
+        equations = Forgetful(MemoryBlocks(steps), design.ladder)
+        assert decide(equations, limits=limits).word == word
+        assert len(equations.tried) == tries
+        assert equations.tried[-1] == equations.tried[0] / tries
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"fewest_effective_pieces": 1e9}, "rests on"),
+        ({"most_bias": 0.0}, "refits are biased"),
+        ({"most_lacking": -1.0}, ""),
+        ({"fewest_surprises": np.inf}, "show no TD error yet"),
+        ({"most_dependence": 0.5}, "blocks depend on each other"),
+        ({"hull_times": 0.0, "hull_deviations": 0.0}, ""),
+        ({}, ""),
+    ],
+)
+@pytest.mark.parametrize("values", ["state", "action"])
+def test_the_limits_of_the_settings_decide(change, fault, values):
+    made = walk(100)
+    made["reward"] = made["reward"] + np.random.default_rng(0).normal(0, 0.3, len(made["t"]))
+    log = read_log(made)
+    target = np.tile([0.3, 0.7], (5, 1))
+    limits = replace(DEFAULT, **change)
+    settings = Settings(gamma=0.9, values=values, limits=limits)
+    plan, found = plan_targets(log, {"it": target}, settings)["it"]
+    made = plan.decide(settings, found.rho, None)
+    assert any(fault in one for one in made.faults) if fault else not made.faults
+    assert made.word == ("usable" if not change or "most_lacking" in change else "not usable")
+
+
+def test_without_power_nothing_counts_as_passed():
+    """Ratios of 5 and 5/9 over walks of ten steps: neither traces nor doubly robust can look ahead."""
+    log = walk(200, 1, behaviour=np.array([0.9, 0.1]), target=np.array([0.5, 0.5]))
+    found = judged(log)
+    assert found.verdict != "usable"
+    assert found.reasons
+    assert all("Collect" in reason or "Take" in reason or "Check" in reason for reason in found.reasons)
+
+
+def test_a_named_rule_takes_its_interval_from_the_solution_unless_asked():
+    log = walk(60, 5)
+    auto = judged(log)
+    once = judged(log, algorithm="tdrc", alpha=0.05)
+    assert once.interval == auto.interval
+    assert (once.numbers["refits"], once.verdict) == (0, auto.verdict)
+    assert "fitted once" in once.estimates[0].note
+    own = judged(log, algorithm="tdrc", alpha=0.05, resamples=6)
+    assert own.numbers["refits"] == 6
+    assert own.interval != auto.interval
+
+
+def test_checks_are_kept(tmp_path):
+    made = judged(real_walk(60))
+    again = load_evaluation(made.save(tmp_path / "it.npz"))
+    assert again.checks == made.checks
+    assert again.to_dict() == made.to_dict()
+    assert len(made.to_dict()["checks"]) == len(made.checks) > 3
+
+
+def test_blocks_that_depend_have_a_larger_error():
+    found = judged(sample_log("baird", steps=3000, seed=1), gamma=0.5, block=30, resamples=0)
+    assert found.numbers["dependence"] >= 1
+
+
+def test_the_limit_of_ever_more_columns():
+    assert extrapolation(10, 20) == pytest.approx(2.0)
+    assert extrapolation(20, 10) == pytest.approx(-1.0)
+
+
+def test_threads_make_the_same_numbers():
+    """Groups of pieces are read on several threads, and added in one order."""
+    for how in ({}, {"features": "identity"}, {"features": "identity", "lam": 0.5}):
+        one, two = (evaluate(real_walk(60), gamma=0.9, threads=threads, **how) for threads in (1, 2))
+        assert one.interval == two.interval
+        assert one.checks == two.checks
+        np.testing.assert_array_equal(one.influences, two.influences)
