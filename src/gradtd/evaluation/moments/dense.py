@@ -222,7 +222,7 @@ class _Reader:
         scratch, trace = (np.empty((most, narrow.left)), np.empty((most, narrow.right))), np.zeros(n)
         for start, feats, here, there, numbers in read_chunks(steps, part, self.lam, self.weights):
             left, right = (array[: len(here)] for array in scratch)
-            self.fill(feats, here, there, numbers, trace, self.last_trace, wide, left, right)
+            self.fill(feats, np.array([here, there]), numbers, trace, self.last_trace, wide, left, right)
             x, rho = rows_at(feats[:, :wide] if self.counted else feats, here), numbers[RHO]
             if K:
                 since = since_start(begins, start, start + len(here))
@@ -301,8 +301,7 @@ def _count_rows(total: Moments, steps: Steps, group: Integers, edges: Integers) 
 
 def fill_rows(
     feats: Floats,
-    here: Integers,
-    there: Integers,
+    at: Integers,
     numbers: Floats,
     trace: Floats,
     last_trace: Floats,
@@ -317,7 +316,7 @@ def fill_rows(
     """
     narrow = trace.shape[0]
     for i in range(right.shape[0]):
-        a, b = here[i], there[i]
+        a, b = at[0, i], at[1, i]
         rho, discount, decay = numbers[0, i], numbers[1, i], numbers[3, i]
         for k in range(wide):
             right[i, k] = discount * feats[b, k] - feats[a, k]
