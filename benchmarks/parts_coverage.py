@@ -47,7 +47,7 @@ def steps_and_ladder(key: str, size: int, run: int, seed: int) -> tuple[Steps, L
 
 
 def added(steps: Steps, ladder: Ladder, group: Integers, groups: int) -> Moments:
-    """The log's sums by group, of groups in any order."""
+    """The log's sums by group."""
     total = Moments.zeros(groups, shape_of(ladder, NO_CLOCK))
     read_moments(total, steps, group, 0.0, NO_CLOCK)
     return total
@@ -55,7 +55,8 @@ def added(steps: Steps, ladder: Ladder, group: Integers, groups: int) -> Moments
 
 def fit_by_groups(steps: Steps, ladder: Ladder) -> Fit:
     """The value and the influences of groups, as of a log that is read once."""
-    group = (hash_of(np.arange(steps.n_pieces)) % np.uint64(MOST_GROUPS)).astype(np.int64)
+    # Episodes are independent, so neighbours may share a group; sums are made of groups that stand together.
+    group = np.sort(hash_of(np.arange(steps.n_pieces)) % np.uint64(MOST_GROUPS)).astype(np.int64)
     sums = added(steps, ladder, group, MOST_GROUPS)
     solutions, n = solve_all(sums, ladder, NO_CLOCK), len(steps)
     sample = summed(*PieceReader(solutions, ladder.n_columns, 0.0, NO_CLOCK).read(steps), n)
