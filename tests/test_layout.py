@@ -49,7 +49,7 @@ def test_the_rooms_are_those_of_the_docs():
     assert [line.split("`")[1].removesuffix(".py") for line in table.splitlines()[2:]] == ROOMS
 
 
-SAME_ROOT = {("estimate", "estimates"), ("stream", "streams"), ("table", "tables")}
+SAME_ROOT = {("estimate", "estimates"), ("table", "tables")}
 """Pairs that are still to be named apart."""
 
 

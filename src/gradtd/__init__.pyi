@@ -8,11 +8,11 @@ from .core.checks import InputError as InputError
 from .core.stream import Stream as Stream
 from .evaluation.estimators.lambda_values import value_against_lambda as value_against_lambda
 from .evaluation.evaluate import evaluate as evaluate
+from .evaluation.log_streams import log_stream as log_stream
+from .evaluation.log_streams import store_stream as store_stream
 from .evaluation.report.comparison import Evaluations as Evaluations
 from .evaluation.report.result import Evaluation as Evaluation
 from .evaluation.report.result import load_evaluation as load_evaluation
-from .evaluation.streams import log_stream as log_stream
-from .evaluation.streams import store_stream as store_stream
 from .features import Features as Features
 from .features import make_features as make_features
 from .logs.collect import collect as collect

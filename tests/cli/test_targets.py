@@ -84,9 +84,9 @@ def test_several_targets_have_names(typed, log, tmp_path):  # noqa: F811
         (["--target", "pi_0,"], "--target takes one column per action with commas between them"),
         (["--target-probabilities", "pi_0"], "--target-probabilities takes one column per action"),
         (["--target-probabilities", "pi_0,pi_1"], "at least 3 actions"),
-        (["--target", "pi_1"], "give all of them, --target-probabilities pi_1,..., in the order of the actions"),
+        (["--target", "pi_1"], "give all of them, --target pi_1,..., in the order of the actions"),
         (["--target", "uniform", "--next-target-probabilities", "pi_0,pi_1,pi_2"], "belongs to no target"),
-        (["--target", "pi_0,pi_1,pi_7"], "there is no column 'pi_7'; the columns are"),
+        (["--target", "pi_0,pi_1,pi_7"], "there is no column 'pi_7' to keep; the columns are"),
         (["--observation", "x,v"], "there is no column 'x'"),
         (["--column", "action=none", "--target", "uniform"], "the log has no action column"),
         (["--column", "behaviour=none", "--target", "uniform"], "or --behaviour estimate to fit"),
@@ -109,14 +109,14 @@ def test_the_log_of_a_bandit(typed, tmp_path):  # noqa: F811
     assert found["episodes"] == found["steps"] == 400
     said = typed(path, "--gamma", "1/2", "--target", "uniform")
     assert said.splitlines()[1] == "unchecked"
-    assert "say so, --one-step, or give" in said
+    assert "pass --one-step; otherwise give" in said
     assert typed(path, "--gamma", "1/2", "--target", "uniform", "--one-step").splitlines()[1].startswith("usable")
 
 
 def test_reasons_speak_of_options(typed, tmp_path):  # noqa: F811
     path = write(walk(40), tmp_path / "log.parquet")
     said = typed(path, *FAST, "--algorithm", "td", "--set", "alpha=0.001", "--updates", "2")
-    assert "take --algorithm lstd." in said
+    assert "use --algorithm lstd." in said
 
 
 @pytest.mark.slow

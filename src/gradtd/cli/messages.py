@@ -57,6 +57,8 @@ def _word(word: str) -> str:
         return word
     if name in SETTINGS:
         return f"{left}--set {name}={value}{right}"
+    if value.startswith("["):  # a list of names is typed with commas
+        value = value.strip("[]").replace("'", "")
     return f"{left}--{name.replace('_', '-')} {value.strip(chr(39))}{right}"
 
 

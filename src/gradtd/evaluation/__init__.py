@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from gradtd.evaluation.estimators.lambda_values import LambdaValues, value_against_lambda
 from gradtd.evaluation.evaluate import evaluate
+from gradtd.evaluation.log_streams import log_stream, store_stream
 from gradtd.evaluation.report.comparison import Comparison, Evaluations
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import Estimate
 from gradtd.evaluation.report.result import Evaluation, load_evaluation
-from gradtd.evaluation.streams import log_stream, store_stream
 
 __all__ = [
     "Comparison",

@@ -65,7 +65,7 @@ def shares(log: Log, target: Any, settings: Settings) -> Floats:
     elif settings.behaviour is None and log.behaviour is None:
         raise InputError(
             "trace='clipped' needs the behaviour's probability of every action taken, and the log does not say it. "
-            "Choose trace='tree', which needs the target's only, or give behaviour=."
+            "Choose trace='tree', which needs the target's only, or give the behaviour policy."
         )
     else:
         made = ratios(log, target, behaviour=settings.behaviour, seed=settings.seed)

@@ -170,7 +170,7 @@ def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
         raise InputError(
             f"column {given!r} is one of several that sum to one in every row, a policy's probabilities of each "
             f"action, and {name} by one name needs those of the action taken: give all of them, "
-            f"{name}=[{given!r}, ...], in the order of the actions."
+            f"{name}=[{given!r},...], in the order of the actions."
         )
     values = log.extra[given]
     if (values <= 0).all() and (values < 0).any():

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from gradtd.evaluation.parts import job as jobs
 from gradtd.evaluation.parts.kept import plan
 from gradtd.evaluation.trust import enriching
+
 from gradtd.logs import parts as cutting
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from gradtd.evaluation.parts import evaluating, fitting
+from gradtd.evaluation.parts.kept import adding
 
 import gradtd
 from gradtd.core.executors import ThreadExecutor
-from gradtd.evaluation.parts import evaluating, fitting
-from gradtd.evaluation.parts.kept import adding
 from gradtd.evaluation.settings import Settings
 from gradtd.logs import parts as cutting
 from gradtd.logs.column_names import resolve

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from gradtd.evaluation.parts import preparing
+from gradtd.evaluation.parts.kept import adding
+from gradtd.evaluation.parts.kept.store import open_folder
 from typer.testing import CliRunner
 
 import gradtd
 from gradtd.cli.app import app
-from gradtd.evaluation.parts import preparing
-from gradtd.evaluation.parts.kept import adding
-from gradtd.evaluation.parts.kept.store import open_folder
 
 pytestmark = pytest.mark.usefixtures("small_units")
 

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from gradtd.evaluation.parts import cell_evaluating, evaluating, fitting, preparing, states, step_file
+from gradtd.evaluation.parts import job as jobs
 
 import gradtd
 from gradtd.core.executors import ThreadExecutor
-from gradtd.evaluation.parts import cell_evaluating, evaluating, fitting, preparing, states, step_file
-from gradtd.evaluation.parts import job as jobs
 from gradtd.logs import parts as cutting
 from gradtd.logs.column_names import resolve
 

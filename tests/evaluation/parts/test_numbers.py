@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-
 from gradtd.evaluation.parts.numbers import BINS, COUNTED, LOWEST, PER_OCTAVE, counted
 from gradtd.evaluation.trust.records import Record
+
 from gradtd.logs import read_log
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-import gradtd
 from gradtd.evaluation.parts import evaluating, preparing
 from gradtd.evaluation.parts import job as jobs
 from gradtd.evaluation.trust import enriching
+
+import gradtd
 from gradtd.logs import parts as cutting
 
 EPISODES, ACTIONS = 200, 3

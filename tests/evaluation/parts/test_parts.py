@@ -7,8 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-import gradtd
 from gradtd.evaluation.parts import blocks, evaluating, fitting, judging, preparing
 from gradtd.evaluation.parts import job as jobs
 from gradtd.evaluation.parts import room as rooms
@@ -16,6 +14,8 @@ from gradtd.evaluation.parts import sums as summing
 from gradtd.evaluation.parts.evaluating import large_table
 from gradtd.evaluation.parts.room import Room
 from gradtd.evaluation.trust import enriching
+
+import gradtd
 from gradtd.logs import parts as cutting
 from gradtd.logs.files import ParquetTable
 

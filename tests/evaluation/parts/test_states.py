@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-import gradtd
 from gradtd.evaluation.parts import evaluating, preparing, state_table, states
 from gradtd.evaluation.parts import job as jobs
+
+import gradtd
 from gradtd.logs import parts as cutting
 from gradtd.logs.column_names import resolve
 

@@ -284,8 +284,8 @@ EXTREME = 1e50
 
 def refuse_extreme_steps(log: Log, rho: Floats) -> None:
     """Refuse rewards and ratios that cannot be computed with."""
-    refuse_extreme("reward", log.reward, "Rescale the rewards.")
-    refuse_extreme("ratio", rho, "Check the probabilities, or cut ratios (clip=20).")
+    refuse_extreme("reward", log.reward, "rescale the rewards")
+    refuse_extreme("ratio", rho, "check the probabilities, or cut ratios (clip=20)")
 
 
 def refuse_extreme(what: str, values: Floats, advice: str) -> None:
@@ -293,6 +293,6 @@ def refuse_extreme(what: str, values: Floats, advice: str) -> None:
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if largest > EXTREME or 0 < largest < 1 / EXTREME:
         raise InputError(
-            f"The largest {what} is {largest:.3g} in size; sizes from {1 / EXTREME:g} to {EXTREME:g} can be computed "
-            f"with. {advice}"
+            f"the largest {what} is {largest:.3g} in size, where {1 / EXTREME:g} to {EXTREME:g} can be computed with: "
+            f"{advice}."
         )

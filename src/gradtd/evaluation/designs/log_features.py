@@ -107,7 +107,7 @@ def make_log_features(
         )
     table = fitted.rows(log.observations)  # a dense one in float32 stays so: whatever sums it widens it in chunks
     table = table if isinstance(table, np.ndarray) else widened(table)
-    refuse_extreme("feature", table if isinstance(table, np.ndarray) else table.data, "Rescale the features.")
+    refuse_extreme("feature", table if isinstance(table, np.ndarray) else table.data, "rescale the features")
     W = None
     used = without_constants(table) if ours else None
     if used is not None:

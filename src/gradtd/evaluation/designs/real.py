@@ -55,7 +55,7 @@ class RealDesign:
         base = self.table
         if base is None and self.features is not None:
             base = self.features.transform(log.observations)
-            refuse_extreme("feature", base if isinstance(base, np.ndarray) else base.data, "Rescale the features.")
+            refuse_extreme("feature", base if isinstance(base, np.ndarray) else base.data, "rescale the features")
         make = partial(self._writer, base, log.observations)
         return Rows(log.row, log.next_row, len(log.observations), self.ladder.n_columns, make_writer=make)
 
