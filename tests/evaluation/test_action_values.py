@@ -160,6 +160,7 @@ def test_a_map_of_discrete_actions(world):
     assert "times 2 features of the action" in found.features.describe()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "hyper"), [("impression_gtd", {}), ("expected_gtd", {"alpha": 0.02}), ("tdrc", {"alpha": 0.003})]
 )
@@ -327,6 +328,7 @@ def test_with_traces_and_a_feature_for_every_pair_the_truth_is_inside(world):
     assert usable >= 6
 
 
+@pytest.mark.slow
 def test_a_rule_with_traces_gets_there(world):
     log, _, _ = traced_case(world, episodes=200)
     found = evaluate(log, world[4], algorithm="impression_gtd", resamples=None, lam=0.5, trace="tree")

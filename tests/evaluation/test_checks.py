@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from gradtd.evaluation.checks import BlockEquations, effective_products, other_lambda, products, weights_by_time
+from gradtd.evaluation.checks import BlockEquations, effective_products, products, weights_by_time
 from gradtd.evaluation.designs.base import Traced
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.moments.blocks import MemoryBlocks
@@ -24,7 +24,9 @@ def test_fits_from_shared_sums_are_those_of_a_loop(made, lam):
         assert fits.plain[name].value == pytest.approx(checks.lstd(steps, columns, lam), rel=1e-5), name
         assert abs(fits.plain[name].psi.mean()) < 1e-6
     (first,) = ladder.headlines
-    assert fits.lam == (0.0 if lam else pytest.approx(other_lambda(BlockEquations(MemoryBlocks(steps), ladder))))
+    assert fits.lam == (
+        0.0 if lam else pytest.approx(BlockEquations(MemoryBlocks(steps), ladder).other_lambda(DEFAULT))
+    )
     assert fits.traced[first].value == pytest.approx(checks.lstd(steps, ladder.rungs[first], fits.lam), rel=1e-5)
 
 
@@ -59,13 +61,13 @@ def test_where_there_is_no_clock():
 def test_the_other_lambda_has_more_memory_or_none():
     design, steps = checks.planned(walk(200, 3))
     equations = BlockEquations(MemoryBlocks(steps), design.ladder)
-    one = other_lambda(equations)
+    one = equations.other_lambda(DEFAULT)
     assert DEFAULT.least_lambda <= one <= DEFAULT.largest_lambda
-    assert other_lambda(equations, replace(DEFAULT, least_lambda=0.7)) >= 0.7
+    assert equations.other_lambda(replace(DEFAULT, least_lambda=0.7)) >= 0.7
     equations.square_ratio = 1.0
-    assert other_lambda(equations) == DEFAULT.largest_lambda
+    assert equations.other_lambda(DEFAULT) == DEFAULT.largest_lambda
     equations.lam = 0.5
-    assert other_lambda(equations) == 0.0
+    assert equations.other_lambda(DEFAULT) == 0.0
 
 
 def test_products_of_ratios():

@@ -155,6 +155,7 @@ def test_without_power_nothing_counts_as_passed():
     assert all("Collect" in reason or "Take" in reason or "Check" in reason for reason in found.reasons)
 
 
+@pytest.mark.slow
 def test_a_named_rule_takes_its_interval_from_the_solution_unless_asked():
     log = walk(60, 5)
     auto = judged(log)

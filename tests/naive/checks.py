@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradtd.evaluation.checks import BlockEquations, all_fits, other_lambda
+from gradtd.evaluation.checks import BlockEquations, all_fits
 from gradtd.evaluation.designs.base import Traced, steps_of
 from gradtd.evaluation.designs.time_features import clock_of
+from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.moments.blocks import MemoryBlocks
 from gradtd.evaluation.plan import make_plan
 from gradtd.evaluation.settings import Settings
@@ -30,7 +31,7 @@ def traced_steps(steps, lam):
 def fits_of(steps, ladder, lam=None):
     """Every fit that the checks compare."""
     equations = BlockEquations(MemoryBlocks(steps), ladder)
-    return all_fits(equations, other_lambda(equations) if lam is None else lam)
+    return all_fits(equations, equations.other_lambda(DEFAULT) if lam is None else lam)
 
 
 def piece_of_step(steps):

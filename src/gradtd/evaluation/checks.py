@@ -67,8 +67,8 @@ class Equations(ABC):
         The lambda of the value asked for.
     pieces
         The number of pieces in each of those that have an influence: ones, or the sizes of groups.
-    n_steps, square_ratio
-        Steps of the log, and the mean square of their ratios.
+    n_steps
+        Steps of the log.
     blocks
         Whether pieces are neighbouring parts of longer episodes.
     by_time
@@ -80,9 +80,12 @@ class Equations(ABC):
     lam: float
     pieces: Floats
     n_steps: int
-    square_ratio: float
     blocks: bool
     by_time: Floats
+
+    @abstractmethod
+    def other_lambda(self, limits: Limits) -> float:
+        """The lambda that the value asked for is compared with."""
 
     @abstractmethod
     def solutions(self, lam: float) -> Solutions:
@@ -93,19 +96,19 @@ class Equations(ABC):
         """What the solutions make of every piece."""
 
 
-def other_lambda(equations: Equations, limits: Limits = DEFAULT) -> float:
+def other_lambda(lam: float, square_ratio: float, n_pieces: float, limits: Limits = DEFAULT) -> float:
     """The lambda that the value asked for is compared with: more memory where that has little, else none.
 
     Where observations tell all that matters, and the features suffice, both have one answer. Traces are
     1 / (1 - lambda) steps long, as long as keeps the second moment of products of ratios moderate.
     """
-    if equations.lam >= limits.least_lambda:
+    if lam >= limits.least_lambda:
         return 0.0
-    growth = np.log(max(equations.square_ratio, 1.0 + 1e-9))
-    allowed = np.clip(equations.pieces.sum() / limits.pieces_per_growth, limits.least_growth, limits.largest_growth)
+    growth = np.log(max(square_ratio, 1.0 + 1e-9))
+    allowed = np.clip(n_pieces / limits.pieces_per_growth, limits.least_growth, limits.largest_growth)
     steps = np.log(allowed) / growth
-    lam = float(np.clip(1 - 1 / max(steps, 1.0), limits.least_lambda, limits.largest_lambda))
-    return max(lam, equations.lam + limits.least_lambda)
+    other = float(np.clip(1 - 1 / max(steps, 1.0), limits.least_lambda, limits.largest_lambda))
+    return max(other, lam + limits.least_lambda)
 
 
 def all_fits(equations: Equations, lam: float, limits: Limits = DEFAULT) -> Fits:
@@ -169,6 +172,9 @@ class BlockEquations(Equations):
             self._sums = read_sparse_moments(self.source, self._table)
         return self._sums
 
+    def other_lambda(self, limits: Limits) -> float:
+        return other_lambda(self.lam, self.square_ratio, float(self.pieces.sum()), limits)
+
     def moments(self, lam: float) -> Moments:
         """Sums of dense rows by tenths."""
         total = Moments.zeros(self.source.tenths, shape_of(self.ladder, self.clock))
@@ -207,18 +213,21 @@ class GroupEquations(Equations):
         The fits, and columns of the time.
     sample
         Steps of some episodes, in which missing choices and TD errors that were met are looked for.
-    n_pieces
-        Episodes of the whole log.
+    other
+        The lambda that the value asked for is compared with. It is chosen before the log is read, and stays where
+        files are added to sums that are kept.
     """
 
     def __init__(
-        self, read: Callable[[float], Any], ladder: Ladder, clock: Floats, sample: Steps, n_pieces: int
+        self, read: Callable[[float], Any], ladder: Ladder, clock: Floats, sample: Steps, other: float
     ) -> None:
         self._read, self.ladder, self.clock, self.sample = read, ladder, clock, sample
         self.lam = 0.0 if sample.traced is None else sample.traced.lam
-        self.blocks, self.pieces = False, np.array([float(n_pieces)])
-        self.square_ratio = float(np.square(sample.rho).mean())
+        self.blocks, self._other = False, other
         self._sums: dict[float, Any] = {}
+
+    def other_lambda(self, limits: Limits) -> float:
+        return self._other
 
     def sums(self, lam: float) -> Any:
         """The sums of the log; those of the last lambda are remembered."""

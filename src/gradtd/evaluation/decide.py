@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gradtd.core.blas import one_thread
-from gradtd.evaluation.checks import Equations, Fits, all_fits, other_lambda
+from gradtd.evaluation.checks import Equations, Fits, all_fits
 from gradtd.evaluation.designs.base import GIVEN, Ladder
 from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.intervals import faults, interval, paired_error
@@ -97,7 +97,7 @@ class Decision:
 @one_thread()
 def decide(equations: Equations, level: float = 0.95, limits: Limits = DEFAULT) -> Decision:
     """The first rung that may be the headline and that nothing speaks against; else what speaks against one."""
-    lam = other_lambda(equations, limits)
+    lam = equations.other_lambda(limits)
     with np.errstate(all="ignore"):  # what is no number is a fault of the fit
         best = _decide_with(equations, lam, level, limits)
         if best.word == "unchecked" and not best.memory and lam >= 2 * limits.least_retry_lambda:

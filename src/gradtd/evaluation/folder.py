@@ -16,7 +16,7 @@ import numpy as np
 from gradtd.core.checks import InputError
 from gradtd.core.executors import Executor
 from gradtd.core.progress import StageProgress
-from gradtd.evaluation.checks import BlockEquations, GroupEquations
+from gradtd.evaluation.checks import BlockEquations, GroupEquations, other_lambda
 from gradtd.evaluation.decide import decide
 from gradtd.evaluation.designs.chooser import Chooser, make_chooser
 from gradtd.evaluation.designs.log_features import MOST_CHECKED, is_auto
@@ -135,7 +135,9 @@ def fit_design(
         design = _pair_design((observations, base, features), seen.rows, seen.episodes, chooser, settings)
     clock = NO_CLOCK if settings.tracing is not None else clock_of(np.bincount(np.diff(np.r_[log.starts, len(log)])))
     groups = groups_for(shape_of(design.ladder, clock))
-    return Job(reader, settings.gamma, settings.tracing, design, features, clock, groups, 0.0, named, chooser)
+    own = 0.0 if settings.tracing is None else settings.tracing.lam
+    lam = other_lambda(own, float(np.square(sample[1].rho).mean()), seen.episodes, settings.limits)
+    return Job(reader, settings.gamma, settings.tracing, design, features, clock, groups, lam, named, chooser)
 
 
 def _fit_states(states: States, episodes: int, reader: ChunkReader, settings: Settings, chooser: Chooser | None) -> Job:
@@ -203,10 +205,6 @@ class _FolderSource:
     later: bool = False
 
     @property
-    def episodes(self) -> int:
-        return self.folder.seen.episodes
-
-    @property
     def notes(self) -> tuple[str, ...]:
         return self.folder.notes
 
@@ -251,7 +249,7 @@ def _evaluate_job(job: Job, source: Any, sample: Sample, settings: Settings) -> 
         made: PartSums = source.moments(replace(job, lam=lam))
         return made
 
-    by_group = GroupEquations(read, job.design.ladder, job.clock, seen, source.episodes)
+    by_group = GroupEquations(read, job.design.ladder, job.clock, seen, job.lam)
     decision = decide(by_group, settings.level, settings.limits)
     return answer_of_groups(job, by_group, decision, settings, source)
 

@@ -147,8 +147,9 @@ class Survey:
         other = same & (file[order][1:] != file[order][:-1])
         return len(np.unique(self.hashes[order][1:][other]))
 
-    def parts(self, rows: int = ROWS_OF_A_PART) -> list[Part]:
-        """The log cut into parts of about so many rows."""
+    def parts(self, rows: int | None = None) -> list[Part]:
+        """The log cut into parts of about so many rows, or of `ROWS_OF_A_PART`."""
+        rows = rows or ROWS_OF_A_PART
         wanted = np.arange(0, self.rows + rows // 2, rows)
         cuts = np.unique(np.searchsorted(self.begins, wanted).clip(0, self.episodes))
         cuts = np.unique(np.r_[0, cuts[:-1], self.episodes])

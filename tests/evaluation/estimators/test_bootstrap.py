@@ -9,6 +9,7 @@ from gradtd.evaluation.estimators.bootstrap import (
     Resamples,
     draw_resamples,
     interval_from,
+    poisson_weights,
     resampled,
     student_interval,
 )
@@ -80,3 +81,11 @@ def test_intervals():
     assert few[1] - 5 == pytest.approx(3.182446 * deviation, rel=1e-6)
     spread = np.arange(101.0)
     assert interval_from(0.0, spread, 0.9, 1000, "percentile") == pytest.approx((5.0, 95.0))
+
+
+def test_no_resample_is_empty():
+    weights = poisson_weights(np.array([1.0, 0.0, 2.0]), 500, 0)
+    assert (weights @ [1.0, 0.0, 2.0] > 0).all()
+    share = np.exp(-2) / (1 - np.exp(-2))  # of one and none among those with any; three standard errors
+    found = ((weights[:, 0] == 1) & (weights[:, 2] == 0)).mean()
+    assert abs(found - share) < 3 * (share * (1 - share) / 500) ** 0.5

@@ -201,3 +201,8 @@ def test_several_equations_are_solved_as_one_by_one(singular):
         matrices[4, 3] = matrices[4, 2] * (1 + 1e-14)
     wanted = [np.linalg.lstsq(A, c, rcond=1e-11)[0] for A, c in zip(matrices, right, strict=True)]
     np.testing.assert_allclose(solved_each(matrices, right), wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_equations_of_no_features_have_the_solution_zero():
+    nothing = scipy.sparse.csr_array((4, 4))
+    np.testing.assert_array_equal(SparseSolver(nothing, nothing).solve(np.ones(4), guess=np.ones(4)), 0.0)

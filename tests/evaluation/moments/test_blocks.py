@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from gradtd import InputError
 from gradtd.evaluation.checks import BlockEquations, all_fits
 from gradtd.evaluation.moments.blocks import MemoryBlocks, StepFile, block_of, join_blocks, take_pieces
 from naive import checks
@@ -63,3 +64,9 @@ def test_pieces_taken_and_joined_are_those_of_the_block():
             take_pieces(joined, np.array([place])), take_pieces(block, np.array([piece])), strict=True
         ):
             assert (one == other).all()
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    steps, _ = steps_and_ladder()
+    with pytest.raises(InputError, match=r"cannot write to .*none'.* TMPDIR says"):
+        stored(steps, tmp_path / "none", 0)

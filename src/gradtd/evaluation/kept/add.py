@@ -62,6 +62,15 @@ def add_to_kept(
         yield KeptLog(store.folder, table, settings, executor, progress)
 
 
+def refuse_labels(log: Log) -> None:
+    """Labels are numbered by all rows of a log, and files that come later may bring new ones."""
+    if log.action_labels is not None:
+        raise InputError(
+            "sums are kept of logs whose actions are numbers, and this one has labels such as "
+            f"{log.action_labels[0]!r}: number them, or leave the folder of sums out."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class KeptLog:
     """A log whose sums are kept."""
@@ -100,6 +109,7 @@ class KeptLog:
         if not store.fitted.exists():
             episodes = episodes_of_sample(folder.seen)
             sample = read_kept_sample(store, placed, folder.seen, episodes, reader)
+            refuse_labels(sample[0])
             job = fit(folder, reader, settings, self.executor, sample)
             write_fitted(store.fitted, question, job, len(folder.table.paths), folder.seen.rows, episodes)
         fitted = known()
@@ -120,7 +130,7 @@ class KeptLog:
         paths = {file.identity: path for file, path in here}
         ordered = [paths[file.identity] for file in _files_of(known)] + [path for _, path in new]
         table = ParquetTable(self.table.name, ordered or self.table.paths)
-        seen = survey(table, roles, stage(self.progress, "looking for episodes"))
+        seen = survey(table, roles.single["episode"], stage(self.progress, "looking for episodes"))
         refuse_single(seen, table.name, later=True)  # before features are fitted to it, which would stay
         rows = sum(unit.rows for unit in known)
         refuse_apart(seen, rows, [*_files_of(known), *(file for file, _ in new)])
@@ -188,10 +198,6 @@ class KeptSource:
     @property
     def job(self) -> Job:
         return self.fitted.job
-
-    @property
-    def episodes(self) -> int:
-        return self.folder.seen.episodes
 
     @property
     def later(self) -> bool:

@@ -130,7 +130,7 @@ def write_fitted(path: Path, question: Question, job: Job, files: int, rows: int
     ladder = design.ladder
     arrays: Arrays = {"clock": job.clock}
     header: dict[str, Any] = {"question": question, "files": files, "rows": rows, "episodes": episodes}
-    header |= {"groups": job.groups, "named": job.named, "complete": ladder.complete}
+    header |= {"groups": job.groups, "lam": job.lam, "named": job.named, "complete": ladder.complete}
     header |= {"endless": ladder.endless, "headlines": ladder.headlines}
     for kind, sets in (("rungs", ladder.rungs), ("checkers", ladder.checkers)):
         header[kind] = list(sets)
@@ -165,7 +165,14 @@ def read_fitted(path: Path, reader: ChunkReader, settings: Settings) -> Fitted:
     with reading(path, "what gradtd fitted to a log"):
         header, arrays = read_arrays(path)
         features = _restored("features", header, arrays)
-        given = (_design(header, arrays, features), features, arrays["clock"], header["groups"], 0.0, header["named"])
+        given = (
+            _design(header, arrays, features),
+            features,
+            arrays["clock"],
+            header["groups"],
+            header["lam"],
+            header["named"],
+        )
         job = Job(reader, settings.gamma, settings.tracing, *given)
         digest = checksum(header, arrays)[:32]
         return Fitted(header["question"], job, header["files"], header["rows"], header["episodes"], digest)

@@ -57,7 +57,7 @@ class Store:
 
     def has(self, unit: Unit) -> bool:
         """Whether a unit was read to its end once, with any lambda."""
-        return any(True for _ in self.folder.glob(f"{unit.digest}_*{ENDING}"))
+        return any("-" not in path.name for path in self.folder.glob(f"{unit.digest}_*{ENDING}"))  # parts have one
 
     def look(self, unit: Unit, key: dict[str, Any], part: int | None = None) -> PartSums | None:
         """The sums of a unit or of a part of it; None where there are none, or they are damaged or of other code."""

@@ -111,13 +111,13 @@ class Placed:
         return [seen.part(self.first + int(a), self.first + int(b)) for a, b in itertools.pairwise(cuts)]
 
 
-def cut_files(files: Sequence[File], begins: Any, at: int, rows: int = ROWS_OF_A_UNIT) -> list[Unit]:
+def cut_files(files: Sequence[File], begins: Any, at: int) -> list[Unit]:
     """New units of files whose first row is row ``at`` of a log; ``begins`` are the first rows of its episodes."""
     made: list[Unit] = []
     waiting: list[File] = []
     for file in files:
         place = np.searchsorted(begins, at)
-        if sum(one.rows for one in waiting) >= rows and begins[place] == at:
+        if sum(one.rows for one in waiting) >= ROWS_OF_A_UNIT and begins[place] == at:
             made.append(Unit(tuple(waiting)))
             waiting = []
         waiting.append(file)

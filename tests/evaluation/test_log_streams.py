@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
-from gradtd.logs import parts as cutting
+
+pytestmark = pytest.mark.usefixtures("small_parts")
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +32,6 @@ def path(tmp_path_factory):
     return file
 
 
-@pytest.fixture(autouse=True)
-def _small_parts(monkeypatch):
-    monkeypatch.setattr(cutting, "BATCH", 400)
-    monkeypatch.setattr(cutting.Survey.parts, "__defaults__", (1000,))
-
-
 def test_a_log_read_in_parts_is_the_stream_in_memory(path, tmp_path):
     fitted = gradtd.make_features("polynomial:order=2").fit(gradtd.read_log(str(path), keep=["pi_new"]).observations)
     heard = []
@@ -51,6 +46,17 @@ def test_a_log_read_in_parts_is_the_stream_in_memory(path, tmp_path):
     both = [gradtd.learn(one, "impression_gtd", alpha=0.1, batch_size=8, seed=1) for one in (ours, memory)]
     assert both[0].thetas.tobytes() == both[1].thetas.tobytes()
     assert ("storing", 3000, 3000) in heard
+
+
+def test_states_are_those_of_all_parts(path, tmp_path):
+    rows = pq.read_table(path).drop_columns(["obs_0", "obs_1"])
+    pq.write_table(rows.append_column("obs", pa.array(2 * (np.arange(len(rows)) // 400) + 1)), tmp_path / "log.parquet")
+    told = {"gamma": 0.9, "features": "one-hot", "target": "pi_new"}
+    ours = gradtd.store_stream(str(tmp_path / "log.parquet"), tmp_path / "s", **told)
+    memory = gradtd.log_stream(str(tmp_path / "log.parquet"), **told)
+    assert ours.n_features == memory.n_features == 8
+    for name in ("row", "next_row"):
+        np.testing.assert_array_equal(ours.features[ours.steps[name]], memory.features[memory.steps[name]])
 
 
 def test_features_may_be_fitted_to_a_sample(path, tmp_path):
@@ -69,15 +75,7 @@ def test_sparse_maps_stay_sparse(path, tmp_path):
         assert (ours.features[ours.steps[name]] != memory.features[memory.steps[name]]).nnz == 0
 
 
-def test_what_cannot_be_stored_is_said(path, tmp_path):
-    with pytest.raises(gradtd.InputError, match="has no column of episodes"):
-        gradtd.store_stream(
-            str(path),
-            tmp_path / "s",
-            gamma=0.9,
-            features="identity",
-            columns=dict.fromkeys(("episode", "terminated", "truncated")),
-        )
+def test_a_folder_that_is_there_is_refused(path, tmp_path):
     with pytest.raises(gradtd.InputError, match="is there already"):
         gradtd.store_stream(str(path), tmp_path, gamma=0.9, features="identity", target="pi_new")
     assert list(tmp_path.iterdir()) == []

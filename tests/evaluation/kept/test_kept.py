@@ -1,6 +1,7 @@
 """Sums that are kept in a folder: what was killed goes on, and files may be added later."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,25 +10,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from gradtd.evaluation.parts import evaluating, fitting
-from gradtd.evaluation.parts.kept import adding
 
 import gradtd
-from gradtd.core.executors import ThreadExecutor
-from gradtd.evaluation.settings import Settings
-from gradtd.logs import parts as cutting
-from gradtd.logs.column_names import resolve
+from gradtd.evaluation import part_sums
+from gradtd.evaluation.kept import add
+from gradtd.evaluation.kept.store import Store
+from gradtd.evaluation.kept.units import cut_files, look_at, place
+from gradtd.evaluation.sources import folder
 from gradtd.logs.files import ParquetTable
+from gradtd.logs.parts import survey
 
 pytestmark = pytest.mark.usefixtures("small_units")
 KILLED = """
 import os, signal, sys
 import gradtd, numpy
-from gradtd.evaluation.parts import job as jobs
-from gradtd.evaluation.parts.kept import plan, store
-from gradtd.evaluation.trust import enriching
-from gradtd.logs import parts as cutting
-cutting.ROWS_OF_A_PART, plan.ROWS_OF_A_UNIT, enriching.MOST_COLUMNS, jobs.MOST_GROUPS = 150, 400, 30, 60
+from gradtd.evaluation import part_sums
+from gradtd.evaluation.kept import store, units
+from gradtd.logs import parts
+parts.ROWS_OF_A_PART, units.ROWS_OF_A_UNIT, part_sums.MOST_GROUPS = 150, 400, 60
 log, folder, name, times = sys.argv[1:]
 owner = numpy if name == "savez" else store.Store
 count, real = 0, getattr(owner, name)
@@ -66,19 +66,21 @@ def _files(folder):
 @pytest.fixture
 def read(monkeypatch):
     """The rows of parts that are read, one number for each."""
-    heard, real = [], adding.part_sums
+    heard, real = [], part_sums.SumPart.__call__
 
-    def reading(job, part):
+    def reading(self, part):
         heard.append(len(part))
-        return real(job, part)
+        return real(self, part)
 
-    monkeypatch.setattr(adding, "part_sums", reading)
+    monkeypatch.setattr(part_sums.SumPart, "__call__", reading)
     return heard
 
 
 def test_it_is_the_log_in_parts_and_is_read_once(three, tmp_path, read):
+    plain = gradtd.evaluate(str(three), gamma=0.9, in_parts=True, progress=False)
+    read.clear()
     first = _evaluate(three, tmp_path / "sums")
-    _same(first, gradtd.evaluate(str(three), gamma=0.9, in_parts=True, progress=False))
+    _same(first, plain)
     rows = sum(len(pq.read_table(file)) for file in three.iterdir())
     assert sum(read) == rows
     assert len(read) > 5
@@ -89,6 +91,7 @@ def test_it_is_the_log_in_parts_and_is_read_once(three, tmp_path, read):
     assert _files(tmp_path / "sums") == _files(tmp_path / "others")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "times"), [("keep_sample", 1), ("savez", 6), ("keep", 5), ("tidy", 1)])
 def test_what_was_killed_goes_on_to_the_same_bytes(three, tmp_path, read, name, times):
     """Killed while the sample is read, before a file of sums is in its place, between parts, and at the end."""
@@ -107,19 +110,19 @@ def test_what_was_killed_goes_on_to_the_same_bytes(three, tmp_path, read, name, 
 def _breaking(real, after):
     done = []
 
-    def work(job, part):
+    def work(self, part):
         if len(done) == after:
             raise RuntimeError("broken")
         done.append(part)
-        return real(job, part)
+        return real(self, part)
 
     return work
 
 
 def test_files_that_are_added_later_make_what_all_files_make(three, some_episodes, tmp_path, read, monkeypatch):
     """With the features that were fitted at first; of earlier files no row is read again, and the sample is of all."""
-    monkeypatch.setattr(fitting, "FEWEST_SAMPLED", 25)
-    monkeypatch.setattr(fitting, "MOST_SAMPLED", 25)
+    monkeypatch.setattr(folder, "FEWEST_SAMPLED", 25)
+    monkeypatch.setattr(folder, "MOST_SAMPLED", 25)
     _evaluate(three, tmp_path / "sums")
     read.clear()
     for name, first, last in (("a", 110, 140), ("d", 140, 150)):  # they stand before and between the others
@@ -127,28 +130,17 @@ def test_files_that_are_added_later_make_what_all_files_make(three, some_episode
     found = _evaluate(three, tmp_path / "sums")
     assert sum(read) == len(some_episodes(110, 150))
     assert any("fitted at first, to" in note and "rows in 3 files" in note for note in found.notes)
-    whole = _all_at_once(three, tmp_path / "sums")
+    (fitted,) = (tmp_path / "sums").rglob("fitted.npz")
+    beginning = tmp_path / "others" / fitted.parent.name  # all files in one go, with the features fitted at first
+    shutil.copytree(tmp_path / "sums", tmp_path / "others", ignore=lambda at, names: {n for n in names if "_" in n})
+    assert [file.name for file in beginning.glob("*_*")] == []
+    whole = _evaluate(three, tmp_path / "others")
     _same(found, whole)
     for name in ("lacking", "surprises_met", "ess", "ess_episodes", "largest_reward", "top_hundredth_carries"):
         assert found.numbers[name] == pytest.approx(whole.numbers[name], rel=1e-9), name
-    assert whole.notes[-1] == f"features were fitted, and {found.notes[-1]}"  # as many episodes of the sample
     read.clear()
     _same_bytes(_evaluate(three, tmp_path / "sums"), found)
     assert read == []
-
-
-def _all_at_once(log, folder):
-    """All files of a log in one go, with the features in a folder."""
-    (fitted,) = folder.rglob("fitted.npz")
-    table = evaluating.open_table(str(log))
-    asked = evaluating.Asked(None, None, None, None, "refuse", "refuse")
-    reading = evaluating.reading_of(None, asked, (), resolve(table.kinds))
-    job = adding.read_fitted(fitted, reading, 0.9, table.name).job
-    seen = cutting.survey(table, "episode")
-    looked = adding.looked_at(job, evaluating.sampled(table, seen, reading))
-    sums = evaluating.add_parts(job, seen, ThreadExecutor(1), None)
-    settings = Settings(0.9, "auto", {}, 0.95, None, "student", None, 0, 1)
-    return evaluating._evaluated(job, sums, looked, settings, [])
 
 
 def test_neither_names_nor_places_of_files_matter(three, tmp_path):
@@ -172,13 +164,13 @@ def test_episodes_may_go_on_in_a_file_that_is_added_together(some_episodes, tmp_
         pq.write_table(table.slice(edges[k], edges[k + 1] - edges[k]), tmp_path / "log" / f"{k}.parquet")
     found = _evaluate(tmp_path / "log", tmp_path / "sums")
     assert "2 episodes went on in the next file." in found.notes
-    units, _ = adding.Store(tmp_path / "sums", "target").units()
+    units, _ = Store(tmp_path / "sums", "target").units()
     assert [len(unit.files) for unit in units] == [3]
     pq.write_table(table, tmp_path / "one.parquet")
     _same(found, gradtd.evaluate(str(tmp_path / "one.parquet"), gamma=0.9, in_parts=True, progress=False))
 
 
-@pytest.mark.parametrize("which", ["unit", "rows", "plan"])
+@pytest.mark.parametrize("which", ["unit", "rows", "units"])
 def test_a_damaged_file_is_made_again(three, tmp_path, which):
     found = _evaluate(three, tmp_path / "sums")
     before = _files(tmp_path / "sums")
@@ -193,12 +185,12 @@ def test_a_damaged_file_is_made_again(three, tmp_path, which):
 
 
 def _kind(file):
-    return "rows" if file.name.endswith(".rows.npz") else file.stem if file.stem in ("plan", "fitted") else "unit"
+    return "rows" if file.name.endswith(".rows.npz") else file.stem if file.stem in ("units", "fitted") else "unit"
 
 
 def test_a_damaged_part_is_read_again(three, tmp_path, read, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(adding, "part_sums", _breaking(adding.part_sums, after=2))
+        patched.setattr(part_sums.SumPart, "__call__", _breaking(part_sums.SumPart.__call__, after=2))
         with pytest.raises(RuntimeError):
             _evaluate(three, tmp_path / "sums")
     parts = sorted((tmp_path / "sums").rglob("*-0000*.npz"))
@@ -232,7 +224,7 @@ def test_sums_of_other_code_are_made_again(three, tmp_path, read, monkeypatch):
     found = _evaluate(three, tmp_path / "sums")
     rows = sum(read)
     read.clear()
-    monkeypatch.setattr(adding, "code_of_sums", lambda: "another")
+    monkeypatch.setattr(add, "code_of_sums", lambda: "another")
     _same_bytes(_evaluate(three, tmp_path / "sums"), found)
     assert sum(read) == rows
 
@@ -255,6 +247,7 @@ def test_several_targets_and_one_more_later(three, tmp_path, read):
         _same(both[name], plain[name])
 
 
+@pytest.mark.slow
 def test_workers_of_a_cluster_make_the_same_bytes(three, tmp_path):
     pytest.importorskip("distributed")
     found = _evaluate(three, tmp_path / "cluster", scheduler="local:1", features="identity")
@@ -269,11 +262,11 @@ def test_empty_files_are_of_no_consequence(three, some_episodes, tmp_path):
 
 def test_a_unit_is_cut_where_episodes_begin(three):
     """And a file that is larger than a unit is one."""
-    files = [adding.look_at(file) for file in sorted(three.iterdir())]
-    seen = cutting.survey(ParquetTable("log", sorted(three.iterdir())), "episode")
-    units = adding.cut_files(files, seen.begins, 0)
+    files = [look_at(file) for file in sorted(three.iterdir())]
+    seen = survey(ParquetTable("log", sorted(three.iterdir())), "episode")
+    units = cut_files(files, seen.begins, 0)
     assert [len(unit.files) for unit in units] == [2, 1]
-    parts = [part for one in adding.place(units, seen) for part in one.parts(seen, 150)]
+    parts = [part for one in place(units, seen) for part in one.parts(seen, 150)]
     assert np.concatenate([part.hashes for part in parts]).tolist() == seen.hashes.tolist()
     assert max(map(len, parts)) < 250
-    assert [len(one.parts(seen, 10**6)) for one in adding.place(units, seen)] == [1, 1]
+    assert [len(one.parts(seen, 10**6)) for one in place(units, seen)] == [1, 1]

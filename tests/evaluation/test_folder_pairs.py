@@ -1,20 +1,18 @@
-"""Values of actions in parts: what they are in memory, of states, of real observations, and of real actions."""
+"""What `evaluate` says of values of actions in parts: what it says in memory, of states and of real numbers."""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from gradtd.evaluation.parts import evaluating, preparing
-from gradtd.evaluation.parts import job as jobs
-from gradtd.evaluation.trust import enriching
 
 import gradtd
-from gradtd.logs import parts as cutting
+from gradtd.evaluation import part_sums
 
-EPISODES, ACTIONS = 200, 3
+pytestmark = pytest.mark.usefixtures("small_parts")
+EPISODES, ACTIONS = 125, 3
 
 
-def made(kind, seed=0):
+def made(kind, ids, seed=0):
     """Episodes of 2 to 20 steps; a state, or two real numbers, that the action moves; some are cut off."""
     rng = np.random.default_rng(seed)
     length = rng.integers(2, 21, EPISODES)
@@ -29,7 +27,7 @@ def made(kind, seed=0):
         moved = (real[t - 1] if kind == "real actions" else action[t - 1] - 1) * 0.5
         seen[t] = 0.0 if last[t - 1] else 0.8 * seen[t - 1] + moved
         seen[t] += 0.3 * rng.standard_normal(2)
-    columns = {"episode": np.repeat(7 * np.arange(EPISODES), length), "terminated": last & ~cut, "truncated": cut}
+    columns = {"episode": np.repeat(ids, length), "terminated": last & ~cut, "truncated": cut}
     columns["action"] = real if kind == "real actions" else action
     if kind == "states":
         columns["obs"] = np.clip(np.round(3 * seen[:, 0]), -4, 4).astype(int) * 2 + 11
@@ -55,22 +53,14 @@ def steering(observations):
 
 
 @pytest.fixture(scope="module")
-def paths(tmp_path_factory):
+def paths(ids_apart, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs")
     found = {}
     for kind in ("states", "real observations", "real actions"):
         found[kind] = folder / f"{kind}.parquet"
-        pq.write_table(made(kind), found[kind], row_group_size=700)
+        groups = {} if kind == "states" else {"groups": EPISODES}
+        pq.write_table(made(kind, ids_apart(EPISODES, **groups)), found[kind], row_group_size=700)
     return found
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _small_parts():
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(cutting, "BATCH", 400)
-        patched.setattr(cutting.Survey.parts, "__defaults__", (1000,))
-        patched.setattr(enriching, "MOST_COLUMNS", 30)
-        yield
 
 
 def _evaluate(log, target, **more):
@@ -78,19 +68,10 @@ def _evaluate(log, target, **more):
     return gradtd.evaluate(str(log), gamma=0.9, target=target, **given)
 
 
-def _both(path, target, monkeypatch, **more):
-    """In parts with a group for each episode, and in memory."""
-    monkeypatch.setattr(preparing, "MOST_GROUPS", EPISODES)
-    monkeypatch.setattr(preparing, "groups_for", lambda wide: EPISODES)
-    seen = np.sort(cutting.survey(evaluating.open_table(str(path)), "episode").hashes)
-    monkeypatch.setattr(jobs.Job, "group_of", lambda self, hashes: np.searchsorted(seen, hashes))
-    return _evaluate(path, target, **more), _evaluate(path, target, in_parts=False, **more)
-
-
 @pytest.mark.parametrize("target", [leaning, "uniform"])
-def test_of_states_they_are_what_they_are_in_memory(paths, monkeypatch, target):
+def test_of_states_they_are_what_they_are_in_memory(paths, evaluate_both, target):
     """All fits of the checks, too, and what is said of pairs that the log never took."""
-    ours, memory = _both(paths["states"], target, monkeypatch)
+    ours, memory = evaluate_both(paths["states"], target=target, values="action")
     assert ours.value == pytest.approx(memory.value, rel=1e-9)
     assert ours.interval == pytest.approx(memory.interval, rel=1e-7)
     assert (ours.verdict, ours.steps, ours.episodes) == (memory.verdict, memory.steps, memory.episodes)
@@ -115,19 +96,22 @@ def test_of_states_they_are_what_they_are_in_memory(paths, monkeypatch, target):
         ("real actions", steering, {}),
     ],
 )
-def test_of_real_numbers_they_are_what_they_are_in_memory(paths, monkeypatch, kind, target, more):
+def test_of_real_numbers_they_are_what_they_are_in_memory(paths, evaluate_both, monkeypatch, kind, target, more):
     """Given the same features of observations: the value, its error, the values of pairs."""
+    for name in ("FEWEST_GROUPS", "MOST_GROUPS"):
+        monkeypatch.setattr(part_sums, name, EPISODES)
     path = paths[kind]
     known = gradtd.make_features("polynomial:order=2").fit(gradtd.read_log(str(path)).observations)
     if kind == "real actions":
         more = {"action_features": gradtd.make_features("polynomial:order=2").fit(np.array([[-1.0], [1.0]]))}
-    ours, memory = _both(path, target, monkeypatch, features=known, **more)
+    ours, memory = evaluate_both(path, target=target, values="action", features=known, **more)
     assert ours.value == pytest.approx(memory.value, rel=1e-8)
     assert ours.diagnostics.sandwich_error == pytest.approx(memory.diagnostics.sandwich_error, rel=1e-6)
     assert ours.features.n_features == memory.features.n_features
+    assert ours.numbers.get("unseen_mass") == pytest.approx(memory.numbers.get("unseen_mass"))
     pairs = np.array([[0.3, -0.1], [-1.0, 0.4]]), np.array([0, 1] if kind != "real actions" else [[0.3], [-0.2]])
     np.testing.assert_allclose(ours(*pairs), memory(*pairs), rtol=1e-6)
-    for name in ("ess_marginal", "ess_marginal_episodes", "beyond_cuts"):
+    for name in ("ess_marginal", "ess_marginal_episodes", "beyond_cuts", "refit_bias", "lacking"):
         assert ours.numbers[name] == pytest.approx(memory.numbers[name], rel=1e-6), name
     found, other = ({(check.kind, check.name): check for check in one.checks} for one in (ours, memory))
     for key in (("rung", "the features given"), ("memory", "the features given"), ("time", "the features given")):
@@ -178,6 +162,7 @@ def test_what_cannot_be_done_in_parts_is_said(paths, tmp_path):
         (real, leaning, {"action_features": lambda s, a: s}, "a function of observations and actions is for logs"),
         (acts, lambda s, rng: rng.normal(size=len(s)), {}, "a target that draws real actions is for logs in memory"),
         (real, leaning, {"features": "rbf:n=400"}, "at most 1000 features"),
+        (states, leaning, {"features": "polynomial:order=2"}, "need features of which a state has one"),
         (tmp_path / "text.parquet", leaning, {}, "actions that are numbered 0, 1, ..., got labels such as 'a'"),
         (bare, leaning, {}, "have no statistics of it"),
     ]

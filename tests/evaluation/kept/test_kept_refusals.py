@@ -1,18 +1,16 @@
 """What sums in a folder are not valid for is said in one sentence, and changes nothing that is kept."""
 
-import pickle
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from gradtd.evaluation.parts import preparing
-from gradtd.evaluation.parts.kept import adding
-from gradtd.evaluation.parts.kept.store import open_folder
 from typer.testing import CliRunner
 
 import gradtd
 from gradtd.cli.app import app
+from gradtd.evaluation import part_sums
+from gradtd.evaluation.kept import add
+from gradtd.evaluation.kept.store import open_store
 
 pytestmark = pytest.mark.usefixtures("small_units")
 
@@ -156,7 +154,7 @@ def test_scattered_rows_are_refused(some_episodes, tmp_path):
 
 
 def test_one_process_at_a_time(three, tmp_path):
-    folder = open_folder(tmp_path / "sums")
+    folder = open_store(tmp_path / "sums")
     with folder.locked(), pytest.raises(gradtd.InputError, match=r"process \d+ on .* is writing .* another folder"):
         _evaluate(three, tmp_path / "sums")
     assert _evaluate(three, tmp_path / "sums").verdict
@@ -180,14 +178,14 @@ def test_what_was_fitted_must_be_whole(three, tmp_path):
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(three, tmp_path, monkeypatch):
-    real = adding.part_sums
+    real = part_sums.SumPart.__call__
 
-    def touching(job, part):
+    def touching(self, part):
         (three / "e.parquet").touch()
-        return real(job, part)
+        return real(self, part)
 
     with monkeypatch.context() as patched:
-        patched.setattr(adding, "part_sums", touching)
+        patched.setattr(part_sums.SumPart, "__call__", touching)
         with pytest.raises(gradtd.InputError, match=r"'e\.parquet' was changed while it was read"):
             _evaluate(three, tmp_path / "sums")
     assert _evaluate(three, tmp_path / "sums").value == _evaluate(three, tmp_path / "others").value
@@ -195,7 +193,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(three, tmp_path, monkey
 
 def test_a_worker_with_other_code_is_refused(three, tmp_path, monkeypatch):
     codes = iter(["this", "that", "that"])
-    monkeypatch.setattr(adding, "code_of_sums", lambda: next(codes))
+    monkeypatch.setattr(add, "code_of_sums", lambda: next(codes))
     with pytest.raises(gradtd.InputError, match="a worker has another version of gradtd"):
         _evaluate(three, tmp_path / "sums")
 
@@ -209,7 +207,7 @@ def test_states_are_those_of_the_first_files(tmp_path):
     assert first.value == pytest.approx(plain.value, rel=1e-9)
     assert first.interval == pytest.approx(plain.interval, rel=1e-9)
     _states(log, "c", 80, 120, states=6)
-    with pytest.raises(gradtd.InputError, match=r"state [45] was not there when features were fitted"):
+    with pytest.raises(gradtd.InputError, match=r"State [45] was not there when features were fitted"):
         _evaluate(log, tmp_path / "sums", **given)
     _states(log, "c", 80, 120)
     second = _evaluate(log, tmp_path / "sums", **given)
@@ -224,29 +222,20 @@ def test_a_file_that_was_never_added_may_be_taken_away(tmp_path):
     log = _states(tmp_path / "log", "a", 0, 40)
     given = {"features": None, "target": "uniform"}
     first = _evaluate(log, tmp_path / "sums", **given)
-    _states(log, "b", 80, 120, states=6)
+    _states(log, "b", 80, 200)
+    _states(log, "c", 200, 240, states=6)
     with pytest.raises(gradtd.InputError, match="was not there when"):
         _evaluate(log, tmp_path / "sums", **given)
+    assert list((tmp_path / "sums").rglob("*-000000.npz"))  # some of it was read
     (log / "b.parquet").unlink()
+    (log / "c.parquet").unlink()
     assert _evaluate(log, tmp_path / "sums", **given).to_dict() == first.to_dict()
 
 
-def test_what_has_no_sums_to_keep_is_refused(tmp_path, monkeypatch):
+def test_values_of_actions_have_no_sums_to_keep(tmp_path):
     log = _states(tmp_path / "log", "a", 0, 40)
     with pytest.raises(gradtd.InputError, match="for values of states, not of actions"):
         _evaluate(log, tmp_path / "sums", features=None, target="uniform", values="action")
-    monkeypatch.setattr(preparing, "DENSE_STATES", 3)
-    with pytest.raises(gradtd.InputError, match="sums are kept of real observations and of up to"):
-        _evaluate(log, tmp_path / "sums", features=None, target="uniform")
-
-
-def test_what_workers_are_sent_can_be_sent(tmp_path):
-    log = _states(tmp_path / "log", "a", 0, 40)
-    _evaluate(log, tmp_path / "sums", features=None, target="uniform")
-    (fitted,) = (tmp_path / "sums").rglob("fitted.npz")
-    job = adding.read_fitted(fitted, None, 0.9, "log").job
-    sent = pickle.loads(pickle.dumps(adding._PartWork(job)))
-    assert sent.job.wide.table.tobytes() == job.wide.table.tobytes()
 
 
 def test_the_command_line_keeps_sums(three, some_episodes, tmp_path):
@@ -273,3 +262,13 @@ def test_a_single_episode_is_refused_and_the_folder_serves_when_there_are_more(s
     found, whole = (_evaluate(log, tmp_path / name) for name in ("sums", "others"))
     assert (found.value, found.interval, found.notes) == (whole.value, whole.interval, whole.notes)
     assert not any("fitted at first" in note for note in found.notes)
+
+
+def test_labels_of_actions_are_refused(some_episodes, tmp_path):
+    """They are numbered by all rows of a log, so sums of chunks could mean different actions."""
+    table = some_episodes(0, 40)
+    labels = pa.array(["left" if k % 2 else "right" for k in range(len(table))])
+    (tmp_path / "log").mkdir()
+    pq.write_table(table.append_column("action", labels), tmp_path / "log" / "a.parquet")
+    with pytest.raises(gradtd.InputError, match=r"labels such as 'left': number them"):
+        gradtd.evaluate(str(tmp_path / "log"), gamma=0.9, sums=tmp_path / "sums", progress=False)

@@ -122,11 +122,11 @@ def _unnumbered(folder, some_episodes, without=(), unmarked=None, at=None):
 
 @pytest.mark.parametrize("features", ["identity", "one-hot"])
 def test_without_a_column_episodes_are_cut_after_their_ends_as_in_memory(
-    tmp_path, some_episodes, small_units, monkeypatch, features
+    tmp_path, some_episodes, monkeypatch, features
 ):
     monkeypatch.setattr(cutting, "BATCH", 50)
     monkeypatch.setattr(cutting, "FEWEST_ROWS", 50)
-    monkeypatch.setattr(cutting.Survey.parts, "__defaults__", (200,))
+    monkeypatch.setattr(cutting, "ROWS_OF_A_PART", 200)
     log, _ = _unnumbered(tmp_path, some_episodes)
     if features == "one-hot":
         for file in (tmp_path / "log").iterdir():
