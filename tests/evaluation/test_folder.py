@@ -197,3 +197,13 @@ def test_what_is_said_of_ratios_is_a_warning_in_both_ways(table, tmp_path, evalu
     ours, memory = evaluate_both(tmp_path / "log.parquet", features="identity", target="pi", clip=0.9)
     assert ours.warnings == memory.warnings
     assert any("clip" in one for one in ours.warnings), ours.warnings
+
+
+def test_rows_that_are_episodes_of_one_step_are_evaluated_in_parts(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {"obs_0": rng.normal(size=400), "action": rng.integers(0, 2, 400), "reward": rng.normal(1, 1, 400)}
+    pq.write_table(pa.table(columns | {"action_prob": np.full(400, 0.5)}), tmp_path / "log.parquet")
+    asked = {"gamma": 0, "one_step": True, "target": "uniform", "features": "identity", "progress": False}
+    memory, parts = (gradtd.evaluate(str(tmp_path / "log.parquet"), in_parts=p, **asked) for p in (False, True))
+    assert parts.value == pytest.approx(memory.value, rel=1e-8)
+    assert (parts.episodes, parts.verdict) == (memory.episodes, memory.verdict) == (400, "usable")
