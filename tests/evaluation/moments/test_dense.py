@@ -77,3 +77,14 @@ def test_tenths_differ_by_one_piece_at_most(n):
     assert len(sizes) == min(n, 10)
     assert sizes.max() - sizes.min() <= 1
     assert sizes.sum() == n
+
+
+def test_a_group_that_comes_again_keeps_all_its_pieces():
+    """Pieces are usually ordered by group. In any other order the sums must be the same."""
+    design, steps = checks.planned(real_walk(60, 3), "polynomial")
+    clock, group = checks.clock_for(steps), np.arange(60) % 25
+    weights = products(steps.rho, steps.discount, steps.begins)
+    found = summed(steps, design.ladder, group, 0.5, clock, weights)
+    wanted = checks.moments(steps, group, 25, 0.5, design.ladder.n_headline_columns, clock, weights)
+    for name in ("starts", "pieces", "A", "b", "robust"):
+        np.testing.assert_allclose(getattr(found, name), wanted[name], rtol=1e-9, atol=1e-9, err_msg=name)

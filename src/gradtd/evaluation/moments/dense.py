@@ -193,7 +193,7 @@ def read_moments(
     for begin in range(0, len(at), CHUNK):  # some pieces at a time: their rows may take more memory than the log
         some = slice(begin, begin + CHUNK)
         new = np.flatnonzero(np.r_[True, np.diff(group[some]) != 0])
-        total.starts[group[some][new]] += np.add.reduceat(rows.at(at[some]), new)
+        np.add.at(total.starts, group[some][new], np.add.reduceat(rows.at(at[some]), new))  # a group may come again
 
 
 class _Reader:
