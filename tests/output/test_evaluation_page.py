@@ -146,8 +146,7 @@ def test_what_cannot_be_drawn_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     from matplotlib.figure import Figure
 
     def half(figure, file, **how):
-        with open(file, "wb") as out:
-            out.write(b"half of")
+        file.write(b"half of")
         raise KeyboardInterrupt
 
     made = evaluation()

@@ -48,7 +48,7 @@ class KernelFiles:
     def save(self, key: Any, data: Any) -> None:
         content: bytes = dumps((self.mark, key, data))  # type: ignore[no-untyped-call]
         checked = hashlib.sha256(content).digest() + content
-        replace_file(self.path(key), lambda part: part.write_bytes(checked))
+        replace_file(self.path(key), lambda file: file.write(checked))
 
     def load(self, key: Any) -> Any:
         """The code with this key; None where there is none, or none that can be trusted."""

@@ -7,20 +7,26 @@ whether a file is as it was written.
 
 from __future__ import annotations
 
-import glob
+import errno
 import hashlib
 import json
 import logging
 import math
 import os
+import re
+import secrets
+import shutil
+import stat
 import struct
+import time
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +38,11 @@ Arrays = dict[str, NDArray[Any]]
 HEADER = "header"
 CHECKSUM = "sha256"
 _AT_ONCE = 2**24
+STRAY_SECONDS = 24 * 3600.0
+"""Seconds without a change after which a part is nobody's, whichever machine wrote it."""
+LONGEST = 200
+"""Bytes of a file's name that the name of a part of it repeats: names have 255 at most."""
+_PART = re.compile(r"\..*\.(?:(?P<machine>[0-9a-f]{12})-(?P<process>\d{1,10})-[0-9a-f]{16}|\d{1,10})\.part", re.DOTALL)
 _DAMAGE = (
     *(ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError, ArithmeticError, MemoryError),
     *(zipfile.BadZipFile, zlib.error, struct.error, SyntaxError, tokenize.TokenError),
@@ -39,38 +50,116 @@ _DAMAGE = (
 """What reading a file that is none of ours may raise; RuntimeError is zipfile's for an encrypted or unknown member."""
 
 
-def replace_file(path: Path, write: Callable[[Path], Any]) -> Path:
-    """Let ``write`` make a file under another name, then move it to ``path``: there, it is always whole."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def replace_file(path: Path, write: Callable[[BinaryIO], Any]) -> Path:
+    """Let ``write`` fill a new file, then move it to ``path``: there, it is always whole.
+
+    The new file has a name that nobody can guess, and is made here or not at all. So no link that somebody put there
+    is followed, and threads and processes that write to one path do not meet: the last one to end wins.
+    """
     remove_strays(path.parent, path.name)
+    part = part_of(path)
     try:
-        write(part)
-        with part.open("rb+") as file:
+        with open(part, "xb", opener=_open_no_link) as file:
+            write(file)
+            file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-    finally:
+    except BaseException:
         part.unlink(missing_ok=True)
+        raise
     _sync_folder(path.parent)
     return path
 
 
+def write_text(path: Path, text: str) -> Path:
+    """Write a text; whoever opens the file meanwhile sees the old one or the new one."""
+    return replace_file(path, lambda file: file.write(text.encode()))
+
+
+def part_of(path: Path) -> Path:
+    """A new name beside a path for what is half written: it says which process of which machine writes there."""
+    return path.with_name(f"{_first(path.name)}{_machine(os.getpid())}-{os.getpid()}-{secrets.token_hex(8)}.part")
+
+
+def _first(name: str) -> str:
+    """What the names of the parts of a file begin with."""
+    return f".{os.fsdecode(os.fsencode(name)[:LONGEST])}."
+
+
+def remove_strays(folder: Path, name: str) -> None:
+    """Remove what a process that was killed left of a file.
+
+    A part goes where its process ran on this machine and has ended, or where nobody wrote to it for a day. What
+    belongs to another user stays, and does no harm.
+    """
+    with os.scandir(folder) as entries:
+        found = [entry for entry in entries if entry.name.startswith(_first(name)) and is_part(entry.name)]
+    for entry in found:
+        try:
+            if _is_stray(entry):
+                remove_part(Path(entry.path))
+        except OSError:  # somebody else removed it, or nobody but its owner may
+            continue
+
+
+def is_part(name: str) -> bool:
+    """Whether a file of this name is half written, by this version or an earlier one."""
+    return _PART.fullmatch(name) is not None
+
+
+def remove_part(path: Path) -> None:
+    """Remove a part: a file, or the folder of a stream."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _is_stray(entry: os.DirEntry[str]) -> bool:
+    found = _PART.fullmatch(entry.name)
+    assert found is not None
+    if found["machine"] == _machine(os.getpid()) and not _alive(int(found["process"])):
+        return True
+    return time.time() - entry.stat(follow_symlinks=False).st_mtime > STRAY_SECONDS
+
+
+@lru_cache(maxsize=1)
+def _machine(process: int) -> str:
+    """A short name of what numbers of processes are of: a machine since it was started, or a container of it."""
+    told = [os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")]
+    with suppress(OSError):  # only Linux has these
+        told.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+        told.append(os.readlink("/proc/self/ns/pid"))
+    return hashlib.sha256("|".join(told).encode()).hexdigest()[:12]
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """Open a file, but none that a link leads to, and no pipe that waits for its other end."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
+
+
+def open_own(path: Path, mode: str) -> BinaryIO:
+    """Open a file that gradtd made under this name; a link or a pipe that somebody put there is refused."""
+    try:
+        file = open(path, mode, buffering=0, opener=_open_no_link)  # noqa: SIM115
+    except OSError as error:
+        if path.is_symlink():
+            raise OSError(error.errno, "it is a link", str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a file", str(path))
+    return cast(BinaryIO, file)
+
+
 def append_line(path: Path, line: str) -> None:
     """Add a line to a file and force it to the disk. What a kill left of an earlier line is cut off first."""
-    with path.open("ab+") as file:
+    with open_own(path, "ab+") as file:
         if file.tell() and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
             file.seek(0)
             file.truncate(file.read().rfind(b"\n") + 1)
         file.write(line.encode() + b"\n")
-        file.flush()
         os.fsync(file.fileno())
-
-
-def remove_strays(folder: Path, name: str = "*") -> None:
-    """Remove what a process that was killed left of a file: parts whose writer is no longer there."""
-    for stray in folder.glob(f".{glob.escape(name) if name != '*' else name}.*.part"):
-        writer = stray.name.split(".")[-2]
-        if writer.isdigit() and int(writer) != os.getpid() and not _alive(int(writer)):
-            stray.unlink(missing_ok=True)
 
 
 def _alive(process: int) -> bool:
@@ -104,11 +193,7 @@ def write_arrays(path: Path, arrays: Arrays, header: Mapping[str, Any] | None = 
     told[CHECKSUM] = checksum(told, arrays)
     first = {HEADER: np.frombuffer(json.dumps(told).encode(), np.uint8)}
 
-    def write(part: Path) -> None:
-        with part.open("wb") as file:
-            np.savez(file, **(first | arrays))  # type: ignore[arg-type]
-
-    return replace_file(path, write)
+    return replace_file(path, lambda file: np.savez(file, **(first | arrays)))  # type: ignore[arg-type]
 
 
 def checksum(header: Mapping[str, Any], arrays: Arrays) -> str:

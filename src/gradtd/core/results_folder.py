@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.checks import InputError
-from gradtd.core.files import replace_file, writing
+from gradtd.core.files import is_part, open_own, remove_part, replace_file, write_text, writing
 
 MANIFEST, LOCK = "manifest.json", ".lock"
 STORED: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
@@ -71,7 +71,7 @@ class ResultsFolder:
         """Keep every other process out; refused where one is in already. A kill opens the folder again."""
         with ExitStack() as stack:
             with self.keeping():
-                self._lock(stack.enter_context((self.folder / LOCK).open("ab+", buffering=0)))
+                self._lock(stack.enter_context(open_own(self.folder / LOCK, "ab+")))
                 self._sweep_up()
             yield
 
@@ -93,10 +93,11 @@ class ResultsFolder:
     def _sweep_up(self) -> None:
         """Remove what a killed process was writing. Nobody else writes here now."""
         for path in self.folder.rglob(".*.part"):
-            path.unlink(missing_ok=True)
+            if is_part(path.name):
+                remove_part(path)
 
     def write_text(self, name: str, text: str) -> Path:
-        return self._replace(self.folder / name, lambda part: part.write_text(text, encoding="utf-8"))
+        return write_text(self.path(name), text)
 
     def write_table(self, name: str, columns: Mapping[str, Any]) -> Path:
         """A tidy table as Parquet; the same numbers give the same bytes."""
@@ -104,28 +105,24 @@ class ResultsFolder:
         import pyarrow.parquet as pq
 
         table = pa.table({label: _column(pa, values) for label, values in columns.items()})
-        return self._replace(self.folder / name, lambda part: pq.write_table(table, part, **STORED))
+        return replace_file(self.path(name), lambda file: pq.write_table(table, file, **STORED))
 
     def path(self, name: str) -> Path:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def _replace(self, path: Path, write: Callable[[Path], Any]) -> Path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return replace_file(path, write)
-
 
 def _half_made(name: str) -> bool:
     """Whether a process that was killed right after it made the folder left a file of this name."""
-    return name == LOCK or (name.startswith(f".{MANIFEST}.") and name.endswith(".part"))
+    return name == LOCK or (name.startswith(f".{MANIFEST}.") and is_part(name))
 
 
 def in_use(folder: Path) -> bool:
     """Whether a process is writing to a folder now."""
     if not (folder / LOCK).exists():
         return False
-    with (folder / LOCK).open("rb") as file:  # the folder may be one that nobody may write to
+    with open_own(folder / LOCK, "rb") as file:  # the folder may be one that nobody may write to
         return not _lock(file)
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.core.files import reading, replace_file, writing
+from gradtd.core.files import part_of, reading, remove_strays, write_text, writing
 from gradtd.core.stream import STEP, Stream, begins_episode
 from gradtd.core.stream_arrays import refuse_bad_numbers
 
@@ -78,7 +78,7 @@ class Writer:
             raise InputError(f"{str(self.folder)!r} is there already: remove it, or take another name.")
         if not self.folder.absolute().parent.is_dir():
             raise InputError(f"there is no folder {str(self.folder.absolute().parent)!r}.")
-        self.part = self.folder.with_name(f".{self.folder.name}.{os.getpid()}.part")
+        self.part = part_of(self.folder)
         self.n_features = self.rows = self.steps = 0
         self.format = 0  # until the first rows say what numbers they are
         self.entries = self.chances = 0
@@ -86,7 +86,7 @@ class Writer:
         self.files: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
-        shutil.rmtree(self.part, ignore_errors=True)
+        remove_strays(self.folder.absolute().parent, self.folder.name)
         self.part.mkdir()
         for name in (FEATURES, STEPS):
             self._write(name, np.zeros(0))
@@ -149,7 +149,7 @@ class Writer:
                 os.fsync(file.fileno())
             file.close()
         if kind is None:
-            replace_file(self.part / HEADER, lambda path: path.write_text(json.dumps(self._header())))
+            write_text(self.part / HEADER, json.dumps(self._header()))
             os.replace(self.part, self.folder)
         shutil.rmtree(self.part, ignore_errors=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,23 +45,23 @@ def write_log(log: Log, path: str | os.PathLike[str]) -> Path:
             raise InputError(f"the extra column {name!r} would be read back as something else: rename it.")
     csv = target.suffix.lower() == ".csv"
     try:
-        replace_file(target, lambda part: _write(part, _batches(log, csv), csv, len(log)))
+        replace_file(target, lambda file: _write(file, _batches(log, csv), csv, len(log)))
     except OSError as error:
         raise InputError(f"cannot write {str(target)!r}: {error.strerror or error}.") from None
     return target
 
 
-def _write(path: Path, batches: Iterator[Any], csv: bool, rows: int) -> None:
+def _write(file: BinaryIO, batches: Iterator[Any], csv: bool, rows: int) -> None:
     import pyarrow.csv
     import pyarrow.parquet
 
     first = next(batches)
     if csv:
         options = pyarrow.csv.WriteOptions(quoting_style="needed")
-        writer = pyarrow.csv.CSVWriter(str(path), first.schema, write_options=options)
+        writer = pyarrow.csv.CSVWriter(file, first.schema, write_options=options)
     else:
         marked = first.schema.with_metadata({MARK: mark_of(first.schema, rows)})
-        writer = pyarrow.parquet.ParquetWriter(str(path), marked, write_page_checksum=True)
+        writer = pyarrow.parquet.ParquetWriter(file, marked, write_page_checksum=True)
     with writer:
         writer.write_batch(first)
         for batch in batches:

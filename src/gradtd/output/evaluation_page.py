@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradtd.core import checks
-from gradtd.core.files import replace_file
+from gradtd.core.files import write_text
 from gradtd.output.evaluation_text import explained, remark
 from gradtd.output.pages import render
 from gradtd.output.plots import COLOURS, canvas, save
@@ -223,4 +223,4 @@ def write_page(
     drawn = picture(differences_figure(compared)) if compared else None
     told = {"sections": sections, "command": command, "compared": compared, "differences": drawn}
     text = render("evaluation.html", remark=remark, mark=MARK, meaning=MEANING, **told)
-    return replace_file(target, lambda part: part.write_text(text, encoding="utf-8"))
+    return write_text(target, text)

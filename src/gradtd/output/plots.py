@@ -197,7 +197,7 @@ def save(figure: Any, path: Path) -> None:
     with matplotlib.rc_context({"svg.hashsalt": "gradtd"}):
         kind = path.suffix.lower().removeprefix(".")
         metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-        replace_file(path, lambda part: figure.savefig(part, format=kind, dpi=150, metadata=metadata))
+        replace_file(path, lambda file: figure.savefig(file, format=kind, dpi=150, metadata=metadata))
 
 
 RAISED = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")

@@ -12,8 +12,9 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.core.files import write_text
 from gradtd.core.stream import Stream
-from gradtd.output.pages import render, write_text
+from gradtd.output.pages import render
 from gradtd.output.plots import learning_curves, mean_and_error, save
 from gradtd.output.svg import picture
 from gradtd.output.tables import Table

@@ -16,6 +16,7 @@ import numpy as np
 
 from gradtd.algorithms.auto_step import auto_fields
 from gradtd.core.arrays import Floats
+from gradtd.core.files import write_text, writing
 from gradtd.paper.figures import ALPHAS, BESIDE, FIGURES, FRAMEWORK, PUBLISHED, STEPS, Figure, Line
 from gradtd.problems import as_problem
 from gradtd.problems.base import Problem
@@ -132,9 +133,9 @@ def write_lab(path: Path | str) -> Path:
         The HTML file; folders on the way are made.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(lab_page(), encoding="utf-8")
-    return path
+    with writing(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return write_text(path, lab_page())
 
 
 def page_data() -> dict[str, Any]:

@@ -12,7 +12,8 @@ import numpy as np
 
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
-from gradtd.output.pages import render, write_text
+from gradtd.core.files import write_text
+from gradtd.output.pages import render
 from gradtd.output.plots import Line, mean_and_error, sensitivity_curves, winner_curves
 from gradtd.output.svg import picture
 from gradtd.output.tables import Table

@@ -51,7 +51,7 @@ class Parts:
         self.folder.mkdir(exist_ok=True)
         path = self.file_of(unit)
         table = _table(unit, values)
-        replace_file(path, lambda part: pq.write_table(table, part, **STORED))
+        replace_file(path, lambda file: pq.write_table(table, file, **STORED))
         self._list(unit, path.read_bytes())
 
     def adopt(self, units: Iterable[Unit]) -> None:
