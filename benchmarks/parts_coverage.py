@@ -21,8 +21,8 @@ from gradtd.evaluation.designs.log_features import pieces_of
 from gradtd.evaluation.designs.time_features import NO_CLOCK
 from gradtd.evaluation.estimators.bootstrap import interval_from, student_interval
 from gradtd.evaluation.fits import Fit, solve_all
-from gradtd.evaluation.moments.dense import Moments, read_moments, shape_of
-from gradtd.evaluation.moments.pieces import PieceReader, by_group, fits_from, summed
+from gradtd.evaluation.influences import PieceReader, by_group, fits_from, summed
+from gradtd.evaluation.moments import Moments, read_moments, shape_of
 from gradtd.evaluation.part_sums import MOST_GROUPS
 from gradtd.logs import ratios
 from gradtd.logs.parts import hash_of

@@ -69,7 +69,7 @@ def solve_times(log: Any, repeats: int = 5) -> dict[str, float]:
     """Processor seconds of arithmetic, of every part of the solution, and of LSTD in plain NumPy."""
     from gradtd.evaluation.designs.log_features import make_log_features
     from gradtd.evaluation.estimators.bootstrap import draw_resamples
-    from gradtd.evaluation.estimators.double_rl import fold_of_steps
+    from gradtd.evaluation.estimators.importance_sampling import fold_of_steps
     from gradtd.evaluation.estimators.least_squares import (
         least_squares,
         refit_least_squares,
@@ -77,8 +77,8 @@ def solve_times(log: Any, repeats: int = 5) -> dict[str, float]:
         step_influences,
         sums,
     )
+    from gradtd.evaluation.estimators.products import second_moments, whiten
     from gradtd.evaluation.estimators.solvers import solver_of
-    from gradtd.evaluation.estimators.whitening import second_moments, whiten
 
     ready = make_log_features(log, "identity", None)
     stream = ready.stream(log.rho, GAMMA)

@@ -6,8 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
-from gradtd.evaluation import part_sums
-from gradtd.evaluation.kept import units
+from gradtd.evaluation import kept_units, part_sums
 from gradtd.evaluation.part_sums import MOST_GROUPS
 from gradtd.logs import parts
 from gradtd.logs.parts import hash_of
@@ -68,7 +67,7 @@ def small_parts(monkeypatch):
 def small_units(monkeypatch):
     """Several parts and units, though logs are small; few groups, whose sums are quick to write."""
     monkeypatch.setattr(parts, "ROWS_OF_A_PART", 150)
-    monkeypatch.setattr(units, "ROWS_OF_A_UNIT", 400)
+    monkeypatch.setattr(kept_units, "ROWS_OF_A_UNIT", 400)
     monkeypatch.setattr(part_sums, "MOST_GROUPS", 60)
 
 

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from gradtd.evaluation.checks import BlockEquations, effective_products, products, weights_by_time
 from gradtd.evaluation.designs.base import Traced
 from gradtd.evaluation.limits import DEFAULT
-from gradtd.evaluation.moments.blocks import MemoryBlocks
+from gradtd.evaluation.step_blocks import MemoryBlocks
 from naive import checks
 from naive.evaluation import real_walk, walk
 

@@ -10,8 +10,8 @@ from gradtd.evaluation.checks import BlockEquations
 from gradtd.evaluation.decide import decide, extrapolation
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.memory import plan_targets
-from gradtd.evaluation.moments.blocks import MemoryBlocks
 from gradtd.evaluation.settings import Settings
+from gradtd.evaluation.step_blocks import MemoryBlocks
 from gradtd.logs import read_log
 from naive import checks
 from naive.evaluation import real_walk, walk, walk_truth

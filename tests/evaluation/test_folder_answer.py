@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
+from gradtd.evaluation import chunks
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.settings import Settings
-from gradtd.evaluation.sources import folder
 from gradtd.logs.parts import hash_of, mixed
 
 pytestmark = pytest.mark.usefixtures("small_parts")
@@ -74,8 +74,8 @@ def test_what_a_sample_does_not_tell_is_unchecked(path, table, tmp_path, monkeyp
     """Missing choices and rare surprises are looked for in a sample: what passes by its size alone does not pass."""
     plain = _evaluate(path)
     assert plain.verdict == "usable"
-    monkeypatch.setattr(folder, "SAMPLE_ROWS", 300)
-    monkeypatch.setattr(folder, "FEWEST_SAMPLED", 30)
+    monkeypatch.setattr(chunks, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(chunks, "FEWEST_SAMPLED", 30)
     found = _evaluate(path)
     assert (found.verdict, found.diagnostics.undecided) == ("usable", None)
     assert found.value == pytest.approx(plain.value, rel=1e-9)
@@ -96,7 +96,7 @@ def test_what_a_sample_does_not_tell_is_unchecked(path, table, tmp_path, monkeyp
 
 
 def test_a_sample_is_of_the_smallest_hashes_and_scaled_to_the_log(path, table, monkeypatch):
-    monkeypatch.setattr(folder, "MOST_SAMPLED", 40)
+    monkeypatch.setattr(chunks, "MOST_SAMPLED", 40)
     found, whole = _evaluate(path), _evaluate(path, in_parts=False)
     ids, begins = np.unique(table["episode"].to_numpy(), return_index=True)
     left = np.diff(np.r_[begins, len(table)]) > table["truncated"].to_numpy()[np.r_[begins[1:], len(table)] - 1]

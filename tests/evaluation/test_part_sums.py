@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradtd.evaluation import part_sums
-from gradtd.evaluation.moments.dense import Shape
+from gradtd.evaluation.moments import Shape
 from gradtd.evaluation.part_sums import MOST_GROUPS, Reduction, groups_for, in_order
 
 

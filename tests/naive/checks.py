@@ -8,9 +8,9 @@ from gradtd.evaluation.checks import BlockEquations, all_fits
 from gradtd.evaluation.designs.base import Traced, steps_of
 from gradtd.evaluation.designs.time_features import clock_of
 from gradtd.evaluation.limits import DEFAULT
-from gradtd.evaluation.moments.blocks import MemoryBlocks
 from gradtd.evaluation.plan import make_plan
 from gradtd.evaluation.settings import Settings
+from gradtd.evaluation.step_blocks import MemoryBlocks
 from gradtd.logs import read_log
 
 

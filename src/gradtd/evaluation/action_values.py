@@ -28,8 +28,7 @@ from gradtd.evaluation.designs.real import real_design
 from gradtd.evaluation.designs.states import are_cells, state_design, states_of
 from gradtd.evaluation.estimators.least_squares import least_squares, start_features
 from gradtd.evaluation.estimators.methods import Case
-from gradtd.evaluation.estimators.products import times
-from gradtd.evaluation.estimators.whitening import condition, second_moments, whiten, whitened_moments
+from gradtd.evaluation.estimators.products import condition, second_moments, times, whiten, whitened_moments
 from gradtd.evaluation.plan import Plan
 from gradtd.evaluation.report.estimate import ESTIMATORS
 from gradtd.evaluation.settings import Settings

@@ -18,12 +18,12 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.designs.base import Ladder, Steps
 from gradtd.evaluation.designs.time_features import NO_CLOCK, clock_of
 from gradtd.evaluation.fits import Fit, Solutions, solve_all
+from gradtd.evaluation.influences import SUMS, PieceReader, PieceSums, by_group, fits_from, robust_fit, summed
 from gradtd.evaluation.intervals import as_dependent
 from gradtd.evaluation.limits import DEFAULT, Limits
-from gradtd.evaluation.moments.blocks import StepBlocks
-from gradtd.evaluation.moments.dense import Moments, read_moments, shape_of
-from gradtd.evaluation.moments.pieces import SUMS, PieceReader, PieceSums, by_group, fits_from, robust_fit, summed
-from gradtd.evaluation.moments.sparse import SparseMoments, read_sparse_moments, solve_sparse
+from gradtd.evaluation.moments import Moments, read_moments, shape_of
+from gradtd.evaluation.sparse_moments import SparseMoments, read_sparse_moments, solve_sparse
+from gradtd.evaluation.step_blocks import StepBlocks
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.designs.base import Ladder
-from gradtd.evaluation.estimators.whitening import whitener
-from gradtd.evaluation.moments.dense import Moments
+from gradtd.evaluation.estimators.products import whitener
+from gradtd.evaluation.moments import Moments
 
 REDUNDANT = 1e-8
 """Directions with a part of the variance below this, features scaled to one, are left out."""

@@ -17,6 +17,16 @@ from gradtd.core.checks import InputError
 from gradtd.core.executors import Executor
 from gradtd.core.progress import StageProgress
 from gradtd.evaluation.checks import BlockEquations, GroupEquations, other_lambda
+from gradtd.evaluation.chunks import (
+    ChunkReader,
+    Folder,
+    find_states,
+    large_table,
+    observed,
+    open_folder,
+    read_sample,
+    refuse_single,
+)
 from gradtd.evaluation.decide import decide
 from gradtd.evaluation.designs.chooser import Chooser, make_chooser
 from gradtd.evaluation.designs.log_features import MOST_CHECKED, is_auto
@@ -26,25 +36,15 @@ from gradtd.evaluation.designs.real import real_design
 from gradtd.evaluation.designs.states import States, are_cells, state_design
 from gradtd.evaluation.designs.time_features import NO_CLOCK, clock_of
 from gradtd.evaluation.folder_answer import answer_of_groups, answer_of_states
-from gradtd.evaluation.kept.add import add_to_kept
-from gradtd.evaluation.moments.blocks import StepFile
-from gradtd.evaluation.moments.dense import shape_of
+from gradtd.evaluation.kept_sums import add_to_kept
+from gradtd.evaluation.moments import shape_of
 from gradtd.evaluation.part_sums import MOST_GROUPS, Job, PartSums, Reduction, groups_for, sum_parts
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.estimate import AUTO
 from gradtd.evaluation.report.result import Evaluation
 from gradtd.evaluation.report.step_sums import StepSums
 from gradtd.evaluation.settings import ACTION, Settings, refuse_unknown_chances
-from gradtd.evaluation.sources.chunks import ChunkReader
-from gradtd.evaluation.sources.folder import (
-    Folder,
-    find_states,
-    large_table,
-    observed,
-    open_folder,
-    read_sample,
-    refuse_single,
-)
+from gradtd.evaluation.step_blocks import StepFile
 from gradtd.features import Features, OneHot, default_features, make_features
 from gradtd.logs import Log, Ratios
 from gradtd.logs.files import ParquetTable

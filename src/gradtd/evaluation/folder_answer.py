@@ -19,17 +19,17 @@ from gradtd.evaluation.designs.real import RealDesign
 from gradtd.evaluation.designs.states import StateDesign
 from gradtd.evaluation.estimators.bootstrap import interval_from, poisson_weights, student_interval
 from gradtd.evaluation.estimators.methods import RESAMPLES, histogram
+from gradtd.evaluation.estimators.products import condition
 from gradtd.evaluation.estimators.solvers import SparseSolver, solved_each, solver_of
-from gradtd.evaluation.estimators.whitening import condition
 from gradtd.evaluation.fits import Fit
-from gradtd.evaluation.moments.dense import Moments
-from gradtd.evaluation.moments.sparse import read_sparse_moments, solve_with_traces
+from gradtd.evaluation.moments import Moments
 from gradtd.evaluation.part_sums import Job
 from gradtd.evaluation.report.diagnose import Equations, diagnose
 from gradtd.evaluation.report.estimate import AUTO, Estimate
 from gradtd.evaluation.report.result import Evaluation, build_evaluation
 from gradtd.evaluation.report.step_sums import StepSums, ratio_picture
 from gradtd.evaluation.settings import ACTION, Settings
+from gradtd.evaluation.sparse_moments import read_sparse_moments, solve_with_traces
 from gradtd.features import Features, Grouped
 
 

@@ -15,11 +15,10 @@ from gradtd.core.files import writing
 from gradtd.core.progress import StageProgress
 from gradtd.core.stream import Stream
 from gradtd.core.stream_folder import Writer, open_stream, save_stream
+from gradtd.evaluation.chunks import ChunkReader, Folder, LogChunk, find_states, observed, open_folder, read_sample
 from gradtd.evaluation.designs.base import rows_of_log, stream_of
 from gradtd.evaluation.memory import known_chances
 from gradtd.evaluation.settings import Settings
-from gradtd.evaluation.sources.chunks import ChunkReader, LogChunk
-from gradtd.evaluation.sources.folder import Folder, find_states, observed, open_folder, read_sample
 from gradtd.features import Features, make_features
 from gradtd.logs import Log, ratios, read_log
 from gradtd.logs.files import ParquetTable

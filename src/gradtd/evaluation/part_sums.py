@@ -14,16 +14,16 @@ from gradtd.core.blas import one_thread
 from gradtd.core.executors import Executor
 from gradtd.core.progress import StageProgress
 from gradtd.evaluation.checks import products
+from gradtd.evaluation.chunks import ChunkReader, LogChunk
 from gradtd.evaluation.designs.base import Design, Rows, Steps, Traced, steps_of
 from gradtd.evaluation.designs.chooser import Chooser
 from gradtd.evaluation.designs.pair_states import PairStateDesign
 from gradtd.evaluation.designs.states import StateDesign
 from gradtd.evaluation.estimators.products import decays
 from gradtd.evaluation.memory import known_chances
-from gradtd.evaluation.moments.blocks import Block, block_of, join_blocks
-from gradtd.evaluation.moments.dense import Moments, Shape, read_moments, shape_of
+from gradtd.evaluation.moments import Moments, Shape, read_moments, shape_of
 from gradtd.evaluation.report.step_sums import StepSums, sum_steps
-from gradtd.evaluation.sources.chunks import ChunkReader, LogChunk
+from gradtd.evaluation.step_blocks import Block, block_of, join_blocks
 from gradtd.features import Features
 from gradtd.logs import Log, Ratios
 from gradtd.logs.parts import Part

@@ -22,11 +22,10 @@ from gradtd.evaluation.designs.log_features import (
 )
 from gradtd.evaluation.designs.real import RealDesign, real_design
 from gradtd.evaluation.designs.states import StateDesign, are_cells, state_design, states_of
-from gradtd.evaluation.estimators.products import decays
-from gradtd.evaluation.estimators.whitening import AS_DENSE, AS_DENSE_SOLVED
-from gradtd.evaluation.moments.blocks import MemoryBlocks
+from gradtd.evaluation.estimators.products import AS_DENSE, AS_DENSE_SOLVED, decays
 from gradtd.evaluation.report.estimate import ESTIMATORS
 from gradtd.evaluation.settings import Settings
+from gradtd.evaluation.step_blocks import MemoryBlocks
 from gradtd.features import Grouped, OneHot, default_features
 from gradtd.logs import Log
 

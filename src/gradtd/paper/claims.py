@@ -1,7 +1,7 @@
 """What the paper says of its experiments, each sentence with the criterion it is judged by.
 
 The criteria were written down before the curves of the figures were looked at. Those that were changed afterwards stand
-in `gradtd.paper.changes` as they were, with the reason. "Much" means at least a fifth. "Small" or "slightly" means
+in `gradtd.paper.judge_claims` as they were, with the reason. "Much" means at least a fifth. "Small" or "slightly" means
 less than 15 %, and "close" within 10 %. "Far off" and "biased" mean at least twice the error. "After the initial stage"
 means from the middle of the run on. "In the end" means over the last 1000 steps.
 """

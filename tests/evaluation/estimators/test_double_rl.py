@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradtd import evaluate
-from gradtd.evaluation.estimators.double_rl import double_rl, marginal_weights
+from gradtd.evaluation.estimators.importance_sampling import double_rl, marginal_weights
 from gradtd.evaluation.estimators.least_squares import start_features
 from naive import evaluation as naive
 from naive.evaluation import altered, random_stream, solved, walk, walk_truth

@@ -6,7 +6,7 @@ import scipy.sparse
 
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators.bootstrap import draw_resamples
-from gradtd.evaluation.estimators.double_rl import double_rl
+from gradtd.evaluation.estimators.importance_sampling import double_rl
 from gradtd.evaluation.estimators.least_squares import can_refit, refit_least_squares, start_features
 from gradtd.evaluation.estimators.solvers import Solver, SparseSolver, band, krylov, solved_each, solver_of
 from naive.evaluation import solved

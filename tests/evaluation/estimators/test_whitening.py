@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse
 
 from gradtd.core.stream import Stream
-from gradtd.evaluation.estimators.products import CHUNK
-from gradtd.evaluation.estimators.whitening import condition, original, second_moments, whiten
+from gradtd.evaluation.estimators.products import CHUNK, condition, original, second_moments, whiten
 from naive.evaluation import random_stream, solved
 
 N = CHUNK + 50

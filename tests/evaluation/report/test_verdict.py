@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradtd import evaluate, sample_log
-from gradtd.evaluation.estimators.whitening import condition
+from gradtd.evaluation.estimators.products import condition
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import Estimate

@@ -11,14 +11,16 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream, begins_episode, episode_begins
 from gradtd.evaluation.designs.base import refuse_extreme, rows_of_log, stream_of
-from gradtd.evaluation.estimators.products import chunk_rows, chunks, widened
-from gradtd.evaluation.estimators.whitening import (
+from gradtd.evaluation.estimators.products import (
     AS_DENSE,
+    chunk_rows,
+    chunks,
     condition,
     original,
     second_moments,
     whiten,
     whitened_moments,
+    widened,
 )
 from gradtd.features import Features, Function, Transformer, default_features, fit_varying, make_features
 from gradtd.logs import Log

@@ -13,8 +13,7 @@ from gradtd.core.checks import InputError
 from gradtd.evaluation.designs.base import GIVEN, Ladder, Rows, Writer, refuse_extreme
 from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.features import Features
-from gradtd.features.cosines import SAMPLE, Cosines, frequencies
-from gradtd.features.fast_cosine import wave_writer
+from gradtd.features.cosines import SAMPLE, Cosines, frequencies, wave_writer
 from gradtd.features.table import Table
 from gradtd.logs import Log
 

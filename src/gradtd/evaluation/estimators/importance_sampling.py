@@ -12,20 +12,39 @@ value function that was learned:
   variance is left.
 
 An episode that was cut off ends the sums of the first five where it was cut; ``dr`` goes on with V there.
+
+Next to them stands double reinforcement learning (Kallus and Uehara, 2020), with marginal weights from the
+least-squares solve. The value of least squares is linear in the rewards: v = -m.A^-1 b = sum of w_t r_t, with m the
+mean start features and w_t = -rho_t x_t.(A^-T m) / n. These weights estimate how often the target is where the log was,
+discounted, over how often the log was there (linear DICE). No ratios are multiplied along an episode. ``drl`` takes
+both halves, V and w, from episodes that it does not judge: with theta and A^-T m of the other folds, the mean over the
+episodes of a fold of V(s_0) + sum of w_t (r_t + discount V(s_{t+1}) - V(s_t)). On the folds' own episodes the second
+term would vanish, and least squares would be left. An error of the features in V is multiplied by one in w.
+
+The verdict is about the method asked for. Readers compare its row with the others, so `mark_rows` says of each row when
+its interval is weak.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.blas import one_thread
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators.bootstrap import Resamples
+from gradtd.evaluation.estimators.least_squares import GroupSums, LeastSquares, step_influences, sums
 from gradtd.evaluation.estimators.products import values_of
-from gradtd.evaluation.report.estimate import ESTIMATORS
+from gradtd.evaluation.estimators.solvers import DENSE, solver_of
+from gradtd.evaluation.limits import DEFAULT, Limits
+from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, Estimate
 
 MONTE_CARLO, IS, WIS, PDIS, WPDIS, DR, WDR = range(len(ESTIMATORS))
 RETURN, WHOLE, DECISION, ROBUST, START, PRODUCT = range(6)
@@ -134,3 +153,172 @@ def beyond_cuts(stream: Stream, begins: Integers) -> float:
     """
     with np.errstate(divide="ignore"):
         return float(np.exp(np.add.reduceat(np.log(stream.steps["discount"]), begins[:-1])).mean())
+
+
+FOLDS = 5
+"""Folds of the episodes, where there are as many. A convention: a solution without a fold uses four fifths of a log."""
+
+
+def fold_of_episodes(n_episodes: int, folds: int = FOLDS) -> Any:
+    """The fold of every episode: its number mod ``folds``."""
+    return (np.arange(n_episodes) % min(folds, n_episodes)).astype(np.int16)  # compared for every step and fold
+
+
+def fold_of_steps(stream: Stream, begins: Integers) -> Any:
+    """The fold of every step; None where the equations of a fold, dense and large, would not be solved."""
+    if isinstance(stream.features, np.ndarray) and stream.n_features > DENSE:
+        return None
+    return np.repeat(fold_of_episodes(len(begins) - 1), np.diff(begins))
+
+
+def marginal_weights(stream: Stream, left: Floats, traces: Any = None) -> Floats:
+    """One weight per step; ``left`` is A^-T times the mean start features. The sum of w r is the value."""
+    weights = values_of(stream.features, left)[stream.steps["row"]] if traces is None else values_of(traces, left)
+    weights *= stream.steps["rho"]  # in place: arrays as long as a log are what memory goes to
+    weights /= -len(stream)
+    return np.asarray(weights)
+
+
+class Double(NamedTuple):
+    """The value by double reinforcement learning, its standard error, and what each episode says."""
+
+    value: float
+    error: float
+    episodes: Floats
+
+
+@one_thread()
+def double_rl(
+    stream: Stream,
+    starts: Any,
+    begins: Integers,
+    square: LeastSquares,
+    folds: int = FOLDS,
+    known: Sequence[GroupSums] = (),
+) -> Double:
+    """Double reinforcement learning, cross-fitted over episodes; episode e is in fold e mod ``folds``.
+
+    The error is that of a mean of independent contributions, one per episode: they are the estimate's influences.
+    ``known`` are sums by fold, where the log was read for them already.
+    """
+    n = len(begins) - 1
+    fold = fold_of_episodes(n, folds)
+    of_step = np.repeat(fold, np.diff(begins))
+    parts = known or sums(stream, C=square.sums.C, fold=of_step).folds
+    solved = []
+    for k in range(len(parts)):
+        others, episodes, steps = fold != k, int((fold != k).sum()), int((of_step != k).sum())
+        rest = [part for j, part in enumerate(parts) if j != k]
+        A, b = reduce(add, (part.A for part in rest)) / steps, reduce(add, (part.b for part in rest)) / steps
+        if isinstance(square.sums.C, np.ndarray) and not isinstance(A, np.ndarray):
+            A = A.toarray()
+        solver = solver_of(A, square.sums.C)
+        mean = np.asarray(starts[others].sum(axis=0)).ravel() / episodes
+        solved.append((solver.solve(-b), solver.solve(mean, transposed=True) * (episodes / steps)))
+    theta, left = (np.array(vectors) for vectors in zip(*solved, strict=True))
+    weighted = -step_influences(stream, theta, left, fold=of_step)
+    first = np.asarray(starts @ theta.T)[np.arange(n), fold]
+    contribution = first + np.add.reduceat(weighted, begins[:-1])
+    error = float(contribution.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+    return Double(float(contribution.mean()), error, contribution)
+
+
+ROUNDING = 1e-12
+"""Contributions that differ by less, as a share of their size, are all the same."""
+_OF = {"monte_carlo": RETURN, "is": WHOLE, "wis": WHOLE, "pdis": DECISION, "wpdis": DECISION}
+"""Which contribution of an episode an estimator is the mean of; the others are doubly robust."""
+
+
+def carrying(psi: Floats) -> float:
+    """Effective number of episodes behind an error: (sum psi^2)^2 / sum psi^4, about the mean of psi.
+
+    >>> carrying(np.r_[np.ones(4), -np.ones(4)]), round(carrying(np.r_[1.0, np.zeros(999)]), 1)
+    (8.0, 1.0)
+    """
+    if not np.isfinite(psi).all():
+        return 1.0
+    off = np.abs(psi - psi.mean())
+    if not off.max() > ROUNDING * np.abs(psi).max():
+        return float(len(psi))
+    square = np.square(off / off.max())
+    return float(square.sum() ** 2 / np.square(square).sum())
+
+
+def mark_rows(
+    rows: dict[str, Estimate],
+    stream: Stream,
+    contributions: Floats,
+    begins: Integers,
+    sandwich: float,
+    limits: Limits = DEFAULT,
+) -> dict[str, Estimate]:
+    """The rows with their marks. Rows that learn a value function are always "ok": the verdict judges those.
+
+    Parameters
+    ----------
+    rows
+        Estimates by the name of the method.
+    stream
+        The steps.
+    contributions
+        What each episode contributes to the importance-sampling estimators, one row per episode.
+    begins
+        The first step of every episode, and the number of steps.
+    sandwich
+        The sandwich error of least squares.
+    limits
+        The thresholds.
+    """
+    products = episode_weights(stream, begins)
+    cut = beyond_cuts(stream, begins) > limits.most_beyond_cuts
+    made = {}
+    for name, row in rows.items():
+        reason = ""
+        if row.low is None:
+            reason = row.note
+        elif name == "drl":
+            reason = row.reason or _small_folds(row, sandwich, limits)
+        elif name in ESTIMATORS:
+            reason = _weak_products(products, limits) if name != "monte_carlo" else ""
+            if not reason and cut and name in ENDED_BY_A_CUT:
+                reason = "its sums end where episodes were cut off"
+            if not reason:
+                reason = few_episodes(_influences(name, row, contributions, products), limits)
+        made[name] = replace(row, mark="weak" if reason else "ok", reason=reason)
+    return made
+
+
+def _weak_products(products: Floats, limits: Limits) -> str:
+    """Why products of ratios cannot carry an interval, or nothing."""
+    if not np.isfinite(products).all():
+        return "products of ratios overflow"
+    part = products / max(float(products.max()), 1e-300)  # squares of the products themselves might overflow
+    worth = float(part.sum() ** 2 / np.square(part).sum()) if part.any() else 0.0
+    if worth < limits.row_fewest_products:
+        return f"products of ratios are worth {worth:.1f} of {len(products)} episodes"
+    error = float(products.std(ddof=1)) / np.sqrt(len(products))
+    off = abs(float(products.mean()) - 1) / error if error > 0 else 0.0
+    if off > limits.row_most_product_errors:
+        return f"the mean product of ratios is {products.mean():.2g}, {off:.0f} standard errors from 1"
+    return ""
+
+
+def _influences(name: str, row: Estimate, contributions: Floats, products: Floats) -> Floats:
+    if name == "wis":
+        assert row.value is not None
+        return np.asarray(contributions[:, WHOLE] - row.value * products)
+    return np.asarray(contributions[:, _OF.get(name, ROBUST)])
+
+
+def few_episodes(psi: Floats, limits: Limits = DEFAULT) -> str:
+    """Why an error is weak that rests on few episodes, or nothing."""
+    worth = carrying(psi)
+    return f"its error rests on {worth:.1f} of {len(psi)} episodes" if worth < limits.row_fewest_episodes else ""
+
+
+def _small_folds(row: Estimate, sandwich: float, limits: Limits) -> str:
+    """Why a cross-fitted error is weak, or nothing."""
+    if row.error is not None and row.error > limits.row_most_error_ratio * sandwich > 0:
+        times = f"{row.error / sandwich:.1f} times that of least squares"
+        return f"its error is {times}: the folds are too small for the features"
+    return ""

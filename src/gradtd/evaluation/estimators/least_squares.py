@@ -21,9 +21,16 @@ from gradtd.core.blas import one_thread
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators.bootstrap import Resamples
-from gradtd.evaluation.estimators.products import chunk_rows, chunks, cross, rows_at, squared_lengths, widened
+from gradtd.evaluation.estimators.products import (
+    chunk_rows,
+    chunks,
+    cross,
+    rows_at,
+    second_moments,
+    squared_lengths,
+    widened,
+)
 from gradtd.evaluation.estimators.solvers import DENSE, Solver, SparseSolver, feature_scale, solved_each, solver_of
-from gradtd.evaluation.estimators.whitening import second_moments
 
 MOST_NUMBERS, AT_ONCE = 2e7, 2.5e5
 """Numbers in the dense matrices of all resamples (160 MB), and in those of the groups summed at once (2 MB)."""

@@ -19,8 +19,15 @@ from gradtd.evaluation.estimators.bootstrap import (
     of_influences,
     student_interval,
 )
-from gradtd.evaluation.estimators.double_rl import double_rl, fold_of_steps
-from gradtd.evaluation.estimators.importance_sampling import Estimates, beyond_cuts, importance_estimates
+from gradtd.evaluation.estimators.importance_sampling import (
+    Estimates,
+    beyond_cuts,
+    double_rl,
+    few_episodes,
+    fold_of_steps,
+    importance_estimates,
+    mark_rows,
+)
 from gradtd.evaluation.estimators.least_squares import (
     LeastSquares,
     can_refit,
@@ -40,7 +47,6 @@ from gradtd.evaluation.report.estimate import (
     UNTRACED,
     Estimate,
 )
-from gradtd.evaluation.report.row_quality import few_episodes, mark_rows
 from gradtd.evaluation.settings import FEWEST_PERCENTILES, STATE, Settings
 
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10

@@ -13,8 +13,7 @@ import numpy as np
 
 from gradtd.core.arrays import Floats
 from gradtd.evaluation.decide import Decision
-from gradtd.evaluation.estimators.double_rl import marginal_weights
-from gradtd.evaluation.estimators.importance_sampling import DR
+from gradtd.evaluation.estimators.importance_sampling import DR, marginal_weights
 from gradtd.evaluation.estimators.methods import Case, Solved
 from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.diagnostics import Diagnostics

@@ -10,10 +10,145 @@ from dataclasses import dataclass
 
 from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.diagnostics import Diagnostics
-from gradtd.evaluation.report.estimate import Estimate
+from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, Estimate
 from gradtd.evaluation.report.reasons import REASONS
-from gradtd.evaluation.report.rule import Evidence, Kind, Rule
-from gradtd.evaluation.report.warnings import WARNINGS
+from gradtd.evaluation.report.rule import Evidence, Kind, Rule, above
+
+WARNINGS: tuple[Rule, ...] = (
+    Rule(
+        "not checked",
+        "no fits could be made to check the features",
+        lambda e: bool(e.d.not_checked),
+        "Whether the features can represent the value was not checked: {d.not_checked}.",
+        Kind.UNCHECKED,
+    ),
+    Rule(
+        "rows taken alone",
+        "nothing tells which rows belong together, and gamma is above 0",
+        lambda e: e.d.rows_alone is True and e.d.gamma > 0,
+        "Nothing in the log tells which rows belong together, so each row was taken as an episode of one step. If that "
+        "is right, pass one_step=True; otherwise give the column that numbers the episodes.",
+        Kind.UNCHECKED,
+    ),
+    Rule(
+        "no richer features",
+        "no fit with {limits.richer_columns:g} times the columns is sound and narrow enough to check the features",
+        lambda e: e.d.richer_checks == 0 and e.d.complete is False,
+        "Whether the features can represent the value is not known: the log is too small for richer ones. Collect more "
+        "episodes, or use fewer features.",
+        Kind.UNCHECKED,
+    ),
+    Rule(
+        "no memory",
+        "neither a fit with traces nor doubly robust is sound and narrow enough",
+        lambda e: e.d.memory_checks == 0,
+        "Whether the observations contain all that matters is not known: the ratios vary too much for fits that look "
+        "several steps ahead. Collect more episodes, or evaluate a target closer to the behaviour policy.",
+        Kind.UNCHECKED,
+    ),
+    Rule(
+        "a sample says too little",
+        "a log was read in parts, and its sample does not tell of missing choices and rare TD errors",
+        lambda e: bool(e.d.undecided),
+        "The log was read in parts, and {d.undecided}: the sample of its episodes says too little. Read it into memory "
+        "with in_parts=False, or evaluate a target closer to the behaviour policy.",
+        Kind.UNCHECKED,
+    ),
+    Rule(
+        "a plain interval",
+        "the hull of the checks is more than {limits.warn_narrower:g} times as wide as the interval by refits",
+        lambda e: e.narrower,
+        "This interval is about the solution in these features. With what the checks leave open it is "
+        "{d.hull_low:.5g} to {d.hull_high:.5g}, which algorithm='auto' reports.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "estimated behaviour",
+        "the behaviour policy was estimated from the log",
+        lambda e: e.d.estimated_behaviour is True,
+        "The behaviour policy's probabilities are estimated. The interval takes them as known: it does not contain the "
+        "error of their model.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "rarely seen in the state",
+        "the target takes actions that the log never took in that state, with a probability above "
+        "{limits.most_unseen_in_state:.0%}",
+        lambda e: above(e.d.unseen_pairs, e.limits.most_unseen_in_state) and e.checked and e.d.values is None,
+        "The target takes actions that the log never took in that state, with probability {d.unseen_pairs:.1%} per "
+        "step. The features fill in their values from other states.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "undetermined directions",
+        "the log does not determine some directions of feature space",
+        lambda e: e.d.undetermined_directions > 0,
+        "The log does not determine {d.undetermined_directions} of the {d.features_used} directions of feature space; "
+        "gradtd takes the solution of least norm.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "ill-conditioned",
+        "the condition number of A is above {limits.warn_condition:g}",
+        lambda e: above(e.d.condition_A, e.limits.warn_condition),
+        "The equations are ill-conditioned (condition number {d.condition_A:.1e}). Use fewer features.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "moving a little",
+        "the value moved by {limits.warn_moved:g} to {limits.most_moved:g} standard errors in the second half of the "
+        "updates",
+        lambda e: above(e.d.moved, e.limits.warn_moved) and not above(e.d.moved, e.limits.most_moved),
+        "The value still moved by {d.moved:.2f} standard errors in the second half of the updates.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "leading elsewhere",
+        "more than {limits.most_leading_elsewhere:.0%} of the steps do not lead to the observation of the following "
+        "row",
+        lambda e: e.d.leading_elsewhere > e.limits.most_leading_elsewhere,
+        "The next observation of {d.leading_elsewhere:.0%} of the steps is not the observation of the following row. "
+        "Check that the two columns are not mixed up, and that no rows are missing.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "many features",
+        "{limits.fewest_steps_per_feature:g} to {limits.few_steps_per_feature:g} steps for every feature in use",
+        lambda e: (
+            e.limits.fewest_steps_per_feature * e.d.features_used
+            <= e.d.steps
+            < e.limits.few_steps_per_feature * e.d.features_used
+        ),
+        "The log has {d.steps} steps for {d.features_used} features. Fewer features would make the interval more "
+        "reliable.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "features not checked",
+        "a value function without refits",
+        lambda e: not e.checked and e.d.from_dr is None and e.learns,
+        "Without refits the value was not compared with the doubly robust estimate, so whether the features can "
+        "represent it is not known. Give resamples, or use fewer features.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "features may not represent it",
+        "more than {limits.warn_from_dr:g} standard errors from doubly robust",
+        lambda e: not e.checked and above(e.d.from_dr, e.limits.warn_from_dr) and not e.far_from_robust,
+        "The doubly robust estimate is {d.from_dr:.1f} standard errors away. The features may not be able to represent "
+        "the value; the interval is then about the best fit in these features.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "every episode cut off",
+        "no episode terminated, and the method continues after the cuts with a value function",
+        lambda e: e.d.truncated > 0 and e.d.terminated == 0 and e.d.method not in ENDED_BY_A_CUT,
+        "Every episode was cut off, so rewards after the cut are known through the value function only. If episodes do "
+        "end by themselves, the value is wrong, and the log needs a column terminated.",
+        Kind.WARNING,
+    ),
+)
+
 
 RULES: tuple[Rule, ...] = (*REASONS, *WARNINGS)
 """Every rule, in the order in which the report shows their sentences."""

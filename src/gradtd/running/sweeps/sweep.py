@@ -20,8 +20,7 @@ from gradtd.problems.base import Problem
 from gradtd.problems.metrics import METRICS
 from gradtd.running.sweeps.grid import Setting, problems_of, settings_of
 from gradtd.running.sweeps.outcome import Swept, notes_of, tidy, winners_of, write_page
-from gradtd.running.sweeps.unit_files import Parts
-from gradtd.running.sweeps.units import Task, Unit, Values, block_size, blocks, compute, tasks_of
+from gradtd.running.sweeps.units import Parts, Task, Unit, Values, block_size, blocks, compute, tasks_of
 
 FORMAT = 1
 MADE_BY = "gradtd sweep"

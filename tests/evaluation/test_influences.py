@@ -7,9 +7,9 @@ from gradtd import evaluate
 from gradtd.evaluation.checks import BlockEquations, products
 from gradtd.evaluation.designs.base import GIVEN
 from gradtd.evaluation.fits import solve_all
-from gradtd.evaluation.moments.blocks import MemoryBlocks
-from gradtd.evaluation.moments.dense import Moments, read_moments, shape_of
-from gradtd.evaluation.moments.pieces import PieceReader, by_group, fits_from, summed
+from gradtd.evaluation.influences import PieceReader, by_group, fits_from, summed
+from gradtd.evaluation.moments import Moments, read_moments, shape_of
+from gradtd.evaluation.step_blocks import MemoryBlocks
 from naive import checks
 from naive.evaluation import real_walk, walk
 

@@ -17,7 +17,7 @@ from gradtd.evaluation.designs.base import CHUNK, Steps, read_chunks
 from gradtd.evaluation.designs.time_features import since_start
 from gradtd.evaluation.estimators.products import times
 from gradtd.evaluation.fits import Fit, Solution, Solutions
-from gradtd.evaluation.moments.dense import Moments, group_edges
+from gradtd.evaluation.moments import Moments, group_edges
 
 SUMS = 9
 """Sums over all steps that are kept for every fit."""

@@ -5,7 +5,7 @@ import pytest
 
 from gradtd import InputError
 from gradtd.evaluation.checks import BlockEquations, all_fits
-from gradtd.evaluation.moments.blocks import MemoryBlocks, StepFile, block_of, join_blocks, take_pieces
+from gradtd.evaluation.step_blocks import MemoryBlocks, StepFile, block_of, join_blocks, take_pieces
 from naive import checks
 from naive.evaluation import walk
 

@@ -17,7 +17,7 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.files import writing
 from gradtd.evaluation.designs.base import Rows, Steps, Traced
-from gradtd.evaluation.moments.dense import TENTHS, group_edges, tenth_of
+from gradtd.evaluation.moments import TENTHS, group_edges, tenth_of
 
 IN_MEMORY = 2**21
 """Steps that stay in memory, before others go to the file."""

@@ -1,4 +1,8 @@
-"""The sums of a log from a folder: what is kept there is taken, what is not is read and kept."""
+"""Sums of a log that are kept in a folder: what is there is taken, what is not is read and kept.
+
+What was killed goes on, and files may be added later. `kept_units` says which files the sums are of, and `kept_files`
+what is in the folder.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +21,8 @@ from gradtd.core.checks import InputError
 from gradtd.core.executors import Executor
 from gradtd.core.files import Arrays
 from gradtd.core.progress import StageProgress, stage
-from gradtd.evaluation.kept.fitted import (
-    Fitted,
-    code_of_sums,
-    question_of,
-    read_fitted,
-    refuse_other,
-    write_fitted,
-)
-from gradtd.evaluation.kept.store import Store, open_store
-from gradtd.evaluation.kept.units import File, Placed, Unit, cut_files, look_at, place, refuse_apart, refuse_changed
-from gradtd.evaluation.part_sums import Job, PartSums, Reduction, SumPart
-from gradtd.evaluation.settings import ACTION, Settings
-from gradtd.evaluation.sources.chunks import ChunkReader
-from gradtd.evaluation.sources.folder import (
+from gradtd.evaluation.chunks import (
+    ChunkReader,
     Folder,
     episodes_of_sample,
     find_roles,
@@ -38,6 +30,19 @@ from gradtd.evaluation.sources.folder import (
     refuse_single,
     spanning_note,
 )
+from gradtd.evaluation.kept_files import (
+    Fitted,
+    Store,
+    code_of_sums,
+    open_store,
+    question_of,
+    read_fitted,
+    refuse_other,
+    write_fitted,
+)
+from gradtd.evaluation.kept_units import File, Placed, Unit, cut_files, look_at, place, refuse_apart, refuse_changed
+from gradtd.evaluation.part_sums import Job, PartSums, Reduction, SumPart
+from gradtd.evaluation.settings import ACTION, Settings
 from gradtd.logs import Log, Ratios
 from gradtd.logs import parts as cutting
 from gradtd.logs.column_names import Roles

@@ -12,11 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradtd
-from gradtd.evaluation import part_sums
-from gradtd.evaluation.kept import add
-from gradtd.evaluation.kept.store import Store
-from gradtd.evaluation.kept.units import cut_files, look_at, place
-from gradtd.evaluation.sources import folder
+from gradtd.evaluation import chunks, kept_sums, part_sums
+from gradtd.evaluation.kept_files import Store
+from gradtd.evaluation.kept_units import cut_files, look_at, place
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.parts import survey
 
@@ -25,11 +23,11 @@ KILLED = """
 import os, signal, sys
 import gradtd, numpy
 from gradtd.evaluation import part_sums
-from gradtd.evaluation.kept import store, units
+from gradtd.evaluation import kept_files, kept_units
 from gradtd.logs import parts
-parts.ROWS_OF_A_PART, units.ROWS_OF_A_UNIT, part_sums.MOST_GROUPS = 150, 400, 60
+parts.ROWS_OF_A_PART, kept_units.ROWS_OF_A_UNIT, part_sums.MOST_GROUPS = 150, 400, 60
 log, folder, name, times = sys.argv[1:]
-owner = numpy if name == "savez" else store.Store
+owner = numpy if name == "savez" else kept_files.Store
 count, real = 0, getattr(owner, name)
 def dying(*given, **more):
     global count
@@ -121,8 +119,8 @@ def _breaking(real, after):
 
 def test_files_that_are_added_later_make_what_all_files_make(three, some_episodes, tmp_path, read, monkeypatch):
     """With the features that were fitted at first; of earlier files no row is read again, and the sample is of all."""
-    monkeypatch.setattr(folder, "FEWEST_SAMPLED", 25)
-    monkeypatch.setattr(folder, "MOST_SAMPLED", 25)
+    monkeypatch.setattr(chunks, "FEWEST_SAMPLED", 25)
+    monkeypatch.setattr(chunks, "MOST_SAMPLED", 25)
     _evaluate(three, tmp_path / "sums")
     read.clear()
     for name, first, last in (("a", 110, 140), ("d", 140, 150)):  # they stand before and between the others
@@ -224,7 +222,7 @@ def test_sums_of_other_code_are_made_again(three, tmp_path, read, monkeypatch):
     found = _evaluate(three, tmp_path / "sums")
     rows = sum(read)
     read.clear()
-    monkeypatch.setattr(add, "code_of_sums", lambda: "another")
+    monkeypatch.setattr(kept_sums, "code_of_sums", lambda: "another")
     _same_bytes(_evaluate(three, tmp_path / "sums"), found)
     assert sum(read) == rows
 

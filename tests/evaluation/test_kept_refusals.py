@@ -8,9 +8,8 @@ from typer.testing import CliRunner
 
 import gradtd
 from gradtd.cli.app import app
-from gradtd.evaluation import part_sums
-from gradtd.evaluation.kept import add
-from gradtd.evaluation.kept.store import open_store
+from gradtd.evaluation import kept_sums, part_sums
+from gradtd.evaluation.kept_files import open_store
 
 pytestmark = pytest.mark.usefixtures("small_units")
 
@@ -193,7 +192,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(three, tmp_path, monkey
 
 def test_a_worker_with_other_code_is_refused(three, tmp_path, monkeypatch):
     codes = iter(["this", "that", "that"])
-    monkeypatch.setattr(add, "code_of_sums", lambda: next(codes))
+    monkeypatch.setattr(kept_sums, "code_of_sums", lambda: next(codes))
     with pytest.raises(gradtd.InputError, match="a worker has another version of gradtd"):
         _evaluate(three, tmp_path / "sums")
 

@@ -8,9 +8,16 @@ import pytest
 
 from gradtd import evaluate, load_evaluation
 from gradtd.evaluation.estimators.bootstrap import draw_resamples
-from gradtd.evaluation.estimators.importance_sampling import DR, IS, MONTE_CARLO, PDIS, importance_estimates
+from gradtd.evaluation.estimators.importance_sampling import (
+    DR,
+    IS,
+    MONTE_CARLO,
+    PDIS,
+    carrying,
+    importance_estimates,
+    mark_rows,
+)
 from gradtd.evaluation.report.estimate import Estimate
-from gradtd.evaluation.report.row_quality import carrying, mark_rows
 from gradtd.output.evaluation_page import WEAK, estimates_figure, write_page
 from naive.evaluation import random_stream, walk
 

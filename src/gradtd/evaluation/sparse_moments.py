@@ -21,7 +21,7 @@ from gradtd.evaluation.designs.base import Ladder, Steps
 from gradtd.evaluation.designs.time_features import since_start, time_rows
 from gradtd.evaluation.estimators.solvers import SparseSolver, feature_scale, krylov
 from gradtd.evaluation.fits import REDUNDANT, Solution, Solutions, jackknife_bias, solved
-from gradtd.evaluation.moments.blocks import MemoryBlocks, StepBlocks
+from gradtd.evaluation.step_blocks import MemoryBlocks, StepBlocks
 
 CLOSE = 1e-10
 """Residual of fits without a tenth of the pieces, as a part of the right side."""

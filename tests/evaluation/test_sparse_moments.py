@@ -9,8 +9,8 @@ from gradtd.evaluation.checks import BlockEquations
 from gradtd.evaluation.decide import decide
 from gradtd.evaluation.designs.base import steps_of
 from gradtd.evaluation.designs.states import columns_of, state_design, states_of
-from gradtd.evaluation.moments.blocks import MemoryBlocks
-from gradtd.evaluation.moments.sparse import read_sparse_moments
+from gradtd.evaluation.sparse_moments import read_sparse_moments
+from gradtd.evaluation.step_blocks import MemoryBlocks
 from gradtd.logs import read_log
 from naive import checks
 
