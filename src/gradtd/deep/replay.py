@@ -1,0 +1,125 @@
+"""Steps that two batches of different episodes are drawn from. NumPy only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradtd.core import checks
+from gradtd.core.arrays import Integers
+from gradtd.core.checks import InputError
+
+SPLITS = ("odd_even", "coin", "episode")
+
+
+class EpisodeReplay:
+    """The latest steps by episode; `pair` draws two batches that share no episode.
+
+    Parameters
+    ----------
+    capacity : int
+        Steps that it holds, the oldest leaving first.
+    split : {"odd_even", "coin", "episode"}
+        Which episodes serve batch 1: the odd ones, those of a fair coin, or a new random half at every draw.
+    seed : int
+        Fixes coins and draws.
+
+    >>> replay = EpisodeReplay(capacity=1000)
+    >>> for episode in range(4):
+    ...     for t in range(5):
+    ...         replay.add([episode, t], 1.0, [episode, t + 1], gamma=0.9, terminated=t == 4)
+    >>> first, second = replay.pair(8, 16)
+    >>> first.x.shape, second.x.shape, set(first.x[:, 0]) & set(second.x[:, 0])
+    ((8, 2), (16, 2), set())
+    """
+
+    def __init__(self, capacity: int = 100_000, split: str = "odd_even", seed: int = 0) -> None:
+        self.capacity = checks.whole_number("capacity", capacity, 2)
+        self.split = checks.one_of("split", split, SPLITS)
+        self.seed = checks.whole_number("seed", seed, 0)
+        self.rng = np.random.default_rng(self.seed)
+        self.seen = self.number = 0
+        self.steps: dict[str, Any] = {}
+        self._open = False
+
+    def __len__(self) -> int:
+        return min(self.seen, self.capacity)
+
+    def add(
+        self,
+        x: Any,
+        reward: float,
+        next_x: Any,
+        *,
+        gamma: float,
+        terminated: bool = False,
+        truncated: bool = False,
+        rho: float = 1.0,
+    ) -> None:
+        """Store one step. Behind a terminated one nothing follows; a truncated one keeps its next value."""
+        row = {
+            "x": np.asarray(x),
+            "next_x": np.asarray(next_x),
+            "reward": checks.number("reward", reward),
+            "discount": 0.0 if terminated else checks.fraction("gamma", gamma),
+            "rho": checks.number_at_least("rho", rho, 0),
+        }
+        for name in ("x", "next_x"):
+            if not np.isfinite(row[name]).all():
+                raise InputError(f"{name} must be finite, got a step with NaN or infinity in it.")
+        if not self.steps:
+            self._make_room(row["x"])
+        if not self._open:
+            self.number += 1
+            self._heads = bool(self.rng.random() < 0.5) if self.split == "coin" else False
+            self._open = True
+        row |= {"episode": self.number, "first": self._heads if self.split == "coin" else self.number % 2 == 1}
+        at = self.seen % self.capacity
+        for name, value in row.items():
+            if name in ("x", "next_x") and value.shape != self.steps[name].shape[1:]:
+                raise InputError(f"{name} needs shape {self.steps[name].shape[1:]} as before, got {value.shape}.")
+            self.steps[name][at] = value
+        self.seen += 1
+        self._open = not (terminated or truncated)
+
+    def new_episode(self) -> None:
+        """Say that the episode was cut off: the next step begins another one."""
+        self._open = False
+
+    def ready(self) -> bool:
+        """Whether there are steps for both batches."""
+        n = len(self)
+        if n == 0:
+            return False
+        if self.split == "episode":
+            return int(self.steps["episode"][:n].min()) < int(self.steps["episode"][:n].max())
+        return 0 < int(self.steps["first"][:n].sum()) < n
+
+    def pair(self, m1: int = 32, m2: int = 32) -> tuple[Any, Any]:
+        """Batches of m1 and m2 steps, drawn with replacement, that share no episode."""
+        from gradtd.deep.impression import Batch
+
+        if not self.ready():
+            raise InputError("pair needs steps of two episodes that serve different batches: add more, or see ready().")
+        first, second = self._sides()
+        drawn = (self.rng.choice(first, m1), self.rng.choice(second, m2))
+        made = [Batch(*(self.steps[name][at] for name in Batch._fields)) for at in drawn]
+        return made[0], made[1]
+
+    def _sides(self) -> tuple[Integers, Integers]:
+        n = len(self)
+        if self.split == "episode":
+            episodes, place = np.unique(self.steps["episode"][:n], return_inverse=True)
+            order = self.rng.permutation(len(episodes))
+            first = (order < len(episodes) // 2)[place]
+        else:
+            first = self.steps["first"][:n]
+        return np.flatnonzero(first), np.flatnonzero(~first)
+
+    def _make_room(self, x: Any) -> None:
+        kind = np.float32 if x.dtype == np.float32 else np.float64
+        wide = {name: np.zeros((self.capacity, *x.shape), kind) for name in ("x", "next_x")}
+        numbers = {name: np.zeros(self.capacity) for name in ("reward", "discount", "rho")}
+        marks = {"episode": np.zeros(self.capacity, np.int64), "first": np.zeros(self.capacity, bool)}
+        self.steps = wide | numbers | marks
