@@ -10,8 +10,9 @@ from jax.flatten_util import ravel_pytree
 
 from gradtd import ALGORITHMS, InputError, Stream
 from gradtd.core.algorithm import Now
-from gradtd.deep import Batch, Mlp, impression, impression_direction, impression_loss, td_errors
+from gradtd.deep import Batch, Mlp, impression_direction, impression_loss, td_errors
 from gradtd.deep.baselines import correction_loss, gaussian_kernel, k_loss, residual_loss, semi_gradient_loss
+from gradtd.deep.impression import impression
 
 D, M1, M2, ALPHA = 4, 5, 7, 0.1
 FIRST, SECOND = np.arange(M1, dtype=np.uint32), np.arange(M1, M1 + M2, dtype=np.uint32)

@@ -7,19 +7,15 @@
 
 from importlib.util import find_spec
 
-import lazy_loader
-
 from gradtd.core.checks import InputError
 
 if find_spec("jax") is None or find_spec("optax") is None:
     raise InputError("gradtd.deep needs JAX and optax: pip install 'gradtd[deep]'.")
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__,
-    submodules=["baselines"],
-    submod_attrs={
-        "impression": ["Batch", "impression", "impression_direction", "impression_loss", "td_errors"],
-        "networks": ["Mlp"],
-        "replay": ["EpisodeReplay"],
-    },
-)
+from gradtd.deep import baselines as baselines
+from gradtd.deep.impression import Batch as Batch
+from gradtd.deep.impression import impression_direction as impression_direction
+from gradtd.deep.impression import impression_loss as impression_loss
+from gradtd.deep.impression import td_errors as td_errors
+from gradtd.deep.networks import Mlp as Mlp
+from gradtd.deep.replay import EpisodeReplay as EpisodeReplay

@@ -1,4 +1,4 @@
-"""Steps that two batches of different episodes are drawn from. NumPy only."""
+"""Steps that two batches of different episodes are drawn from."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
+from gradtd.deep.impression import Batch
 
 SPLITS = ("odd_even", "coin", "episode")
 
@@ -58,7 +59,7 @@ class EpisodeReplay:
         rho: float = 1.0,
     ) -> None:
         """Store one step. Behind a terminated one nothing follows; a truncated one keeps its next value."""
-        row = {
+        row: dict[str, Any] = {
             "x": np.asarray(x),
             "next_x": np.asarray(next_x),
             "reward": checks.number("reward", reward),
@@ -98,8 +99,6 @@ class EpisodeReplay:
 
     def pair(self, m1: int = 32, m2: int = 32) -> tuple[Any, Any]:
         """Batches of m1 and m2 steps, drawn with replacement, that share no episode."""
-        from gradtd.deep.impression import Batch
-
         if not self.ready():
             raise InputError("pair needs steps of two episodes that serve different batches: add more, or see ready().")
         first, second = self._sides()
