@@ -3,7 +3,7 @@
     python benchmarks/krylov.py [--runs 100]
 
 runs everything (some minutes on two cores), rewrites the tables of docs/measurements/krylov.md between their
-markers and the pictures in docs, and prints which goals are met. Every number has the seeds below.
+markers and the pictures in docs, and prints which criteria are met. Every number has the seeds below.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def main() -> None:
         goals += some
     draw_five(found)
     draw_work(max(3, runs // 20))
-    put("goals", "```\n" + "\n".join(goals) + "\n```")
+    put("criteria", "```\n" + "\n".join(goals) + "\n```")
     print("\n".join(goals))
 
 

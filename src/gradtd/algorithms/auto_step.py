@@ -1,4 +1,4 @@
-"""``alpha="auto"`` of Impression GTD: a step-size that nobody has to choose.
+"""``alpha="auto"`` of Impression GTD: a step-size chosen from the data.
 
 Write G = A1' W A2 for the step's two batches, so that g = G theta + A1' W b2 is the direction of the update.
 Two things are estimated from every pair of batches, in the same passes that make g:

@@ -16,7 +16,7 @@ Sweeps = Mapping[str, Mapping[str, Any]]
 MUCH, FAR = 0.8, 0.5
 """Much lower: at most .8 of the other error. Far off, or biased: at least twice the other error."""
 INITIAL = 5000
-"""The paper names no step for "the initial stage". It is at most half of what is shown."""
+"""The paper names no step for "the initial stage". It is at most half of the curve."""
 
 
 @dataclass(frozen=True)

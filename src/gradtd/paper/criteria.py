@@ -331,7 +331,7 @@ def power_of(curves: Curves, a: str, after: float = 1000) -> float:
 
 
 def beside(main: Criterion, *others: tuple[str, Criterion]) -> Criterion:
-    """The verdict of ``main``, with what others measure shown beside it, each after its words."""
+    """The verdict of ``main``, with the other measurements listed after it."""
 
     def judge(curves: Curves) -> Outcome:
         found = main(curves)

@@ -1,4 +1,4 @@
-"""What stands behind claims that do not hold, computed from the same curves; floors, and how wide step-sizes range."""
+"""Why claims do not hold, computed from the same curves: floors, and the range of good step-sizes."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def widths_of_its_own_best(sweeps: Sweeps) -> Outcome:
 def widths_of_the_common_best(sweeps: Sweeps) -> Outcome:
     """Octaves of step-size within which the error stays below twice, 1.5 or 3 times the best of all compared.
 
-    Decided at twice; the other two and the range about its own best are told beside.
+    Decided at twice; the other two and the range about its own best are printed too.
     """
     outcomes = {factor: _widest(_common(sweeps, factor), f"octaves within a factor {factor:g} of the common best")
                 for factor in (2.0, 1.5, 3.0)}  # fmt: skip

@@ -1,4 +1,4 @@
-"""The paper's 16 figures as data. A figure is an entry of `FIGURES`; its lines say what is run.
+"""The paper's 16 figures as data. A figure is an entry of `FIGURES`; its lines define the runs.
 
 Settings come from the captions and the text; what they leave open is named where it is filled in.
 Step-sizes of the baselines are those of the TDRC authors' code, which the paper adopts. GTD's are given
@@ -46,7 +46,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its label in the paper, where it is run, what is measured, and its lines."""
+    """A figure: its label in the paper, the problem, the metric, and its lines."""
 
     label: str
     title: str
@@ -99,7 +99,7 @@ AUTO = Line("Impression GTD (auto)", "impression_gtd")
 KRYLOV = Line("Krylov GTD", "krylov_gtd")
 """Line searches along kept directions, no step-size. Not in the paper."""
 BESIDE = (AUTO, KRYLOV, FLOOR)
-"""What every figure shows beside the paper's lines."""
+"""What every figure shows in addition to the paper's lines."""
 
 
 def baselines(problem: str, *names: str, hidden: tuple[str, ...] = ()) -> tuple[Line, ...]:

@@ -95,7 +95,7 @@ class Reproduction:
 
     @property
     def papers_sweeps(self) -> dict[str, dict[str, Arrays]]:
-        """The sweeps of the algorithms that the paper speaks of."""
+        """The sweeps of the algorithms that the paper names."""
         return {
             problem: {name: swept for name, swept in sweeps.items() if name not in RIVALS}
             for problem, sweeps in self.sweeps.items()

@@ -36,7 +36,7 @@ SEED, TUNING_SEED = 0, 10_000
 RECORDED = np.arange(0, STEPS + 1, EVERY)
 """The steps after which errors are measured."""
 NUMPY = 10
-"""The theory's independent draws are simulated in NumPy: so many times as slow as the compiled loop, roughly."""
+"""The theory's independent draws are simulated in NumPy: this many times slower than the compiled loop, roughly."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class SweepJob(Job):
 
 @dataclass(frozen=True)
 class TheoryJob(Job):
-    """What theory says of the published setting of Impression GTD: a summary, and curves beside those of runs."""
+    """What theory says of the published setting of Impression GTD: a summary and curves."""
 
     @property
     def label(self) -> str:

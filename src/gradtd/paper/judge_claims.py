@@ -1,7 +1,7 @@
 """Judging the claims: each one under every reading that its figures have, and as it was judged before a change.
 
 `CHANGES` has the criteria that were changed after looking: each as it was first written, what it became, and why. The
-verdict by the old criterion is still computed, from the same curves, and shown beside the new one.
+verdict by the old criterion is still computed, from the same curves, and shown next to the new one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from gradtd.paper.criteria import (
 from gradtd.paper.explanations import widths_of_its_own_best
 from gradtd.paper.figures import DIRECTIONS, PAPER_PROBLEMS
 
-_SPLIT = "Two statements in one sentence. Each has a verdict of its own now."
+_SPLIT = "Two statements in one sentence. Each has its own verdict now."
 _STAGE = (
     "The paper says 'after the initial learning stage' and names no step. Step 2000 was ours. An initial stage is at "
-    "most half of what is shown, so the second half of the run decides now. Both windows are shown."
+    "most half of the curve, so the second half of the run decides now. Both windows are shown."
 )
 
 

@@ -66,12 +66,12 @@ def write_report(found: Reproduction, store: Store, command: str) -> Path:
 
 
 def kind(verdict: str) -> str:
-    """Which of the four verdicts a claim's wording stands for."""
+    """The verdict that a claim's wording means, one of four."""
     return VERDICTS[1] if verdict.startswith("reproduces under") else verdict
 
 
 def _changed(found: Reproduction) -> list[dict[str, Any]]:
-    """The criteria that were changed after looking: what was said before, and what is said now."""
+    """The criteria that were changed after looking: the old wording and the new one."""
     rows: dict[str, dict[str, Any]] = {}
     for claim in found.claims:
         if claim["before"] is not None:
@@ -175,7 +175,7 @@ def _draw_sensitivity(problem: str, found: Reproduction, store: Store) -> str:
 
 
 def _tuned_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
-    """For each algorithm its best step-size, and its error at the end and over all steps, beside LSTD's."""
+    """For each algorithm its best step-size, and its error at the end and over all steps, compared with LSTD."""
     tail = found.steps > 0.9 * found.steps[-1]
     floor = found.tuned_curves[problem]["LSTD"]
     rows = []

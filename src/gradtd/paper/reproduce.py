@@ -1,4 +1,4 @@
-"""Plan the jobs of the paper's figures, run them or fetch what is finished, judge the claims, write the tables."""
+"""Plan the jobs of the paper's figures, run them or load finished ones, judge the claims, write the tables."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Plan:
         return LineJob(problem, self.runs, line.algorithm, hyper, ratios=reading != "no-rho")
 
     def tuned_lines(self, problem: str, tuned: Tuned) -> dict[str, LineJob]:
-        """Every swept algorithm with its best step-size, and what stands beside the paper's lines."""
+        """Every swept algorithm with its best step-size, and the lines added to the paper's."""
         best = tuned.get(problem, {})
         swept = {
             LABELS[a]: LineJob(problem, self.runs, a, {**hyper, "alpha": best.get(a, 1.0)})
@@ -126,7 +126,7 @@ def reproduce(
     names
         Labels of figures, with or without ``fig:``; none for all of them.
     out
-        The folder for results. What is finished there is not run again.
+        The folder for results. Finished jobs there are not run again.
     runs
         Independent runs of every line.
     threads
@@ -182,7 +182,7 @@ def _curves(plan: Plan, figure: Figure, reading: str, tuned: Tuned, worker: Work
 
 
 class Worker:
-    """Runs jobs, or fetches what is finished, and keeps count of time and progress.
+    """Runs jobs, or loads finished ones, and keeps count of time and progress.
 
     By default a job has all threads. A executor takes many jobs at a time, each with one.
     """
@@ -200,7 +200,7 @@ class Worker:
         self.total = sum(job.work for job in set(jobs))
 
     def ahead(self, jobs: Iterable[Job]) -> None:
-        """Let the executor, where there is one, run what is not finished."""
+        """Let the executor, where there is one, run unfinished jobs."""
         if self.executor is None:
             return
         missing = [job for job in dict.fromkeys(jobs) if self.store.look(job.key()) is None]

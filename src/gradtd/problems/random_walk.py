@@ -15,7 +15,7 @@ _FEATURES = ("tabular", "inverted", "dependent")
 def random_walk(features: str = "tabular", n: int = 5) -> Problem:
     """A walk over ``n`` states from the middle: -1 past the left end, +1 past the right, gamma 1.
 
-    The behaviour goes left and right alike, the target left with probability .4. Sutton et al. (2009), as
+    The behaviour goes left and right equally often, the target left with probability .4. Sutton et al. (2009), as
     Ghiassian et al. (2020) use it.
 
     Parameters

@@ -30,7 +30,7 @@ PROBLEMS = {
     ),
     "random_walk_tabular": (
         "Random walk, tabular",
-        "5 states, one feature each. The data step left and right alike; the policy judged prefers the right.",
+        "5 states, one feature each. The behaviour steps left and right equally often; the target prefers right.",
     ),
     "random_walk_inverted": (
         "Random walk, inverted",
@@ -158,7 +158,7 @@ def bundle(names: tuple[str, ...]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text that cannot end the element it stands in."""
+    """Text that cannot close the element around it."""
     return text.replace("</", "<\\/")
 
 
