@@ -109,7 +109,7 @@ def evaluate_target(
         influences=influences_of(case),
         pictured=for_pictures(case, solved.theta) | against_lambda(case, ready.log.episode),
         checks=() if decision is None else decision.checks,
-        warnings=found.notes,
+        warnings=(*ready.log.understood.warnings, *found.notes),
         notes=ready.notes,
         target=name,
         log=ready.log.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -13,6 +13,7 @@ from gradtd.core.checks import InputError
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "episode": ("episode", "episode_id", "eps_id", "trajectory", "trajectory_id", "traj_id"),
+    "user": (),
     "t": ("t", "step", "time", "timestep"),
     "observation": ("observation", "observations", "obs", "state", "states"),
     "next_observation": (
@@ -23,6 +24,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "reward": ("reward", "rewards", "r"),
     "terminated": ("terminated", "terminateds", "terminal", "terminals", "done", "dones"),
     "truncated": ("truncated", "truncateds", "timeout", "timeouts"),
+    "start": (),
     "behaviour": (
         *("behaviour", "behavior", "behaviour_probability", "behavior_probability", "behaviour_prob", "behavior_prob"),
         *("action_prob", "action_probability", "propensity", "propensity_score", "pscore"),
@@ -41,11 +43,89 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 """What we call a column, and the names it is recognised by, in any case of letters."""
 
+LESS_USUAL: dict[str, tuple[str, ...]] = {
+    "episode": ("ep", "ep_id", "episodes", "episode_idx", "episode_index", "episode_number", "traj", "rollout_id"),
+    "user": (
+        *(
+            "user",
+            "user_id",
+            "session",
+            "session_id",
+            "patient",
+            "patient_id",
+            "subject",
+            "subject_id",
+            "run",
+            "run_id",
+        ),
+        *("customer", "customer_id", "player", "player_id", "visitor_id", "stay_id", "env", "env_id"),
+    ),
+    "t": (
+        *("timestamp", "timestamps", "ts", "datetime", "date", "event_time", "created_at"),
+        *("time_step", "timesteps", "step_id", "step_index", "step_idx", "step_number"),
+    ),
+    "observation": ("ob", "s", "context", "contexts"),
+    "next_observation": ("next_ob", "obs_next", "next_s", "s_next", "s2", "s_prime", "next_context"),
+    "action": ("act", "acts", "a", "action_id", "arm"),
+    "reward": ("rew", "rews"),
+    "terminated": ("termination", "terminations", "is_terminal", "is_terminated", "is_done", "episode_end"),
+    "truncated": ("truncation", "truncations", "is_truncated", "time_limit_reached"),
+    "start": ("reset", "resets", "is_first", "episode_start", "episode_starts"),
+    "behaviour": ("logging_prob", "logging_probability", "behaviour_p", "behavior_p", "b_prob", "prob_b"),
+    "behaviour_log": ("logp", "logprob", "log_prob", "logps", "log_probs", "logprobs", "action_logprob"),
+}
+"""Names that count only where no column has one of `ALIASES`. A user is whoever has episodes one after another."""
+
+CLOCKS = ("timestamp", "timestamps", "ts", "datetime", "date", "event_time", "created_at")
+"""Names of a t that orders rows and does not count steps."""
+DONE = ("done", "dones", "is_done", "episode_end")
+"""Names of a column that may mark either end of an episode."""
+SAID, BY_NAME = "said", "by name"
+"""Why a column was taken for something."""
+
 SEVERAL = ("observation", "next_observation", "action")
 """These may be spread over several columns: observation_0, observation_1, or obs.x, obs.v."""
 
-_HOME = {alias: role for role, aliases in ALIASES.items() for alias in aliases}
+_TIERS = tuple({alias: role for role, aliases in names.items() for alias in aliases} for names in (ALIASES, LESS_USUAL))
+_HOME = {**_TIERS[1], **_TIERS[0]} | {role: role for role in ALIASES}
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PART = re.compile(r"^(?P<stem>.+?)(?:(?:_|\.|/)(?P<number>\d+)|\[(?P<index>\d+)\]|\.(?P<word>.+))$", re.DOTALL)
+
+
+class Faults:
+    """Everything that is wrong with a table, told in one message.
+
+    >>> faults = Faults()
+    >>> faults.add("there is no reward."); faults.add("there is no action.")
+    >>> faults.raise_all()
+    Traceback (most recent call last):
+    ...
+    gradtd.core.checks.InputError: the log has 2 faults:
+    1. there is no reward.
+    2. there is no action.
+    """
+
+    def __init__(self) -> None:
+        self.errors: list[InputError] = []
+
+    def add(self, message: str) -> None:
+        self.errors.append(InputError(message))
+
+    def attempt(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What ``work`` returns; None where it finds a fault."""
+        try:
+            return work(*arguments)
+        except InputError as error:
+            if str(error) not in map(str, self.errors):
+                self.errors.append(error)
+        return None
+
+    def raise_all(self) -> None:
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            numbered = (f"{k}. {error}" for k, error in enumerate(self.errors, 1))
+            raise InputError("\n".join([f"the log has {len(self.errors)} faults:", *numbered]))
 
 
 @dataclass
@@ -53,7 +133,9 @@ class Roles:
     """Which columns play which role; ``parts`` are the names of the observation's components.
 
     ``done_flag`` says that ends are marked by a column, recognised by its name, that may mean either end. ``alone``
-    says that every row is an episode of one step, ``guessed`` that nobody said so.
+    says that every row is an episode of one step, ``guessed`` that nobody said so. ``cut`` says that the episode's
+    column numbers users, whose rows are cut after ends; ``clock`` that t only orders. ``why`` has, for every role, why
+    its columns were taken.
     """
 
     single: dict[str, str] = field(default_factory=dict)
@@ -64,6 +146,9 @@ class Roles:
     done_flag: bool = False
     alone: bool = False
     guessed: bool = False
+    cut: bool = False
+    clock: bool = False
+    why: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -80,32 +165,46 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
     >>> roles.several["observation"], roles.single["reward"], roles.parts
     (['obs_2', 'obs_10'], 'R', ('2', '10'))
     """
-    roles, taken = _mapped(kinds, columns)
-    _refuse_unreadable(kinds, taken)
+    faults = Faults()
+    roles, taken = _mapped(kinds, columns, faults)
+    _refuse_unreadable(kinds, taken, faults)
     free = {name: kind for name, kind in kinds.items() if name not in taken.names and kind != "nested"}
     for role in ALIASES:
-        if role in taken.roles:
+        if role in taken.roles or (role == "user" and "episode" in taken.roles | set(roles.single)):
             continue
         groups = _recognised(role, tuple(free))
         if len(groups) > 1:
             both = " and ".join(repr(group[0][0]) for group in groups[:2])
-            raise InputError(
+            faults.add(
                 f"the columns {both} both look like the {role}: say which one it is, "
                 f"columns={{{role!r}: {groups[0][0][0]!r}}}."
             )
         if groups:
-            _assign(roles, role, groups[0])
+            _assign(roles, role, groups[0], BY_NAME)
     for kind in ("behaviour", "target"):
         if kind in roles.single and f"{kind}_log" in roles.single:
             ignored = roles.single.pop(f"{kind}_log")
             roles.notes.append(f"column {ignored!r} was not read, since {roles.single[kind]!r} has the probabilities.")
-    roles.done_flag = "terminated" not in taken.roles and roles.single.get("terminated", "").lower() in (
-        "done",
-        "dones",
-    )
-    roles.keep = _kept(kinds, keep)
-    _check_complete(roles, kinds)
+    roles.done_flag = roles.why.get("terminated") == BY_NAME and spelled(roles.single["terminated"]) in DONE
+    roles.clock = spelled(roles.single.get("t", "")) in CLOCKS
+    _take_users(roles)
+    roles.keep = _kept(kinds, keep, faults)
+    _check_complete(roles, kinds, faults)
+    faults.raise_all()
     return roles
+
+
+def _take_users(roles: Roles) -> None:
+    """Let rows of one user stand together, where there is a time or an end and no column of episodes."""
+    name = roles.single.pop("user", None)
+    told = any(role in roles.single for role in ("t", "terminated", "truncated"))
+    if name is None or "episode" in roles.single or not (told or roles.why["user"] == SAID):
+        roles.why.pop("user", None)
+    else:
+        roles.single["episode"], roles.cut, roles.why["episode"] = name, True, roles.why.pop("user")
+    others = any(role in roles.single for role in ("episode", "terminated", "truncated", "start"))
+    if roles.clock and roles.why["t"] == BY_NAME and not others and "next_observation" not in roles.several:
+        del roles.single["t"]  # a bandit's rows have a time, too
 
 
 @dataclass
@@ -114,18 +213,27 @@ class _Taken:
     names: set[str] = field(default_factory=set)
 
 
-def _refuse_unreadable(kinds: Mapping[str, str], taken: _Taken) -> None:
+def spelled(name: str) -> str:
+    """A column's name as it is looked up: nextState and "Next state" are next_state."""
+    return _HUMP.sub("_", name.strip()).lower().replace(" ", "_").replace("-", "_")
+
+
+def _role_of(name: str, tier: int) -> str | None:
+    return _TIERS[tier].get(name.lower()) or _TIERS[tier].get(spelled(name))
+
+
+def _refuse_unreadable(kinds: Mapping[str, str], taken: _Taken, faults: Faults) -> None:
     """A column that goes by a known name and cannot be read is not passed over: the log would mean something else."""
     for name, kind in kinds.items():
-        role = _HOME.get(name.lower())
+        role = _role_of(name, 0)
         if kind == "nested" and role is not None and role not in taken.roles and name not in taken.names:
-            raise InputError(
+            faults.add(
                 f"column {name!r} looks like the {role}, but holds bytes or something nested, which cannot be read: "
                 f"make it numbers, or leave it out, columns={{{role!r}: None}}."
             )
 
 
-def _mapped(kinds: Mapping[str, str], columns: Any) -> tuple[Roles, _Taken]:
+def _mapped(kinds: Mapping[str, str], columns: Any, faults: Faults) -> tuple[Roles, _Taken]:
     """The user's own mapping; None for a column says that there is none."""
     if columns is not None and not isinstance(columns, Mapping):
         raise InputError(f"columns must be a dictionary from our names to yours, got {type(columns).__name__}.")
@@ -141,9 +249,9 @@ def _mapped(kinds: Mapping[str, str], columns: Any) -> tuple[Roles, _Taken]:
             raise InputError(f"columns={{{key!r}: ...}} takes one column{several}, got {given!r}.")
         for name in theirs:
             if name not in kinds:
-                raise InputError(f"there is no column {name!r} for {key!r}; the columns are {listed(kinds)}.")
+                faults.add(f"there is no column {name!r} for {key!r}; the columns are {listed(kinds)}.")
         taken.names.update(theirs)
-        _assign(roles, role, [(name, name) for name in theirs])
+        _assign(roles, role, [(name, name) for name in theirs], SAID)
     return roles, taken
 
 
@@ -154,20 +262,23 @@ def _recognised(role: str, kinds: tuple[str, ...]) -> list[list[tuple[str, str]]
     A log that is read in parts asks the same again and again. The answer is to be read only.
     """
     groups: dict[str, list[tuple[str, str]]] = {}
-    for column in kinds:
-        lower = column.lower()
-        if _HOME.get(lower) == role:
-            groups.setdefault(column, []).append((column, role))
-        elif role in SEVERAL and (part := _PART.match(column)) and _HOME.get(part["stem"].lower()) == role:
-            component = part["number"] or part["index"] or part["word"]
-            groups.setdefault(part["stem"] + ".", []).append((column, component))
+    for tier in (0, 1):
+        for column in kinds:
+            if _role_of(column, tier) == role:
+                groups.setdefault(column, []).append((column, role))
+            elif role in SEVERAL and (part := _PART.match(column)) and _role_of(part["stem"], tier) == role:
+                component = part["number"] or part["index"] or part["word"]
+                groups.setdefault(part["stem"] + ".", []).append((column, component))
+        if groups:
+            break
     for group in groups.values():
         if all(component.isdigit() for _, component in group):
             group.sort(key=lambda pair: int(pair[1]))
     return list(groups.values())
 
 
-def _assign(roles: Roles, role: str, group: list[tuple[str, str]]) -> None:
+def _assign(roles: Roles, role: str, group: list[tuple[str, str]], why: str) -> None:
+    roles.why[role] = why
     if role not in SEVERAL:
         roles.single[role] = group[0][0]
         return
@@ -179,7 +290,7 @@ def _assign(roles: Roles, role: str, group: list[tuple[str, str]]) -> None:
         roles.next_parts = components
 
 
-TOGETHER = ("episode", "t", "terminated", "truncated")
+TOGETHER = ("episode", "t", "terminated", "truncated", "start")
 """What says which rows belong together, and in which order."""
 
 
@@ -194,37 +305,35 @@ def take_rows_alone(roles: Roles, one_step: bool | None) -> None:
         return
     unread = [roles.single.pop(role) for role in TOGETHER if role in roles.single]
     unread += roles.several.pop("next_observation", [])
-    roles.next_parts, roles.done_flag = (), False
+    roles.next_parts, roles.done_flag, roles.cut = (), False, False
     why = "nothing tells where episodes end, and rows have no time: " if roles.guessed else ""
     left = f"; not read: {listed(unread)}" if unread else ""
     roles.notes.append(f"{why}every row was taken as an episode of one step{left}.")
 
 
-def _kept(kinds: Mapping[str, str], keep: Any) -> tuple[str, ...]:
+def _kept(kinds: Mapping[str, str], keep: Any, faults: Faults) -> tuple[str, ...]:
     names = (keep,) if isinstance(keep, str) else tuple(keep)
     for name in names:
         if name not in kinds:
-            raise InputError(f"there is no column {name!r} to keep; the columns are {listed(kinds)}.")
+            faults.add(f"there is no column {name!r} to keep; the columns are {listed(kinds)}.")
     return names
 
 
-def _check_complete(roles: Roles, kinds: Mapping[str, str]) -> None:
+def _check_complete(roles: Roles, kinds: Mapping[str, str], faults: Faults) -> None:
     if "observation" not in roles.several:
-        raise InputError(
+        faults.add(
             f"no observation column was found among {listed(kinds)}: say which they are, "
             'columns={"observation": ["x", "v"]}.'
         )
     if "reward" not in roles.single:
-        raise InputError(
-            f'no reward column was found among {listed(kinds)}: say which it is, columns={{"reward": "r"}}.'
-        )
-    now, after = roles.several["observation"], roles.several.get("next_observation", [])
-    if after and len(now) != len(after):
-        raise InputError(
+        faults.add(f'no reward column was found among {listed(kinds)}: say which it is, columns={{"reward": "r"}}.')
+    now, after = roles.several.get("observation", []), roles.several.get("next_observation", [])
+    if now and after and len(now) != len(after):
+        faults.add(
             f"the observation has {len(now)} columns ({listed(now)}) and the next observation {len(after)} "
             f"({listed(after)}): map both, in the same order."
         )
-    if sorted(roles.parts) == sorted(roles.next_parts):  # obs.x, obs.v beside next_obs.v, next_obs.x
+    elif sorted(roles.parts) == sorted(roles.next_parts):  # obs.x, obs.v beside next_obs.v, next_obs.x
         where = dict(zip(roles.next_parts, after, strict=True))
         roles.several["next_observation"] = [where[part] for part in roles.parts]
 

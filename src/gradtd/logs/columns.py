@@ -13,7 +13,7 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError, RowError
 from gradtd.core.stream import episode_numbers
-from gradtd.logs.column_names import Roles
+from gradtd.logs.column_names import Roles, listed
 from gradtd.logs.steps import Flags, Steps
 from gradtd.logs.tables import Piece, Table
 
@@ -22,13 +22,17 @@ GIVEN, MISSING, NOT_A_NUMBER = 0, 1, 2
 
 @dataclass
 class Column:
-    """A whole column under the name it has in the table; text is coded, in the order of the labels."""
+    """A whole column under the name it has in the table; text is coded, in the order of the labels.
+
+    ``ordered`` says that this is an order of categories; otherwise it is the alphabet's.
+    """
 
     name: str
     values: NDArray[Any]
     missing: Flags | None = None
     labels: tuple[str, ...] | None = None
     kind: str = "real"
+    ordered: bool = False
 
     def refuse_missing(self) -> None:
         if self.missing is not None and self.missing.any():
@@ -120,6 +124,8 @@ class Facts:
         The discrete actions: labels of text, or whole numbers.
     above, below
         Columns of probabilities with a number above 0, and with one below.
+    order
+        The categories of actions in their order, where they have one.
     """
 
     counted: bool = True
@@ -128,6 +134,7 @@ class Facts:
     actions: frozenset[Any] = frozenset()
     above: frozenset[str] = frozenset()
     below: frozenset[str] = frozenset()
+    order: tuple[str, ...] = ()
 
     def merge(self, other: Facts) -> Facts:
         """The facts of both, where each has those of some rows."""
@@ -139,7 +146,16 @@ class Facts:
             self.actions | other.actions,
             self.above | other.above,
             self.below | other.below,
+            self._merged_order(other),
         )
+
+    def _merged_order(self, other: Facts) -> tuple[str, ...]:
+        if self.order and other.order and self.order != other.order:
+            raise InputError(
+                f"the categories of the action are {listed(self.order)} in one place and {listed(other.order)} in "
+                "another: write the same categories everywhere, or give their order, actions=[...]."
+            )
+        return self.order or other.order
 
     def are_logarithms(self, column: str) -> bool:
         """Whether no number of a column is above 0 and some are below, as logarithms of probabilities are."""
@@ -149,11 +165,11 @@ class Facts:
 def facts_of(found: Mapping[str, Column], roles: Roles, stride: float | None = None) -> Facts:
     """The facts of columns that `gather` found."""
     names = roles.several.get("action", ())
-    real, actions = len(names) > 1, frozenset[Any]()
+    real, actions, order = len(names) > 1, frozenset[Any](), tuple[str, ...]()
     if len(names) == 1:
         column = found[f"action.{names[0]}"]
         taken = column.actions()
-        real = taken.dtype.kind == "f"
+        real, order = taken.dtype.kind == "f", column.labels if column.ordered and column.labels else ()
         if not real:
             distinct = _distinct(taken)
             actions = frozenset(distinct if column.labels is None else (column.labels[k] for k in distinct))
@@ -167,6 +183,7 @@ def facts_of(found: Mapping[str, Column], roles: Roles, stride: float | None = N
         actions,
         frozenset(column.name for column in numeric if (column.values > 0).any()),
         frozenset(column.name for column in numeric if (column.values < 0).any()),
+        order,
     )
 
 
@@ -186,12 +203,14 @@ class _Collector:
         self.values: list[NDArray[Any]] = []
         self.missing: list[Flags | None] = []
         self.codes: dict[str, int] = {}
+        self.orders: set[tuple[str, ...] | None] = set()
 
     def add(self, piece: Piece) -> None:
         values = piece.values
         if piece.labels is not None:
             ours = [self.codes.setdefault(label, len(self.codes)) for label in piece.labels]
             values = np.array(ours or [0], np.int64)[values]
+            self.orders.add(piece.labels if piece.ordered else None)
         self.values.append(np.array(values))  # a copy: the piece may be a view of something large
         self.missing.append(piece.missing)
 
@@ -202,12 +221,13 @@ class _Collector:
             parts = zip(self.missing, self.values, strict=True)
             missing = np.concatenate([np.zeros(len(v), bool) if m is None else m for m, v in parts])
         self.values, labels = [], None
+        ordered = len(self.orders) == 1 and None not in self.orders
         if self.codes:
-            order = sorted(self.codes)
+            order = list(self.codes) if ordered else sorted(self.codes)
             rank = np.empty(len(order), np.int64)
             rank[[self.codes[label] for label in order]] = np.arange(len(order))
             values, labels = rank[values], tuple(order)
-        return Column(self.name, values, missing, labels, self.kind)
+        return Column(self.name, values, missing, labels, self.kind, ordered)
 
 
 def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.int8] | None]:
@@ -246,30 +266,6 @@ def refuse_unknown_next(state: NDArray[np.int8] | None, steps: Steps, roles: Rol
         name = roles.several["next_observation"][0]
         row = int(np.flatnonzero(bad)[0])
         raise RowError(f"column {name!r} must be finite: row {row} is nan inside an episode.", row)
-
-
-def actions(
-    found: Mapping[str, Column], roles: Roles, facts: Facts
-) -> tuple[NDArray[Any] | None, tuple[Any, ...] | None]:
-    """Codes and labels of discrete actions; floats, and no labels, of real ones.
-
-    Whole numbers from 0 up are their own codes, so that they index a policy's table.
-    """
-    parts = [found[f"action.{name}"] for name in roles.several.get("action", ())]
-    if not parts:
-        return None, None
-    if len(parts) > 1:
-        return np.column_stack([part.numbers() for part in parts]), None
-    column, values = parts[0], parts[0].actions()
-    if facts.real_actions:
-        return values.astype(np.float64), None
-    known = sorted(facts.actions)
-    if column.labels is not None:
-        place = {label: code for code, label in enumerate(known)}
-        return np.array([place[label] for label in column.labels], np.int64)[values], tuple(known)
-    if known[0] >= 0:
-        return values, None
-    return np.searchsorted(np.array(known), values).astype(np.int64), tuple(known)
 
 
 def chances(

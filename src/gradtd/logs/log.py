@@ -15,6 +15,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import begins_episode, episode_begins
 from gradtd.core.stream_arrays import read_only
+from gradtd.logs.understood import Understood
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,10 @@ class Log:
         Whether it was found out, and not said, that every row is an episode of one step.
     unmarked
         Episodes of the table whose last row is neither terminated nor truncated.
+    index
+        The index of the pandas frame that the log was read from, where it is not 0, 1, ...; None otherwise.
+    understood
+        What the columns of the table were taken for, and what was guessed; see `Understood`.
     actions_taken
         Codes of the discrete actions in all rows of the table, also where this is a chunk of it. None where the steps
         themselves tell.
@@ -103,6 +108,8 @@ class Log:
     rows_alone: bool = False
     unmarked: int = 0
     actions_taken: Integers | None = None
+    index: Any = None
+    understood: Understood = field(default_factory=Understood)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reward", checks.finite_array("reward", self.reward, 1))

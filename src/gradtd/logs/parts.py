@@ -243,7 +243,7 @@ class _Ends:
     """
 
     def __init__(self, roles: Roles) -> None:
-        self.alone, self.counter = roles.alone, EpisodeCounter()
+        self.alone, self.counter = roles.alone, EpisodeCounter(roles.clock)
         self.names = {role: roles.single[role] for role in (*ENDS, "t") if role in roles.single}
         self.columns = [roles.single["reward"]] if roles.alone else list(self.names.values())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,16 @@ from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import Progress
 from gradtd.logs import columns as narrow_columns
+from gradtd.logs.actions import code_actions
 from gradtd.logs.column_names import Roles, resolve, take_rows_alone
 from gradtd.logs.columns import Column, Facts, facts_of, gather
 from gradtd.logs.files import open_path
 from gradtd.logs.log import Log, row_numbers
 from gradtd.logs.observations import read_observations
 from gradtd.logs.sanity_checks import columns_of_one_policy, ends_marked, numbered_like, refuse_swapped, strangers
-from gradtd.logs.steps import Rows, arrange, rows_given, single_steps, smallest_stride
+from gradtd.logs.steps import Rows, Steps, arrange, rows_given, single_steps, smallest_stride
 from gradtd.logs.tables import ArrayTable, FrameTable, MinariTable, Table, is_dataset, is_dataset_id, with_column
+from gradtd.logs.understood import Understood, guesses, told_apart, uses_of
 
 
 def read_log(
@@ -35,11 +37,14 @@ def read_log(
     duplicates: str = "refuse",
     order: str = "sort",
     one_step: bool | None = None,
+    actions: Sequence[Any] | None = None,
+    time_limit: int | None = None,
     progress: Progress | None = None,
 ) -> Log:
     """Read the steps that a policy produced into a `Log`.
 
-    What was done is said in the log's ``notes``. Memory: the observations, once, and some columns.
+    What was understood is said in the log's ``understood``, and what was done in its ``notes``. Memory: the
+    observations, once, and some columns.
 
     Parameters
     ----------
@@ -48,8 +53,9 @@ def read_log(
         an Arrow table, a dictionary of arrays (such as d4rl's), a Minari dataset or the id of a local one. A `Log` is
         taken as it is.
     columns
-        Maps our names to the table's: episode, t, observation, next_observation, action, reward, terminated, truncated,
-        behaviour, target, rho. None for a column that is not to be used. Usual names are recognised without it.
+        Maps our names to the table's: episode, user (who has episodes one after another), t, start, observation,
+        next_observation, action, reward, terminated, truncated, behaviour, target, rho. None for a column that is not
+        to be used. Usual names are recognised without it.
     keep
         The names of further columns, for example of another policy's probabilities.
     log_probabilities
@@ -62,6 +68,11 @@ def read_log(
     one_step
         True takes every row as an episode of one step, as in the log of a bandit, and does not read what would say
         otherwise. By default that is found out: where nothing tells which rows belong together or what follows a row.
+    actions
+        All discrete actions in the order that a policy's probabilities have. By default whole numbers are their own
+        codes, categories keep their order, and text is in alphabetical order.
+    time_limit
+        The number of steps after which the game cuts an episode off: an end at that step counts as truncated.
     progress
         A function ``progress(done, total)`` that hears of observations read.
 
@@ -74,7 +85,7 @@ def read_log(
     checks.one_of("log_probabilities", log_probabilities, ("refuse", "convert"))
     if isinstance(source, Log):
         return _read_before(source, keep) if log_probabilities == "convert" else source
-    reader = LogReader(columns, keep, log_probabilities, duplicates, order, one_step)
+    reader = LogReader(columns, keep, log_probabilities, duplicates, order, one_step, actions, time_limit)
     return reader.read(open_table(source), progress)
 
 
@@ -86,8 +97,8 @@ EPISODE = "gradtd episode"
 class LogReader:
     """Reads tables into logs: one at once, or chunk by chunk, in the same way.
 
-    The first six fields are the arguments of `read_log`. A reader of chunks is made with `for_chunks`: it has named the
-    columns already. It needs the ``facts`` of the whole log, which are those of `scan` for every chunk, merged.
+    The first eight fields are the arguments of `read_log`. A reader of chunks is made with `for_chunks`: it has named
+    the columns already. It needs the ``facts`` of the whole log, which are those of `scan` for every chunk, merged.
     """
 
     columns: Mapping[str, Any] | None = None
@@ -96,6 +107,8 @@ class LogReader:
     duplicates: str = "refuse"
     order: str = "sort"
     one_step: bool | None = None
+    actions: Sequence[Any] | None = None
+    time_limit: int | None = None
     roles: Roles | None = None
     facts: Facts | None = None
 
@@ -105,6 +118,8 @@ class LogReader:
         checks.one_of("order", self.order, ("sort", "refuse"))
         if self.one_step is not None:
             checks.yes_or_no("one_step", self.one_step)
+        if self.time_limit is not None:
+            checks.whole_number("time_limit", self.time_limit, 1)
 
     def resolve(self, kinds: Mapping[str, str]) -> Roles:
         """Which column is which."""
@@ -117,6 +132,11 @@ class LogReader:
     def for_chunks(self, kinds: Mapping[str, str]) -> LogReader:
         """The same for chunks of whole episodes of a table that holds these columns."""
         roles = self.resolve(kinds)
+        if "start" in roles.single and "episode" not in roles.single:
+            raise InputError(
+                f"column {roles.single['start']!r} says where episodes begin, which a log that is read in parts cannot "
+                "use: number the episodes in a column, or give in_parts=False."
+            )
         if not roles.alone:
             roles.single["episode"] = EPISODE
         roles.keep = (*roles.keep, EPISODE)
@@ -136,7 +156,7 @@ class LogReader:
         assert self.roles is not None
         single = {role: name for role, name in self.roles.single.items() if role in SCANNED}
         several = {role: names for role, names in self.roles.several.items() if role == "action"}
-        return Roles(single, several, keep=self.roles.keep)
+        return Roles(single, several, keep=self.roles.keep, clock=self.roles.clock)
 
     def scan(self, rows: Any, begins: Integers) -> Facts:
         """The facts of some whole episodes: an Arrow table of the columns `scanned`, and where each begins."""
@@ -144,7 +164,7 @@ class LogReader:
         found, _ = gather(_with_episodes(rows, begins, ""), roles)
         t, counted = found["t"].times() if "t" in roles.single else (None, False)
         episode = found[f"keep.{EPISODE}"].ranks()
-        nothing = np.zeros(len(episode), bool)
+        nothing, counted = np.zeros(len(episode), bool), counted and not roles.clock
         return facts_of(found, roles, smallest_stride(Rows(episode, t, counted, None, None, nothing), self.order))
 
     def read_chunk(self, rows: Any, begins: Integers, name: str) -> Log:
@@ -161,13 +181,13 @@ class LogReader:
             raise InputError(f"{table.name!r} has no rows.")
         facts = self.facts or facts_of(found, roles)
         same = (lambda a, b: narrow_columns.equal_rows(table, roles, a, b)) if self.duplicates == "drop" else None
-        rows = single_steps(length) if roles.alone else _rows(found, roles, next_state, facts, notes)
+        rows = single_steps(length) if roles.alone else self._rows(found, roles, next_state, facts, notes)
         steps = arrange(rows, length, self.order, same, notes, facts.stride)
         narrow_columns.refuse_unknown_next(next_state, steps, roles)
         # Everything narrow is checked before the observations are read.
         reward, logs = found["reward"].numbers(), self.log_probabilities
         extra = {name: narrow_columns.kept(found[f"keep.{name}"], logs, facts, notes) for name in roles.keep}
-        action, labels = narrow_columns.actions(found, roles, facts)
+        action, labels, action_order = code_actions(found, roles, facts, self.actions)
         chances = narrow_columns.chances(found, roles, logs, facts, notes)
         found.clear()
         observations, next_row = read_observations(table, roles, steps, length, progress, notes)
@@ -180,7 +200,7 @@ class LogReader:
             return None if values is None else np.ascontiguousarray(values[at])
 
         given = rows_given(steps, next_row, len(observations), length)
-        return Log(
+        log = Log(
             observations=observations,
             row=row_numbers(len(steps.source)),
             next_row=next_row,
@@ -206,6 +226,69 @@ class LogReader:
             rows_alone=roles.guessed,
             unmarked=steps.unmarked,
             actions_taken=_codes_taken(facts, labels),
+            index=getattr(table, "index", None),
+        )
+        object.__setattr__(log, "understood", self._understood(log, table, roles, steps, action_order))
+        return log
+
+    def _understood(self, log: Log, table: Table, roles: Roles, steps: Steps, order: str) -> Understood:
+        how, guessed = told_apart(roles)
+        read = set(roles.columns)
+        unread = [name for name in table.kinds if name not in read]
+        counts: tuple[tuple[Any, int], ...] = ()
+        if log.discrete_actions and log.action is not None:
+            codes, times = np.unique(log.action, return_counts=True)
+            if log.action_labels is not None:
+                every = np.zeros(len(log.action_labels), np.int64)
+                every[codes] = times
+                counts = tuple(zip(log.action_labels, map(int, every), strict=True))
+            else:
+                counts = tuple(zip(map(int, codes), map(int, times), strict=True))
+        return Understood(
+            columns=uses_of(roles),
+            unread=tuple(unread),
+            rows=log.n_given or len(log),
+            episodes=len(steps.lengths),
+            told_apart=how,
+            episodes_guessed=guessed,
+            lengths=(int(steps.lengths.min()), int(steps.lengths.max())),
+            terminated=int(steps.ended.sum()),
+            truncated=int((~steps.ended).sum()),
+            unmarked=steps.unmarked,
+            actions=counts,
+            order=order,
+            notes=log.notes,
+            warnings=guesses(roles, steps.lengths, steps.ended, self.time_limit, unread),
+        )
+
+    def _rows(
+        self,
+        found: Mapping[str, Column],
+        roles: Roles,
+        next_state: NDArray[np.int8] | None,
+        facts: Facts,
+        notes: list[str],
+    ) -> Rows:
+        single = roles.single
+        flags = {role: found[role].flags() if role in single else None for role in ("terminated", "truncated", "start")}
+        if roles.done_flag:
+            notes.append(
+                f"column {single['terminated']!r} was taken as terminated: mark episodes that were only cut off in a "
+                "column truncated."
+            )
+        length = len(found["reward"].values)
+        return Rows(
+            episode=found["episode"].ranks() if "episode" in single else None,
+            t=found["t"].times()[0] if "t" in single else None,
+            counted=facts.counted and not roles.clock,
+            terminated=flags["terminated"],
+            truncated=flags["truncated"],
+            given=np.zeros(length, bool) if next_state is None else next_state == 0,
+            done_flag=roles.done_flag,
+            cut=roles.cut,
+            clock=roles.clock,
+            start=flags["start"],
+            limit=self.time_limit,
         )
 
 
@@ -257,28 +340,6 @@ def open_table(source: Any) -> Table:
     raise InputError(
         "a log is read from a path, a pandas or polars frame, an Arrow table, a dictionary of arrays or a Minari "
         f"dataset, got {type(source).__name__}."
-    )
-
-
-def _rows(
-    found: Mapping[str, Column], roles: Roles, next_state: NDArray[np.int8] | None, facts: Facts, notes: list[str]
-) -> Rows:
-    single = roles.single
-    flags = {role: found[role].flags() if role in single else None for role in ("terminated", "truncated")}
-    if roles.done_flag:
-        notes.append(
-            f"column {single['terminated']!r} was taken as terminated: mark episodes that were only cut off in a "
-            "column truncated."
-        )
-    length = len(found["reward"].values)
-    return Rows(
-        episode=found["episode"].ranks() if "episode" in single else None,
-        t=found["t"].times()[0] if "t" in single else None,
-        counted=facts.counted,
-        terminated=flags["terminated"],
-        truncated=flags["truncated"],
-        given=np.zeros(length, bool) if next_state is None else next_state == 0,
-        done_flag=roles.done_flag,
     )
 
 

@@ -7,7 +7,7 @@ can be written straight to their place.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,12 @@ class NothingFollows(InputError):
 
 @dataclass
 class Rows:
-    """The narrow columns in the table's order. ``given`` says whether a row has a next observation of its own."""
+    """The narrow columns in the table's order. ``given`` says whether a row has a next observation of its own.
+
+    ``cut`` says that ``episode`` ranks users, whose rows are cut after ends, ``clock`` that t is a time, which rows may
+    share; ``start`` marks the first row of an
+    episode; ``limit`` is the number of rows after which an episode is cut off; ``lost`` are rows that cannot be used.
+    """
 
     episode: Integers | None  # ranks of the ids
     t: NDArray[Any] | None
@@ -47,6 +52,11 @@ class Rows:
     truncated: Flags | None
     given: Flags
     done_flag: bool = False
+    cut: bool = False
+    clock: bool = False
+    start: Flags | None = None
+    limit: int | None = None
+    lost: Flags | None = None
 
 
 @dataclass
@@ -57,7 +67,8 @@ class Steps:
     ``serves[r]`` the step that needs the observation of a dropped row r as its next one, else -1.
     ``follower`` says whether the next observation of a step is that of the step after it (where the row has
     one of its own: whether to compare), ``own`` whether the row's own next observation counts. ``unmarked`` counts
-    the episodes whose last row is neither terminated nor truncated.
+    the episodes whose last row is neither terminated nor truncated. ``lengths`` are the rows of every episode of the
+    table, ``ended`` says which of these terminated.
     """
 
     source: Integers
@@ -69,6 +80,8 @@ class Steps:
     follower: Flags
     own: Flags
     unmarked: int = 0
+    lengths: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    ended: Flags = field(default_factory=lambda: np.zeros(0, bool))
 
 
 def single_steps(n_rows: int) -> Rows:
@@ -90,9 +103,16 @@ def arrange(
     terminated, truncated = _ends(rows, n_rows, notes)
     episode = _episodes(rows, terminated | truncated, notes)
     source = _ordered(episode, rows, order, notes)
-    source = _without_duplicates(source, episode, rows.t, same, notes)
+    timed = None if rows.clock and same is None else rows.t
+    source = _without_duplicates(source, episode, timed, same, notes)
     at = _places(source, n_rows)
     episode, terminated, truncated = episode[at], terminated[at], truncated[at]
+    if rows.cut:
+        begins = begins_episode(episode)
+        begins[1:] |= (terminated | truncated)[:-1]
+        episode = np.cumsum(begins) - 1
+    if rows.limit is not None:
+        _cut_at_limit(rows.limit, episode, terminated, truncated, notes)
     goes_on = ~_ends_episode(episode)
     _refuse_ends_inside(goes_on, terminated, truncated, source)
     unfinished = ~goes_on & ~terminated & ~truncated
@@ -101,6 +121,12 @@ def arrange(
     follower = goes_on & ~_gaps(rows, at, goes_on, stride, notes)
     own = rows.given[at]
     keep = follower | own | terminated
+    if rows.lost is not None:
+        lost = rows.lost[at]
+        follower &= ~np.r_[lost[1:], False]
+        keep = (follower | own | terminated) & ~lost
+        _note(notes, "Rows dropped because a value is missing", lost)
+        _note(notes, "Episodes whose first row was dropped, so that they begin later", lost & begins_episode(episode))
     _note(
         notes,
         "Last steps of truncated episodes dropped, as they have no next observation to bootstrap from (they serve as "
@@ -118,7 +144,25 @@ def arrange(
         )
     steps = _steps(source, episode, terminated, truncated, follower, own, keep, n_rows)
     steps.unmarked = int(unfinished.sum())
+    last = np.flatnonzero(~goes_on)
+    steps.lengths, steps.ended = np.diff(np.r_[-1, last]), terminated[last]
     return steps
+
+
+def _cut_at_limit(limit: int, episode: Integers, terminated: Flags, truncated: Flags, notes: list[str]) -> None:
+    """Ends at the limit of steps are cuts."""
+    begins = np.flatnonzero(begins_episode(episode))
+    age = np.arange(len(episode)) - np.repeat(begins, np.diff(np.r_[begins, len(episode)]))
+    if (age >= limit).any():
+        at = int(np.flatnonzero(age >= limit)[0])
+        raise InputError(
+            f"an episode has more than time_limit={limit} rows: give the limit of the game, {int(age.max()) + 1} or "
+            f"more, or the column that numbers the episodes (step {at})."
+        )
+    late = terminated & (age == limit - 1)
+    terminated &= ~late
+    truncated |= late
+    _note(notes, f"Ends after {limit} steps, taken as truncated", late)
 
 
 def _ends(rows: Rows, n_rows: int, notes: list[str]) -> tuple[Flags, Flags]:
@@ -137,6 +181,11 @@ def _ends(rows: Rows, n_rows: int, notes: list[str]) -> tuple[Flags, Flags]:
 def _episodes(rows: Rows, ends: Flags, notes: list[str]) -> Integers:
     if rows.episode is not None:
         return rows.episode
+    if rows.start is not None:
+        begins = rows.start.copy()
+        begins[1:] |= ends[:-1]
+        begins[0] = True
+        return np.asarray(np.cumsum(begins) - 1)
     if rows.terminated is None and rows.truncated is None:
         raise InputError(
             "there is no episode column, and none that says terminated or truncated, so nothing tells where an "
@@ -144,17 +193,17 @@ def _episodes(rows: Rows, ends: Flags, notes: list[str]) -> Integers:
             "every row stands for itself."
         )
     notes.append("there is no episode column: episodes were cut after rows that are terminated or truncated.")
-    return EpisodeCounter().number(ends, rows.t)
+    return EpisodeCounter(rows.clock).number(ends, rows.t)
 
 
 class EpisodeCounter:
     """Numbers episodes that have no ids: an episode ends at a row that is terminated or truncated.
 
-    It is shown the rows in their order, some at a time.
+    It is shown the rows in their order, some at a time. Rows may share the time of a clock.
     """
 
-    def __init__(self) -> None:
-        self.rows = self.episode = 0
+    def __init__(self, clock: bool = False) -> None:
+        self.clock, self.rows, self.episode = clock, 0, 0
         self.over, self.last_t = False, np.zeros(0)
 
     def number(self, ends: Flags, t: NDArray[Any] | None) -> Integers:
@@ -169,7 +218,7 @@ class EpisodeCounter:
     def _refuse_falling(self, t: NDArray[Any], begins: Flags) -> None:
         """Inside an episode t rises: else its end is not marked."""
         before = np.r_[self.last_t if len(self.last_t) else t[:1], t[:-1]]
-        falls = ~begins & (t <= before)
+        falls = ~begins & (t < before if self.clock else t <= before)
         falls[0] &= bool(len(self.last_t))
         if falls.any():
             at = int(np.flatnonzero(falls)[0])

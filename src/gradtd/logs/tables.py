@@ -20,11 +20,15 @@ PIECE = 16_384
 
 
 class Piece(NamedTuple):
-    """Some rows of a column: numbers (rows,) or (rows, k), or codes into ``labels`` where it is text."""
+    """Some rows of a column: numbers (rows,) or (rows, k), or codes into ``labels`` where it is text.
+
+    ``ordered`` says that the labels are categories in an order of their own.
+    """
 
     values: NDArray[Any]
     missing: NDArray[np.bool_] | None = None
     labels: tuple[str, ...] | None = None
+    ordered: bool = False
 
 
 class Table(Protocol):
@@ -118,22 +122,32 @@ class FrameTable:
     def __init__(self, frame: Any, name: str = "frame") -> None:
         import pyarrow as pa
 
-        self.name, self.columns = name, {}
-        if isinstance(frame, pa.Table):
-            self.columns = dict(zip(frame.column_names, frame.columns, strict=True))
-        elif type(frame).__module__.startswith("polars"):
-            table = (frame.collect() if hasattr(frame, "collect") else frame).to_arrow()
-            self.columns = dict(zip(table.column_names, table.columns, strict=True))
+        self.name, self.columns, self.index = name, {}, None
+        self.ordered: frozenset[str] = frozenset()
+        if not isinstance(frame, pa.Table) and not type(frame).__module__.startswith("polars"):
+            self._from_pandas(frame)
         else:
-            labels = [str(label) for label in frame.columns]
-            if len(set(labels)) < len(labels):
-                raise InputError(f"the frame has several columns of one name: {listed(labels)}.")
-            for position, label in enumerate(labels):
-                try:
-                    self.columns[label] = pa.chunked_array([pa.array(frame.iloc[:, position], from_pandas=True)])
-                except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-                    self.columns[label] = None  # refused only where it is asked for
+            table = frame if isinstance(frame, pa.Table) else _polars_table(frame)
+            refuse_same_names(name, table.column_names)
+            self.columns = dict(zip(table.column_names, table.columns, strict=True))
         self.kinds = {k: "object" if c is None else arrow_kind(c.type) for k, c in self.columns.items()}
+
+    def _from_pandas(self, frame: Any) -> None:
+        """Categories keep their order, and an index that is not 0, 1, ... is kept for what stands beside the log."""
+        import pyarrow as pa
+
+        labels = [".".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in frame.columns]
+        refuse_same_names(self.name, labels)
+        for position, label in enumerate(labels):
+            try:
+                self.columns[label] = pa.chunked_array([pa.array(frame.iloc[:, position], from_pandas=True)])
+            except (pa.ArrowException, ValueError, TypeError, NotImplementedError):
+                self.columns[label] = None  # refused only where it is asked for
+        self.ordered = frozenset(
+            label for label, kind in zip(labels, frame.dtypes, strict=True) if type(kind).__name__ == "CategoricalDtype"
+        )
+        plain = type(frame.index).__name__ == "RangeIndex" and (frame.index.start, frame.index.step) == (0, 1)
+        self.index = None if plain else frame.index
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         for name in columns:
@@ -141,7 +155,20 @@ class FrameTable:
                 raise InputError(f"column {name!r} of the frame holds Python objects: make it numbers or text.")
         rows = len(self.columns[columns[0]]) if columns else 0
         for begin in range(0, rows, PIECE):
-            yield {name: arrow_piece(name, self.columns[name].slice(begin, PIECE)) for name in columns}
+            pieces = {name: arrow_piece(name, self.columns[name].slice(begin, PIECE)) for name in columns}
+            yield {k: piece._replace(ordered=True) if k in self.ordered else piece for k, piece in pieces.items()}
+
+
+def _polars_table(frame: Any) -> Any:
+    """An Arrow table of what Arrow knows; columns of Python objects are left out, as nobody can read them."""
+    whole = frame.collect() if hasattr(frame, "collect") else frame
+    return whole.select([name for name, kind in whole.schema.items() if str(kind) != "Object"]).to_arrow()
+
+
+def refuse_same_names(name: str, columns: Sequence[str]) -> None:
+    """A name stands for one column."""
+    if len(set(columns)) < len(columns):
+        raise InputError(f"{name!r} has several columns of one name: {listed(columns)}. Give each a name of its own.")
 
 
 def with_column(table: Any, name: str, values: NDArray[Any]) -> Any:
@@ -191,7 +218,7 @@ def arrow_piece(name: str, column: Any) -> Piece:
     if kind == "text":
         coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         codes = coded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        return Piece(codes, missing, tuple(coded.dictionary.to_pylist()))
+        return Piece(codes, missing, tuple(coded.dictionary.to_pylist()), bool(coded.type.ordered))
     if pa.types.is_null(array.type):
         return Piece(np.zeros(len(array)), missing)
     if kind == "time":

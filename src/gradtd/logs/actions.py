@@ -1,0 +1,56 @@
+"""Codes of discrete actions, in an order that a policy's probabilities can have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.core.checks import InputError
+from gradtd.logs.column_names import Roles, listed
+from gradtd.logs.columns import Column, Facts
+from gradtd.logs.understood import ALPHABET, CATEGORIES, NUMBERS
+
+MANY, SPARSE = 10_000, 4
+"""Whole numbers are codes of their own unless the largest is above this, and so many times the number of actions."""
+
+
+def code_actions(
+    found: Mapping[str, Column], roles: Roles, facts: Facts, said: Sequence[Any] | None = None
+) -> tuple[NDArray[Any] | None, tuple[Any, ...] | None, str]:
+    """Codes and labels of discrete actions, and what their order comes from; floats, and no labels, of real ones.
+
+    Whole numbers from 0 up are their own codes, so that they index a policy's table. ``said`` has all actions in order.
+    """
+    parts = [found[f"action.{name}"] for name in roles.several.get("action", ())]
+    if not parts:
+        return None, None, ""
+    if len(parts) > 1:
+        return np.column_stack([part.numbers() for part in parts]), None, ""
+    column, values = parts[0], parts[0].actions()
+    if facts.real_actions:
+        return values.astype(np.float64), None, ""
+    known, order = sorted(facts.actions), NUMBERS if column.labels is None else ALPHABET
+    if said is not None:
+        known, order = _as_said(column.name, known, said), "said"
+    elif facts.order:
+        known, order = list(facts.order), CATEGORIES
+    place = {label: code for code, label in enumerate(known)}
+    if column.labels is not None:
+        codes = np.array([place.get(label, -1) for label in column.labels], np.int64)
+        return codes[values], tuple(known), order
+    if said is None and known[0] >= 0 and known[-1] <= max(MANY, SPARSE * len(known)):
+        return values, None, order
+    rank = np.argsort(np.array(known))
+    return rank[np.searchsorted(np.array(known)[rank], values)].astype(np.int64), tuple(known), order
+
+
+def _as_said(column: str, known: list[Any], said: Sequence[Any]) -> list[Any]:
+    given = list(said)
+    if isinstance(said, str) or len(set(given)) < len(given):
+        raise InputError(f"actions must list every action once, in order, got {said!r}.")
+    if left := [one for one in known if one not in given]:
+        raise InputError(f"column {column!r} has actions that actions={given!r} does not list: {listed(left)}.")
+    return given

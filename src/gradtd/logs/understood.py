@@ -1,0 +1,207 @@
+"""What reading understood of a table: which column is what and why, how episodes and actions were told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Integers
+from gradtd.logs.column_names import SAID, Roles, listed, spelled
+from gradtd.logs.steps import Flags
+
+NUMBERS, CATEGORIES, ALPHABET = "numbers", "categories", "alphabetical"
+"""What the order of discrete actions comes from."""
+SHOWN = 12
+"""Actions that are shown with their counts; the rest is counted."""
+FEWEST_AT_LIMIT, SHARE_AT_LIMIT, SHORTEST_LIMIT = 5, 0.05, 5
+"""Episodes that must have ended at the very largest number of steps before a limit is suspected, and how large."""
+
+
+@dataclass(frozen=True)
+class ColumnUse:
+    """The columns that were taken for one role, and why: "said", "by name", "by type" or "by position"."""
+
+    role: str
+    columns: tuple[str, ...]
+    why: str
+
+    @property
+    def guessed(self) -> bool:
+        return self.why != SAID
+
+
+@dataclass(frozen=True)
+class Understood:
+    """What was understood of a log as it was read; ``log.understood`` of a `gradtd.Log`.
+
+    Parameters
+    ----------
+    columns
+        Which columns were taken for what, and why.
+    unread
+        Columns of the table that were not read.
+    rows, episodes
+        How many there are in the table.
+    told_apart
+        How episodes were told apart.
+    episodes_guessed
+        Whether that was guessed.
+    lengths
+        Rows of the shortest and of the longest episode.
+    terminated, truncated, unmarked
+        How many episodes ended by themselves, were cut off, and ended without a mark (and count as cut off).
+    actions
+        Every discrete action in the order of its code, and how often it was taken.
+    order
+        What that order comes from: "numbers", "categories", "alphabetical" or "said". Empty for real actions.
+    notes
+        What was dropped, sorted, filled or encoded, each with its count.
+    warnings
+        Guesses that move the value, each with the way to say it outright.
+    sampled
+        Whether ends, lengths and actions were counted in a sample of the episodes only.
+    """
+
+    columns: tuple[ColumnUse, ...] = ()
+    unread: tuple[str, ...] = ()
+    rows: int = 0
+    episodes: int = 0
+    told_apart: str = ""
+    episodes_guessed: bool = False
+    lengths: tuple[int, int] = (0, 0)
+    terminated: int = 0
+    truncated: int = 0
+    unmarked: int = 0
+    actions: tuple[tuple[Any, int], ...] = ()
+    order: str = ""
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    sampled: bool = field(default=False)
+
+    @property
+    def order_guessed(self) -> bool:
+        """Whether actions are text whose order nobody gave, so that probabilities by position may be misread."""
+        return self.order == ALPHABET
+
+    def of_sample(self, rows: int, episodes: int) -> Understood:
+        """The same for a log of which this is a sample."""
+        return replace(self, rows=rows, episodes=episodes, sampled=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        made = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        made["columns"] = [
+            {"role": use.role, "columns": list(use.columns), "why": use.why, "guessed": use.guessed}
+            for use in self.columns
+        ]
+        made["actions"] = [{"action": _plain(action), "count": count} for action, count in self.actions]
+        return made | {name: list(made[name]) for name in ("unread", "lengths", "notes", "warnings")}
+
+    def lines(self) -> list[str]:
+        """The table as text; ``?`` marks what was guessed."""
+        if not self.columns:
+            return []
+        width = max(len(use.role) for use in self.columns)
+        said = (f"{use.role:<{width}}  {listed(use.columns)}  ({_why(use)})" for use in self.columns)
+        return [*said, *self._told()]
+
+    def _told(self) -> Iterator[str]:
+        if self.unread:
+            yield f"not read: {listed(self.unread)}"
+        mark = " ?" if self.episodes_guessed else ""
+        low, high = self.lengths
+        size = f"{low} rows each" if low == high else f"{low} to {high} rows each"
+        sample = " (lengths, ends and actions from a sample)" if self.sampled else ""
+        yield f"episodes: {self.episodes} of {self.rows} rows, {size}; {self.told_apart}{mark}{sample}"
+        without = f", {self.unmarked} of them without a mark ?" if self.unmarked else ""
+        yield f"ends: {self.terminated} terminated, {self.truncated} truncated{without}"
+        if self.actions:
+            shown = ", ".join(f"{action} ({count})" for action, count in self.actions[:SHOWN])
+            more = f" and {len(self.actions) - SHOWN} more" if len(self.actions) > SHOWN else ""
+            how = {NUMBERS: "", ALPHABET: "; alphabetical order ?", CATEGORIES: "; order of the categories"}
+            yield f"actions in order: {shown}{more}{how.get(self.order, '; order as said')}"
+        yield from self.notes
+        yield from (f"Warning: {warning}" for warning in self.warnings)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def _why(use: ColumnUse) -> str:
+    return "as you said" if use.why == SAID else f"{use.why} ?"
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def uses_of(roles: Roles) -> tuple[ColumnUse, ...]:
+    """The columns of every role."""
+    found = {**{role: [name] for role, name in roles.single.items()}, **roles.several}
+    return tuple(
+        ColumnUse("user" if role == "episode" and roles.cut else role, tuple(names), roles.why.get(role, SAID))
+        for role, names in found.items()
+        if role in roles.why
+    )
+
+
+def told_apart(roles: Roles) -> tuple[str, bool]:
+    """How episodes are told apart, and whether that is a guess."""
+    single = roles.single
+    ends = [repr(single[role]) for role in ("terminated", "truncated") if role in single]
+    after = f"cut after rows with {' or '.join(ends)}" if ends else ""
+    if roles.alone:
+        return "every row is an episode of one step", roles.guessed
+    if roles.cut:
+        return f"rows of one {single['episode']!r}{', ' + after if after else ''}", roles.why["episode"] != SAID
+    if "episode" in single:
+        return f"by {single['episode']!r}", False
+    if "start" in single:
+        return f"each begins where {single['start']!r} is true", False
+    return after, True
+
+
+def guesses(roles: Roles, lengths: Integers, ended: Flags, limit: int | None, unread: Sequence[str]) -> tuple[str, ...]:
+    """Guesses that move the value, with the way to say it outright."""
+    found, single = [], roles.single
+    if roles.cut and roles.why["episode"] != SAID:
+        name = single["episode"]
+        how = "each of them cut after its ends" if {"terminated", "truncated"} & set(single) else "as one episode"
+        found.append(
+            f"No column numbers the episodes. Rows of one {name!r} were taken together, {how}. If that is right, say "
+            f'columns={{"user": {name!r}}}; otherwise name the column of episodes, columns={{"episode": ...}}.'
+        )
+    elif not roles.alone and "episode" not in single and (other := _may_tell(unread)):
+        found.append(
+            "Episodes were cut after rows that end one, in the order of the table. If the rows of several "
+            f'{other!r} are mixed, say columns={{"user": {other!r}}}.'
+        )
+    if roles.done_flag and limit is None and "truncated" not in single and (longest := suspected_limit(lengths, ended)):
+        count = int((ended & (lengths == longest)).sum())
+        found.append(
+            f"{count} of {len(lengths)} episodes end after exactly {longest} steps, with {single['terminated']!r} "
+            f"true: they count as terminated. If {longest} is a limit of steps, say time_limit={longest}, or mark cuts "
+            'in a column truncated; otherwise say columns={"terminated": ' + repr(single["terminated"]) + "}."
+        )
+    if roles.why.get("rho") not in (None, SAID) and spelled(single.get("rho", "")) == "weight":
+        found.append(
+            f"Column {single['rho']!r} was taken for the importance ratio by its name. If that is right, say "
+            f'columns={{"rho": {single["rho"]!r}}}; otherwise columns={{"rho": None}}.'
+        )
+    return tuple(found)
+
+
+def _may_tell(unread: Sequence[str]) -> str | None:
+    """A column that was not read and may be an id of whoever has episodes."""
+    return next((name for name in unread if spelled(name).endswith("_id") or spelled(name) == "id"), None)
+
+
+def suspected_limit(lengths: Integers, ended: Flags) -> int:
+    """The largest number of rows, where so many episodes terminate with it that it seems to be a limit; else 0."""
+    longest = int(lengths.max(initial=0))
+    at = int((ended & (lengths == longest)).sum())
+    few = max(FEWEST_AT_LIMIT, SHARE_AT_LIMIT * len(lengths))
+    return longest if longest >= SHORTEST_LIMIT and at >= few else 0
