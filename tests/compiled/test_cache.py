@@ -34,9 +34,9 @@ def program(tmp_path_factory):
     file = tmp_path_factory.mktemp("program") / "main.py"
     file.write_text(PROGRAM)
 
-    def run(folder):
+    def run(folder, cwd=None):
         environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
-        printed = subprocess.run([sys.executable, str(file)], env=environment, capture_output=True, text=True)
+        printed = subprocess.run([sys.executable, str(file)], env=environment, capture_output=True, text=True, cwd=cwd)
         assert printed.returncode == 0, printed.stderr
         found, count, *said = printed.stdout.split()
         return found, int(count), " ".join(said)
@@ -124,3 +124,84 @@ def test_a_file_of_another_function_is_not_taken(tmp_path):
     assert cache.KernelFiles(str(tmp_path), "f", "edited", "1.0", "mark").load(("a", 1)) is None
     assert cache.KernelFiles(str(tmp_path), "f", "stamp", "1.1", "mark").load(("a", 1)) is None
     assert cache.KernelFiles(str(tmp_path), "f", "stamp", "1.0", "edited elsewhere").load(("a", 1)) is None
+
+
+class Somewhere:
+    """What Numba finds as a place for the code of a function."""
+
+    def __init__(self, folder, source=__file__):
+        self._py_file, self.folder = str(source), str(folder)
+
+    def get_cache_path(self):
+        return self.folder
+
+
+@pytest.mark.parametrize("folder", ["~/.cache/numba/compiled_0", "cache", "./__pycache__"])
+def test_a_folder_relative_to_the_current_one_is_refused(folder, tmp_path, monkeypatch):
+    """Without HOME and an entry in passwd Numba takes a literal ~ below the current folder."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PermissionError, match=r"is relative to the current folder.*NUMBA_CACHE_DIR"):
+        cache.refuse_shared(Somewhere(folder))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_relative_folder_is_neither_made_nor_used(program, tmp_path):
+    found, count, said = program("~/cache", cwd=tmp_path)
+    assert (found, count) == ("1.75", 1)
+    assert "is relative to the current folder" in said
+    assert not list(tmp_path.iterdir())
+
+
+def _owned(found, **others):
+    """A file's status with other owners, groups or rights."""
+    entries = list(found)
+    for name, value in others.items():
+        entries[{"mode": 0, "uid": 4, "gid": 5}[name]] = value
+    return os.stat_result(entries)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs owners of files")
+def test_a_folder_or_file_that_others_can_write_to_is_refused(tmp_path):
+    source = tmp_path / "source" / "rule.py"
+    source.parent.mkdir(mode=0o755)
+    source.touch()
+    found, me = tmp_path.stat(), os.geteuid()
+    for fine in ({"mode": 0o40755}, {"mode": 0o40700}, {"uid": 0, "mode": 0o40755}, {"mode": 0o40775, "gid": me}):
+        cache.refuse_writers(tmp_path, _owned(found, **fine), str(source))
+    for shared in ({"mode": 0o40777}, {"mode": 0o40757}, {"mode": 0o41777}, {"mode": 0o40775, "gid": me + 7}):
+        with pytest.raises(PermissionError, match="can be written to by others"):
+            cache.refuse_writers(tmp_path, _owned(found, **shared), str(source))
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        cache.refuse_writers(tmp_path, _owned(found, uid=me + 4711, mode=0o40755), str(source))
+    source.parent.chmod(0o775)  # who can change the source needs no cache
+    theirs = source.parent.stat().st_gid
+    cache.refuse_writers(tmp_path, _owned(found, mode=0o40775, gid=theirs), str(source))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs owners of files")
+def test_planted_code_is_not_run(program, good, tmp_path):
+    """A folder that anybody can write to is passed over; a file that is ours, but open to others, is not loaded."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    found, count, said = program(shared)
+    assert (found, count) == ("1.75", 1)
+    assert "can be written to by others" in said
+    assert not list(shared.iterdir())
+    files = cache.KernelFiles(str(tmp_path), "f", "stamp", "1.0", "mark")
+    files.save("key", "code")
+    assert files.load("key") == "code"
+    files.path("key").chmod(0o666)
+    with pytest.raises(PermissionError, match="can be written to by others"):
+        files.load("key")
+    files.path("key").unlink()
+    files.path("key").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="it is a link"):
+        files.load("key")
+
+
+def test_numbas_own_switch_runs_plain_python(monkeypatch):
+    """NUMBA_DISABLE_JIT=1 hands back plain functions, which have no cache."""
+    monkeypatch.setattr(engine.numba.config, "DISABLE_JIT", 1)
+    assert engine.compile_function(_add)(1, 2) == 3
+    assert engine.compile_function(_add, compile=True)(1, 2) == 3

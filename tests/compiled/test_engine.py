@@ -125,17 +125,13 @@ def test_the_environment_asks_for_plain_python(monkeypatch):
 
 
 def test_without_a_place_for_the_cache_it_compiles_and_warns(monkeypatch):
-    real = engine.numba.njit
-
-    def refuse(function, cache=False, **options):
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return real(function, **options)
+    def refuse(dispatcher, mark):
+        raise RuntimeError("cannot cache function: no locator available")
 
     def fresh(state, stream, now, hyper):
         state.theta[0] += now.alpha
 
-    monkeypatch.setattr(engine.numba, "njit", refuse)
+    monkeypatch.setattr(engine, "keep_safely", refuse)
     monkeypatch.setattr(cache, "_said", set())
     with pytest.warns(UserWarning, match="not kept on disk"):
         result = gradtd.learn(gradtd.Stream.from_arrays(

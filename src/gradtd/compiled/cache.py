@@ -5,19 +5,24 @@ raises whatever it raises, or runs; a full or read-only disk raises in the middl
 save at once may give one function's number to another. Here each function of each signature has a file of its own,
 which begins with a checksum and names what it is. What cannot be read is compiled again, and what cannot be written
 is kept in memory. Either is said once.
+
+What is in the folder is run, so only a folder and files that nobody else can write to are used (`refuse_shared`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
+import stat
 import warnings
 from pathlib import Path
 from typing import Any
 
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
-from gradtd.core.files import replace_file
+from gradtd.core.files import open_own, replace_file
 
 _DIGEST = 32
 _said: set[str] = set()
@@ -37,8 +42,10 @@ class KernelFiles:
     ours: else a kernel would not notice that a function in another file was edited.
     """
 
-    def __init__(self, folder: str, base: str, stamp: Any, version: str, fingerprint: str) -> None:
-        self.folder, self.base = Path(folder), base
+    def __init__(
+        self, folder: str, base: str, stamp: Any, version: str, fingerprint: str, source: str | None = None
+    ) -> None:
+        self.folder, self.base, self.source = Path(folder), base, source
         self.mark = (version, stamp, fingerprint)
 
     def path(self, key: Any) -> Path:
@@ -48,13 +55,15 @@ class KernelFiles:
     def save(self, key: Any, data: Any) -> None:
         content: bytes = dumps((self.mark, key, data))  # type: ignore[no-untyped-call]
         checked = hashlib.sha256(content).digest() + content
-        replace_file(self.path(key), lambda file: file.write(checked))
+        replace_file(self.path(key), lambda file: _fill(file, checked))
 
     def load(self, key: Any) -> Any:
         """The code with this key; None where there is none, or none that can be trusted."""
         path = self.path(key)
         try:
-            checked = path.read_bytes()
+            with open_own(path, "rb") as file:
+                refuse_writers(path, os.fstat(file.fileno()), self.source)
+                checked = file.read()
         except FileNotFoundError:
             return None
         digest, content = checked[:_DIGEST], checked[_DIGEST:]
@@ -74,7 +83,10 @@ class KernelCache:
     def __init__(self, cache: Any, fingerprint: str) -> None:
         old = cache._cache_file
         base = old._index_name.removesuffix(".nbi")
-        cache._cache_file = KernelFiles(cache.cache_path, base, old._source_stamp, old._version, fingerprint)
+        locator = cache._impl.locator
+        refuse_shared(locator)
+        told = (old._source_stamp, old._version, fingerprint, locator._py_file)
+        cache._cache_file = KernelFiles(cache.cache_path, base, *told)
         self._cache = cache
 
     def __getattr__(self, name: str) -> Any:
@@ -98,6 +110,78 @@ class KernelCache:
 
 
 def keep_safely(dispatcher: Any, fingerprint: str) -> Any:
-    """Let a function that Numba caches keep its code in checked files."""
-    dispatcher._cache = KernelCache(dispatcher._cache, fingerprint)
+    """Let a compiled function keep its code in checked files, in a folder that only its user can write to."""
+    made: Any = _Cache
+    dispatcher._cache = KernelCache(made(dispatcher.py_func), fingerprint)
     return dispatcher
+
+
+def refuse_shared(locator: Any) -> None:
+    """Refuse a folder in which somebody else can put code, or whose place depends on the current folder.
+
+    The source of a function is trusted, so whoever can change that anyway may write to the folder, too.
+    """
+    folder, source = Path(locator.get_cache_path()), locator._py_file
+    if folder == Path(source).parent / "__pycache__":
+        folder = folder.absolute()
+    if not folder.is_absolute():
+        raise PermissionError(
+            f"the folder of compiled code, {str(folder)!r}, is relative to the current folder, where somebody else may "
+            "have put code: set NUMBA_CACHE_DIR to an absolute path."
+        )
+    for place in (folder.parent, folder):
+        try:
+            found = place.stat()
+        except FileNotFoundError:
+            continue
+        if place != folder and found.st_mode & stat.S_ISVTX:  # others cannot replace what is ours in it
+            continue
+        refuse_writers(place, found, source)
+
+
+def refuse_writers(path: Path, found: os.stat_result, source: str | None) -> None:
+    """Refuse a file or a folder that belongs to somebody else, or that others can write to."""
+    if not hasattr(os, "geteuid"):
+        return
+    owners, groups = {0, os.geteuid()}, {os.geteuid()}  # a group with the number of a user is that user's alone
+    if source is not None and os.path.isfile(source):
+        theirs = os.stat(Path(source).absolute().parent)
+        owners.add(theirs.st_uid)
+        groups |= {theirs.st_gid} if theirs.st_mode & stat.S_IWGRP else set()
+    shared = found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and found.st_gid not in groups)
+    if shared or found.st_uid not in owners:
+        why = "can be written to by others" if shared else "belongs to another user"
+        raise PermissionError(
+            f"{str(path)!r}, where compiled code is kept, {why}, who could have code run: take that right away, or set "
+            "NUMBA_CACHE_DIR to a folder of your own."
+        )
+
+
+def _fill(file: Any, content: bytes) -> None:
+    if hasattr(os, "fchmod"):
+        os.fchmod(file.fileno(), os.fstat(file.fileno()).st_mode & 0o755)
+    file.write(content)
+
+
+def _checked(locator: Any) -> Any:
+    """One of Numba's ways to find a folder, which passes on folders that others can write to."""
+
+    class Checked(locator):  # type: ignore[misc]
+        def ensure_cache_path(self) -> None:
+            try:
+                refuse_shared(self)
+            except PermissionError as error:
+                say_once(f"{error} It is not used.")
+                raise
+            os.makedirs(self.get_cache_path(), mode=0o755, exist_ok=True)
+            super().ensure_cache_path()
+
+    return Checked
+
+
+class _Implementation(CompileResultCacheImpl):
+    _locator_classes = [_checked(locator) for locator in CompileResultCacheImpl._locator_classes]
+
+
+class _Cache(FunctionCache):
+    _impl_class = _Implementation

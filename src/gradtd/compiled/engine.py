@@ -49,8 +49,12 @@ _OWN_CODE = b"".join(Path(file).read_bytes() for file in (__file__, intrinsics._
 
 
 def interpreted() -> bool:
-    """Whether the environment asks for plain Python."""
-    return os.environ.get("GRADTD_INTERPRET", "") not in ("", "0")
+    """Whether the environment asks for plain Python: by ``GRADTD_INTERPRET=1`` or Numba's ``NUMBA_DISABLE_JIT=1``."""
+    return os.environ.get("GRADTD_INTERPRET", "") not in ("", "0") or _jit_disabled()
+
+
+def _jit_disabled() -> bool:
+    return bool(getattr(numba.config, "DISABLE_JIT", False))
 
 
 def checks_bounds() -> bool:
@@ -65,7 +69,7 @@ def compile_function(function: Plain, compile: bool | None = None) -> Plain:
     that they read are looked at in every call, so that a function that was edited in between is compiled again.
     """
     reached = _reachable([function])
-    if not (not interpreted() if compile is None else compile):
+    if (interpreted() if compile is None else not compile) or _jit_disabled():
         return _wrapping_integers(function)
     with _one_at_a_time:
         _make_known(reached)
@@ -162,7 +166,7 @@ def _jit(function: Plain, mark: str, **options: Any) -> Plain:
     No fastmath: it deletes the checks for numbers that are not finite, and it may add up in another order.
     """
     try:
-        return keep_safely(numba.njit(function, nogil=True, cache=True, **options), mark)
+        return keep_safely(numba.njit(function, nogil=True, **options), mark)
     except (RuntimeError, OSError) as error:
         say_once(f"compiled code is not kept on disk: {error}")
         return numba.njit(function, nogil=True, **options)
