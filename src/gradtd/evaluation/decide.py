@@ -14,6 +14,9 @@ from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.intervals import faults, interval, paired_error
 from gradtd.evaluation.limits import DEFAULT, Limits
 
+JUDGED = 0.95
+"""The level at which fits are compared."""
+
 
 class Interval(NamedTuple):
     low: float
@@ -22,6 +25,9 @@ class Interval(NamedTuple):
     @property
     def width(self) -> float:
         return self.high - self.low
+
+
+NO_INTERVAL = Interval(np.nan, np.nan)
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ class Decision:
 
     Parameters
     ----------
+    own, hull
+        Both at the level `JUDGED`.
     limit
         How wide the hull may be.
     differs
@@ -70,6 +78,8 @@ class Decision:
         How many checks of each kind had power.
     needs_richer
         Whether the features could be too poor, so that a richer check is needed.
+    shown
+        The hull at the level asked for.
     """
 
     rung: str
@@ -85,6 +95,7 @@ class Decision:
     dependent: float
     checks: tuple[Check, ...] = ()
     hides: float = 0.0
+    shown: Interval = NO_INTERVAL
 
     @property
     def word(self) -> str:
@@ -96,18 +107,22 @@ class Decision:
 
 @one_thread()
 def decide(equations: Equations, level: float = 0.95, limits: Limits = DEFAULT) -> Decision:
-    """The first rung that may be the headline and that nothing speaks against; else what speaks against one."""
+    """The first rung that may be the headline and that nothing speaks against; else what speaks against one.
+
+    Fits are judged at `JUDGED`, whatever level is asked for: the verdict is about the log, not about the level.
+    """
     lam = equations.other_lambda(limits)
     with np.errstate(all="ignore"):  # what is no number is a fault of the fit
-        best = _decide_with(equations, lam, level, limits)
+        best, judge = _decide_with(equations, lam, limits)
         if best.word == "unchecked" and not best.memory and lam >= 2 * limits.least_retry_lambda:
-            again = _decide_with(equations, lam / 2, level, limits)  # less memory, and less variance
-            best = again if again.word == "usable" else best
-        return best
+            again, other = _decide_with(equations, lam / 2, limits)  # less memory, and less variance
+            best, judge = (again, other) if again.word == "usable" else (best, judge)
+        return judge.shown(best, level)
 
 
-def _decide_with(equations: Equations, lam: float, level: float, limits: Limits) -> Decision:
-    return _Judge(all_fits(equations, lam, limits), equations.ladder, level, limits).decision()
+def _decide_with(equations: Equations, lam: float, limits: Limits) -> tuple[Decision, _Judge]:
+    judge = _Judge(all_fits(equations, lam, limits), equations.ladder, JUDGED, limits)
+    return judge.decision(), judge
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +135,28 @@ class _Judge:
     limits: Limits
 
     def decision(self) -> Decision:
-        """The first headline that is usable, else the first that is unchecked, else the first."""
+        """The first headline that is usable, else the first that is unchecked, else the first.
+
+        Discrete observations: one that a sound fit with the time refuses leaves no poorer one. Beside fewer features
+        the time has less to say, and what the richer ones show stays true.
+        """
         best: Decision | None = None
         for name in self.ladder.headlines:
             one = self.judged(name)
             if best is None or one.word == "usable" or (one.word == "unchecked" and best.word == "not usable"):
                 best = one
-            if one.word == "usable":
+            if one.word == "usable" or (one.hides and not self.ladder.endless):
+                best = one
                 break
         assert best is not None
-        return replace(best, checks=self.table(best.rung))
+        return best
+
+    def shown(self, made: Decision, level: float) -> Decision:
+        """The decision with its interval at the level asked for, and the table of all fits."""
+        if level == self.level:
+            return replace(made, shown=made.hull, checks=self.table(made.rung))
+        other = replace(self, level=level)
+        return replace(made, shown=other.judged(made.rung).hull, checks=other.table(made.rung))
 
     def interval(self, fit: Fit) -> Interval:
         return Interval(*interval(fit, self.level, self.limits))
@@ -194,7 +221,7 @@ class _Judge:
         """How far the fit with the time is away, where the others do not say the same; and the hull with its interval.
 
         Where features could always be richer the time stands in for the state, the more the poorer they are. So it is
-        put beside the richest that the log can carry, and what it moves there is what it would move here.
+        put beside the richest that the log can carry, and counts as it stands there.
         """
         name = made.rung
         if self.ladder.endless:
@@ -202,14 +229,14 @@ class _Judge:
         if not self._is_timed(name):
             return 0.0, hull
         fit, other = self.fits.plain[name], self.fits.timed[name]
-        apart, error, shift = abs(other.value - fit.value), paired_error(fit, other), made.fit.value - fit.value
-        outside = not hull.low <= other.value + shift <= hull.high
+        apart, error = abs(other.value - fit.value), paired_error(fit, other)
+        outside = not hull.low <= other.value <= hull.high
         if apart > max(self.limits.far * error, fit.error) and outside:
             return apart / max(error, 1e-300), hull
         its = self.interval(other)
         if its.width > made.limit:
             return 0.0, hull
-        return 0.0, Interval(min(hull.low, its.low + shift), max(hull.high, its.high + shift))
+        return 0.0, Interval(min(hull.low, its.low), max(hull.high, its.high))
 
     def _is_timed(self, name: str) -> bool:
         """Whether there are sound fits with the time and without it."""

@@ -297,7 +297,7 @@ def _rows(
     found: Headline, decision: Decision, settings: Settings, more: str = ""
 ) -> tuple[tuple[Estimate, ...], Floats]:
     """The direct solution with the interval that the checks decided, and LSTD with the sandwich's."""
-    fit, (low, high) = decision.fit, decision.hull
+    fit, (low, high) = decision.fit, decision.shown
     traces = "" if settings.tracing is None else f"; with traces, lam = {settings.tracing.lam:g}"
     note = f"the solution that Impression GTD, Expected GTD and LSTD share; {decision.rung}{traces}"
     auto = Estimate(AUTO, found.value, low, high, fit.error, note)

@@ -81,8 +81,8 @@ class Limits:
     """The same, for a warning."""
     warn_condition: float = 1e8
     """Condition number of A: above it half of the digits of a solution are lost."""
-    warn_narrower: float = 1.1
-    """Width of the hull over that of a plain interval; above it a warning names the hull."""
+    most_uncovered: float = 0.05
+    """Share of the checked interval that the interval of a method may leave out on one side. A convention."""
     rounding: float = 1e-6
     """An error below this share of the value counts as none: all episodes say the same."""
 

@@ -106,7 +106,7 @@ def test_the_row_without_traces():
     rows = {row.method: row for row in result.estimates}
     assert rows["lstd_without_traces"].value == plain.value != result.value
     assert "lam = 0.8" in rows["lstd"].note
-    assert result.verdict == "usable"
+    assert result.verdict == "unchecked"  # LSTD keeps its own interval, and the checked one is wider
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def test_as_a_dictionary_it_is_strict_json():
     assert told["value"] == made.value
     assert told["interval"] == list(made.interval)
     assert told["ess"] == made.ess == made.numbers["ess"]
-    assert "usable" in repr(made)
+    assert f"{made.verdict}; lstd" in repr(made)
     assert "40 episodes" in repr(made)
 
 

@@ -224,7 +224,7 @@ def auto_rows(case: Case, plain: Estimate) -> dict[str, Estimate]:
     value, decision = case.square.value, case.decision
     if decision is None:
         return {AUTO: Estimate(AUTO, value, plain.low, plain.high, plain.error, plain.note)}
-    low, high = decision.hull
+    low, high = decision.shown
     note = f"the solution that Impression GTD, Expected GTD and LSTD share; {decision.rung}{case.with_traces}"
     rows = {AUTO: Estimate(AUTO, value, low, high, decision.fit.error, note)}
     hyper = suited(BESIDE, case.settings.of_traces, case.square.sums)
@@ -242,7 +242,7 @@ def solved_row(case: Case, fitted: Fit, method: str) -> Estimate:
     value = float(case.mean_start @ fitted.theta)
     if not np.isfinite(value) or fitted.diverged:
         return Estimate(method, None, None, None, None, "it diverged")
-    low, high = case.decision.hull
+    low, high = case.decision.shown
     note = f"fitted once, {fitted.updates} updates; the interval is that of the direct solution"
     return Estimate(method, value, low, high, case.decision.fit.error, note)
 

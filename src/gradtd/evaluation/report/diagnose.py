@@ -127,8 +127,8 @@ def _checked(decision: Decision | None, limits: Limits) -> dict[str, Any]:
         "memory_checks": decision.memory if sound else None,
         "hull_times": decision.hull.width / max(decision.own.width, 1e-300),
         "hull_of_limit": decision.hull.width / max(decision.limit, 1e-300) if sound else 0.0,
-        "hull_low": decision.hull.low,
-        "hull_high": decision.hull.high,
+        "hull_low": decision.shown.low,
+        "hull_high": decision.shown.high,
         "differs": decision.differs or None,
         "hidden_time": decision.hides or None,
     }

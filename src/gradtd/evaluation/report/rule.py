@@ -90,12 +90,13 @@ class Evidence:
         return row.high - row.low <= least * abs(row.value)
 
     @property
-    def narrower(self) -> bool:
-        """Whether an interval by refits is narrower than the hull of the checks."""
+    def unchecked_interval(self) -> bool:
+        """Whether the interval shown leaves out a part of the one that the checks decided."""
         row, low, high = self.row, self.d.hull_low, self.d.hull_high
-        if not self.d.refits or low is None or high is None or row.low is None or row.high is None:
+        if low is None or high is None or row.low is None or row.high is None or self.no_width:
             return False
-        return high - low > self.limits.warn_narrower * (row.high - row.low)
+        slack = self.limits.most_uncovered * (high - low)
+        return row.low > low + slack or row.high < high - slack
 
 
 def above(value: float | None, limit: float) -> bool:

@@ -56,11 +56,12 @@ WARNINGS: tuple[Rule, ...] = (
     ),
     Rule(
         "a plain interval",
-        "the hull of the checks is more than {limits.warn_narrower:g} times as wide as the interval by refits",
-        lambda e: e.narrower,
-        "This interval is about the solution in these features. With what the checks leave open it is "
-        "{d.hull_low:.5g} to {d.hull_high:.5g}, which algorithm='auto' reports.",
-        Kind.WARNING,
+        "the interval of the method named leaves out more than {limits.most_uncovered:.0%} of the interval that the "
+        "checks decided, on one side",
+        lambda e: e.unchecked_interval,
+        "The interval of {row.method} is about the solution in these features, and no check widened it. With what the "
+        "checks leave open it is {d.hull_low:.5g} to {d.hull_high:.5g}, which algorithm='auto' reports.",
+        Kind.UNCHECKED,
     ),
     Rule(
         "estimated behaviour",
