@@ -11,6 +11,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.designs.base import Ladder
 from gradtd.evaluation.estimators.products import whitener
 from gradtd.evaluation.moments import Moments
+from gradtd.evaluation.report.step_sums import effective_size
 
 REDUNDANT = 1e-8
 """Directions with a part of the variance below this, features scaled to one, are left out."""
@@ -61,9 +62,7 @@ class Fit:
     @property
     def effective(self) -> float:
         """(sum psi^2)^2 / sum psi^4: the effective number of pieces behind the value."""
-        square = _scaled(self.psi) ** 2
-        total = float((square**2).sum())
-        return float(square.sum() ** 2 / total) if total > 0 else 0.0
+        return effective_size(_scaled(self.psi) ** 2)
 
     @property
     def skew(self) -> float:

@@ -35,7 +35,7 @@ from gradtd.evaluation.designs.pairs import PairDesign, pair_ladder
 from gradtd.evaluation.designs.real import real_design
 from gradtd.evaluation.designs.states import States, are_cells, state_design
 from gradtd.evaluation.designs.time_features import NO_CLOCK, clock_of
-from gradtd.evaluation.folder_answer import answer_of_groups, answer_of_states
+from gradtd.evaluation.folder_answer import answer
 from gradtd.evaluation.kept_sums import add_to_kept
 from gradtd.evaluation.moments import shape_of
 from gradtd.evaluation.part_sums import MOST_GROUPS, Job, PartSums, Reduction, groups_for, sum_parts
@@ -242,7 +242,7 @@ def _evaluate_job(job: Job, source: Any, sample: Sample, settings: Settings) -> 
             steps.finish()
             equations = BlockEquations(steps, job.design.ladder, job.groups)
             decision = decide(equations, settings.level, settings.limits)
-            return answer_of_states(job, equations, numbers, decision, settings, source)
+            return answer(job, equations, numbers, decision, settings, source)
     seen = job.steps(*sample)
 
     def read(lam: float) -> PartSums:
@@ -251,7 +251,7 @@ def _evaluate_job(job: Job, source: Any, sample: Sample, settings: Settings) -> 
 
     by_group = GroupEquations(read, job.design.ladder, job.clock, seen, job.lam)
     decision = decide(by_group, settings.level, settings.limits)
-    return answer_of_groups(job, by_group, decision, settings, source)
+    return answer(job, by_group, by_group.last.steps, decision, settings, source)
 
 
 def _evaluate_kept(

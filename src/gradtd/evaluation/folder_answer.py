@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,75 +18,116 @@ from gradtd.evaluation.designs.pairs import PairDesign
 from gradtd.evaluation.designs.real import RealDesign
 from gradtd.evaluation.designs.states import StateDesign
 from gradtd.evaluation.estimators.bootstrap import interval_from, poisson_weights, student_interval
-from gradtd.evaluation.estimators.methods import RESAMPLES, histogram
+from gradtd.evaluation.estimators.least_squares import LeastSquares, Sums, solve_sums
+from gradtd.evaluation.estimators.methods import RESAMPLES, direct_row, histogram, with_traces
 from gradtd.evaluation.estimators.products import condition
-from gradtd.evaluation.estimators.solvers import SparseSolver, solved_each, solver_of
+from gradtd.evaluation.estimators.solvers import SparseSolver, solved_each
 from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.moments import Moments
 from gradtd.evaluation.part_sums import Job
-from gradtd.evaluation.report.diagnose import Equations, diagnose
+from gradtd.evaluation.report.diagnostics import diagnose
 from gradtd.evaluation.report.estimate import AUTO, Estimate
 from gradtd.evaluation.report.result import Evaluation, build_evaluation
-from gradtd.evaluation.report.step_sums import StepSums, ratio_picture
+from gradtd.evaluation.report.step_sums import StepSums, effective, ratio_picture
 from gradtd.evaluation.settings import ACTION, Settings
 from gradtd.evaluation.sparse_moments import read_sparse_moments, solve_with_traces
 from gradtd.features import Features, Grouped
 
 
-@dataclass(frozen=True, eq=False)
-class Headline:
-    """The equations of the rung that was chosen, means over steps, and their solution."""
+class _Answer(NamedTuple):
+    """What is shown of one kind of log in parts.
 
-    A: Any
-    b: Floats
-    C: Any
+    The rung's equations and their solution; sums of the marginal weights, of their squares, and of the squares of each
+    episode's sum; diagnostics that do not follow from these; values of resamples, whether they are refits, and
+    whether states leave no refits; weights and features of the report; a histogram of the values of starts; notes.
+    """
+
+    found: LeastSquares
+    marginal: tuple[float, float, float]
+    told: dict[str, Any]
+    resampled: Floats
+    refitted: bool
+    of_states: bool
     theta: Floats
-    left: Floats
-    value: float
-    solver: Any
-
-    def equations(self, error: float, features: int, marginal: tuple[float, float, float]) -> Equations:
-        """For the diagnostics; ``marginal`` are the sum of the marginal weights, that of their squares, and that of the
-        squares of each episode's sum."""
-        residual = self.A @ self.theta + self.b
-        total, squares, by_episode = marginal
-        return Equations(
-            value=self.value,
-            error=error,
-            features=features,
-            features_used=int((self.C.diagonal() > 0).sum()),
-            condition_A=self.solver.condition,
-            condition_C=condition(self.C),
-            undetermined_directions=self.solver.singular,
-            neu_start=float(self.b @ self.b),
-            neu_end=float(residual @ residual),
-            ess_marginal=total**2 / max(squares, 1e-300),
-            ess_marginal_episodes=total**2 / max(by_episode, 1e-300),
-            solved_by=self.solver.how,
-        )
+    features: Features
+    starts: tuple[Floats, Floats]
+    notes: tuple[str, ...]
 
 
-def _headline(A: Any, b: Floats, C: Any, start: Floats) -> Headline:
-    solver = solver_of(A, C)
-    theta = solver.solve(-b)
-    return Headline(A, b, C, theta, solver.solve(start, transposed=True), float(start @ theta), solver)
+def answer(
+    job: Job,
+    equations: GroupEquations | BlockEquations,
+    numbers: StepSums,
+    decision: Decision,
+    settings: Settings,
+    source: Any,
+) -> Evaluation:
+    """The report on a log in parts: from sums by group, or from the steps of states that were kept."""
+    given = (job, numbers, decision, settings, source)
+    made = _of_groups(equations, *given) if isinstance(equations, GroupEquations) else _of_states(equations, *given)
+    found, rows = made.found, _rows(made, decision, settings)
+    residual = found.sums.A @ found.theta + found.sums.b
+    total, squares, by_episode = made.marginal
+    more = {
+        "features": made.features.n_features,
+        "features_named": job.named,
+        "condition_C": condition(found.sums.C),
+        "neu_end": float(residual @ residual),
+        "ess_marginal": effective(total, squares),
+        "ess_marginal_episodes": effective(total, by_episode),
+        "refits": len(made.resampled) if made.refitted else 0,
+        "resamples": len(made.resampled),
+    }
+    read, warned = numbers.told()
+    counts, edges = made.starts
+    return build_evaluation(
+        diagnose(numbers, found, decision, settings, rows[0].value, **more, **made.told),
+        rows,
+        settings.level,
+        theta=made.theta,
+        features=made.features,
+        resampled=made.resampled,
+        influences=decision.fit.psi,
+        pictured=ratio_picture(numbers.ratios) | {"starts": counts, "starts_edges": edges},
+        checks=decision.checks,
+        warnings=warned,
+        notes=(*read, *made.notes),
+        log=job.reader.name,
+        limits=settings.limits,
+    )
 
 
-def _of_moments(sums: Moments, columns: Integers, n_steps: float) -> Headline:
+def _rows(made: _Answer, decision: Decision, settings: Settings) -> tuple[Estimate, ...]:
+    """The direct solution with the interval that the checks decided, and LSTD with its refits' or the sandwich's."""
+    value, fit, level = made.found.value, decision.fit, settings.level
+    groups, traces = len(fit.psi), with_traces(settings)
+    low, high = student_interval(value, fit.error, level, groups - 1)
+    no_refits = "; no refits of states" if made.of_states else ""
+    note = f"sandwich interval [{low:.5g}, {high:.5g}] of {groups} groups of episodes{no_refits}{traces}"
+    lstd = Estimate("lstd", value, low, high, fit.error, note)
+    if made.refitted:
+        low, high = interval_from(value, made.resampled, level, groups, settings.interval)
+        note = f"{len(made.resampled)} refits; {note}"
+        lstd = Estimate("lstd", value, low, high, float(made.resampled.std(ddof=1)), note)
+    rows = {AUTO: direct_row(value, decision, settings), "lstd": lstd}
+    return (rows.pop(settings.method), *rows.values())
+
+
+def _of_moments(sums: Moments, columns: Integers, n_steps: float, error: float) -> LeastSquares:
+    """The equations of some columns, means over steps."""
     pick = np.ix_(columns, columns)
     A, b = sums.A.sum(axis=0)[pick] / n_steps, sums.b.sum(axis=0)[columns] / n_steps
     start = sums.starts.sum(axis=0)[columns] / sums.pieces.sum()
-    return _headline(A, b, sums.C[pick] / n_steps, start)
+    return replace(solve_sums(Sums(A, b, sums.C[pick] / n_steps), start), error=error)
 
 
-def answer_of_groups(
-    job: Job, equations: GroupEquations, decision: Decision, settings: Settings, source: Any
-) -> Evaluation:
-    """The report on real observations, from sums by group."""
-    made = equations.last
-    sums, numbers = made.moments, made.steps
+def _of_groups(
+    equations: GroupEquations, job: Job, numbers: StepSums, decision: Decision, settings: Settings, source: Any
+) -> _Answer:
+    """Real observations, from sums by group."""
+    sums, seen = equations.last.moments, equations.sample
     columns = job.design.ladder.rungs[decision.rung]
-    found = _of_moments(sums, columns, numbers["steps"])
+    found = _of_moments(sums, columns, numbers["steps"], decision.fit.error)
     pick, left = np.ix_(columns, columns), found.left
     marginal = (
         float(left @ sums.marginal_sum[columns]),
@@ -94,22 +135,16 @@ def answer_of_groups(
         float(left @ sums.marginal_episodes[pick] @ left),
     )
     told: dict[str, Any] = {"undecided": undecided(equations, decision, settings)}
-    seen = equations.sample
     if seen.rows.choices is not None:
         told |= {"values": ACTION, "outside_range": seen.rows.choices.outside}
-    rows, resampled = _rows(found, decision, settings)
-    count = RESAMPLES if settings.resamples is None else settings.resamples
-    if count > 1:
-        resampled = _refits(found, sums, columns, count, settings.seed)
-    if settings.method == "lstd" and count > 1:
-        rows = (_refitted(rows[0], resampled, decision.fit, settings), *rows[1:])
-        told["refits"] = len(resampled)
+    resampled = _refits(found, sums, columns, settings)
     starts = histogram(seen.rows.at(seen.start_rows)[:, columns] @ found.theta)
-    notes = (*source.notes, *_about(sums.pieces, seen.n_pieces, source.later))
+    fitted_too = "" if source.later else "features were fitted, and "
+    sampled = f"{fitted_too}missing choices were looked for in {seen.n_pieces} episodes drawn by their hash."
+    notes = (*source.notes, _groups_note(sums.pieces), sampled)
+    refitted = settings.method == "lstd" and len(resampled) > 0
     features = _features(job, decision.rung)
-    of_log = found.equations(decision.fit.error, features.n_features, marginal)
-    answer = _Answer(rows, resampled, of_log, told, found.theta, features, starts, notes)
-    return _report(job, numbers, decision, settings, answer)
+    return _Answer(found, marginal, told, resampled, refitted, False, found.theta, features, starts, notes)
 
 
 def _features(job: Job, rung: str) -> Features:
@@ -146,10 +181,10 @@ def _mean_over_episodes(values: Floats, begins: Integers) -> tuple[float, float]
     return mean, float(np.sqrt((apart**2).sum())) / len(values)
 
 
-def _refits(found: Headline, sums: Moments, columns: Integers, count: int, seed: int) -> Floats:
+def _refits(found: LeastSquares, sums: Moments, columns: Integers, settings: Settings) -> Floats:
     """The value with every group weighted by a Poisson(1) number, so many times."""
     own = sums.A[:, columns[:, None], columns]
-    weights = poisson_weights(sums.pieces, count, seed)
+    weights = _resample(sums.pieces, settings)
     scale = found.solver.scale
     matrices = (weights @ own.reshape(len(own), -1)).reshape(-1, *own.shape[1:]) * scale[:, None] * scale
     b, starts = weights @ sums.b[:, columns], weights @ sums.starts[:, columns]
@@ -157,53 +192,36 @@ def _refits(found: Headline, sums: Moments, columns: Integers, count: int, seed:
     return np.asarray((starts * thetas).sum(axis=1) / (weights @ sums.pieces))
 
 
-def _refitted(row: Estimate, resampled: Floats, fit: Fit, settings: Settings) -> Estimate:
-    assert row.value is not None
-    low, high = interval_from(row.value, resampled, settings.level, len(fit.psi), settings.interval)
-    error = float(resampled.std(ddof=1))
-    return Estimate("lstd", row.value, low, high, error, f"{len(resampled)} refits; {row.note}")
-
-
-def answer_of_states(
-    job: Job,
-    equations: BlockEquations,
-    numbers: StepSums,
-    decision: Decision,
-    settings: Settings,
-    source: Any,
-) -> Evaluation:
-    """The report on discrete observations, from the steps that were kept."""
-    columns = job.design.ladder.rungs[decision.rung]
-    found = _of_states(equations, columns)
+def _of_states(
+    equations: BlockEquations, job: Job, numbers: StepSums, decision: Decision, settings: Settings, source: Any
+) -> _Answer:
+    """Discrete observations, from the steps that were kept."""
+    columns, fit = job.design.ladder.rungs[decision.rung], decision.fit
+    found = _solve_states(equations, columns, fit.error)
     table: Any = job.table[:, columns]
     weighed = _weigh(equations, np.asarray(table @ found.left).ravel())
     told: dict[str, Any] = {}
     if isinstance(job.design, PairStateDesign):
-        told |= _choices(job.design, equations, numbers, weighed, columns, (found.value, decision.fit.error))
-    rows, resampled = _rows(found, decision, settings, "; no refits of states")
-    count = RESAMPLES if settings.resamples is None else settings.resamples
-    if count > 1:
-        resampled = _first_order(found.value, decision.fit, equations.pieces, count, settings.seed)
+        told |= _choices(job.design, equations, numbers, weighed, columns, (found.value, fit.error))
+    resampled = _first_order(found.value, fit, equations.pieces, settings)
     starts = histogram(np.asarray(table @ found.theta).ravel(), weights=weighed.starts)
     weights, features, said = _weights_of(job, decision.rung, found.theta)
     kept = f"it has {_n_states(job)} states: its steps were kept in a temporary file, 40 bytes each."
     notes = (*source.notes, *said, _groups_note(equations.pieces), kept)
-    of_log = found.equations(decision.fit.error, features.n_features, weighed.marginal)
-    answer = _Answer(rows, resampled, of_log, told, weights, features, starts, notes)
-    return _report(job, numbers, decision, settings, answer)
+    return _Answer(found, weighed.marginal, told, resampled, False, True, weights, features, starts, notes)
 
 
-def _of_states(equations: BlockEquations, columns: Integers) -> Headline:
+def _solve_states(equations: BlockEquations, columns: Integers, error: float) -> LeastSquares:
     if not equations.sparse:
-        return _of_moments(equations.moments(0.0), columns, equations.n_steps)
+        return _of_moments(equations.moments(0.0), columns, equations.n_steps, error)
     sums, n = equations.sparse_moments, equations.n_steps
     A, C = (matrix / n for matrix in sums.columns(columns))
     start = sums.starts.sum(axis=0)[columns] / sums.pieces.sum()
-    made = _headline(A, sums.b.sum(axis=0)[columns] / n, C, start)
+    made = replace(solve_sums(Sums(A, sums.b.sum(axis=0)[columns] / n, C), start), error=error)
     if equations.lam == 0:
         return made
     traced = solve_with_traces(sums, equations.source, columns)  # A of traces has too many entries to be made
-    return Headline(made.A, made.b, made.C, traced.theta, traced.left * n, traced.value, made.solver)
+    return replace(made, theta=traced.theta, left=traced.left * n, value=traced.value)
 
 
 class _Weighed(NamedTuple):
@@ -285,72 +303,20 @@ def _weights_of(job: Job, rung: str, theta: Floats) -> tuple[Floats, Features, t
     return np.r_[theta[0] + theta[1:][order], theta[0]], shared, (TOO_MANY.format(len(design.states), n),)
 
 
-def _first_order(value: float, fit: Fit, pieces: Floats, count: int, seed: int) -> Floats:
+def _resample(pieces: Floats, settings: Settings) -> Floats:
+    """Poisson weights of groups, a row for each resample; none where a single one was asked for."""
+    count = RESAMPLES if settings.resamples is None else settings.resamples
+    return poisson_weights(pieces, count if count > 1 else 0, settings.seed)
+
+
+def _first_order(value: float, fit: Fit, pieces: Floats, settings: Settings) -> Floats:
     """The value with Poisson weights of groups, to first order by their influences: nothing is solved again."""
     filled = pieces[pieces > 0]
-    weights = poisson_weights(filled, count, seed)
+    weights = _resample(filled, settings)
     psi = fit.psi * (filled.sum() / len(filled))
     return np.asarray(value + (weights @ psi) / (weights @ filled))
-
-
-def _rows(
-    found: Headline, decision: Decision, settings: Settings, more: str = ""
-) -> tuple[tuple[Estimate, ...], Floats]:
-    """The direct solution with the interval that the checks decided, and LSTD with the sandwich's."""
-    fit, (low, high) = decision.fit, decision.shown
-    traces = "" if settings.tracing is None else f"; with traces, lam = {settings.tracing.lam:g}"
-    note = f"the solution that Impression GTD, Expected GTD and LSTD share; {decision.rung}{traces}"
-    auto = Estimate(AUTO, found.value, low, high, fit.error, note)
-    groups = len(fit.psi)
-    low, high = student_interval(found.value, fit.error, settings.level, groups - 1)
-    sandwich = f"sandwich interval [{low:.5g}, {high:.5g}] of {groups} groups of episodes{more}{traces}"
-    rows = {AUTO: auto, "lstd": Estimate("lstd", found.value, low, high, fit.error, sandwich)}
-    return (rows.pop(settings.method), *rows.values()), np.zeros(0)
 
 
 def _groups_note(pieces: Floats) -> str:
     groups = int((pieces > 0).sum())
     return f"the log was read in parts: the interval comes from {groups} groups of episodes, by the hash of their ids."
-
-
-def _about(pieces: Floats, sampled: int, later: bool) -> list[str]:
-    fitted_too = "" if later else "features were fitted, and "
-    return [
-        _groups_note(pieces),
-        f"{fitted_too}missing choices were looked for in {sampled} episodes drawn by their hash.",
-    ]
-
-
-class _Answer(NamedTuple):
-    """What is shown: rows, values of resamples, the equations, diagnostics that do not follow from these, weights of
-    features, a histogram of the values of starts, and notes."""
-
-    rows: tuple[Estimate, ...]
-    resampled: Floats
-    equations: Equations
-    told: dict[str, Any]
-    theta: Floats
-    features: Features
-    starts: tuple[Floats, Floats]
-    notes: tuple[str, ...]
-
-
-def _report(job: Job, numbers: StepSums, decision: Decision, settings: Settings, answer: _Answer) -> Evaluation:
-    more = {"refits": 0, "resamples": len(answer.resampled), "features_named": job.named} | answer.told
-    limits, (counts, edges) = settings.limits, answer.starts
-    read, warned = numbers.told()
-    return build_evaluation(
-        diagnose(numbers, answer.equations, decision, settings, answer.rows[0], limits=limits, **more),
-        answer.rows,
-        settings.level,
-        theta=answer.theta,
-        features=answer.features,
-        resampled=answer.resampled,
-        influences=decision.fit.psi,
-        pictured=ratio_picture(numbers.ratios) | {"starts": counts, "starts_edges": edges},
-        checks=decision.checks,
-        warnings=warned,
-        notes=(*read, *answer.notes),
-        log=job.reader.name,
-        limits=limits,
-    )

@@ -14,15 +14,17 @@ from gradtd.core.arrays import Floats
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.action_values import PairPlan, plan_pairs, traces_as_given
 from gradtd.evaluation.checks import products
+from gradtd.evaluation.estimators.importance_sampling import DR, marginal_weights
 from gradtd.evaluation.estimators.lambda_values import against_lambda
-from gradtd.evaluation.estimators.methods import for_pictures, influences_of, make_case, solve
+from gradtd.evaluation.estimators.methods import Case, Solved, for_pictures, influences_of, make_case, solve
 from gradtd.evaluation.estimators.products import trace_rows
+from gradtd.evaluation.limits import Limits
 from gradtd.evaluation.plan import Plan, make_plan
 from gradtd.evaluation.report.comparison import Evaluations
-from gradtd.evaluation.report.diagnose import compare_methods, diagnose, equations_of
+from gradtd.evaluation.report.diagnostics import diagnose
 from gradtd.evaluation.report.estimate import ESTIMATORS
 from gradtd.evaluation.report.result import Evaluation, build_evaluation
-from gradtd.evaluation.report.step_sums import sum_steps
+from gradtd.evaluation.report.step_sums import effective_size, sum_steps
 from gradtd.evaluation.settings import ACTION, STATE, Settings, refuse_unknown_chances
 from gradtd.logs import Log, Ratios, ratios
 
@@ -95,12 +97,12 @@ def evaluate_target(
     discount = np.asarray(stream.steps["discount"])
     weights = products(found.rho, discount, case.begins)
     steps = sum_steps(ready.log, found, discount, case.begins, weights)
-    more = compare_methods(case, solved, settings.limits) | ready.measured(case)
+    more = measure(case, solved.theta) | compare_methods(case, solved) | ready.measured(case)
     if judged is not None or plan.why_not:
         more |= {"features_named": plan.named, "not_checked": plan.why_not or None}
-    equations = equations_of(case, solved.theta, ready.features.n_features, ready.condition_C)
+    more |= {"features": ready.features.n_features, "condition_C": ready.condition_C}
     return build_evaluation(
-        diagnose(steps, equations, judged, settings, solved.headline, limits=settings.limits, **more),
+        diagnose(steps, case.square, judged, settings, solved.headline.value, **more),
         solved.estimates,
         settings.level,
         theta=ready.weights(solved.theta),
@@ -121,3 +123,52 @@ def known_chances(log: Log, found: Ratios) -> Floats | None:
     """The target's probabilities of the actions taken; None where they are not known, or are densities."""
     real_valued = log.action is not None and not log.discrete_actions
     return None if real_valued else found.target
+
+
+def measure(case: Case, theta: Floats) -> dict[str, Any]:
+    """Of the equations, what needs every step: the residual of the final weights, and the marginal weights."""
+    square = case.square
+    residual = square.sums.A @ theta + square.sums.b
+    weights = marginal_weights(case.stream, square.left, case.traces)
+    return {
+        "neu_end": float(residual @ residual),
+        "ess_marginal": effective_size(weights),
+        "ess_marginal_episodes": effective_size(np.add.reduceat(weights, case.begins[:-1])),
+    }
+
+
+def compare_methods(case: Case, solved: Solved) -> dict[str, Any]:
+    """How the method asked for agrees with the others, and how its own fit went; fields of `Diagnostics`."""
+    told: dict[str, Any] = {"resamples": solved.resamples, "refits": solved.refits}
+    if case.settings.values == STATE:
+        told["from_dr"] = _from_doubly_robust(solved, case.settings.limits)
+    fitted, value = solved.fitted, solved.headline.value
+    if fitted is None:
+        return told
+    told |= {"updates": fitted.updates, "hyper": fitted.told, "diverged": fitted.diverged}
+    told["moved"] = fitted.moved / case.error
+    if solved.refits:
+        told["refits_lost"] = float(np.isnan(solved.resampled).mean()) if len(solved.resampled) else 0.0
+    if value is not None:
+        told["from_lstd"] = abs(value - case.square.value) / case.error
+        told["error_ratio"] = _error_ratio(case, solved) if solved.refits else None
+    return told
+
+
+def _error_ratio(case: Case, solved: Solved) -> float:
+    """The error by refits over the sandwich error; NaN where one of them is missing, or is rounding only."""
+    error = solved.headline.error
+    if error is None or not len(solved.resampled) or case.square.error < case.error:
+        return float("nan")
+    return error / case.error
+
+
+def _from_doubly_robust(solved: Solved, limits: Limits) -> float | None:
+    """Standard errors of the difference between the value and the doubly robust one; NaN where that has none."""
+    row, refits = solved.headline, solved.resampled
+    if row.value is None or row.method in ESTIMATORS or not len(refits):
+        return None
+    robust = solved.drawn.resampled[:, DR]
+    apart = (refits - robust)[np.isfinite(refits) & np.isfinite(robust)]
+    spread = max(float(apart.std()), limits.rounding * abs(row.value)) if len(apart) > 1 else 0.0
+    return abs(row.value - float(solved.drawn.values[DR])) / spread if spread > 0 else float("nan")

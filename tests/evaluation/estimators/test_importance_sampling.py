@@ -5,8 +5,8 @@ import pytest
 
 from gradtd.evaluation.estimators.bootstrap import draw_resamples
 from gradtd.evaluation.estimators.importance_sampling import episode_weights, importance_estimates
-from gradtd.evaluation.report.diagnose import effective_size
 from gradtd.evaluation.report.estimate import ESTIMATORS
+from gradtd.evaluation.report.step_sums import effective_size
 from naive.evaluation import altered, episodes_of, importance, join, random_stream
 
 

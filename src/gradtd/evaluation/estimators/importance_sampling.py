@@ -45,6 +45,7 @@ from gradtd.evaluation.estimators.products import values_of
 from gradtd.evaluation.estimators.solvers import DENSE, solver_of
 from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, Estimate
+from gradtd.evaluation.report.step_sums import effective_size
 
 MONTE_CARLO, IS, WIS, PDIS, WPDIS, DR, WDR = range(len(ESTIMATORS))
 RETURN, WHOLE, DECISION, ROBUST, START, PRODUCT = range(6)
@@ -240,8 +241,7 @@ def carrying(psi: Floats) -> float:
     off = np.abs(psi - psi.mean())
     if not off.max() > ROUNDING * np.abs(psi).max():
         return float(len(psi))
-    square = np.square(off / off.max())
-    return float(square.sum() ** 2 / np.square(square).sum())
+    return effective_size(np.square(off / off.max()))
 
 
 def mark_rows(
@@ -292,8 +292,7 @@ def _weak_products(products: Floats, limits: Limits) -> str:
     """Why products of ratios cannot carry an interval, or nothing."""
     if not np.isfinite(products).all():
         return "products of ratios overflow"
-    part = products / max(float(products.max()), 1e-300)  # squares of the products themselves might overflow
-    worth = float(part.sum() ** 2 / np.square(part).sum()) if part.any() else 0.0
+    worth = effective_size(products)
     if worth < limits.row_fewest_products:
         return f"products of ratios are worth {worth:.1f} of {len(products)} episodes"
     error = float(products.std(ddof=1)) / np.sqrt(len(products))

@@ -7,7 +7,7 @@ stay sparse for cells, of which a row has one (one-hot, aggregation), and for mo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 from operator import add, iadd
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.blas import one_thread
 from gradtd.core.progress import Progress
@@ -62,8 +61,8 @@ class Sums:
     A: Any
     b: Floats
     C: Any
-    square: float
-    steps: int
+    square: float = np.nan
+    steps: int = 0
     folds: tuple[GroupSums, ...] = ()
 
 
@@ -103,49 +102,30 @@ def sums(
 def dense_sums(
     stream: Stream, groups: Iterable[Integers], traces: Any = None, progress: Progress | None = None
 ) -> Iterator[GroupSums]:
-    """The sums over every group of steps, given by their numbers.
-
-    A compiled loop writes x, and next to it rho y and rho r, while a chunk is in the cache. Then x'(rho y, rho r) has A
-    and b in it. NumPy would go over the chunk seven times, and that takes longer than the product.
-    """
-    d, n, done = stream.n_features, len(stream), 0
-    most = min(chunk_rows(stream.features), n)
-    x, y, squares = np.empty((most, d)), np.empty((most, d + 1)), np.empty((2, most))
-    fill, view = engine.compile_once(fill_rows), stream.view
+    """The sums over every group of steps, given by their numbers."""
+    n, done = len(stream), 0
     for group in groups:
         total: Any = None
-        for part in chunks(len(group), most):
-            steps, rows = group[part], slice(part.stop - part.start)
-            fill(view.features, view.steps, steps, x[rows], y[rows], squares)
-            e, of_e = (x[rows], squares[0, rows])
-            if traces is not None:
-                e, of_e = traces[steps], squared_lengths(traces[steps])
-            both = cross(e, y[rows])
-            found = both[:, :d], both[:, d], float(of_e @ squares[1, rows])
+        for part in chunks(len(group), chunk_rows(stream.features)):
+            x, y, reward = weighted_rows(stream, group[part])
+            e = x if traces is None else traces[group[part]]
+            found = cross(e, y), reward @ e, float(squared_lengths(e) @ squared_lengths(y))
             total = found if total is None else tuple(map(iadd, total, found))
-            done += len(steps)
+            done += len(y)
             if progress:
                 progress(done, n)
         yield GroupSums(*total)
 
 
-def fill_rows(features: Floats, steps: Any, places: Integers, x: Floats, y: Floats, squares: Floats) -> None:
-    """x, rho (discount x_next - x) with rho r behind it, and the squared lengths of both."""
-    d = features.shape[1]
-    for i in range(places.shape[0]):
-        step = steps[places[i]]
-        row, after, discount, rho = step.row, step.next_row, step.discount, step.rho
-        for k in range(d):
-            now = features[row, k]
-            x[i, k] = now
-            y[i, k] = rho * (discount * features[after, k] - now)
-        y[i, d] = rho * step.reward
-        of_x, of_y = 0.0, 0.0
-        for k in range(d):
-            of_x += x[i, k] * x[i, k]
-            of_y += y[i, k] * y[i, k]
-        squares[0, i] = of_x
-        squares[1, i] = of_y
+def weighted_rows(stream: Stream, places: Any) -> tuple[Any, Any, Floats]:
+    """x, rho (discount x_next - x) and rho r of some steps; rows are sparse where the features are."""
+    steps = np.asarray(stream.steps)[places]
+    rho, discount = steps["rho"], steps["discount"]
+    x, after = rows_at(stream.features, steps["row"]), rows_at(stream.features, steps["next_row"])
+    if isinstance(x, np.ndarray):
+        return x, rho[:, None] * (discount[:, None] * after - x), rho * steps["reward"]
+    y = (after.multiply(discount[:, None]) - x).multiply(rho[:, None]).tocsr()
+    return x, y, rho * steps["reward"]
 
 
 def sparse_sums(
@@ -161,15 +141,13 @@ def sparse_sums(
     n, d, groups, table = len(stream), stream.n_features, int(group.max()) + 1, stream.features
     A, b, square = csr_array((groups, d * d)), csr_array((groups, d)), np.zeros(groups)
     for part in chunks(n, chunk_rows(table)):
-        steps, rho = stream.steps[part], np.asarray(stream.steps["rho"][part])
-        x = rows_at(table, steps["row"])
-        y = (table[steps["next_row"]].multiply(steps["discount"][:, None]) - x).multiply(rho[:, None]).tocsr()
+        x, y, reward = weighted_rows(stream, part)
         e = x if traces is None else traces[part]
         pairs, of_pairs = _by_pair(e, group[part], groups)
         product = (of_pairs.T @ y).tocsr()
         owner = np.repeat(pairs, np.diff(product.indptr))
         A += _by_group(owner // d, owner % d * d + product.indices, product.data, (groups, d * d))
-        b += _by_group(pairs // d, pairs % d, of_pairs.T @ (rho * np.asarray(steps["reward"])), (groups, d))
+        b += _by_group(pairs // d, pairs % d, of_pairs.T @ reward, (groups, d))
         square += np.bincount(group[part], squared_lengths(e) * squared_lengths(y), groups)
         if progress:
             progress(part.stop, n)
@@ -210,21 +188,19 @@ def _matrix(places: Integers, values: Floats, d: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """LSTD on a log: its weights, the value of the start states, and the sandwich error of that."""
+    """The log's equations solved: the weights, the value of the start states, and the standard error of that.
+
+    ``left`` is A^-T times the mean start features: how the value depends on each residual. ``psi`` has the influence of
+    every episode, or of every group of them, on the value.
+    """
 
     sums: Sums
     theta: Floats
     value: float
     left: Floats
-    """A^-T times the mean start features: how the value depends on each residual."""
-    psi: Floats
-    """The influence of every episode on the value."""
     solver: Solver | SparseSolver
-
-    @property
-    def error(self) -> float:
-        """The standard error of the value."""
-        return float(standard_error(self.psi))
+    psi: Floats = field(default_factory=lambda: np.zeros(0))
+    error: float = np.nan
 
     @property
     def singular(self) -> int:
@@ -263,15 +239,17 @@ def least_squares(
     one row per step, it is LSTD(lam), and the trace of a step is its x above. What is ``known``, C or the fold of every
     step, goes to `sums`.
     """
-    found = sums(stream, progress, traces, **known)
+    found = solve_sums(sums(stream, progress, traces, **known), np.asarray(starts.mean(axis=0)).ravel())
+    of_episode = np.add.reduceat(step_influences(stream, found.theta, found.left, traces), begins[:-1])
+    psi = np.asarray(starts @ found.theta).ravel() - found.value - of_episode * (len(of_episode) / len(stream))
+    return replace(found, psi=psi, error=float(standard_error(psi)))
+
+
+def solve_sums(found: Sums, start: Floats) -> LeastSquares:
+    """The solution of A theta + b = 0 and its value at these mean start features, without its error."""
     solver = solver_of(found.A, found.C)
     theta = solver.solve(-found.b)
-    mean = np.asarray(starts.mean(axis=0)).ravel()
-    left = solver.solve(mean, transposed=True)
-    value = float(mean @ theta)
-    of_episode = np.add.reduceat(step_influences(stream, theta, left, traces), begins[:-1])
-    psi = np.asarray(starts @ theta).ravel() - value - of_episode * (len(of_episode) / len(stream))
-    return LeastSquares(found, theta, value, left, psi, solver)
+    return LeastSquares(found, theta, float(start @ theta), solver.solve(start, transposed=True), solver)
 
 
 @one_thread()

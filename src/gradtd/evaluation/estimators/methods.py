@@ -98,12 +98,6 @@ class Case:
         """The sandwich error of the least-squares value, above rounding: the unit in which methods are compared."""
         return max(self.square.error, self.settings.limits.rounding * abs(self.square.value), 1e-300)
 
-    @property
-    def with_traces(self) -> str:
-        """What a note adds where there are traces."""
-        tracing = self.settings.tracing
-        return "" if tracing is None else f"; with traces, lam = {tracing.lam:g}"
-
     def row_from_error(self, method: str, value: float, error: float, note: str = "", reason: str = "") -> Estimate:
         """A row whose interval comes from a standard error over episodes."""
         low, high = student_interval(value, error, self.settings.level, self.n_episodes - 1)
@@ -140,6 +134,17 @@ class Solved:
     def headline(self) -> Estimate:
         """The estimate asked for."""
         return self.estimates[0]
+
+
+def with_traces(settings: Settings) -> str:
+    """What a note adds where there are traces."""
+    return "" if settings.tracing is None else f"; with traces, lam = {settings.tracing.lam:g}"
+
+
+def direct_row(value: float, decision: Decision, settings: Settings) -> Estimate:
+    """The equations solved directly, with the interval that the checks decided."""
+    note = f"the solution that Impression GTD, Expected GTD and LSTD share; {decision.rung}{with_traces(settings)}"
+    return Estimate(AUTO, value, decision.shown.low, decision.shown.high, decision.fit.error, note)
 
 
 def make_case(
@@ -224,9 +229,7 @@ def auto_rows(case: Case, plain: Estimate) -> dict[str, Estimate]:
     value, decision = case.square.value, case.decision
     if decision is None:
         return {AUTO: Estimate(AUTO, value, plain.low, plain.high, plain.error, plain.note)}
-    low, high = decision.shown
-    note = f"the solution that Impression GTD, Expected GTD and LSTD share; {decision.rung}{case.with_traces}"
-    rows = {AUTO: Estimate(AUTO, value, low, high, decision.fit.error, note)}
+    rows = {AUTO: direct_row(value, decision, case.settings)}
     hyper = suited(BESIDE, case.settings.of_traces, case.square.sums)
     if planned_work(case.stream, BESIDE, hyper) <= LITTLE_WORK and case.n_episodes > 1:
         beside = fitted_rule(case, BESIDE, LITTLE_WORK)
@@ -282,11 +285,11 @@ def refitted_row(case: Case, fitted: Fit, resamples: Resamples, progress: Progre
 def least_squares_row(case: Case, resamples: Resamples, progress: Progress | None = None) -> tuple[Estimate, Floats]:
     """LSTD: the interval from its refits, and the sandwich interval in the note."""
     square = case.square
-    row = case.row_from_error("lstd", square.value, square.error, f"sandwich interval{case.with_traces}")
+    row = case.row_from_error("lstd", square.value, square.error, f"sandwich interval{with_traces(case.settings)}")
     if len(resamples) < 2 or not can_refit(case.stream, square, len(resamples), case.traces):
         return row, np.zeros(0)
     refits = refit_least_squares(case.stream, case.starts, case.begins, resamples, square, progress, case.traces)
-    note = f"sandwich interval [{row.low:.5g}, {row.high:.5g}]{case.with_traces}"
+    note = f"sandwich interval [{row.low:.5g}, {row.high:.5g}]{with_traces(case.settings)}"
     return case.row_from_refits("lstd", square.value, refits, note), refits
 
 

@@ -1,10 +1,22 @@
-"""The record of everything measured about an evaluation. `diagnose` makes it, and the verdict is judged from it."""
+"""The record of everything measured about an evaluation, from which the verdict is judged.
+
+`diagnose` is the one place that makes it, for logs in memory and in parts, from sums over the steps (`StepSums`), the
+equations and their solution (`LeastSquares`) and the decision of the checks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from gradtd.evaluation.limits import Limits
+
+if TYPE_CHECKING:
+    from gradtd.evaluation.decide import Decision
+    from gradtd.evaluation.estimators.least_squares import LeastSquares
+    from gradtd.evaluation.report.step_sums import StepSums
+    from gradtd.evaluation.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,3 +203,75 @@ class Diagnostics:
         numbers = {entry.name for entry in fields(cls) if entry.default is not MISSING or entry.type == "float"}
         known: dict[str, Any] = {k: float("nan") if v is None and k in numbers else v for k, v in told.items()}
         return cls(**known)
+
+
+def diagnose(
+    steps: StepSums,
+    square: LeastSquares,
+    decision: Decision | None,
+    settings: Settings,
+    value: float | None,
+    **more: Any,
+) -> Diagnostics:
+    """Everything that is measured about one target on one log.
+
+    Parameters
+    ----------
+    steps
+        Sums over the steps of the log.
+    square
+        The equations, and their solution.
+    decision
+        What the checks decided; None where there were none.
+    settings
+        How to evaluate.
+    value
+        The value reported.
+    **more
+        Fields of `Diagnostics` that are measured elsewhere: of the method's own fit, of the target's choices.
+    """
+    limits, tracing = settings.limits, settings.tracing
+    # Errors below rounding would turn any difference into many standard errors.
+    error = max(square.error, limits.rounding * abs(square.value), 1e-300)
+    return Diagnostics(
+        method=settings.method,
+        gamma=settings.gamma,
+        lam=None if tracing is None else tracing.lam,
+        trace=None if tracing is None else tracing.kind,
+        episodes=int(steps["episodes"]),
+        beyond_rewards=steps.beyond_rewards(settings.gamma, value, error),
+        sandwich_error=square.error,
+        condition_A=square.condition,
+        undetermined_directions=square.singular,
+        solved_by=square.how,
+        features_used=int((square.sums.C.diagonal() > 0).sum()),
+        neu_start=float(square.sums.b @ square.sums.b),
+        **steps.diagnostics(),
+        **_checked(decision, limits),
+        **more,
+    )
+
+
+def _checked(decision: Decision | None, limits: Limits) -> dict[str, Any]:
+    """What the checks found. Checks are counted only where the fit itself has no fault."""
+    if decision is None:
+        return {}
+    fit, sound = decision.fit, not decision.faults
+    error = max(fit.error, 1e-300)
+    return {
+        "effective_pieces": fit.effective,
+        "refit_bias": abs(fit.bias) / error if fit.error > limits.no_error * abs(fit.value) else 0.0,
+        "lacking": fit.lack,
+        "lacking_moves": fit.missed / max(decision.own.width / 2, 1e-300),
+        "surprises_met": min(fit.met, float(len(fit.psi))),
+        "dependence": decision.dependent,
+        "complete": not decision.needs_richer,
+        "richer_checks": decision.richer if sound else None,
+        "memory_checks": decision.memory if sound else None,
+        "hull_times": decision.hull.width / max(decision.own.width, 1e-300),
+        "hull_of_limit": decision.hull.width / max(decision.limit, 1e-300) if sound else 0.0,
+        "hull_low": decision.shown.low,
+        "hull_high": decision.shown.high,
+        "differs": decision.differs or None,
+        "hidden_time": decision.hides or None,
+    }

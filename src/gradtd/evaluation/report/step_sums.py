@@ -144,6 +144,19 @@ def effective(total: float, squares: float) -> float:
     return total**2 / squares if squares < np.inf else 1.0
 
 
+def effective_size(weights: Floats) -> float:
+    """(sum w)^2 / sum w^2: the number of equal weights with the same variance of a mean.
+
+    >>> float(effective_size(np.array([1.0, 1.0, 1.0, 0.0])))
+    3.0
+    """
+    largest = max(weights.max(initial=0.0), -weights.min(initial=0.0))  # marginal weights may be negative
+    if not 0 < largest < np.inf:
+        return 0.0 if largest == 0 else 1.0
+    part = weights / largest  # squares of the weights themselves might overflow
+    return float(part.sum() ** 2 / (part**2).sum())
+
+
 class _Steps(NamedTuple):
     """Steps of some episodes; ``weight`` is that of doubly robust."""
 
