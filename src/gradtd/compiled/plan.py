@@ -86,9 +86,10 @@ class Snapshots(NamedTuple):
 
 def new_clock() -> Any:
     """The clock of a run that has not begun."""
-    clock = np.zeros(1, CLOCK).view(np.recarray)
-    clock["alpha"] = np.nan
-    return clock
+    return _NOT_BEGUN.copy()
+
+
+_NOT_BEGUN = np.array([(0, 0, 0, 0, np.nan)], CLOCK).view(np.recarray)
 
 
 def room_for(at: Integers, n_features: int) -> Snapshots:

@@ -71,6 +71,10 @@ class Session:
         """The loop around the rule, compiled."""
         return compile_run(self.setup.algorithm, self.drawing, compile=self._compile)
 
+    @cached_property
+    def _hyper(self) -> Any:
+        return record(**self.setup.numbers)
+
     @property
     def code(self) -> str:
         """A digest of all the code that a run goes through."""
@@ -135,19 +139,23 @@ class Session:
         setup = self.setup
         self.refuse_many_features(len(theta0), n_steps)
         state = {"theta": theta0.copy(), **setup.algorithm.init(len(theta0), {**setup.hyper, "n_steps": n_steps})}
-        run = Run(
-            state=state,
-            hyper=record(**setup.numbers),
+        lazy = sparse and setup.algorithm.reads_rows_only
+        own = None
+        if lazy:
+            own = sparse_state(state, setup.algorithm.storage, setup.plan.average_from >= 0, setup.plan.limit)
+            state = own.fields
+        return Run(
+            state=record(**state),
+            hyper=self._hyper,
             first=np.zeros(setup.m1, np.uint32),
             second=np.zeros(setup.m2, np.uint32),
             rng=random.seeded(*seed, random.DRAWS) if setup.m1 else np.zeros(1, np.uint64),
-            average=np.zeros(0),
+            average=np.zeros(0 if lazy else len(theta0)),
             clock=new_clock(),
+            table=own and own.table,
+            touched=own and own.touched,
+            cleared=own and own.cleared,
         )
-        if not sparse or not setup.algorithm.reads_rows_only:
-            return run._replace(state=record(**state), average=np.zeros(len(theta0)))
-        own = sparse_state(state, setup.algorithm.storage, setup.plan.average_from >= 0, setup.plan.limit)
-        return run._replace(state=record(**own.fields), table=own.table, touched=own.touched, cleared=own.cleared)
 
     def drive(self, run: Run, stream: StreamView, buffers: Buffers, wanted: Snapshots, begin: int, count: int) -> int:
         """Take ``count`` steps of a stream from ``begin`` on; returns the step of divergence or -1."""
