@@ -124,7 +124,7 @@ def test_ctrl_c_ends_with_one_line(monkeypatch):
     def interrupted(*arguments, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gradtd.cli.run.run_algorithm", interrupted)
+    monkeypatch.setattr("gradtd.running.runs.run", interrupted)
     done = _run("run", "boyan_chain", "td", "--alpha", "1")
     assert done.exit_code == 130
     assert done.stderr == "\ngradtd: stopped by Ctrl-C; nothing was kept, and the same command begins anew.\n"
@@ -158,7 +158,7 @@ def test_too_little_memory_is_one_sentence(monkeypatch, capsys):
     def greedy(*arguments, **settings):
         raise MemoryError
 
-    monkeypatch.setattr("gradtd.cli.run.run_algorithm", greedy)
+    monkeypatch.setattr("gradtd.running.runs.run", greedy)
     said = refused(monkeypatch, capsys, "run", "boyan_chain", "td", "--alpha", "1")
     assert said.startswith("gradtd: this takes more memory than there is")
 

@@ -1,11 +1,16 @@
 """What the commands share: settings and numbers as they are typed, completion; and pages that need no other file."""
 
+import subprocess
+import sys
 import types
+from inspect import signature
 
 import pytest
 import typer
 
+import gradtd
 from gradtd import InputError
+from gradtd.cli.evaluate import evaluate as command
 from gradtd.cli.options import (
     complete_algorithm,
     complete_any,
@@ -93,3 +98,22 @@ def test_a_value_that_a_template_lacks_is_an_error():
 
     with pytest.raises(jinja2.UndefinedError):
         render("evaluation.html", command="")
+
+
+def test_defaults_of_the_command_are_those_of_the_function():
+    """The command repeats a default where importing it would load all of the evaluation before any help is shown."""
+    ours, theirs = (signature(f).parameters for f in (command, gradtd.evaluate))
+    named = ("gamma", "samples", "level", "lam", "trace", "seed", "values", "algorithm", "resamples", "clip")
+    assert {name: ours[name].default for name in named} == {name: theirs[name].default for name in named}
+
+
+def test_help_loads_nothing_that_computes():
+    heavy = ("numba", "scipy", "pyarrow", "matplotlib", "gradtd.evaluation")
+    code = f"import sys; from gradtd.cli.app import app; print([m for m in {heavy!r} if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_list_works_without_docstrings():
+    printed = subprocess.run([sys.executable, "-OO", "-m", "gradtd", "list"], capture_output=True, text=True)
+    assert printed.returncode == 0, printed.stderr
+    assert "impression_gtd" in printed.stdout

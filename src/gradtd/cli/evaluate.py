@@ -9,11 +9,7 @@ import typer
 
 from gradtd.cli.evaluation_output import check_outputs, show
 from gradtd.cli.options import NUMBER, SCHEDULER, SUMS, hyper_parameters, number, setting
-from gradtd.cli.targets import targets
 from gradtd.core.checks import InputError
-from gradtd.evaluation import evaluate as evaluate_log
-from gradtd.evaluation.evaluate import SAMPLES
-from gradtd.evaluation.settings import known_method
 
 LOG, POLICIES, FEATURES, METHOD, INTERVAL, OUTPUT = "Log", "Policies", "Features", "Method", "Interval", "Output"
 """Panels of the help."""
@@ -138,7 +134,7 @@ def evaluate(
             help="With values of real actions: samples of a random target's action for its expectation.",
             rich_help_panel=FEATURES,
         ),
-    ] = SAMPLES,
+    ] = 20,
     features: Annotated[
         str | None,
         typer.Option(
@@ -275,6 +271,10 @@ def evaluate(
     ] = None,
 ) -> None:
     """Estimate what a policy is worth from a log of another one: value, interval, diagnostics, verdict."""
+    from gradtd.cli.targets import targets
+    from gradtd.evaluation import evaluate as evaluate_log
+    from gradtd.evaluation.settings import known_method
+
     given = targets(target or [], target_probabilities or [], next_target_probabilities or [])
     check_outputs(page, plot, save, several=len(given) > 1)
     known_method(algorithm, dict(map(setting, set_ or [])))

@@ -7,16 +7,16 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from gradtd.cli.messages import typed
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.evaluation import Evaluation, Evaluations
-from gradtd.output.evaluation_page import write_page
-from gradtd.output.evaluation_text import on_terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gradtd.evaluation import Evaluation, Evaluations
 
 AS_LONG_AS_IT_IS = 10_000
 """Columns of a line that nothing folds."""
@@ -37,6 +37,10 @@ def check_outputs(page: Path | None, plot: Path | None, save: Path | None, sever
 
 def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: bool) -> None:
     """Write what was asked for, and print the rest."""
+    from gradtd.evaluation import Evaluations
+    from gradtd.output.evaluation_page import write_page
+    from gradtd.output.evaluation_text import on_terminal
+
     page, plot, save = files
     several = isinstance(found, Evaluations)
     named = found if isinstance(found, Evaluations) else {"target": found}
@@ -71,6 +75,8 @@ def _typed(evaluation: Evaluation) -> Evaluation:
 
 
 def _console() -> Console:
+    from rich.console import Console
+
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = AS_LONG_AS_IT_IS  # whoever reads a file or a pipe folds lines as he likes

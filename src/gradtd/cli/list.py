@@ -5,20 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from inspect import cleandoc, signature
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from gradtd.algorithms import ALGORITHMS, as_algorithm
 from gradtd.cli.options import complete_any, described
 from gradtd.core import checks
-from gradtd.core.algorithm import REQUIRED
-from gradtd.problems import PROBLEMS
-from gradtd.problems.metrics import METRICS
-from gradtd.running.settings import parameters
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def list_(
@@ -32,6 +27,8 @@ def list_(
     ] = None,
 ) -> None:
     """Show problems, algorithms and metrics, or the parameters of one of them."""
+    from rich.console import Console
+
     console = Console()
     if name is not None:
         _show(console, name)
@@ -44,6 +41,12 @@ def list_(
 
 def _show(console: Console, name: str) -> None:
     """What there is to know about a problem, an algorithm or a metric."""
+    from gradtd.algorithms import ALGORITHMS, as_algorithm
+    from gradtd.core.algorithm import REQUIRED
+    from gradtd.problems import PROBLEMS
+    from gradtd.problems.metrics import METRICS
+    from gradtd.running.settings import parameters
+
     checks.known_name("problem, algorithm or metric", name, [*PROBLEMS, *ALGORITHMS, *METRICS])
     if name in ALGORITHMS:
         algorithm = as_algorithm(name)
@@ -84,6 +87,9 @@ def _print_text(console: Console, text: str | None) -> None:
 
 
 def _print_rows(console: Console, titles: list[str], rows: list[list[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(*titles, box=None, pad_edge=False, show_header=bool(titles))
     for row in rows:
         table.add_row(*map(Text, row))

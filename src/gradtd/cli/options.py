@@ -1,4 +1,7 @@
-"""What the commands share: numbers and settings as they are typed, names for the shell to complete, help panels."""
+"""What the commands share: numbers and settings as they are typed, names for the shell to complete, help panels.
+
+The modules of the commands import what computes inside their functions, so that help appears at once.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,9 @@ from typing import Any
 
 import typer
 
-from gradtd.algorithms import ALGORITHMS, as_algorithm
 from gradtd.core import checks, parsing
 from gradtd.core.checks import InputError
 from gradtd.core.parsing import parse_value
-from gradtd.problems import PROBLEMS
-from gradtd.problems.metrics import METRICS
-from gradtd.running.settings import TRACES, parameters
 
 NUMBER: Any = "NUMBER"
 """How help shows an option that takes a number."""
@@ -67,6 +66,9 @@ def hyper_parameters(algorithm: str, texts: Iterable[str], **options: Any) -> di
     ``options`` have options of their own beside --set; None where they are not typed. A rule without traces is asked
     for lam all the same, and says why it has none.
     """
+    from gradtd.algorithms import as_algorithm
+    from gradtd.running.settings import TRACES, parameters
+
     hyper: dict[str, Any] = {}
     own = {name: value for name, value in options.items() if value is not None}
     for name, value in (*own.items(), *map(setting, texts)):
@@ -81,11 +83,15 @@ def hyper_parameters(algorithm: str, texts: Iterable[str], **options: Any) -> di
 
 def first_line(text: str | None) -> str:
     """The first line of a docstring, as help shows it."""
-    return (text or "").strip().splitlines()[0].replace("``", "")
+    return (text or "").strip().partition("\n")[0].replace("``", "")
 
 
 def described() -> dict[str, Mapping[str, str]]:
     """Everything that has a name, with one line about it."""
+    from gradtd.algorithms import ALGORITHMS
+    from gradtd.problems import PROBLEMS
+    from gradtd.problems.metrics import METRICS
+
     return {
         "Problems": {name: first_line(make.__doc__) for name, make in PROBLEMS.items()},
         "Algorithms": {name: first_line(rule.summary) for name, rule in ALGORITHMS.items()},
@@ -119,6 +125,9 @@ def complete_any(incomplete: str) -> list[tuple[str, str]]:
 
 def complete_setting(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     """Names of the hyper-parameters of the algorithm that was typed before, for the shell."""
+    from gradtd.algorithms import ALGORITHMS
+    from gradtd.running.settings import parameters
+
     algorithm = ctx.params.get("algorithm")
     if algorithm in ALGORITHMS:
         known = parameters(ALGORITHMS[algorithm])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from gradtd.cli.options import (
@@ -26,10 +25,9 @@ from gradtd.cli.options import (
 )
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.output.plots import learning_curves, mean_and_error, save
-from gradtd.problems.metrics import METRICS
-from gradtd.running.result import Result, measure
-from gradtd.running.runs import run as run_algorithm
+
+if TYPE_CHECKING:
+    from gradtd.running.result import Result
 
 
 def run(
@@ -138,6 +136,9 @@ def run(
     ] = None,
 ) -> None:
     """Run an algorithm on a problem many times; print the error's mean and standard error."""
+    from gradtd.problems.metrics import METRICS
+    from gradtd.running.runs import run as run_algorithm
+
     hyper = hyper_parameters(algorithm, set_ or [], alpha=alpha, lam=lam, trace=trace)
     checks.known_name("metric", metric, METRICS)
     if plot is not None:
@@ -175,6 +176,11 @@ def _points(at: str | None, steps: int) -> list[int]:
 
 
 def _as_json(result: Result, metric: str, points: list[int], steps: int) -> dict[str, Any]:
+    import numpy as np
+
+    from gradtd.output.plots import mean_and_error
+    from gradtd.running.result import measure
+
     where = np.searchsorted(result.steps, points)
     mean, error = mean_and_error(measure(result, metric)[:, where])
     return {
@@ -210,6 +216,10 @@ def demo(
     steps: Annotated[int, typer.Option(help="Number of steps in each run.")] = 5000,
 ) -> None:
     """Compare Impression GTD, TD, TDRC and LSTD on Boyan's chain, with a picture."""
+    from gradtd.output.plots import learning_curves, mean_and_error, save
+    from gradtd.running.result import measure
+    from gradtd.running.runs import run as run_algorithm
+
     checks.picture_file("--plot", plot)
     curves = {}
     for label, (algorithm, hyper) in LINES.items():

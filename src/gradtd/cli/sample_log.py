@@ -9,10 +9,6 @@ import typer
 
 from gradtd.cli.options import complete_problem
 from gradtd.core import checks
-from gradtd.logs.write import write_log
-from gradtd.problems import as_problem
-from gradtd.problems.sample_log import sample_log as sample
-from gradtd.problems.sample_log import true_value
 
 
 def sample_log(
@@ -35,6 +31,11 @@ def sample_log(
     seed: Annotated[int, typer.Option(help="Another seed gives another log.")] = 0,
 ) -> None:
     """Write a log of a problem whose true value is known, to try evaluate on."""
+    from gradtd.logs.write import write_log
+    from gradtd.problems import as_problem
+    from gradtd.problems.sample_log import sample_log as sample
+    from gradtd.problems.sample_log import true_value
+
     checks.file_to_write("--out", out, ".parquet", ".csv")
     task = as_problem(problem)
     log = sample(task, checks.whole_number("--episodes", episodes, 1), steps=steps, seed=seed)

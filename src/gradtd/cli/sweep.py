@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gradtd.cli.options import FLAG, JSON, MACHINE, OUTPUT, SCHEDULER
 from gradtd.cli.signals import keeping
-from gradtd.core.executors import n_threads
-from gradtd.running.sweeps.sweep import Status, Sweep
+
+if TYPE_CHECKING:
+    from gradtd.running.sweeps.sweep import Status
 
 
 def sweep(
     file: Annotated[
         Path,
         typer.Argument(
-            help="What to run, as TOML: problems, runs, steps, metrics, at, [algorithms.NAME].", metavar="FILE"
+            help="What to run, as TOML: problems, runs, steps, metrics, at, \\[algorithms.NAME].", metavar="FILE"
         ),
     ],
     out: Annotated[
@@ -47,6 +48,9 @@ def sweep(
     scheduler: Annotated[str | None, SCHEDULER] = None,
 ) -> None:
     """Run a grid of settings into a folder; goes on where it was interrupted."""
+    from gradtd.core.executors import n_threads
+    from gradtd.running.sweeps.sweep import Sweep
+
     workers = n_threads(threads, "--threads")
     grid = Sweep.from_file(file)
     if status or missing:
