@@ -91,7 +91,9 @@ def refused(monkeypatch, capsys, tmp_path):
         shown = capsys.readouterr()
         assert ended.value.code == 2
         assert shown.out == ""
-        assert len(shown.err.strip().splitlines()) == 1, shown.err
+        first, *numbered = shown.err.strip().splitlines()
+        assert all(line.startswith(f"{k}. ") for k, line in enumerate(numbered, 1)), shown.err
+        assert not numbered or first == f"gradtd: the log has {len(numbered)} faults:"
         assert shown.err.startswith("gradtd: ")
         assert shown.err.strip().endswith(".")
         assert "Traceback" not in shown.err
