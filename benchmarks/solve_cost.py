@@ -30,22 +30,21 @@ ARITHMETIC = ("X.sum(0)", "X'Y, one BLAS product")
 SOLUTION = ("C", "A and b", "solving")
 PLACES = {
     "features, their C and whitening": ("log_features.py", "make_log_features"),
-    "  of them: C": ("whitening.py", "second_moments"),
-    "  of them: whitening": ("whitening.py", "whiten"),
+    "  of them: C": ("products.py", "second_moments"),
+    "  of them: whitening": ("products.py", "whiten"),
     "A, b, the solution and its error": ("methods.py", "make_case"),
     "checks: the design": ("real.py", "real_design"),
-    "checks: sums for all fits": ("dense.py", "read_moments"),
+    "checks: sums for all fits": ("moments.py", "read_moments"),
     "  of them: products": ("products.py", "cross"),
-    "  of them: columns of the time": ("dense.py", "_add_time"),
     "checks: solving all fits": ("fits.py", "solve_all"),
     "checks: influences on all fits": ("checks.py", "piece_sums"),
     "  in both: making the columns": ("base.py", "_rows_of_chunk"),
     "refits": ("least_squares.py", "refit_least_squares"),
     "importance sampling": ("importance_sampling.py", "importance_estimates"),
-    "double RL": ("double_rl.py", "double_rl"),
+    "double RL": ("importance_sampling.py", "double_rl"),
     "Impression GTD beside it": ("methods.py", "fitted_rule"),
     "values against lambda, for a picture": ("lambda_values.py", "against_lambda"),
-    "diagnostics": ("diagnose.py", "diagnose"),
+    "diagnostics": ("diagnostics.py", "diagnose"),
 }
 """What is told apart: the file and the name of the function that does it."""
 

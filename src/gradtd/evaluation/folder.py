@@ -211,17 +211,12 @@ class _FolderSource:
     def moments(self, job: Job) -> PartSums:
         """The sums of the whole log."""
         total = Reduction()
-        sum_parts(job, self.folder.seen.parts(), total, self.executor, self.progress)
+        self.steps(job, total.put)
         return total.total()
 
     def steps(self, job: Job, put: Callable[[PartSums], None]) -> None:
-        """The steps of states, part by part."""
-        sum_parts(job, self.folder.seen.parts(), _Put(put), self.executor, self.progress)
-
-
-@dataclass(frozen=True)
-class _Put:
-    put: Callable[[PartSums], None]
+        """The sums of every part; those of states have their steps."""
+        sum_parts(job, self.folder.seen.parts(), put, self.executor, self.progress)
 
 
 def _evaluate_job(job: Job, source: Any, sample: Sample, settings: Settings) -> Evaluation:

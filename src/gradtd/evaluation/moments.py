@@ -17,8 +17,8 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.executors import ThreadExecutor
-from gradtd.evaluation.designs.base import CHUNK, DISCOUNT, RHO, Ladder, Steps, read_chunks
-from gradtd.evaluation.designs.time_features import since_start, time_rows
+from gradtd.evaluation.designs.base import CHUNK, RHO, Ladder, Steps, read_chunks
+from gradtd.evaluation.designs.time_features import since_start
 from gradtd.evaluation.estimators.products import cross, rows_at
 
 TENTHS = 10
@@ -219,25 +219,22 @@ class _Reader:
         wide = n if self.counted else self.shape.wide
         narrow = Shape(wide, n, K)
         most = min(CHUNK, part.stop - part.start)
-        scratch, trace = (np.empty((most, narrow.left)), np.empty((most, narrow.right))), np.zeros(n)
+        scratch, trace = [np.empty((most, width)) for width in (narrow.left, narrow.right, K)], np.zeros(n)
         for start, feats, here, there, numbers in read_chunks(steps, part, self.lam, self.weights):
-            left, right = (array[: len(here)] for array in scratch)
-            self.fill(feats, np.array([here, there]), numbers, trace, self.last_trace, wide, left, right)
-            x, rho = rows_at(feats[:, :wide] if self.counted else feats, here), numbers[RHO]
-            if K:
-                since = since_start(begins, start, start + len(here))
-                time = time_rows(self.clock, since, rho, numbers[DISCOUNT])
-                left[:, wide + n + 1 :], right[:, wide + 1 :] = time.z, time.y
-                made.time_C += x[:, :n].T @ time.t
-                made.time_own += time.t.T @ time.t
-                made.time_missing += (1.0 - rho) @ time.t
+            left, right, time = (array[: len(here)] for array in scratch)
+            at = np.array([here, there, since_start(begins, start, start + len(here))])
+            self.fill(feats, at, numbers, self.clock, trace, self.last_trace, wide, left, right, time)
+            x, missing = rows_at(feats[:, :wide] if self.counted else feats, here), 1.0 - numbers[RHO]
+            made.time_C += x[:, :n].T @ time
+            made.time_own += time.T @ time
+            made.time_missing += missing @ time
             for g, a, b in _runs(begins, self.group, start, start + len(here)):
                 self._add(g, cross(left[a:b], right[a:b]))
             if self.counted:
                 continue
             made.C += cross(x, x)
             made.x += x.sum(axis=0)
-            made.missing += (1.0 - rho) @ x
+            made.missing += missing @ x
             if self.weights is not None:
                 weighted = np.ascontiguousarray(left[:, :n])
                 made.marginal += cross(weighted, weighted)
@@ -303,18 +300,22 @@ def fill_rows(
     feats: Floats,
     at: Integers,
     numbers: Floats,
+    clock: Floats,
     trace: Floats,
     last_trace: Floats,
     wide: int,
     left: Floats,
     right: Floats,
+    time: Floats,
 ) -> None:
-    """The factors of every step, as `Shape` has their columns, but for those of the time.
+    """The factors of every step, as `Shape` has their columns, and its columns of the time.
+
+    ``at`` has its row, its next row and the steps since its piece began; the clock stops at its last time.
 
     A trace is rho_t (x_t + decay_t z_{t-1}), the last one kept in ``trace``. Where ``last_trace`` has room for them,
     the first columns are traces, too, with the decay of the traces asked for.
     """
-    narrow = trace.shape[0]
+    narrow, last = trace.shape[0], clock.shape[0] - 1
     for i in range(right.shape[0]):
         a, b = at[0, i], at[1, i]
         rho, discount, decay = numbers[0, i], numbers[1, i], numbers[3, i]
@@ -331,3 +332,8 @@ def fill_rows(
             left[i, wide + k] = trace[k]
         right[i, wide] = numbers[2, i]
         left[i, wide + narrow] = numbers[4, i]
+        now, then = min(at[2, i], last), min(at[2, i] + 1, last)
+        for k in range(clock.shape[1]):
+            time[i, k] = clock[now, k]
+            left[i, wide + narrow + 1 + k] = rho * clock[now, k]
+            right[i, wide + 1 + k] = discount * clock[then, k] - clock[now, k]

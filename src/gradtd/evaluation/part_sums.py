@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -155,12 +155,6 @@ class SumPart:
         made.steps.add(numbers)
 
 
-class Sink(Protocol):
-    """Takes the sums of parts in their order."""
-
-    def put(self, sums: PartSums) -> None: ...
-
-
 class Reduction:
     """Adds sums of neighbours, and sums of those: in one order, and few are kept at a time."""
 
@@ -187,11 +181,13 @@ class Reduction:
         return self._waiting.pop()[2]
 
 
-def sum_parts(job: Job, parts: Sequence[Part], sink: Sink, executor: Executor, progress: StageProgress | None) -> None:
-    """Put the sums of all parts into a sink, in the order of the parts."""
+def sum_parts(
+    job: Job, parts: Sequence[Part], put: Callable[[PartSums], None], executor: Executor, progress: StageProgress | None
+) -> None:
+    """Hand on the sums of all parts, in the order of the parts."""
     rows, done = sum(map(len, parts)), 0
     for number, sums in in_order(executor.each(SumPart(job), parts)):
-        sink.put(sums)
+        put(sums)
         done += len(parts[number])
         if progress:
             progress("reading", done, rows)
