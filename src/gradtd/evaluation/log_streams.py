@@ -16,8 +16,7 @@ from gradtd.core.progress import StageProgress
 from gradtd.core.stream import Stream
 from gradtd.core.stream_folder import Writer, open_stream, save_stream
 from gradtd.evaluation.chunks import ChunkReader, Folder, LogChunk, find_states, observed, open_folder, read_sample
-from gradtd.evaluation.designs.base import rows_of_log, stream_of
-from gradtd.evaluation.memory import known_chances
+from gradtd.evaluation.designs.base import known_chances, rows_of_log, stream_of
 from gradtd.evaluation.settings import Settings
 from gradtd.features import Features, make_features
 from gradtd.logs import Log, ratios, read_log

@@ -14,6 +14,7 @@ from gradtd.core.arrays import Floats
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.action_values import PairPlan, plan_pairs, traces_as_given
 from gradtd.evaluation.checks import products
+from gradtd.evaluation.designs.base import known_chances
 from gradtd.evaluation.estimators.importance_sampling import DR, marginal_weights
 from gradtd.evaluation.estimators.lambda_values import against_lambda
 from gradtd.evaluation.estimators.methods import Case, Solved, for_pictures, influences_of, make_case, solve
@@ -117,12 +118,6 @@ def evaluate_target(
         log=ready.log.name,
         limits=settings.limits,
     )
-
-
-def known_chances(log: Log, found: Ratios) -> Floats | None:
-    """The target's probabilities of the actions taken; None where they are not known, or are densities."""
-    real_valued = log.action is not None and not log.discrete_actions
-    return None if real_valued else found.target
 
 
 def measure(case: Case, theta: Floats) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,10 @@ from gradtd.core.executors import Executor
 from gradtd.core.progress import StageProgress
 from gradtd.evaluation.checks import products
 from gradtd.evaluation.chunks import ChunkReader, LogChunk
-from gradtd.evaluation.designs.base import Design, Rows, Steps, Traced, steps_of
+from gradtd.evaluation.designs.base import Design, Rows, Steps, known_chances, steps_of
 from gradtd.evaluation.designs.chooser import Chooser
 from gradtd.evaluation.designs.pair_states import PairStateDesign
 from gradtd.evaluation.designs.states import StateDesign
-from gradtd.evaluation.estimators.products import decays
-from gradtd.evaluation.memory import known_chances
 from gradtd.evaluation.moments import Moments, Shape, read_moments, shape_of
 from gradtd.evaluation.report.step_sums import StepSums, sum_steps
 from gradtd.evaluation.step_blocks import Block, block_of, join_blocks
@@ -92,12 +90,7 @@ class Job:
     def steps(self, log: Log, found: Ratios) -> Steps:
         """The steps of a chunk over the rows of the design."""
         rows: Rows = self.design.rows(log)
-        steps = steps_of(log, rows, found.rho, self.gamma)
-        if self.tracing is None:
-            return steps
-        chances = known_chances(log, found)
-        decay = decays(self.tracing, found.rho, steps.discount, log.episode, chances)
-        return replace(steps, traced=Traced(self.tracing.lam, decay))
+        return steps_of(log, rows, found.rho, self.gamma, None, self.tracing, known_chances(log, found))
 
 
 @dataclass

@@ -11,7 +11,7 @@ import numpy as np
 from gradtd.core.arrays import Floats
 from gradtd.evaluation.checks import BlockEquations
 from gradtd.evaluation.decide import Decision, decide
-from gradtd.evaluation.designs.base import GIVEN, Design, Rows, Traced, steps_of
+from gradtd.evaluation.designs.base import GIVEN, Design, Rows, steps_of
 from gradtd.evaluation.designs.log_features import (
     MOST_CHECKED,
     TOO_MANY,
@@ -22,7 +22,7 @@ from gradtd.evaluation.designs.log_features import (
 )
 from gradtd.evaluation.designs.real import RealDesign, real_design
 from gradtd.evaluation.designs.states import StateDesign, are_cells, state_design, states_of
-from gradtd.evaluation.estimators.products import AS_DENSE, AS_DENSE_SOLVED, decays
+from gradtd.evaluation.estimators.products import AS_DENSE, AS_DENSE_SOLVED
 from gradtd.evaluation.report.estimate import ESTIMATORS
 from gradtd.evaluation.settings import Settings
 from gradtd.evaluation.step_blocks import MemoryBlocks
@@ -66,10 +66,7 @@ class Plan:
         # Pairs of states do not reach from one block into the next, so rows of states depend on blocks.
         design = self.design
         rows: Rows = design.rows(self.log, pieces) if isinstance(design, StateDesign) else design.rows(self.log)
-        steps = steps_of(self.log, rows, rho, settings.gamma, pieces)
-        if settings.tracing is not None:
-            decay = decays(settings.tracing, rho, steps.discount, self.log.episode, chances)
-            steps = replace(steps, traced=Traced(settings.tracing.lam, decay))
+        steps = steps_of(self.log, rows, rho, settings.gamma, pieces, settings.tracing, chances)
         source = MemoryBlocks(replace(steps, threads=settings.threads))
         return decide(BlockEquations(source, design.ladder), settings.level, settings.limits)
 

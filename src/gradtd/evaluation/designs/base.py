@@ -12,10 +12,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from gradtd.compiled.traces import Tracing
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import STEP, Stream, episode_begins
-from gradtd.logs import Log
+from gradtd.evaluation.estimators.products import decays
+from gradtd.logs import Log, Ratios
 
 GIVEN = "the features given"
 """The rung of features that were named, or of one feature per state."""
@@ -190,12 +192,27 @@ class Steps:
         return decay
 
 
-def steps_of(log: Log, rows: Rows, rho: Floats, gamma: float, pieces: Integers | None = None) -> Steps:
-    """The steps of a log over rows of a design; ``pieces`` numbers the blocks that episodes are cut into, if any."""
+def steps_of(
+    log: Log,
+    rows: Rows,
+    rho: Floats,
+    gamma: float,
+    pieces: Integers | None = None,
+    tracing: Tracing | None = None,
+    chances: Floats | None = None,
+) -> Steps:
+    """The steps of a log over rows of a design.
+
+    ``pieces`` numbers the blocks that episodes are cut into, if any. ``tracing`` are the traces asked for, some of
+    which need ``chances``, the target's probabilities of the actions taken.
+    """
     refuse_extreme_steps(log, rho)
     discount = np.where(log.terminated, 0.0, gamma)
     begins = episode_begins(log.episode if pieces is None else pieces)
-    return Steps(rows, log.reward, discount, rho, begins, blocks=pieces is not None)
+    traced = None
+    if tracing is not None:  # traces run on from block to block, so they follow the episodes
+        traced = Traced(tracing.lam, decays(tracing, rho, discount, log.episode, chances))
+    return Steps(rows, log.reward, discount, rho, begins, pieces is not None, traced)
 
 
 RHO, DISCOUNT, REWARD, DECAY, PRODUCT, OWN_DECAY = range(6)
@@ -271,6 +288,12 @@ def stream_of(
     highest = int(max(rows.row.max(), rows.next_row.max()))
     made = Stream.of_own(table, steps, log.name, highest, target)
     return made if rows.starts is None else replace(made, starts=rows.starts)
+
+
+def known_chances(log: Log, found: Ratios) -> Floats | None:
+    """The target's probabilities of the actions taken; None where they are not known, or are densities."""
+    real_valued = log.action is not None and not log.discrete_actions
+    return None if real_valued else found.target
 
 
 def rows_of_log(log: Log, n_columns: int) -> Rows:
