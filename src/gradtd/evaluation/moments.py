@@ -223,7 +223,7 @@ class _Reader:
         for start, feats, here, there, numbers in read_chunks(steps, part, self.lam, self.weights):
             left, right, time = (array[: len(here)] for array in scratch)
             at = np.array([here, there, since_start(begins, start, start + len(here))])
-            self.fill(feats, at, numbers, self.clock, trace, self.last_trace, wide, left, right, time)
+            self.fill(feats, at, numbers, self.clock, (trace, self.last_trace), wide, (left, right, time))
             x, missing = rows_at(feats[:, :wide] if self.counted else feats, here), 1.0 - numbers[RHO]
             made.time_C += x[:, :n].T @ time
             made.time_own += time.T @ time
@@ -301,20 +301,18 @@ def fill_rows(
     at: Integers,
     numbers: Floats,
     clock: Floats,
-    trace: Floats,
-    last_trace: Floats,
+    traces: tuple[Floats, Floats],
     wide: int,
-    left: Floats,
-    right: Floats,
-    time: Floats,
+    written: tuple[Floats, Floats, Floats],
 ) -> None:
     """The factors of every step, as `Shape` has their columns, and its columns of the time.
 
-    ``at`` has its row, its next row and the steps since its piece began; the clock stops at its last time.
-
-    A trace is rho_t (x_t + decay_t z_{t-1}), the last one kept in ``trace``. Where ``last_trace`` has room for them,
-    the first columns are traces, too, with the decay of the traces asked for.
+    ``at`` has its row, its next row and the steps since its piece began; the clock stops at its last time. A trace is
+    rho_t (x_t + decay_t z_{t-1}); the last one is kept in the first of ``traces``. Where the second has room for them,
+    the first columns are traces, too, with the decay of the traces asked for. The left factor, the right factor and
+    the columns of the time are ``written``.
     """
+    (trace, last_trace), (left, right, time) = traces, written
     narrow, last = trace.shape[0], clock.shape[0] - 1
     for i in range(right.shape[0]):
         a, b = at[0, i], at[1, i]
