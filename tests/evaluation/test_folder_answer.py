@@ -72,6 +72,7 @@ def _with_limits(monkeypatch, **limits):
 
 def test_what_a_sample_does_not_tell_is_unchecked(path, table, tmp_path, monkeypatch):
     """Missing choices and rare surprises are looked for in a sample: what passes by its size alone does not pass."""
+    _with_limits(monkeypatch, far=9.0)  # episodes of 1 to 20 steps: the time does matter
     plain = _evaluate(path)
     assert plain.verdict == "usable"
     monkeypatch.setattr(chunks, "SAMPLE_ROWS", 300)
@@ -79,17 +80,19 @@ def test_what_a_sample_does_not_tell_is_unchecked(path, table, tmp_path, monkeyp
     found = _evaluate(path)
     assert (found.verdict, found.diagnostics.undecided) == ("usable", None)
     assert found.value == pytest.approx(plain.value, rel=1e-9)
-    _with_limits(monkeypatch, fewest_surprises=0.5 * found.diagnostics.surprises_met)  # the sample has a fifth of it
+    _with_limits(
+        monkeypatch, far=9.0, fewest_surprises=0.5 * found.diagnostics.surprises_met
+    )  # the sample has a fifth of it
     rare = _evaluate(path)
     assert rare.verdict == "unchecked"
     assert "rests on steps that were not looked at" in rare.reasons[0]
     less = np.clip(1 - 0.3 * table["obs_0"].to_numpy(), 0.1, 3)  # the target is seldom followed where that is large
     rho = pa.array(table["rho"].to_numpy() * less)
     pq.write_table(table.set_column(table.column_names.index("rho"), "rho", rho), tmp_path / "log.parquet")
-    _with_limits(monkeypatch)
+    _with_limits(monkeypatch, far=9.0)
     found = _evaluate(tmp_path / "log.parquet")
     assert found.verdict == "usable"
-    _with_limits(monkeypatch, most_lacking=found.diagnostics.lacking + 1e-4)
+    _with_limits(monkeypatch, far=9.0, most_lacking=found.diagnostics.lacking + 1e-4)
     lacking = _evaluate(tmp_path / "log.parquet")
     assert lacking.verdict == "unchecked"
     assert "it may lack 4% or 6% of what the target would do" in lacking.reasons[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,13 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.designs.base import Ladder, Steps
 from gradtd.evaluation.designs.time_features import NO_CLOCK, clock_of
 from gradtd.evaluation.fits import Fit, Solutions, solve_all
+from gradtd.evaluation.history import Remembered, fits_with_past, most_steps
 from gradtd.evaluation.influences import SUMS, PieceReader, PieceSums, by_group, fits_from, robust_fit, summed
 from gradtd.evaluation.intervals import as_dependent
 from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.moments import Moments, read_moments, shape_of
 from gradtd.evaluation.sparse_moments import SparseMoments, read_sparse_moments, solve_sparse
-from gradtd.evaluation.step_blocks import StepBlocks
+from gradtd.evaluation.step_blocks import StepBlocks, first_pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,10 @@ class Fits:
         Doubly robust with their values, where products of ratios allow it.
     timed
         With the time since the start beside the features, where episodes have one.
+    past
+        With what happened before beside the features, where episodes have more than one step.
+    alone
+        Whether every piece has one step: then nothing came before.
     """
 
     plain: dict[str, Fit]
@@ -47,6 +52,8 @@ class Fits:
     robust: dict[str, Fit]
     timed: dict[str, Fit]
     lam: float
+    past: dict[str, Remembered] = field(default_factory=dict)
+    alone: bool = False
 
     @property
     def dependence(self) -> float:
@@ -95,6 +102,10 @@ class Equations(ABC):
     def piece_sums(self, solutions: Solutions, lam: float) -> PieceSums:
         """What the solutions make of every piece."""
 
+    @abstractmethod
+    def some_steps(self, n_steps: int) -> Steps:
+        """Whole pieces with about so many steps."""
+
 
 def other_lambda(lam: float, square_ratio: float, n_pieces: float, limits: Limits = DEFAULT) -> float:
     """The lambda that the value asked for is compared with: more memory where that has little, else none.
@@ -128,7 +139,8 @@ def all_fits(equations: Equations, lam: float, limits: Limits = DEFAULT) -> Fits
         plain, traced, robust = (
             {name: as_dependent(fit, limits) for name, fit in group.items()} for group in (plain, traced, robust)
         )
-    return Fits(plain, traced, robust, timed, lam)
+    past = fits_with_past(equations.some_steps(most_steps(ladder)), ladder)
+    return Fits(plain, traced, robust, timed, lam, past, equations.by_time.shape[1] < 2)
 
 
 class BlockEquations(Equations):
@@ -171,6 +183,9 @@ class BlockEquations(Equations):
         if self._sums is None:
             self._sums = read_sparse_moments(self.source, self._table)
         return self._sums
+
+    def some_steps(self, n_steps: int) -> Steps:
+        return self.source.first(n_steps)
 
     def other_lambda(self, limits: Limits) -> float:
         return other_lambda(self.lam, self.square_ratio, float(self.pieces.sum()), limits)
@@ -225,6 +240,9 @@ class GroupEquations(Equations):
         self.lam = 0.0 if sample.traced is None else sample.traced.lam
         self.blocks, self._other = False, other
         self._sums: dict[float, Any] = {}
+
+    def some_steps(self, n_steps: int) -> Steps:
+        return first_pieces(self.sample, n_steps)
 
     def other_lambda(self, limits: Limits) -> float:
         return self._other

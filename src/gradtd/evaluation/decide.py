@@ -39,7 +39,8 @@ class Check:
     name
         The features.
     kind
-        "rung", "checker", "memory" (with traces), "time" (with the time since the start) or "doubly robust".
+        "rung", "checker", "memory" (with traces), "time" (with the time since the start), "past" (with the steps
+        before) or "doubly robust".
     columns
         Directions that the features have.
     value, low, high
@@ -62,22 +63,25 @@ class Check:
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """A rung, its fit, its own interval, the hull of it and of its checkers', and what was found on the way.
+    """A rung, its fit, its own interval, the same with the bias that checks show, and what was found on the way.
 
     Parameters
     ----------
     own, hull
-        Both at the level `JUDGED`.
+        Intervals at the level `JUDGED`: by the influences alone, and longer on each side by the bias that checks show.
     limit
         How wide the hull may be.
     differs
         The name of a checker that says little and is far away even so.
-    hides
-        How many paired errors the fit with the time is away, where that says that the observations hide it; else 0.
+    hides, hides_past
+        How many paired errors the fit with the time, or with the past, is away, where that says that the observations
+        hide something; else 0.
     richer, memory
         How many checks of each kind had power.
     needs_richer
         Whether the features could be too poor, so that a richer check is needed.
+    bias
+        The largest bias that a check shows, beyond its own error.
     shown
         The hull at the level asked for.
     """
@@ -95,34 +99,61 @@ class Decision:
     dependent: float
     checks: tuple[Check, ...] = ()
     hides: float = 0.0
+    hides_past: float = 0.0
+    bias: float = 0.0
     shown: Interval = NO_INTERVAL
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the observations hide the time or a part of the state."""
+        return self.hides > 0 or self.hides_past > 0
+
+    @property
+    def likely_error(self) -> float:
+        """The estimated error of the value: its standard error and the bias that checks show."""
+        return float(np.hypot(self.fit.error, self.bias))
 
     @property
     def word(self) -> str:
         """The verdict of the checks alone."""
-        if self.faults or self.differs or self.hides or self.hull.width > self.limit:
+        if self.faults or self.differs or self.hidden or self.hull.width > self.limit:
             return "not usable"
         return "usable" if self.memory and (self.richer or not self.needs_richer) else "unchecked"
 
 
 @one_thread()
 def decide(equations: Equations, level: float = 0.95, limits: Limits = DEFAULT) -> Decision:
-    """The first rung that may be the headline and that nothing speaks against; else what speaks against one.
+    """The rung with the least estimated error among those that nothing speaks against; else what speaks against one.
 
     Fits are judged at `JUDGED`, whatever level is asked for: the verdict is about the log, not about the level.
     """
-    lam = equations.other_lambda(limits)
     with np.errstate(all="ignore"):  # what is no number is a fault of the fit
-        best, judge = _decide_with(equations, lam, limits)
-        if best.word == "unchecked" and not best.memory and lam >= 2 * limits.least_retry_lambda:
-            again, other = _decide_with(equations, lam / 2, limits)  # less memory, and less variance
-            best, judge = (again, other) if again.word == "usable" else (best, judge)
-        return judge.shown(best, level)
+        fits = all_fits(equations, equations.other_lambda(limits), limits)
+        judge = _Judge(fits, equations.ladder, JUDGED, limits)
+        return judge.shown(judge.decision(), level)
 
 
-def _decide_with(equations: Equations, lam: float, limits: Limits) -> tuple[Decision, _Judge]:
-    judge = _Judge(all_fits(equations, lam, limits), equations.ladder, JUDGED, limits)
-    return judge.decision(), judge
+class _Other(NamedTuple):
+    """A fit to compare with: what it is beside, what kind of check it is, and how far its step is extrapolated."""
+
+    kind: str
+    base: Fit
+    fit: Fit
+    times: float = 1.0
+
+    @property
+    def apart(self) -> float:
+        return self.fit.value - self.base.value
+
+    @property
+    def error(self) -> float:
+        """The paired error of that difference."""
+        return paired_error(self.base, self.fit)
+
+    @property
+    def bias(self) -> float:
+        """What the difference says of the bias, beyond what its own error explains."""
+        return float(np.sign(self.apart) * np.sqrt(max(0.0, self.apart**2 - self.error**2)) * self.times)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,21 +166,20 @@ class _Judge:
     limits: Limits
 
     def decision(self) -> Decision:
-        """The first headline that is usable, else the first that is unchecked, else the first.
+        """The usable headline with the least estimated error, else the first that is unchecked, else the first.
 
-        Discrete observations: one that a sound fit with the time refuses leaves no poorer one. Beside fewer features
-        the time has less to say, and what the richer ones show stays true.
+        Discrete observations: a headline that a sound fit with the time or the past refuses leaves no poorer one.
+        Beside fewer features these have less to say, and what the richer ones show stays true.
         """
-        best: Decision | None = None
+        made: list[Decision] = []
         for name in self.ladder.headlines:
-            one = self.judged(name)
-            if best is None or one.word == "usable" or (one.word == "unchecked" and best.word == "not usable"):
-                best = one
-            if one.word == "usable" or (one.hides and not self.ladder.endless):
-                best = one
-                break
-        assert best is not None
-        return best
+            made.append(self.judged(name))
+            if made[-1].hidden and not self.ladder.endless:
+                return made[-1]
+        usable = [one for one in made if one.word == "usable"]
+        if usable:
+            return min(usable, key=lambda one: one.likely_error)
+        return next((one for one in made if one.word == "unchecked"), made[0])
 
     def shown(self, made: Decision, level: float) -> Decision:
         """The decision with its interval at the level asked for, and the table of all fits."""
@@ -176,9 +206,9 @@ class _Judge:
             why.append("the most heavily weighted steps show no TD error yet")
         if fits.dependence > limits.most_dependence:
             why.append("blocks depend on each other")
-        wider = limits.hull_times_real if ladder.endless else limits.hull_times
-        # A hull that is small against how much values differ from state to state may be wider.
-        limit = max(wider * own.width, min(limits.hull_deviations * fit.spread, limits.hull_times_widest * own.width))
+        # An interval that is small against how much values differ from state to state may be wider.
+        widest = min(limits.hull_deviations * fit.spread, limits.hull_times_widest * own.width)
+        limit = max(limits.hull_times * own.width, widest)
         complete = ladder.complete and name == GIVEN
         needs_richer = not (complete or self._saturated(fit))
         made = Decision(name, fit, own, own, limit, "", 0, 0, needs_richer, tuple(why), fits.dependence)
@@ -190,58 +220,71 @@ class _Judge:
         return most >= 2 * fit.columns and all(other.columns <= fit.columns for other in self.fits.plain.values())
 
     def against(self, made: Decision) -> Decision:
-        """The hull of the intervals of the fit and of its checkers that say enough, and what speaks against it."""
-        fit, low, high, differs = made.fit, made.own.low, made.own.high, ""
-        endless, limits = self.ladder.endless, self.limits
+        """The interval, longer by the bias that checks with power show, and what speaks against it."""
+        fit, limits = made.fit, self.limits
+        up, down, differs = 0.0, 0.0, ""
         counted = {"richer": 0, "memory": 0}
-        memory = [group[made.rung] for group in (self.fits.traced, self.fits.robust) if made.rung in group]
-        for kind, group in (("richer", self._ahead(made)), ("memory", memory)):
-            for other in filter(self.sound, group):
-                its, apart = self.interval(other), other.value - fit.value
-                if its.width > made.limit:  # says too little, unless it is far away
-                    if abs(apart) > max(limits.far * paired_error(fit, other), fit.error):
-                        differs = differs or other.name
-                    continue
-                close = kind == "richer" and endless and fit.columns < other.columns < limits.step_columns * fit.columns
-                counted[kind] += not close  # it widens the hull, and is too close to be the only check
-                low, high = min(low, its.low), max(high, its.high)
-                if endless and kind == "richer":  # what richer features would add, if they add as much again
-                    more = apart * self.beyond(fit.columns, other.columns)
-                    low, high = min(low, made.own.low + more), max(high, made.own.high + more)
-        for other in self._just_below(fit) if endless and counted["richer"] else ():
-            more = (other.value - fit.value) * self.beyond(fit.columns, other.columns)
-            low, high = min(low, made.own.low + more), max(high, made.own.high + more)
-        hides, late = self._with_time(made, Interval(low, high))
-        hull = made.own if differs else late
+        hides = {"time": 0.0, "past": 0.0}
+        for other in self._others(made):
+            if not self.sound(other.fit):
+                continue
+            kind, error = other.kind, other.error
+            far = abs(other.apart) > max(limits.far * error, fit.error)
+            if error > limits.most_blind * fit.error:  # says too little, unless it is far away
+                differs = differs or (other.fit.name if far else "")
+                continue
+            if kind in hides:
+                hides[kind] = max(hides[kind], abs(other.apart) / max(error, 1e-300)) if far else hides[kind]
+            if kind in counted:
+                counted[kind] += self._counts(other)
+            counted["memory"] += kind == "past"
+            up, down = max(up, other.bias), max(down, -other.bias)
+        hull = Interval(made.own.low - down, made.own.high + up)
         return replace(
-            made, hull=hull, differs=differs, hides=hides, richer=counted["richer"], memory=counted["memory"]
+            made,
+            hull=made.own if differs else hull,
+            differs=differs,
+            hides=hides["time"],
+            hides_past=hides["past"],
+            richer=counted["richer"],
+            memory=counted["memory"] + self.fits.alone,
+            bias=max(up, down),
         )
 
-    def _with_time(self, made: Decision, hull: Interval) -> tuple[float, Interval]:
-        """How far the fit with the time is away, where the others do not say the same; and the hull with its interval.
+    def _counts(self, other: _Other) -> bool:
+        """Whether a check with power is enough by itself: features close by, and traces cut short, are not."""
+        if other.kind == "memory":
+            return other.fit is self.fits.robust.get(other.fit.name) or not self._short_traces
+        columns = other.base.columns
+        return not (self.ladder.endless and columns < other.fit.columns < self.limits.step_columns * columns)
 
-        Where features could always be richer the time stands in for the state, the more the poorer they are. So it is
-        put beside the richest that the log can carry, and counts as it stands there.
+    @property
+    def _short_traces(self) -> bool:
+        """Whether ratios allow no traces, so that lambda was lifted to its least: that undoes part of a bias only."""
+        return 0 < self.fits.lam <= self.limits.least_lambda
+
+    def _others(self, made: Decision) -> list[_Other]:
+        """Every fit that says something of a rung.
+
+        Where features could always be richer, the time and the past stand in for the state, the more the poorer they
+        are. So they are put beside the richest that the log can carry.
         """
-        name = made.rung
-        if self.ladder.endless:
-            name = next((n for n in reversed(self.ladder.headlines) if self._is_timed(n)), "")
-        if not self._is_timed(name):
-            return 0.0, hull
-        fit, other = self.fits.plain[name], self.fits.timed[name]
-        apart, error = abs(other.value - fit.value), paired_error(fit, other)
-        outside = not hull.low <= other.value <= hull.high
-        if apart > max(self.limits.far * error, fit.error) and outside:
-            return apart / max(error, 1e-300), hull
-        its = self.interval(other)
-        if its.width > made.limit:
-            return 0.0, hull
-        return 0.0, Interval(min(hull.low, its.low), max(hull.high, its.high))
-
-    def _is_timed(self, name: str) -> bool:
-        """Whether there are sound fits with the time and without it."""
-        timed, plain = self.fits.timed, self.fits.plain
-        return name in timed and self.sound(timed[name]) and self.sound(plain[name])
+        name, fit, endless = made.rung, made.fit, self.ladder.endless
+        others = [
+            _Other("richer", fit, f, self.beyond(fit.columns, f.columns) if endless else 1.0) for f in self._ahead(made)
+        ]
+        if endless and any(self.sound(one.fit) for one in others):
+            others += [_Other("below", fit, f, self.beyond(fit.columns, f.columns)) for f in self._just_below(fit)]
+        for group in (self.fits.traced, self.fits.robust):
+            others += [_Other("memory", fit, group[name])] if name in group else []
+        names = tuple(reversed(self.ladder.headlines)) if endless else (name,)
+        plain, timed, past = self.fits.plain, self.fits.timed, self.fits.past
+        sound = [n for n in names if self.sound(plain[n])]
+        with_time = next((n for n in sound if n in timed and self.sound(timed[n])), None)
+        with_past = next((n for n in sound if n in past and self.sound(past[n].past)), None)
+        others += [] if with_time is None else [_Other("time", plain[with_time], timed[with_time])]
+        others += [] if with_past is None else [_Other("past", *past[with_past])]
+        return others
 
     def _just_below(self, fit: Fit) -> list[Fit]:
         """The richest rung with at most so many columns that the step from it still says how fast the value moves."""
@@ -271,7 +314,9 @@ class _Judge:
         fits = self.fits
         rows = [self._row(fit, "rung" if name in self.ladder.rungs else "checker") for name, fit in fits.plain.items()]
         rows = [replace(row, chosen=(row.kind, row.name) == ("rung", rung)) for row in rows]
-        for kind, group in (("memory", fits.traced), ("time", fits.timed), ("doubly robust", fits.robust)):
+        past = {name: both.past for name, both in fits.past.items()}
+        groups = {"memory": fits.traced, "time": fits.timed, "past": past, "doubly robust": fits.robust}
+        for kind, group in groups.items():
             rows += [self._row(fit, kind) for fit in group.values()]
         return tuple(rows)
 

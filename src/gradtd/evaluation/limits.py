@@ -114,14 +114,14 @@ class Limits:
     """Variance over that of independent blocks. Above it the blocks are too short."""
 
     # The decision between features.
-    hull_times: float = 2.5
-    """Width of the hull over that of the chosen features, for discrete observations."""
-    hull_times_real: float = 3.0
-    """The same for real observations."""
+    hull_times: float = 2.0
+    """Width of the checked interval over that of the chosen features alone."""
+    most_blind: float = 2.0
+    """Paired error of a check, in errors of the value: with a larger one it has no power."""
     hull_deviations: float = 0.4
-    """A hull this wide, in deviations of the value over the states visited, is allowed too."""
+    """A checked interval this wide, in deviations of the value over the states visited, is allowed too."""
     hull_times_widest: float = 4.5
-    """Width of even such a hull over that of the chosen features. Above it the features are too poor."""
+    """Width of even such an interval over that of the chosen features alone. Above it the features are too poor."""
     most_extrapolation: float = 3.5
     """Steps to richer features by which the interval is extended, where features could always be richer."""
     richer_columns: float = 1.15
@@ -134,17 +134,15 @@ class Limits:
     """Effective number of steps behind the error, if TD errors fell on all steps alike. All 15 Open Bandit logs that
     cannot carry an interval lie below it, and none of 189 usable logs."""
     far: float = 3.0
-    """Paired errors from which on a fit that is too wide to count refuses the value even so."""
+    """Paired errors from which on a fit with the time or the past, or one too wide to count, refuses the value."""
     sample_errors: float = 2.0
     """Errors that a share measured on a sample must be away from its limit."""
 
     # Fits with memory: traces and doubly robust.
     least_lambda: float = 0.4
-    """Least lambda of the fits with traces."""
+    """Least lambda of the fits with traces. Where ratios allow no longer ones, such a fit is not enough as a check."""
     largest_lambda: float = 0.9
     """Largest lambda of the fits with traces."""
-    least_retry_lambda: float = 0.2
-    """Least lambda of a second try, where the first had too much variance."""
     least_growth: float = 1.5
     """Second moment that products of ratios may reach over a trace, in small logs."""
     largest_growth: float = 4.0

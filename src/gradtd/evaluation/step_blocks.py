@@ -46,6 +46,9 @@ class StepBlocks(Protocol):
     def of_tenths(self, tenths: Sequence[int] | None = None) -> Iterator[tuple[int, Steps]]:
         """The steps of these tenths, or of all, with the number of the tenth."""
 
+    def first(self, n_steps: int) -> Steps:
+        """Whole pieces with about so many steps, in memory at once."""
+
 
 class MemoryBlocks:
     """The steps of a log in memory: one chunk, whose tenths are neighbouring pieces."""
@@ -56,6 +59,9 @@ class MemoryBlocks:
 
     def chunks(self) -> Iterator[Group]:
         yield Group(self.steps, tenth_of(self.steps.n_pieces), None)
+
+    def first(self, n_steps: int) -> Steps:
+        return first_pieces(self.steps, n_steps)
 
     @cached_property
     def _cut(self) -> list[Steps]:
@@ -163,9 +169,23 @@ class StepFile:
         for tenth, block in self.blocks():
             yield Group(self.steps(block), np.full(len(block.group), tenth), block.group)
 
+    def first(self, n_steps: int) -> Steps:
+        blocks: list[Block] = []
+        for _, block in self.blocks():
+            blocks.append(block)
+            if sum(one.n_steps for one in blocks) >= n_steps:
+                break
+        return first_pieces(self.steps(join_blocks(blocks)), n_steps)
+
     def of_tenths(self, tenths: Sequence[int] | None = None) -> Iterator[tuple[int, Steps]]:
         for tenth, block in self.blocks(tenths):
             yield tenth, self.steps(block)
+
+
+def first_pieces(steps: Steps, n_steps: int) -> Steps:
+    """The first pieces with so many steps, two at least."""
+    last = max(2, int(np.searchsorted(steps.begins, n_steps, "right")) - 1)
+    return steps if last >= steps.n_pieces else steps.cut(0, last)
 
 
 def _read(file: IO[bytes] | None, place: _Place) -> Block:

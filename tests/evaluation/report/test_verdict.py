@@ -34,9 +34,10 @@ def test_a_good_log_is_usable():
 
 def test_an_interval_that_no_check_widened_is_unchecked():
     """The word speaks of the interval shown: LSTD's own leaves out a part of the one that the checks decided."""
-    checked = verdict(walk(60), algorithm="auto")
+    log = extreme(60, (0.7, 0.3), (0.3, 0.7), seed=1)
+    checked = verdict(log, algorithm="auto")
     for method in ("lstd", "impression_gtd"):
-        result = verdict(walk(60), algorithm=method)
+        result = verdict(log, algorithm=method)
         assert result.verdict == "unchecked"
         assert f"{checked.interval[0]:.5g} to {checked.interval[1]:.5g}" in result.reasons[0]
 
@@ -303,6 +304,7 @@ REFUSED = {
     "foreign next observations": {"strangers": 0.41},
     "few rewards": {"reward_sample": 2.9, "largest_reward": 1.0},
     "still moving": {"moved": 0.51},
+    "hidden state": {"hidden_state": 3.1},
 }
 NOT_CHECKED = {
     "a plain interval": {"hull_low": 0.4, "hull_high": 1.5},

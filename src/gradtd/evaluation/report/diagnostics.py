@@ -150,20 +150,22 @@ class Diagnostics:
     richer_checks: int | None = None
     """Richer fits precise enough to count."""
     memory_checks: int | None = None
-    """Fits with memory (traces, doubly robust) precise enough to count."""
+    """Fits with memory (the steps before, traces, doubly robust) precise enough to count."""
     complete: bool | None = None
     """Whether the features can represent any function of the observation."""
     hull_times: float | None = None
-    """Width of the hull of the intervals of all fits that count, over that of the chosen features alone."""
+    """Width of the checked interval over that of the chosen features alone."""
     hull_of_limit: float | None = None
-    """Width of the hull over what the limits allow."""
+    """Width of the checked interval over what the limits allow."""
     hull_low: float | None = None
     hull_high: float | None = None
-    """The ends of the hull."""
+    """The ends of the checked interval."""
     differs: str | None = None
     """The name of a fit too wide to count, and far away even so."""
     hidden_time: float | None = None
     """Distance of the fit with the time since the start, in paired errors, where the observations hide the time."""
+    hidden_state: float | None = None
+    """Distance of the fit with the steps before beside the features, in paired errors, where that changes the value."""
     beyond_rewards: float | None = None
     """How far the value is outside of what the rewards allow, in standard errors."""
     estimated_behaviour: bool | None = None
@@ -274,4 +276,5 @@ def _checked(decision: Decision | None, limits: Limits) -> dict[str, Any]:
         "hull_high": decision.shown.high,
         "differs": decision.differs or None,
         "hidden_time": decision.hides or None,
+        "hidden_state": decision.hides_past or None,
     }

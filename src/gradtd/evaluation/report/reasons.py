@@ -257,21 +257,20 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "features named are too poor",
-        "features were named, and the hull of the intervals of richer fits is more than {limits.hull_times:g} times "
-        "({limits.hull_times_real:g} for real observations) as wide as their own, and wider than "
-        "{limits.hull_deviations:g} deviations of the value over states or {limits.hull_times_widest:g} times their "
-        "own",
+        "features were named, and with the bias that other fits show the interval is more than {limits.hull_times:g} "
+        "times as wide as their own, and wider than {limits.hull_deviations:g} deviations of the value over states or "
+        "{limits.hull_times_widest:g} times their own",
         lambda e: above(e.d.hull_of_limit, 1.0) and e.d.features_named is True,
-        "Fits with richer features or with memory differ: their intervals together are {d.hull_times:.1f} times as "
-        "wide, so these features cannot represent the value. Use features='auto', or richer features.",
+        "Fits with richer features or with memory differ: with their differences the interval is {d.hull_times:.1f} "
+        "times as wide, so these features cannot represent the value. Use features='auto', or richer features.",
     ),
     Rule(
         "fits differ",
         "the same, where features were chosen",
         lambda e: above(e.d.hull_of_limit, 1.0) and e.d.features_named is not True,
-        "Fits with other features or with memory differ: their intervals together are {d.hull_times:.1f} times as "
-        "wide. The observations may hide what matters, or the log may be too small. Collect more episodes, add what "
-        "the observation lacks (the previous observation, the time), or name features that suit the problem.",
+        "Fits with other features or with memory differ: with their differences the interval is {d.hull_times:.1f} "
+        "times as wide. The observations may hide what matters, or the log may be too small. Collect more episodes, "
+        "add what the observation lacks (the previous observation, the time), or name features that suit the problem.",
     ),
     Rule(
         "a check is far away",
@@ -282,12 +281,21 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "hidden time",
-        "with features of the time since the start the value is more than {limits.far:g} paired errors away, outside "
-        "of what all other fits say",
+        "with features of the time since the start the value is more than {limits.far:g} paired errors and a standard "
+        "error away",
         lambda e: e.d.hidden_time is not None,
         "The value depends on the time since the start, and the observations do not contain it: with features of the "
         "time the value is {d.hidden_time:.0f} paired errors away. Add the time to the observations, and mark ends by "
         "a time limit as truncated.",
+    ),
+    Rule(
+        "hidden state",
+        "with the steps before (ratio, reward, observation) beside the features the value is more than {limits.far:g} "
+        "paired errors and a standard error away",
+        lambda e: e.d.hidden_state is not None,
+        "The steps before change the value, so the observation, or its features, hide a part of the state: with the "
+        "past beside the features the value is {d.hidden_state:.0f} paired errors away. Add previous observations and "
+        "actions to the observation, or use richer features.",
     ),
     Rule(
         "outside the rewards",

@@ -40,10 +40,10 @@ WARNINGS: tuple[Rule, ...] = (
     ),
     Rule(
         "no memory",
-        "neither a fit with traces nor doubly robust is sound and narrow enough",
+        "no fit with the steps before, with long traces or doubly robust is sound and precise enough",
         lambda e: e.d.memory_checks == 0,
         "Whether the observations contain all that matters is not known: the ratios vary too much for fits that look "
-        "several steps ahead. Collect more episodes, or evaluate a target closer to the behaviour policy.",
+        "further than one step. Collect more episodes, or evaluate a target closer to the behaviour policy.",
         Kind.UNCHECKED,
     ),
     Rule(

@@ -1,0 +1,156 @@
+"""Do the observations tell all that matters? Fits with what happened before beside the features.
+
+Where the observation is a state, the past adds nothing: given the observation, no TD error can be told from the steps
+before. A fit with columns of the past beside the features then has the same answer. Where observations hide something,
+that fit has another one, nearer to the truth. It multiplies no more ratios than LSTD does, one for each step, so that
+it says something where products of ratios over an episode say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from gradtd.compiled import engine
+from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.designs.base import CHUNK, Ladder, Steps
+from gradtd.evaluation.fits import Equations, Fit, Solution, solve
+from gradtd.evaluation.moments import group_edges
+
+MOST_NUMBERS = 12_000_000
+"""Numbers in the table of these fits. Of a longer log the first episodes are read."""
+MOST_COLUMNS = 800
+"""Columns of features beside which the past is put."""
+MOST_BEFORE = 7
+"""Features of the observation before that are taken, the first ones."""
+DECAY = 0.7
+"""What a mean of the past keeps with every step."""
+
+
+class Remembered(NamedTuple):
+    """Fits to the same steps: of the features alone, and with the past beside them."""
+
+    plain: Fit
+    past: Fit
+
+
+class _Block(NamedTuple):
+    """Some pieces of one tenth: x, y = discount x_next - x, z = rho x, rewards, starts, and where pieces begin."""
+
+    tenth: int
+    x: Floats
+    y: Floats
+    z: Floats
+    reward: Floats
+    starts: Floats
+    begins: Integers
+
+
+def most_steps(ladder: Ladder) -> int:
+    """Steps that are read for these fits."""
+    return max(1, MOST_NUMBERS // ladder.n_headline_columns)
+
+
+def fits_with_past(steps: Steps, ladder: Ladder) -> dict[str, Remembered]:
+    """Both fits of every headline; none where episodes have one step, or where the value asked for has traces."""
+    names, columns = _columns(ladder)
+    if steps.traced is not None or int(np.diff(steps.begins).max()) < 2 or not names:
+        return {}
+    d = len(columns)
+    h = 7 + min(d, MOST_BEFORE)
+    edges = group_edges(steps.n_pieces)
+    G, D = len(edges) - 1, d + h
+    sums = Equations(
+        np.zeros((G, D, D)),
+        np.zeros((G, D)),
+        np.zeros((D, D)),
+        np.zeros((G, D)),
+        np.diff(edges).astype(np.float64),
+        np.zeros(D),
+    )
+    for block in _blocks(steps, columns, edges):
+        g = block.tenth
+        sums.A[g] += block.z.T @ block.y
+        sums.b[g] += block.z.T @ block.reward
+        sums.C[:] += block.x.T @ block.x
+        sums.starts[g] += block.starts.sum(axis=0)
+    past = np.arange(d, D)
+    own = {name: np.searchsorted(columns, ladder.rungs[name]) for name in names}
+    solved = [solve(name, sums, at, more) for name, at in own.items() for more in (None, past)]
+    at = [own[s.name] if len(s.theta) == len(own[s.name]) else np.r_[own[s.name], past] for s in solved]
+    theta, left = np.zeros((2, D, len(solved)))
+    for j, s in enumerate(solved):
+        theta[at[j], j], left[at[j], j] = s.theta, s.left
+    start, pull = [], []
+    for block in _blocks(steps, columns, edges):
+        delta = block.reward[:, None] + block.y @ theta
+        pull.append(np.add.reduceat(delta * (block.z @ left), block.begins[:-1]))
+        start.append(block.starts @ theta)
+    starts, pulls = np.concatenate(start), np.concatenate(pull)
+    fits = [_fit(s, starts[:, j], pulls[:, j]) for j, s in enumerate(solved)]
+    return {name: Remembered(fits[2 * k], fits[2 * k + 1]) for k, name in enumerate(names)}
+
+
+def _columns(ladder: Ladder) -> tuple[list[str], Integers]:
+    """Headlines whose columns together are not too many, the narrow ones first, and these columns."""
+    names: list[str] = []
+    columns = np.zeros(0, np.int64)
+    for name in sorted(ladder.headlines, key=lambda name: len(ladder.rungs[name])):
+        more = np.union1d(columns, ladder.rungs[name])
+        if len(more) <= MOST_COLUMNS:
+            names, columns = [*names, name], more
+    return names, columns
+
+
+def _fit(solution: Solution, start: Floats, pull: Floats) -> Fit:
+    psi = start - solution.value - len(start) * pull
+    return Fit(solution.name, solution.value, psi, solution.bias, solution.rank)
+
+
+def _blocks(steps: Steps, columns: Integers, edges: Integers) -> Iterator[_Block]:
+    """The steps, some pieces of one tenth at a time."""
+    scale = max(float(np.std(steps.reward)), 1e-300)
+    for g in range(len(edges) - 1):
+        first = int(edges[g])
+        while first < edges[g + 1]:
+            last = int(np.searchsorted(steps.begins, steps.begins[first] + CHUNK, "right")) - 1
+            last = min(max(last, first + 1), int(edges[g + 1]))
+            yield _block(g, steps.cut(first, last), columns, scale)
+            first = last
+
+
+def _block(tenth: int, steps: Steps, columns: Integers, scale: float) -> _Block:
+    rows = steps.rows
+    x, after, starts = (rows.at(np.asarray(index))[:, columns] for index in (rows.row, rows.next_row, steps.start_rows))
+    rho, reward, discount = (np.ascontiguousarray(a, np.float64) for a in (steps.rho, steps.reward, steps.discount))
+    then = _past(x, rho, reward / scale, steps.begins)
+    now = np.zeros_like(then)
+    now[1:] = then[:-1]
+    now[steps.begins[:-1]] = 0.0
+    x, after = np.c_[x, now], np.c_[after, then]
+    starts = np.c_[starts, np.zeros((len(starts), then.shape[1]))]
+    return _Block(tenth, x, discount[:, None] * after - x, rho[:, None] * x, reward, starts, steps.begins)
+
+
+def _past(x: Floats, rho: Floats, reward: Floats, begins: Integers) -> Floats:
+    """Columns of the past as they are behind every step: its ratio, its reward, its observation, and means.
+
+    A ratio tells which action was taken, as far as the policies differ. It is bounded by rho / (1 + rho).
+    """
+    turn = rho / (1 + rho)
+    told = np.c_[turn, reward, turn * reward]
+    means = np.empty_like(told)
+    engine.compile_once(run_means)(told, begins, DECAY, means)
+    return np.c_[np.ones(len(reward)), told, means, x[:, :MOST_BEFORE]]
+
+
+def run_means(told: Floats, begins: Integers, decay: float, means: Floats) -> None:
+    """Means over the steps of a piece so far, those further back with less weight."""
+    for e in range(begins.shape[0] - 1):
+        for k in range(told.shape[1]):
+            mean = 0.0
+            for t in range(begins[e], begins[e + 1]):
+                mean = decay * mean + (1 - decay) * told[t, k]
+                means[t, k] = mean
