@@ -143,7 +143,7 @@ def _past(x: Floats, rho: Floats, reward: Floats, begins: Integers) -> Floats:
     told = np.c_[turn, reward, turn * reward]
     means = np.empty_like(told)
     engine.compile_once(run_means)(told, begins, DECAY, means)
-    return np.c_[np.ones(len(reward)), told, means, x[:, :MOST_BEFORE]]
+    return np.asarray(np.c_[np.ones(len(reward)), told, means, x[:, :MOST_BEFORE]])
 
 
 def run_means(told: Floats, begins: Integers, decay: float, means: Floats) -> None:
