@@ -210,7 +210,10 @@ class _Judge:
         widest = min(limits.hull_deviations * fit.spread, limits.hull_times_widest * own.width)
         limit = max(limits.hull_times * own.width, widest)
         complete = ladder.complete and name == GIVEN
-        needs_richer = not (complete or self._saturated(fit))
+        # The value of one-step episodes needs no features: with a constant among them it is that of weighted importance
+        # sampling, and the rest takes away variance.
+        chosen = fits.alone and name != GIVEN
+        needs_richer = not (complete or chosen or self._saturated(fit))
         made = Decision(name, fit, own, own, limit, "", 0, 0, needs_richer, tuple(why), fits.dependence)
         return made if why else self.against(made)
 
@@ -270,6 +273,8 @@ class _Judge:
         are. So they are put beside the richest that the log can carry.
         """
         name, fit, endless = made.rung, made.fit, self.ladder.endless
+        if self.fits.alone and not made.needs_richer:
+            return []
         others = [
             _Other("richer", fit, f, self.beyond(fit.columns, f.columns) if endless else 1.0) for f in self._ahead(made)
         ]

@@ -64,6 +64,11 @@ class Limits:
     most_beyond_rewards: float = 1.0
     """Errors that a value may lie outside what the rewards allow."""
 
+    most_drift: float = 4.0
+    """Student's t of the slope of episodes' influences over their order. By chance it is larger in 1 of 16,000 logs."""
+    most_repeated: float = 0.05
+    """Share of the longer episodes that may be equal to an earlier one."""
+
     # Agreement of a method with least squares, with its own refits and with doubly robust.
     most_from_lstd: float = 1.0
     """Errors between the value of an algorithm and the least-squares solution."""

@@ -24,6 +24,7 @@ from gradtd.evaluation.plan import Plan, make_plan
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.diagnostics import diagnose
 from gradtd.evaluation.report.estimate import ESTIMATORS
+from gradtd.evaluation.report.log_faults import look_for_faults
 from gradtd.evaluation.report.result import Evaluation, build_evaluation
 from gradtd.evaluation.report.step_sums import effective_size, sum_steps
 from gradtd.evaluation.settings import ACTION, STATE, Settings, refuse_unknown_chances
@@ -99,6 +100,7 @@ def evaluate_target(
     weights = products(found.rho, discount, case.begins)
     steps = sum_steps(ready.log, found, discount, case.begins, weights)
     more = measure(case, solved.theta) | compare_methods(case, solved) | ready.measured(case)
+    more |= look_for_faults(plan.log, case.begins, None if judged is None else judged.fit.psi)
     if judged is not None or plan.why_not:
         more |= {"features_named": plan.named, "not_checked": plan.why_not or None}
     more |= {"features": ready.features.n_features, "condition_C": ready.condition_C}

@@ -64,6 +64,13 @@ class Diagnostics:
     largest_reward: float | None = None
     """The largest absolute reward."""
 
+    drift: float | None = None
+    """Student's t of the slope of the episodes' influences over their order in the log: 0 where nothing drifts."""
+    rewards_late: bool | None = None
+    """Whether the first reward of every episode is 0 and hardly any other is."""
+    repeated: float | None = None
+    """Share of the longer episodes that are equal to an earlier one."""
+
     # The target against the behaviour.
     unseen_mass: float | None
     """The target's probability per step of actions that the log never took."""
@@ -185,7 +192,13 @@ class Diagnostics:
 
     @property
     def mean_ratio_distance(self) -> float:
-        """Distance of the mean ratio from 1, in standard errors."""
+        """Distance of the mean ratio from 1, in standard errors.
+
+        0 where two more ratios of the largest size would close the gap: the error of a skewed mean that is too low is
+        too small itself.
+        """
+        if self.steps * (1 - self.mean_ratio) <= 2 * self.largest_ratio and self.mean_ratio_off < 0:
+            return 0.0
         return abs(self.mean_ratio_off)
 
     def to_dict(self) -> dict[str, Any]:

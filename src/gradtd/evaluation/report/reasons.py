@@ -29,15 +29,15 @@ REASONS: tuple[Rule, ...] = (
         "fewer than {limits.fewest_episodes} episodes or blocks",
         lambda e: e.d.episodes < e.limits.fewest_episodes,
         "The log has {d.episodes} independent episodes or blocks; an interval needs at least "
-        "{limits.fewest_episodes}. Collect more episodes, or use shorter blocks.",
+        "{limits.fewest_episodes}. Collect about {needed} episodes, or use shorter blocks.",
     ),
     Rule(
         "small sample",
         "(sum rho)^2 / sum rho^2 is below {limits.fewest_effective_steps:g}",
         lambda e: e.d.ess < e.limits.fewest_effective_steps,
         "The importance ratios leave an effective sample size of {d.ess:.0f} of {d.steps} steps; an interval needs at "
-        "least {limits.fewest_effective_steps:g}. Collect more steps, or evaluate a target closer to the behaviour "
-        "policy.",
+        "least {limits.fewest_effective_steps:g}. Collect about {needed} episodes, or evaluate a target closer to the "
+        "behaviour policy.",
     ),
     Rule(
         "small marginal sample",
@@ -45,7 +45,7 @@ REASONS: tuple[Rule, ...] = (
         "{limits.fewest_marginal_episodes:g} episodes",
         lambda e: e.small_marginal,
         "The value rests on few steps of the log: its marginal weights are worth {d.ess_marginal:.0f} steps in "
-        "{d.ess_marginal_episodes:.1f} episodes. Collect more data where the target goes.",
+        "{d.ess_marginal_episodes:.1f} episodes. Collect about {needed} episodes, or more data where the target goes.",
     ),
     Rule(
         "heavy ratios",
@@ -223,15 +223,15 @@ REASONS: tuple[Rule, ...] = (
         "the value rests on fewer than {limits.fewest_effective_pieces:g} episodes or blocks by their influence",
         lambda e: below(e.d.effective_pieces, e.limits.fewest_effective_pieces) and not e.no_width,
         "The value rests on {d.effective_pieces:.1f} of {d.episodes} episodes by their influence, too few for an "
-        "interval. Collect more episodes; where rewards are rare, collect more that have one.",
+        "interval. Collect about {needed} episodes; where rewards are rare, collect more that have one.",
     ),
     Rule(
         "biased refits",
         "leaving out a tenth of the episodes at a time shows a bias of more than {limits.most_bias:g} standard errors",
         lambda e: above(e.d.refit_bias, e.limits.most_bias) and not e.no_width,
         "The log is too small for its {d.features_used} features: leaving out a tenth of the episodes at a time shows "
-        "a bias of {d.refit_bias:.1f} standard errors. Collect more episodes, or use fewer features (for many states: "
-        "columns that describe them, or groups of states).",
+        "a bias of {d.refit_bias:.1f} standard errors. Collect about {needed} episodes, or use fewer features (for "
+        "many states: columns that describe them, or groups of states).",
     ),
     Rule(
         "choices missing",
@@ -296,6 +296,14 @@ REASONS: tuple[Rule, ...] = (
         "The steps before change the value, so the observation, or its features, hide a part of the state: with the "
         "past beside the features the value is {d.hidden_state:.0f} paired errors away. Add previous observations and "
         "actions to the observation, or use richer features.",
+    ),
+    Rule(
+        "drift",
+        "the influences of episodes rise or fall over the log, with Student's t of their slope above "
+        "{limits.most_drift:g}",
+        lambda e: e.d.drift is not None and abs(e.d.drift) > e.limits.most_drift,
+        "The value drifts over the log (t = {d.drift:.1f} for the trend over the order of episodes), so one number "
+        "does not describe it. Evaluate the recent episodes alone, and find out what changed.",
     ),
     Rule(
         "outside the rewards",

@@ -81,6 +81,24 @@ class Evidence:
         return self.learns and (below(self.d.ess_marginal, steps) or below(self.d.ess_marginal_episodes, episodes))
 
     @property
+    def episodes_needed(self) -> str:
+        """About how many episodes would do, if those to come are like those in the log: two digits, rounded up."""
+        d, limits = self.d, self.limits
+        shares = [limits.fewest_episodes / max(d.episodes, 1)]
+        for has, needs in (
+            (d.ess, limits.fewest_effective_steps),
+            (d.ess_marginal, limits.fewest_marginal_steps),
+            (d.ess_marginal_episodes, limits.fewest_marginal_episodes),
+            (d.effective_pieces, limits.fewest_effective_pieces),
+        ):
+            shares += [needs / has] if has else []
+        if d.refit_bias is not None and d.refit_bias < float("inf"):
+            shares.append((d.refit_bias / limits.most_bias) ** 2)  # it falls with the root of their number
+        needed = max(shares) * d.episodes
+        unit = 10 ** max(0, len(str(int(needed))) - 2)
+        return f"{-(-int(needed + 1) // unit) * unit:,}"
+
+    @property
     def no_width(self) -> bool:
         """Whether the interval is as narrow as rounding. Rules about the spread of the influences then say nothing."""
         row = self.row
@@ -136,7 +154,8 @@ class Rule:
 
     def said(self, evidence: Evidence) -> str:
         """The sentence about this evaluation."""
-        return self.sentence.format(d=evidence.d, row=evidence.row, limits=evidence.limits)
+        needed = evidence.episodes_needed if "{needed}" in self.sentence else ""
+        return self.sentence.format(d=evidence.d, row=evidence.row, limits=evidence.limits, needed=needed)
 
     def in_table(self, limits: Limits) -> str:
         """One row of the table in the docs; names in italics stand for numbers of an evaluation."""
@@ -144,5 +163,6 @@ class Rule:
         for text, field, form, _ in Formatter().parse(self.sentence):
             record, _, name = (field or "").partition(".")
             known = record == "limits"
+            name = name or record
             sentence += text + (format(getattr(limits, name), form or "") if known else f"*{name}*" if name else "")
         return f"| {self.name} | {self.when.format(limits=limits)} | {sentence} |"

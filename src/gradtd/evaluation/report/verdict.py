@@ -64,6 +64,22 @@ WARNINGS: tuple[Rule, ...] = (
         Kind.UNCHECKED,
     ),
     Rule(
+        "rewards one row late",
+        "the first reward of every episode is 0, and at least 90 % of the others are not",
+        lambda e: e.d.rewards_late is True,
+        "The first reward of every episode is 0, and hardly any other is: the rewards may stand one row too late. Move "
+        "each reward to the row of the action that earned it, or check that the first step cannot earn one.",
+        Kind.UNCHECKED,
+    ),
+    Rule(
+        "episodes that appear twice",
+        "more than {limits.most_repeated:.0%} of the longer episodes are equal to an earlier one",
+        lambda e: above(e.d.repeated, e.limits.most_repeated),
+        "{d.repeated:.0%} of the longer episodes are equal to an earlier one, row by row. If they were read twice, the "
+        "interval is too narrow: drop the copies.",
+        Kind.WARNING,
+    ),
+    Rule(
         "estimated behaviour",
         "the behaviour policy was estimated from the log",
         lambda e: e.d.estimated_behaviour is True,
