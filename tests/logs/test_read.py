@@ -360,7 +360,7 @@ def test_logarithms_in_a_kept_column_are_converted_where_it_is_read():
         ({"next_obs_0": [1.0] * 5, "next_obs_1": [1.0] * 6}, {}, "same length: 'next_obs_0' has 5, 'next_obs_1' has 6"),
         ({"reward": np.array([1, 2, 3, 4, None])}, {}, "'reward' must be an array of numbers or text"),
         ({"obs_1": [1, 2, 3, np.inf, 5]}, {}, "'obs_1' of the observation must be finite: row 3 is inf"),
-        ({"obs_1": list("abcde")}, {}, "'obs_1' of the observation must hold numbers, got text"),
+        ({"obs_1": list("abcde")}, {}, "one of the columns 'obs_1' and 'next_obs_1' holds text"),
         ({"obs_0": None, "obs_1": None}, {}, r"no observation column was found among episode, t, .*columns="),
         ({"next_obs_1": None}, {}, "the observation has 2 columns .* and the next observation 1"),
         ({"Reward": [0] * 5}, {}, "'reward' and 'Reward' both look like the reward"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradtd.core.checks import InputError
-from gradtd.logs import read_log
+from gradtd.logs import ratios, read_log
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -197,3 +197,98 @@ def test_all_faults_are_told_at_once():
     text = str(caught.value)
     assert text.startswith("the log has 4 faults:\n1. there is no column 'when' for 't'")
     assert "4. no reward column was found" in text
+
+
+def shuffled():
+    rows = np.random.default_rng(0).permutation(30)
+    frame = pd.DataFrame(doses() | {"t": np.arange(30), "b": np.full(30, 0.5)})
+    return frame.iloc[rows], rows
+
+
+def test_a_series_goes_by_its_index():
+    frame, rows = shuffled()
+    chance = pd.Series(np.arange(30) / 30, index=np.arange(30))
+    log = read_log(frame, columns={"behaviour": "b"})
+    assert np.allclose(ratios(log, chance).rho, np.arange(30) / 15)  # rows are sorted by t, which is the index
+    assert np.allclose(ratios(log, chance.iloc[rows]).rho, np.arange(30) / 15)
+    assert np.allclose(
+        ratios(read_log(doses() | {"b": np.full(30, 0.5)}, columns={"behaviour": "b"}), chance).rho, chance * 2
+    )
+    with pytest.raises(InputError, match="the index of target is not that of the log's table"):
+        ratios(log, pd.Series(np.full(30, 0.5), index=np.arange(30) + 7))
+
+
+def test_a_frame_of_probabilities_goes_by_its_names():
+    frame, _ = shuffled()
+    log = read_log(frame, columns={"behaviour": "b"})
+    for stem in ("", "pi_"):
+        table = pd.DataFrame({f"{stem}none": 0.7, f"{stem}low": 0.2, f"{stem}high": 0.1}, index=np.arange(30))
+        found = ratios(log, table)
+        assert np.allclose(found.rho, np.tile([1.4, 0.4, 0.2], 10))
+        assert found.notes == ()
+    kept = frame.assign(pi_none=0.7, pi_low=0.2, pi_high=0.1)
+    names = ["pi_none", "pi_low", "pi_high"]
+    log = read_log(kept, keep=names, columns={"behaviour": "b"})
+    assert np.allclose(ratios(log, names).rho, np.tile([1.4, 0.4, 0.2], 10))
+
+
+def test_probabilities_by_position_of_text_actions_are_a_warning():
+    log = read_log(pd.DataFrame(doses() | {"b": 0.5}), columns={"behaviour": "b"})
+    given = np.tile([0.7, 0.2, 0.1], (30, 1))
+    for target in (given, lambda seen: np.tile([0.7, 0.2, 0.1], (len(seen), 1)), pd.DataFrame(given)):
+        assert any("alphabetical order of the actions, high, low, none" in note for note in ratios(log, target).notes)
+    said = read_log(pd.DataFrame(doses() | {"b": 0.5}), columns={"behaviour": "b"}, actions=["none", "low", "high"])
+    assert ratios(said, given).notes == ()
+    assert np.allclose(ratios(said, given).rho, np.tile([1.4, 0.4, 0.2], 10))
+
+
+def patients():
+    return pd.DataFrame(
+        {
+            "patient": np.repeat(np.arange(10), 3),
+            "t": np.tile(np.arange(3), 10),
+            "obs.sex": np.where(np.repeat(np.arange(10), 3) % 2, "m", "f"),
+            "obs.lactate": np.where(np.arange(30) % 10 == 4, np.nan, np.arange(30.0)),
+            "reward": 1.0,
+            "terminated": np.tile([False, False, True], 10),
+        }
+    )
+
+
+def test_missing_values_are_counted_and_refused():
+    with pytest.raises(InputError, match=r"'obs.lactate' \(3\).*missing='drop'.*missing='indicator'"):
+        read_log(patients())
+
+
+def test_text_is_one_hot_and_missing_values_get_an_indicator():
+    log = read_log(patients(), missing="indicator")
+    assert log.observation_names == ("sex=f", "sex=m", "lactate", "lactate missing")
+    assert log.observations.shape == (30, 4)
+    assert log.observations[3].tolist() == [0, 1, 3, 0]
+    assert log.observations[4].tolist() == [0, 1, np.nanmean(patients()["obs.lactate"]), 1]
+    assert any("'obs.lactate', filled, with a column that marks them: 3." in note for note in log.notes)
+    assert any("'obs.sex' of the observation is text" in line for line in log.understood.lines())
+
+
+def test_rows_with_missing_values_are_dropped_with_the_step_that_leads_there():
+    frame = patients().drop(columns=["obs.sex"])
+    log = read_log(frame, missing="drop")
+    lost = np.flatnonzero(frame["obs.lactate"].isna())  # 4, 14, 24: the second, third and first row of an episode
+    assert "Rows dropped because a value is missing: 3." in log.notes
+    assert "Episodes whose first row was dropped, so that they begin later: 1." in log.notes
+    assert len(log) == 30 - 3 - 2
+    assert not np.isin(log.observations[log.row, 0], lost).any()
+    after = log.observations[log.next_row, 0][~log.terminated]
+    assert (after == log.observations[log.row, 0][~log.terminated] + 1).all()
+    lost_reward = patients().drop(columns=["obs.lactate"]).assign(reward=[np.nan, *[1.0] * 29])
+    assert len(read_log(lost_reward, missing="drop")) == 29
+
+
+def test_next_observations_may_have_gaps_of_their_own():
+    table = {"episode": [0, 0, 1, 1], "obs_0": [1.0, np.nan, 3.0, 4.0], "obs_1": [1.0, 2.0, 3.0, 4.0]}
+    table |= {"next_obs_0": [np.nan, np.nan, 4.0, np.nan], "next_obs_1": [2.0, np.nan, 4.0, 9.0]}
+    table |= {"reward": [1, 1, 1, 1], "terminated": [0, 1, 0, 0]}
+    log = read_log(table, missing="indicator")
+    assert len(log) == 4
+    assert log.observations[log.next_row[0]].tolist() == log.observations[1].tolist()
+    assert log.observations[log.next_row[3]].tolist()[1:] == [1.0, 9.0]

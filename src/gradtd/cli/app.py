@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 import gradtd
 from gradtd.cli import main as main
 from gradtd.cli.evaluate import evaluate
+from gradtd.cli.inspect import inspect
 from gradtd.cli.list import list_
 from gradtd.cli.options import FLAG
 from gradtd.cli.reproduce import lab, reproduce
@@ -97,7 +98,7 @@ def _log_to_stderr(ctx: typer.Context, level: int) -> None:
 
 
 COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "A policy's value from a log": {"evaluate": evaluate, "sample-log": sample_log},
+    "A policy's value from a log": {"evaluate": evaluate, "inspect": inspect, "sample-log": sample_log},
     "Algorithms on problems": {"list": list_, "run": run, "sweep": sweep, "demo": demo, "theory": theory},
     "The paper": {"reproduce": reproduce, "lab": lab},
 }

@@ -8,10 +8,23 @@ from typing import Annotated, Any
 import typer
 
 from gradtd.cli.evaluation_output import check_outputs, show
+from gradtd.cli.inspect import (
+    ACTIONS,
+    COLUMN,
+    DROP_DUPLICATES,
+    LOG,
+    LOG_PROBABILITIES,
+    MISSING,
+    OBSERVATION,
+    ONE_STEP,
+    TIME_LIMIT,
+    listed_actions,
+    named_columns,
+)
 from gradtd.cli.options import NUMBER, SCHEDULER, SUMS, hyper_parameters, number, setting
 from gradtd.core.checks import InputError
 
-LOG, POLICIES, FEATURES, METHOD, INTERVAL, OUTPUT = "Log", "Policies", "Features", "Method", "Interval", "Output"
+POLICIES, FEATURES, METHOD, INTERVAL, OUTPUT = "Policies", "Features", "Method", "Interval", "Output"
 """Panels of the help."""
 
 
@@ -30,18 +43,8 @@ def evaluate(
             metavar=NUMBER,
         ),
     ],
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Says which column is which, where names are not recognised, as ours=theirs: --column reward=r. "
-            "With none for a column that is not to be used: --column t=none. May be given several times.",
-            rich_help_panel=LOG,
-        ),
-    ] = None,
-    observation: Annotated[
-        str | None,
-        typer.Option(help="The columns of the observation, with commas between them: x,v.", rich_help_panel=LOG),
-    ] = None,
+    column: Annotated[list[str] | None, COLUMN] = None,
+    observation: Annotated[str | None, OBSERVATION] = None,
     block: Annotated[
         int | None,
         typer.Option(
@@ -49,27 +52,12 @@ def evaluate(
             rich_help_panel=LOG,
         ),
     ] = None,
-    one_step: Annotated[
-        bool,
-        typer.Option(
-            "--one-step",
-            help="Every row is an episode of one step, as in the log of a bandit. Found out where nothing tells "
-            "which rows belong together.",
-            rich_help_panel=LOG,
-        ),
-    ] = False,
-    log_probabilities: Annotated[
-        bool,
-        typer.Option(
-            "--log-probabilities",
-            help="Columns of probabilities hold their logarithms: take exp of them.",
-            rich_help_panel=LOG,
-        ),
-    ] = False,
-    drop_duplicates: Annotated[
-        bool,
-        typer.Option("--drop-duplicates", help="Drop rows that repeat another one of the log.", rich_help_panel=LOG),
-    ] = False,
+    one_step: Annotated[bool, ONE_STEP] = False,
+    actions: Annotated[str | None, ACTIONS] = None,
+    time_limit: Annotated[int | None, TIME_LIMIT] = None,
+    missing: Annotated[str, MISSING] = "refuse",
+    log_probabilities: Annotated[bool, LOG_PROBABILITIES] = False,
+    drop_duplicates: Annotated[bool, DROP_DUPLICATES] = False,
     target: Annotated[
         list[str] | None,
         typer.Option(
@@ -291,7 +279,7 @@ def evaluate(
         algorithm=algorithm,
         lam=lam,
         trace=trace,
-        columns=_columns(column, observation),
+        columns=named_columns(column, observation),
         level=level,
         resamples=resamples,
         interval="percentile" if percentile else "student",
@@ -303,6 +291,9 @@ def evaluate(
         log_probabilities="convert" if log_probabilities else "refuse",
         duplicates="drop" if drop_duplicates else "refuse",
         one_step=True if one_step else None,
+        actions=listed_actions(actions),
+        time_limit=time_limit,
+        missing=missing,
         values=values,
         action_features=action_features,
         samples=samples,
@@ -314,15 +305,3 @@ def evaluate(
         **hyper,
     )
     show(found, (page, plot, save), as_json, verbose)
-
-
-def _columns(column: list[str] | None, observation: str | None) -> dict[str, Any] | None:
-    found: dict[str, Any] = {}
-    for text in column or []:
-        ours, sign, theirs = text.partition("=")
-        if not (ours and sign and theirs):
-            raise InputError(f"--column takes ours=theirs, for example reward=r; got {text!r}.")
-        found[ours] = None if theirs.lower() == "none" else theirs
-    if observation:
-        found["observation"] = [name.strip() for name in observation.split(",")]
-    return found or None

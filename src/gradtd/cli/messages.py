@@ -11,7 +11,7 @@ from typing import Any
 
 OPTIONS = (
     *("algorithm", "behaviour", "target", "features", "block", "updates", "resamples", "level", "lam", "trace"),
-    *("values", "action_features", "samples", "clip"),
+    *("values", "action_features", "samples", "clip", "actions", "time_limit", "missing"),
 )
 """Parameters of `gradtd.evaluate` whose option has the same name and takes the same value."""
 FLAGS = {

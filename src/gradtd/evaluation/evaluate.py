@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
@@ -58,6 +58,9 @@ def evaluate(
     log_probabilities: str = ...,
     duplicates: str = ...,
     one_step: bool | None = ...,
+    actions: Sequence[Any] | None = ...,
+    time_limit: int | None = ...,
+    missing: str = ...,
     values: str = ...,
     action_features: Any = ...,
     samples: int = ...,
@@ -94,6 +97,9 @@ def evaluate(
     log_probabilities: str = ...,
     duplicates: str = ...,
     one_step: bool | None = ...,
+    actions: Sequence[Any] | None = ...,
+    time_limit: int | None = ...,
+    missing: str = ...,
     values: str = ...,
     action_features: Any = ...,
     samples: int = ...,
@@ -129,6 +135,9 @@ def evaluate(
     log_probabilities: str = "refuse",
     duplicates: str = "refuse",
     one_step: bool | None = None,
+    actions: Sequence[Any] | None = None,
+    time_limit: int | None = None,
+    missing: str = "refuse",
     values: str = "state",
     action_features: Any = None,
     samples: int = SAMPLES,
@@ -192,7 +201,7 @@ def evaluate(
     whiten
         Whether to learn on whitened features (C = I). The values that can be represented stay the same, and step-sizes
         become comparable.
-    columns, log_probabilities, duplicates, one_step
+    columns, log_probabilities, duplicates, one_step, actions, time_limit, missing
         Handed to `gradtd.read_log`.
     values
         "state", the default: values of observations, with ratios. "action": values of observations and actions, which
@@ -255,6 +264,9 @@ def evaluate(
         log_probabilities=log_probabilities,
         duplicates=duplicates,
         one_step=one_step,
+        actions=actions,
+        time_limit=time_limit,
+        missing=missing,
         sums=None if sums is None else Path(sums),
         seed=checks.whole_number("seed", seed, 0),
         threads=n_threads(threads),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,9 @@ class Settings:
     log_probabilities: str = "refuse"
     duplicates: str = "refuse"
     one_step: bool | None = None
+    actions: Sequence[Any] | None = None
+    time_limit: int | None = None
+    missing: str = "refuse"
     sums: Path | None = None
     seed: int = 0
     threads: int = 1
@@ -56,7 +59,7 @@ class Settings:
     @property
     def reading(self) -> dict[str, Any]:
         """What `gradtd.read_log` is told."""
-        names = ("columns", "log_probabilities", "duplicates", "one_step")
+        names = ("columns", "log_probabilities", "duplicates", "one_step", "actions", "time_limit", "missing")
         return {name: getattr(self, name) for name in names}
 
     @property

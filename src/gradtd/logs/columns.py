@@ -13,7 +13,7 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError, RowError
 from gradtd.core.stream import episode_numbers
-from gradtd.logs.column_names import Roles, listed
+from gradtd.logs.column_names import TOGETHER, Roles, listed
 from gradtd.logs.steps import Flags, Steps
 from gradtd.logs.tables import Piece, Table
 
@@ -244,6 +244,23 @@ def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.in
             states.append(_next_state(pieces[after[0]]))
     columns = {role: collector.whole() for role, collector in collectors.items()}
     return columns, np.concatenate([np.zeros(0, np.int8), *states]) if after else None
+
+
+def drop_missing(found: Mapping[str, Column]) -> Flags:
+    """Rows that lack a value which a step needs; something stands there instead, as these rows are dropped."""
+    lost = np.zeros(len(found["reward"].values), bool)
+    for role, column in found.items():
+        if role in TOGETHER or role.startswith("keep."):
+            continue
+        gone = np.isnan(column.values) if column.values.dtype.kind == "f" else np.zeros(column.values.shape, bool)
+        gone = gone.reshape(len(gone), -1).any(axis=1)
+        if column.missing is not None:
+            gone |= column.missing
+        if gone.any() and not gone.all():
+            column.values[gone] = column.values[np.flatnonzero(~gone)[0]]
+            column.missing = None
+            lost |= gone
+    return lost
 
 
 def _next_state(piece: Piece) -> NDArray[np.int8]:

@@ -16,7 +16,17 @@ from gradtd.logs.column_names import listed
 from gradtd.logs.columns import check_chances
 from gradtd.logs.log import Log
 from gradtd.logs.policies import observation_chunks, row_chunks
-from gradtd.logs.row_policies import Asked, InOrder, Probabilities, are_names, one_a_step, policy_over, steps_in_table
+from gradtd.logs.row_policies import (
+    Asked,
+    InOrder,
+    Probabilities,
+    are_names,
+    by_index,
+    by_name,
+    one_a_step,
+    policy_over,
+    steps_in_table,
+)
 from gradtd.logs.sanity_checks import refuse_other_ratios
 
 
@@ -109,7 +119,30 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
         )
     rho, cut, over = _clipped(rho, limit)
     warned = () if unseen is None else (unseen,)
+    said = (*said, *_order_notes(log, target))
     return Ratios(rho, (*said, *warned, *cut), unseen, mass, found.pairs, wanted, taken, estimated, over)
+
+
+def _order_notes(log: Log, target: Any) -> tuple[str, ...]:
+    """A warning where probabilities go by position, and actions are text whose order nobody gave."""
+    if not log.understood.order_guessed or target is None or isinstance(target, str | InOrder):
+        return ()
+    if isinstance(target, Probabilities):
+        if target.named:
+            return ()
+        target = target.now
+    if callable(target):
+        target = target(log.observations[log.row[:1]])
+    columns = target if are_names(target) else getattr(target, "columns", None)
+    if np.ndim(target) < 2 and columns is None:
+        return ()  # actions by their labels, or one number per row
+    if columns is not None and by_name(log, list(columns)):
+        return ()
+    order = listed(log.action_labels or ())
+    return (
+        f"The target's probabilities were taken in the alphabetical order of the actions, {order}. "
+        "Say the order with actions=[...], or name columns after the actions.",
+    )
 
 
 def _target(log: Log, target: Any) -> _Chances:
@@ -149,6 +182,7 @@ class _Chances:
 def _chances(log: Log, name: str, given: Any) -> _Chances:
     """The probability of each action taken under a policy, in whatever form that is given."""
     real_action = log.action is not None and not log.discrete_actions
+    given = by_index(log, name, given)
     if isinstance(given, str) and given != "uniform":
         return _Chances(_column(log, name, given, real_action))
     one_a_row = not callable(given) and not isinstance(given, Probabilities | str) and not are_names(given)

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from gradtd.core import checks
 from gradtd.core.arrays import Integers
-from gradtd.core.checks import InputError
+from gradtd.core.checks import InputError, RowError
 from gradtd.core.progress import Progress
 from gradtd.logs import columns as narrow_columns
 from gradtd.logs.actions import code_actions
 from gradtd.logs.column_names import Roles, resolve, take_rows_alone
 from gradtd.logs.columns import Column, Facts, facts_of, gather
+from gradtd.logs.encoding import MISSING, EncodedTable, count_missing, encode
 from gradtd.logs.files import open_path
 from gradtd.logs.log import Log, row_numbers
 from gradtd.logs.observations import read_observations
@@ -39,6 +40,7 @@ def read_log(
     one_step: bool | None = None,
     actions: Sequence[Any] | None = None,
     time_limit: int | None = None,
+    missing: str = "refuse",
     progress: Progress | None = None,
 ) -> Log:
     """Read the steps that a policy produced into a `Log`.
@@ -73,6 +75,10 @@ def read_log(
         codes, categories keep their order, and text is in alphabetical order.
     time_limit
         The number of steps after which the game cuts an episode off: an end at that step counts as truncated.
+    missing
+        What to do about missing values: "refuse" names the columns and counts them, "drop" drops the rows, and with
+        each of them the step that leads there, "indicator" fills the column's mean into observations and adds a column
+        that marks them.
     progress
         A function ``progress(done, total)`` that hears of observations read.
 
@@ -85,7 +91,7 @@ def read_log(
     checks.one_of("log_probabilities", log_probabilities, ("refuse", "convert"))
     if isinstance(source, Log):
         return _read_before(source, keep) if log_probabilities == "convert" else source
-    reader = LogReader(columns, keep, log_probabilities, duplicates, order, one_step, actions, time_limit)
+    reader = LogReader(columns, keep, log_probabilities, duplicates, order, one_step, actions, time_limit, missing)
     return reader.read(open_table(source), progress)
 
 
@@ -97,7 +103,7 @@ EPISODE = "gradtd episode"
 class LogReader:
     """Reads tables into logs: one at once, or chunk by chunk, in the same way.
 
-    The first eight fields are the arguments of `read_log`. A reader of chunks is made with `for_chunks`: it has named
+    The first nine fields are the arguments of `read_log`. A reader of chunks is made with `for_chunks`: it has named
     the columns already. It needs the ``facts`` of the whole log, which are those of `scan` for every chunk, merged.
     """
 
@@ -109,6 +115,7 @@ class LogReader:
     one_step: bool | None = None
     actions: Sequence[Any] | None = None
     time_limit: int | None = None
+    missing: str = "refuse"
     roles: Roles | None = None
     facts: Facts | None = None
 
@@ -118,6 +125,7 @@ class LogReader:
         checks.one_of("order", self.order, ("sort", "refuse"))
         if self.one_step is not None:
             checks.yes_or_no("one_step", self.one_step)
+        checks.one_of("missing", self.missing, MISSING)
         if self.time_limit is not None:
             checks.whole_number("time_limit", self.time_limit, 1)
 
@@ -132,6 +140,10 @@ class LogReader:
     def for_chunks(self, kinds: Mapping[str, str]) -> LogReader:
         """The same for chunks of whole episodes of a table that holds these columns."""
         roles = self.resolve(kinds)
+        if self.missing != "refuse":
+            raise InputError(
+                "in a log that is read in parts missing values are refused: fill them first, or give in_parts=False."
+            )
         if "start" in roles.single and "episode" not in roles.single:
             raise InputError(
                 f"column {roles.single['start']!r} says where episodes begin, which a log that is read in parts cannot "
@@ -176,12 +188,22 @@ class LogReader:
         roles = self.resolve(table.kinds)
         notes = roles.notes
         found, next_state = gather(table, roles)
+        seen = table if self.roles is not None else encode(table, roles, self.missing)
+        lost = narrow_columns.drop_missing(found) if self.missing == "drop" else None
+        if isinstance(seen, EncodedTable):
+            notes += seen.notes()
+            roles.parts = seen.parts
+            if self.missing == "indicator" and next_state is not None:
+                next_state = seen.next_state
+            if lost is not None and seen.lost is not None:
+                lost |= seen.lost
         length = len(found["reward"].values)
         if length == 0:
             raise InputError(f"{table.name!r} has no rows.")
         facts = self.facts or facts_of(found, roles)
         same = (lambda a, b: narrow_columns.equal_rows(table, roles, a, b)) if self.duplicates == "drop" else None
         rows = single_steps(length) if roles.alone else self._rows(found, roles, next_state, facts, notes)
+        rows.lost = lost if lost is not None and lost.any() else None
         steps = arrange(rows, length, self.order, same, notes, facts.stride)
         narrow_columns.refuse_unknown_next(next_state, steps, roles)
         # Everything narrow is checked before the observations are read.
@@ -190,7 +212,10 @@ class LogReader:
         action, labels, action_order = code_actions(found, roles, facts, self.actions)
         chances = narrow_columns.chances(found, roles, logs, facts, notes)
         found.clear()
-        observations, next_row = read_observations(table, roles, steps, length, progress, notes)
+        try:
+            observations, next_row = read_observations(seen, roles, steps, length, progress, notes)
+        except RowError as error:
+            raise RowError(f"{error}{_counted(table, roles)}", error.row) from None
         told_twice = "next_observation" in roles.several  # and the two may differ
         if told_twice:
             refuse_swapped(observations, next_row, steps, roles)
@@ -341,6 +366,14 @@ def open_table(source: Any) -> Table:
         "a log is read from a path, a pandas or polars frame, an Arrow table, a dictionary of arrays or a Minari "
         f"dataset, got {type(source).__name__}."
     )
+
+
+def _counted(table: Table, roles: Roles) -> str:
+    """How many values the columns of the observation lack, and what to do."""
+    counts, _, _ = count_missing(table, roles.several["observation"], roles.several.get("next_observation", []))
+    told = ", ".join(f"{name!r} ({count})" for name, count in counts.items() if count)
+    way = "Drop these rows with missing='drop', or mark them in columns of their own with missing='indicator'."
+    return f" Missing values: {told}. {way}" if told else ""
 
 
 def _component_names(roles: Roles, observations: NDArray[Any]) -> tuple[str, ...]:

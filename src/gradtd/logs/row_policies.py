@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +36,8 @@ class Probabilities:
     order
         Whose rows arrays have: "table", those of the table that was read, or "steps", those of the `Log`. By default
         found out from their length.
+    named
+        Whether columns are known to be in the order of the actions, as they were matched by name.
 
     >>> Probabilities(["pi_0", "pi_1"]).columns
     ('pi_0', 'pi_1')
@@ -44,6 +46,7 @@ class Probabilities:
     now: Any
     after: Any = None
     order: str | None = None
+    named: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -76,8 +79,50 @@ def kept_columns(*given: Any) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def by_name(log: Log, columns: Sequence[Any]) -> list[int] | None:
+    """Where the actions are among columns that are named after them, as pi_low and pi_high; None where they are not."""
+    actions = [str(label) for label in (log.action_labels or range(log.n_actions))]
+    names = [str(column) for column in columns]
+    for stem in dict.fromkeys(name.removesuffix(actions[0]) for name in names if name.endswith(actions[0])):
+        if len(set(names)) == len(names) and {f"{stem}{action}" for action in actions} <= set(names):
+            if log.action_labels is None and len(names) > len(actions):
+                return None  # numbers beyond those of the log are more actions, in their order
+            return [names.index(f"{stem}{action}") for action in actions]
+    return None
+
+
+def by_index(log: Log, name: str, given: Any) -> Any:
+    """A pandas Series or DataFrame as the steps have it: rows by its index, columns of actions by their names."""
+    kind = type(given)
+    if kind.__module__.split(".")[0] != "pandas" or kind.__name__ not in ("Series", "DataFrame"):
+        return given
+    places = by_name(log, list(given.columns)) if kind.__name__ == "DataFrame" and log.discrete_actions else None
+    values = given if places is None else given.iloc[:, places]
+    length = len(log) if log.n_given is None else log.n_given
+    if len(given) != length:
+        return values.to_numpy()  # one row per step, or a table of states: refused or taken by its length
+    rows = log.index if log.index is not None else range(length)
+    if list(given.index) != list(rows):
+        where = given.index.get_indexer(rows) if given.index.is_unique else np.array([-1])
+        if (where < 0).any():
+            raise InputError(
+                f"the index of {name} is not that of the log's table, so its rows cannot be matched: give it the same "
+                f"index, or {name}.to_numpy() where its rows are in the order of the table."
+            )
+        values = values.iloc[where]
+    table = values.to_numpy()
+    return (
+        Probabilities(table, order="table", named=places is not None)
+        if table.ndim == 2
+        else InOrder(table[steps_in_table(log)])
+    )
+
+
 def from_table(log: Log, given: Any) -> Any:
     """Arrays that were given beside a table, as the steps of the log that was read from it have them."""
+    given = by_index(log, "target", given)
+    if isinstance(given, InOrder):
+        return given
     if isinstance(given, Probabilities):
         return given if given.order else replace(given, order="table")
     if given is None or isinstance(given, str) or callable(given) or are_names(given) or log.n_given is None:
@@ -194,6 +239,8 @@ class Beside:
         """One row per observation of the log; NaN where nothing is known."""
         log = self.log
         if are_names(given):
+            if places := by_name(log, given):
+                given = [given[k] for k in places]
             columns = [np.r_[self._column(log.extra, c), self._column(log.extra_beyond, c)] for c in given]
             return np.column_stack([np.r_[c, np.full(len(log.observations) - len(c), np.nan)] for c in columns])
         values = self._array(given, order)
@@ -207,6 +254,8 @@ class Beside:
     def _at_steps(self, given: Any, order: str | None) -> Floats:
         """One row per step."""
         if are_names(given):
+            if places := by_name(self.log, given):
+                given = [given[k] for k in places]
             return np.column_stack([self._column(self.log.extra, column) for column in given])
         values = self._array(given, order)
         return np.asarray(values[steps_in_table(self.log)] if self._is_table(values, order) else values)
