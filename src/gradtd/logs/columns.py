@@ -15,17 +15,14 @@ from gradtd.core.checks import InputError, RowError
 from gradtd.core.stream import episode_numbers
 from gradtd.logs.column_names import TOGETHER, Roles, listed
 from gradtd.logs.steps import Flags, Steps
-from gradtd.logs.tables import Piece, Table
+from gradtd.logs.tables import Piece, Table, refuse_merged
 
 GIVEN, MISSING, NOT_A_NUMBER = 0, 1, 2
 
 
 @dataclass
 class Column:
-    """A whole column under the name it has in the table; text is coded, in the order of the labels.
-
-    ``ordered`` says that this is an order of categories; otherwise it is the alphabet's.
-    """
+    """A whole column under its name in the table; text is coded by labels, ``ordered`` as categories or by letters."""
 
     name: str
     values: NDArray[Any]
@@ -78,6 +75,7 @@ class Column:
             return self.values, False
         if self.values.dtype.kind in "iu" and self.values.ndim == 1 and self.labels is None:
             self.refuse_missing()
+            refuse_merged(self.name, self.values)
             return self.values.astype(np.int64, copy=False), True
         values = self.numbers()
         return values, bool((values == np.floor(values)).all())
@@ -89,7 +87,7 @@ class Column:
         if values.ndim != 1:
             raise InputError(f"column {self.name!r} must hold one episode id per row, got shape {values.shape}.")
         if values.dtype.kind == "f":
-            self._finite(values)
+            refuse_merged(self.name, self._finite(values))
         if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():  # sorted already, as most logs are
             return episode_numbers(values)
         return np.unique(values, return_inverse=True)[1].astype(np.int64)
@@ -98,6 +96,7 @@ class Column:
         """Actions: whole numbers, codes of text, or floats, (n,) or (n, m), where some are not whole."""
         self.refuse_missing()
         values = self.values
+        refuse_merged(self.name, values[:0] if values.dtype.kind == "f" else values)
         if self.labels is not None:
             return values
         if values.ndim == 2 and values.shape[1] > 1:

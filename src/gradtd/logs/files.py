@@ -22,6 +22,8 @@ MARK = b"gradtd columns"
 """Under this name a log of ours has a digest of its list of columns, which Parquet's checksums of pages leave out."""
 BLOCK = 1 << 22
 """How many bytes of a CSV file are read at a time."""
+PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""How a CSV file is packed."""
 _PICKLES = (".pkl", ".pickle", ".npz", ".npy", ".pt", ".joblib")
 _BY_THE_WAY = ("_SUCCESS", "_metadata", "_common_metadata")
 
@@ -40,10 +42,12 @@ def open_path(path: Path) -> Table:
         raise InputError(f"there is no file or folder {str(path)!r}.")
     if path.is_dir():
         return ParquetTable(path.name, _parquet_files(path))
+    if not path.is_file():
+        raise InputError(f"{str(path)!r} is a pipe or a device, which cannot be read twice: save it to a file first.")
     ending = path.suffix.lower()
     if ending in PARQUET:
         return ParquetTable(path.name, [path])
-    if ending == ".csv":
+    if ending == ".csv" or (ending in PACKED and path.stem.lower().endswith(".csv")):
         return CsvTable(path)
     if ending in _PICKLES:
         raise InputError(
@@ -124,10 +128,13 @@ class ParquetTable:
 
     @staticmethod
     def _open(path: Path) -> Any:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        # Without these two it holds the whole file. What write_log wrote has checksums, so that damage is noticed.
-        return pq.ParquetFile(path, buffer_size=1 << 18, pre_buffer=False, page_checksum_verification=True)
+        # An open file: from a name with a colon Arrow would make an address. Without the two options it holds the whole
+        # file. What write_log wrote has checksums, so that damage is noticed.
+        file = pa.OSFile(str(path))
+        return pq.ParquetFile(file, buffer_size=1 << 18, pre_buffer=False, page_checksum_verification=True)
 
     def size(self) -> int:
         """How many numbers it holds, about: rows times columns."""
@@ -190,11 +197,18 @@ class CsvTable:
             if pa.types.is_null(field.type) or (self.kinds[field.name] == "whole" and _fits(first[field.name])):
                 self.types[field.name] = pa.float64()
 
+    def _stream(self) -> Any:
+        """The file, open, and unpacked where its name says that it is packed."""
+        import pyarrow as pa
+
+        packed = PACKED.get(self.path.suffix.lower())
+        return pa.CompressedInputStream(pa.OSFile(str(self.path)), packed) if packed else pa.OSFile(str(self.path))
+
     def _first_block(self) -> Any:
         import pyarrow as pa
         from pyarrow import csv
 
-        with csv.open_csv(self.path, read_options=csv.ReadOptions(block_size=BLOCK)) as reader:
+        with csv.open_csv(self._stream(), read_options=csv.ReadOptions(block_size=BLOCK)) as reader:
             try:
                 return reader.read_next_batch()
             except StopIteration:
@@ -205,7 +219,7 @@ class CsvTable:
 
         options = csv.ConvertOptions(column_types=self.types, include_columns=list(columns))
         blocks = csv.ReadOptions(block_size=BLOCK, use_threads=False)
-        reader = reading(self.path, lambda: csv.open_csv(self.path, read_options=blocks, convert_options=options))
+        reader = reading(self.path, lambda: csv.open_csv(self._stream(), read_options=blocks, convert_options=options))
         with reader:
             while (batch := reading(self.path, next, reader, None)) is not None:
                 yield reading(self.path, _pieces, batch, columns)
@@ -213,6 +227,8 @@ class CsvTable:
 
 def _refuse_other_headers(path: Path) -> None:
     """A header has commas between its names, in UTF-8."""
+    if path.suffix.lower() in PACKED:
+        return
     with reading(path, path.open, "rb") as file:
         header = file.readline(BLOCK)
     try:
@@ -303,5 +319,5 @@ def reading(path: Path, read: Callable[..., Any], *arguments: Any) -> Any:
         raise
     except Exception as error:
         gist = " ".join(str(error).split()).rstrip(".")
-        kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
+        kind = "Parquet" if path.suffix.lower() in PARQUET else "CSV"
         raise InputError(f"{path.name!r} cannot be read as {kind}, it may be damaged or cut short: {gist}.") from None

@@ -26,7 +26,7 @@ from gradtd.logs.column_names import Roles
 from gradtd.logs.columns import Column
 from gradtd.logs.files import Casts, ParquetTable, batches_of, reading
 from gradtd.logs.steps import ENDS, EpisodeCounter
-from gradtd.logs.tables import arrow_kind, arrow_piece
+from gradtd.logs.tables import arrow_kind, arrow_piece, refuse_merged
 
 ROWS_OF_A_PART = 1_000_000
 """Rows that a part has, about: a second of work or so, and sums of some megabytes."""
@@ -273,6 +273,8 @@ def ids_of(table: Any, column: str) -> NDArray[Any]:
         raise InputError(f"column {column!r} has missing episode ids: leave such rows out or mend them first.")
     if piece.values.ndim != 1:
         raise InputError(f"column {column!r} must hold one episode id per row.")
+    if real:
+        refuse_merged(column, piece.values)
     return piece.values if piece.labels is None else np.asarray(piece.labels)[piece.values]
 
 

@@ -165,6 +165,17 @@ def _polars_table(frame: Any) -> Any:
     return whole.select([name for name, kind in whole.schema.items() if str(kind) != "Object"]).to_arrow()
 
 
+def refuse_merged(name: str, values: NDArray[Any]) -> None:
+    """Numbers that may stand for several: floats from 2**53 on, and unsigned ones that a signed number cannot hold."""
+    if values.dtype.kind == "f" and (np.abs(values) >= 2.0**53).any():
+        raise InputError(
+            f"column {name!r} holds numbers of 2**53 and more as floats, which cannot be told apart: write them as "
+            "whole numbers to Parquet, or as text."
+        )
+    if values.dtype == np.uint64 and (values >= np.uint64(2**63)).any():
+        raise InputError(f"column {name!r} holds numbers of 2**63 and more: make them smaller, or text.")
+
+
 def refuse_same_names(name: str, columns: Sequence[str]) -> None:
     """A name stands for one column."""
     if len(set(columns)) < len(columns):
@@ -187,7 +198,7 @@ def arrow_kind(kind: Any) -> str:
         return arrow_kind(kind.value_type)
     if types.is_boolean(kind):
         return "truth"
-    if types.is_integer(kind):
+    if types.is_integer(kind) or (types.is_decimal(kind) and kind.scale <= 0):
         return "whole"
     if types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
         return "real"
@@ -226,7 +237,10 @@ def arrow_piece(name: str, column: Any) -> Piece:
             pa.int32() if pa.types.is_date32(array.type) or pa.types.is_time32(array.type) else pa.int64()
         )
     if pa.types.is_decimal(array.type):
-        array = array.cast(pa.float64())
+        try:
+            array = array.cast(pa.int64() if kind == "whole" else pa.float64())
+        except pa.ArrowInvalid:
+            raise InputError(f"column {name!r} holds whole numbers beyond 64 bits: make it text.") from None
     if missing is not None:
         array = array.fill_null(False if kind == "truth" else 0)
     return Piece(_flags(array) if kind == "truth" else array.to_numpy(zero_copy_only=False), missing)
