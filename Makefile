@@ -6,10 +6,13 @@ BIN := $(VENV)/bin
 
 .PHONY: test test-all lint types unit unit-all demo reproduce bench browser docs links fuzz test-lowest test-wheel clean
 
-# The tests of minutes, and all of them: kills, clusters, browsers and reproductions are marked slow.
-test: lint types unit
+# The tests of minutes, and all of them: kills, clusters, browsers, reproductions, and code that takes long to compile
+# are marked slow. mypy, one process on one core, checks while tests run.
+test: lint
+	$(MAKE) --no-print-directory -j 2 types unit
 
-test-all: lint types unit-all
+test-all: lint
+	$(MAKE) --no-print-directory -j 2 types unit-all
 
 $(READY): requirements.txt requirements-data.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -23,7 +26,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 
 types: $(READY)
-	$(BIN)/mypy --config-file benchmarks/mypy.ini & $(BIN)/mypy && wait $$!
+	$(BIN)/mypy
 
 # Two processes with one thread of BLAS each: with two each they wait for one another. A file is one process's, else
 # both compile the same rules; tests/conftest.py puts those that take long first.
