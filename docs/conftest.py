@@ -7,11 +7,13 @@ import pytest
 
 SLOW = {"tutorial.md", "icu-sepsis.md", "large-logs.md", "krylov.md"}
 """Pages that take long: `make test` leaves them out, `make test-all` runs them."""
+WITH_COMMANDS = {"click-logs.md", "propensities.md", "compare.md", "larger-than-memory.md"}
+"""Pages that `tests/test_docs.py` runs with their commands: once is enough in `make test`."""
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent) and item.path.name in SLOW:
+        if item.path.is_relative_to(Path(__file__).parent) and item.path.name in SLOW | WITH_COMMANDS:
             item.add_marker(pytest.mark.slow)
 
 

@@ -90,7 +90,7 @@ def on_policy(problem):
     return dataclasses.replace(problem, target=problem.behaviour)
 
 
-@pytest.mark.parametrize(("name", "m"), [("td", 1), ("minibatch_td", 8)])
+@pytest.mark.parametrize(("name", "m"), [("td", 1), pytest.param("minibatch_td", 8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("average", ["polynomial", "none"])
 def test_td_chooses_its_step_size_on_policy(name, m, average):
     """Within 3 times the error of the best of eight constants, and free of the scale of features."""

@@ -273,7 +273,7 @@ def sparse_stream(d=40, n_steps=120, rows=60):
 
 @pytest.mark.parametrize("settings", [{}, {"M": 4}, {"M": 4, "every": 3}, {"M": 4, "every": 1, "window": 50}])
 def test_sparse_features_are_those_of_the_twin(settings):
-    """Interpreted: to compile this rule takes long. It is compiled with dense features, and with sparse traces."""
+    """Interpreted: to compile this rule takes long. It is compiled with dense features; slow tests use sparse ones."""
     stream = sparse_stream()
     found = gradtd.learn(stream, "krylov_gtd", snapshots=1, compile=False, **settings).thetas
     expected = np.array(list(naive.krylov_gtd(log_of(stream), np.zeros(40), None, entries=2, **settings)))
@@ -283,7 +283,10 @@ def test_sparse_features_are_those_of_the_twin(settings):
 
 @pytest.mark.parametrize("settings", [{}, {"M": 4, "every": 1, "window": 50}])
 def test_sparse_traces_are_those_of_the_twin(settings):
-    """The number of entries that matters is that of the traces, which have more than features."""
+    """The number of entries that matters is that of the traces, which have more than features.
+
+    Interpreted, too: `test_traces` compiles it, in a slow test.
+    """
     stream = sparse_stream()
     steps = stream.steps.copy()
     steps["episode"] = np.arange(len(stream)) // 4
@@ -293,11 +296,12 @@ def test_sparse_traces_are_those_of_the_twin(settings):
     assert 2 < entries < 10
     log = naive.Log(samples, np.ones(len(stream), bool), None, None, naive.table_of(stream))
     expected = np.array(list(naive.krylov_gtd(log, np.zeros(40), None, entries=entries, **settings)))
-    found = gradtd.learn(stream, "krylov_gtd", snapshots=1, lam=0.6, **settings).thetas
+    found = gradtd.learn(stream, "krylov_gtd", snapshots=1, lam=0.6, compile=False, **settings).thetas
     assert np.abs(expected[-1]).max() > 0.1
     np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
 
 
+@pytest.mark.slow  # two more kernels of the rule that takes longest to compile
 @pytest.mark.parametrize("kind", ["krylov_gtd", STREAMING], ids=["with sums", "streaming"])
 def test_traces_lead_to_the_weights_of_lstd_with_traces(kind):
     stream = gradtd.sample("random_walk_dependent", 5000, seed=3)

@@ -36,6 +36,7 @@ def test_the_table_has_one_place_a_stored_step():
     assert sizes == [100, 20, 100]
 
 
+@pytest.mark.slow
 def test_for_fixed_data_it_has_no_floor():
     """All steps are in the table and nothing new arrives: it goes on to the solution, at a constant step-size."""
     samples = naive.samples_of(STREAM)

@@ -53,6 +53,10 @@ WITH_CHOICE = [case for case in COMPILED if case in TRACED and "trace" not in AL
 WITH_SPARSE = ["impression_gtd", "impression_gtd auto", "r1_gtd", "tdc", "saga_gtd", "direct_gtd", "krylov_gtd"]
 WITH_DENSE = ["td", "etd", "htd", "tdrc", "gtd2_mp", "svrg_gtd", "expected_gtd", *WITH_SPARSE[:2]]
 """What is compiled with traces, by how features are stored: enough for every function that reads traces."""
+LONG_TO_COMPILE = {
+    *(("impression_gtd auto", True), ("impression_gtd auto", False), ("saga_gtd", True), ("svrg_gtd", False)),
+    ("krylov_gtd", True),
+}
 
 
 @functools.cache
@@ -77,7 +81,7 @@ def kind_of(case):
     return "clipped" if TRACED[case][0] == "vtrace" else "rho"
 
 
-@pytest.mark.parametrize("lam", [0.8, 1.0])
+@pytest.mark.parametrize("lam", [0.8, pytest.param(1.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", TRACED)
 def test_rule_with_traces_equals_its_naive_twin_after_every_step(case, lam):
     twin = expected(case, lam, kind_of(case))
@@ -96,8 +100,8 @@ def test_the_ratio_in_the_trace_is_the_one_that_was_named(case, trace):
 @pytest.mark.parametrize(
     ("case", "sparse"),
     [
-        *((case, False) for case in WITH_DENSE),
-        *(pytest.param(case, True, marks=[pytest.mark.slow] * (case == "krylov_gtd")) for case in WITH_SPARSE),
+        pytest.param(*given, marks=[pytest.mark.slow] * (given in LONG_TO_COMPILE))
+        for given in [*((case, False) for case in WITH_DENSE), *((case, True) for case in WITH_SPARSE)]
     ],
 )
 def test_compiled_rules_with_traces_equal_interpreted_ones(case, sparse):

@@ -484,7 +484,10 @@ def test_pairs_of_different_episodes_give_an_unbiased_direction_and_all_pairs_do
     assert np.abs(in_standard_errors(everything, truth)).max() > 20
 
 
-@pytest.mark.parametrize("split", [*INDEPENDENT, "none"])
+@pytest.mark.parametrize(
+    "split",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name != "odd-even")) for name in INDEPENDENT] + ["none"],
+)
 def test_the_updates_of_impression_gtd_have_the_mean_that_their_split_promises(split):
     # One update at the last of four steps, with one step in each batch: theta0 - theta is the direction itself.
     problem, runs, per = two_step_episodes(), 5000, 2 * EPISODES

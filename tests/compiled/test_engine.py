@@ -53,6 +53,7 @@ def _run(folder, factor):
     return json.loads(output)
 
 
+@pytest.mark.slow  # four processes, six kernels
 def test_an_unedited_rule_is_loaded_and_an_edited_one_compiled_again(tmp_path):
     (tmp_path / "my_rule.py").write_text(RULE)
     (tmp_path / "main.py").write_text(SCRIPT.format(rule=RULE))
@@ -85,10 +86,8 @@ def test_a_rule_of_a_test_file_runs_compiled_and_without_reference_counts():
 
 def test_a_rule_that_allocates_is_compiled_with_reference_counts():
     def allocating(state, stream, now, hyper):
-        step = stream.steps[now.t]
-        x, after = stream.features[step.row], stream.features[step.next_row]
-        delta = step.reward + step.discount * np.sum(after * state.theta) - np.sum(x * state.theta)
-        state.theta[:] = state.theta + now.alpha * step.rho * delta * x
+        before = state.theta.copy()
+        add_features(stream, now.t, now.alpha * stream.steps[now.t].rho * td_error(stream, now.t, before), state.theta)
 
     stream = gradtd.sample("random_walk_dependent", 500)
     mine = gradtd.learn(stream, gradtd.Algorithm("mine", allocating), alpha=0.1)

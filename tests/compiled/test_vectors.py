@@ -99,7 +99,7 @@ def test_a_lazy_average_is_the_average(settings):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("rule", ["tdrc", "impression_gtd auto"])
+@pytest.mark.parametrize("rule", ["tdrc", pytest.param("impression_gtd auto", marks=pytest.mark.slow)])
 def test_compiled_and_averaged_they_are_their_dense_twins(rule):
     settings = RULES[rule] | {"average": "polynomial"}
     expected = weights(stream_of(False), rule, **settings)

@@ -143,9 +143,10 @@ def assert_same(whole, ids, pieces):
 FIELDS = ("reward", "terminated", "truncated", "action", "behaviour")
 
 
-def test_chunks_of_random_logs_are_the_log(tmp_path):
+@pytest.mark.parametrize("seeds", [range(80), pytest.param(range(80, 250), marks=pytest.mark.slow)])
+def test_chunks_of_random_logs_are_the_log(tmp_path, seeds):
     same = 0
-    for seed in range(250):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         columns = random_log(rng)
         table = write_files(rng, columns, tmp_path / str(seed))
@@ -161,7 +162,7 @@ def test_chunks_of_random_logs_are_the_log(tmp_path):
         assert_same(whole, columns["episode"][0].to_numpy()[source], pieces)
         assert set(notes) == set(whole.notes), seed
         same += 1
-    assert same > 200
+    assert same > 0.8 * len(seeds)
 
 
 BAD = {

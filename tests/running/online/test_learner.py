@@ -217,7 +217,7 @@ def _bytes_held(learner):
     return sum(array.nbytes for array in arrays)
 
 
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("split", [pytest.param(s, marks=[pytest.mark.slow] * (s == "none")) for s in SPLITS])
 def test_memory_stays_bounded(split):
     stream = make_stream(steps=12_000)
     learner = Learner(D, "impression_gtd", capacity=600, split=split, replacement=False, batch_size=2)

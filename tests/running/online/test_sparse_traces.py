@@ -24,7 +24,7 @@ RULES = {
     "lstd": {},
 }
 COLUMNS = 60
-NARROW = {"lstd": 12}  # it keeps a matrix
+NARROW = {"lstd": 12, "true_online_td": COLUMNS}  # one keeps a matrix, the other reads all weights in every step
 
 
 def make_stream(width, kind=np.float64):
