@@ -30,7 +30,7 @@ def looks_cases(seed: int, count: int) -> Iterator[Case]:
         share = {"nothing": 0.0, "some": 1 / 6, "much": 0.5}[dial]
         show = np.arange(S)
         hidden = rng.random(S) < share
-        show[hidden] = rng.integers(0, S, int(hidden.sum()))
+        show[hidden] = rng.integers(0, S, int(np.sum(hidden)))
         b, t = policies(Finite(np.zeros((S, A, S)), np.zeros((S, A)), 0, np.ones(1), 1.0), rng)
         both = (b[show], t[show]) if rng.random() < 0.6 else (b, t)
         log = simulate(problem, *both, episodes, rng, show=show)
