@@ -17,5 +17,6 @@ from gradtd.deep.impression import Batch as Batch
 from gradtd.deep.impression import impression_direction as impression_direction
 from gradtd.deep.impression import impression_loss as impression_loss
 from gradtd.deep.impression import td_errors as td_errors
-from gradtd.deep.networks import Mlp as Mlp
+from gradtd.deep.learner import DeepLearner as DeepLearner
+from gradtd.deep.mlp import Mlp as Mlp
 from gradtd.deep.replay import EpisodeReplay as EpisodeReplay

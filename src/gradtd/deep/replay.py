@@ -42,7 +42,7 @@ class EpisodeReplay:
         self.rng = np.random.default_rng(self.seed)
         self.seen = self.number = 0
         self.steps: dict[str, Any] = {}
-        self._open = False
+        self._open = self._heads = False
 
     def __len__(self) -> int:
         return min(self.seen, self.capacity)
@@ -105,6 +105,30 @@ class EpisodeReplay:
         drawn = (self.rng.choice(first, m1), self.rng.choice(second, m2))
         made = [Batch(*(self.steps[name][at] for name in Batch._fields)) for at in drawn]
         return made[0], made[1]
+
+    def memory(self) -> dict[str, Any]:
+        """What it knows beside its steps, for a file."""
+        counts = {"seen": self.seen, "number": self.number, "open": self._open, "heads": self._heads}
+        return counts | {"rng": self.rng.bit_generator.state}
+
+    def restore(self, memory: Any, steps: Any, shape: tuple[int, ...]) -> None:
+        """Put back what `memory` said, and the steps; a file may be damaged, so sizes are checked."""
+        self.seen = checks.whole_number("seen", memory["seen"], 0)
+        self.number = checks.whole_number("number", memory["number"], 0)
+        self._open, self._heads = bool(memory["open"]), bool(memory["heads"])
+        self.rng.bit_generator.state = memory["rng"]
+        if not self.seen:
+            return
+        self._make_room(np.zeros(shape, steps["x"].dtype))
+        for name, column in self.steps.items():
+            found, n = steps[name], len(self)
+            if found.shape != (n, *column.shape[1:]) or found.dtype != column.dtype:
+                raise InputError(
+                    f"the file's steps.{name} has shape {found.shape} and type {found.dtype}: it is damaged."
+                )
+            if found.dtype.kind == "f" and not np.isfinite(found).all():
+                raise InputError(f"the file's steps.{name} must be finite: it is damaged.")
+            column[:n] = found
 
     def _sides(self) -> tuple[Integers, Integers]:
         n = len(self)

@@ -15,6 +15,7 @@ from gradtd.core.executors import n_threads, open_executor
 from gradtd.core.progress import StageProgress, progress_bar, stage
 from gradtd.evaluation.folder import evaluate_folder, large_table
 from gradtd.evaluation.memory import evaluate_target, evaluate_targets, plan_targets
+from gradtd.evaluation.plan import is_network
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.result import Evaluation
 from gradtd.evaluation.settings import (
@@ -168,7 +169,8 @@ def evaluate(
     features
         "auto", the default: one feature per state where observations are discrete, else the poorest of a ladder of
         cosines of the observations that richer ones agree with. Or a name such as "fourier" or "tiles:tilings=4", a
-        feature map, a scikit-learn transformer or a function: then richer features only check it.
+        feature map, a scikit-learn transformer or a function: then richer features only check it. Or "network": a
+        network learns them on one half of the episodes for the other (extra ``deep``, ``docs/deep.md``).
     algorithm
         "auto", the default, solves the log's equations directly: the solution that Impression GTD, Expected GTD and
         LSTD share. Or any rule of the library, which is fitted until its value stands still and compared with that
@@ -285,6 +287,8 @@ def evaluate(
     asks_for_parts = scheduler is not None or sums is not None
     table = large_table(log, True if asks_for_parts and in_parts is None else in_parts)
     with progress_bar("evaluating", what=True, progress=progress) as report:
+        if table is not None and is_network(features):
+            raise InputError("features='network' needs the log in memory: give in_parts=False, or other features.")
         if table is not None:
             with open_executor(settings.threads, scheduler) as executor:
                 made = evaluate_folder(table, targets, settings, executor, report)

@@ -20,7 +20,7 @@ from gradtd.evaluation.estimators.lambda_values import against_lambda
 from gradtd.evaluation.estimators.methods import Case, Solved, for_pictures, influences_of, make_case, solve
 from gradtd.evaluation.estimators.products import trace_rows
 from gradtd.evaluation.limits import Limits
-from gradtd.evaluation.plan import Plan, make_plan
+from gradtd.evaluation.plan import Plan, is_network, make_network_plan, make_plan
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.diagnostics import diagnose
 from gradtd.evaluation.report.estimate import ESTIMATORS
@@ -40,7 +40,9 @@ def plan_targets(log: Log, targets: Mapping[str, Any], settings: Settings) -> di
     rest = {name: policy for name, policy in targets.items() if name not in plans}
     given = {"behaviour": settings.behaviour, "clip": settings.clip, "seed": settings.seed}
     made = {name: ratios(log, one, **given) for name, one in rest.items()}
-    if rest:
+    if is_network(settings.features):
+        plans |= {name: (make_network_plan(log, one.rho, settings), one) for name, one in made.items()}
+    elif rest:
         plan = make_plan(log, settings)
         plans |= {name: (plan, one) for name, one in made.items()}
     return {name: plans[name] for name in targets}
@@ -106,7 +108,7 @@ def evaluate_target(
     more |= {"features": ready.features.n_features, "condition_C": ready.condition_C}
     return build_evaluation(
         diagnose(steps, case.square, judged, settings, solved.headline.value, **more),
-        solved.estimates,
+        (*solved.estimates, *plan.beside),
         settings.level,
         theta=ready.weights(solved.theta),
         features=ready.features,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 from gradtd.evaluation.checks import BlockEquations
 from gradtd.evaluation.decide import Decision, decide
 from gradtd.evaluation.designs.base import GIVEN, Design, Rows, steps_of
@@ -20,10 +21,11 @@ from gradtd.evaluation.designs.log_features import (
     make_log_features,
     pieces_of,
 )
+from gradtd.evaluation.designs.network import network_design
 from gradtd.evaluation.designs.real import RealDesign, real_design
 from gradtd.evaluation.designs.states import StateDesign, are_cells, state_design, states_of
 from gradtd.evaluation.estimators.products import AS_DENSE, AS_DENSE_SOLVED
-from gradtd.evaluation.report.estimate import ESTIMATORS
+from gradtd.evaluation.report.estimate import ESTIMATORS, NETWORK, Estimate
 from gradtd.evaluation.settings import Settings
 from gradtd.evaluation.step_blocks import MemoryBlocks
 from gradtd.features import Grouped, OneHot, default_features
@@ -46,6 +48,8 @@ class Plan:
         The log in the features named; None where they depend on the decision.
     design
         The design of the checks; None where there are none, and ``why_not`` says why.
+    beside
+        Rows of the table that the features bring with them.
     """
 
     log: Log
@@ -54,6 +58,7 @@ class Plan:
     ready: LogFeatures | None
     design: Design | None
     why_not: str = ""
+    beside: tuple[Estimate, ...] = ()
     _made: dict[str, LogFeatures] = field(default_factory=dict)
     _lock: Any = field(default_factory=Lock)
 
@@ -116,3 +121,25 @@ def make_plan(log: Log, settings: Settings) -> Plan:
     states, first = states_of(log, cut), np.unique(np.ravel(log.observations), return_index=True)[1]
     of_states = state_design(states, ready.table[first], n_pieces, isinstance(default, OneHot), settings.limits)
     return Plan(log, settings, not auto, ready, of_states)
+
+
+def is_network(features: Any) -> bool:
+    """Whether the log is to learn its features itself."""
+    return isinstance(features, str) and features.strip() == NETWORK
+
+
+def make_network_plan(log: Log, rho: Floats, settings: Settings) -> Plan:
+    """Features that networks learn on one half of the episodes for the other, for the ratios of one target."""
+    from gradtd.deep.log_networks import learn_features
+
+    if settings.block is not None:
+        raise InputError("features='network' learns on halves of the episodes, and a block cuts these: leave it out.")
+    learned = learn_features(log, rho, settings.gamma, settings.seed)
+    ready = make_log_features(log, learned.maps[0], None, settings.whiten)
+    n_pieces = int(pieces_of(log, None)[-1]) + 1
+    tables = [ready.table, *(one.rows(log.observations) for one in learned.maps[1:])]
+    design = network_design(log.observations, tables, len(log), n_pieces, settings.limits)
+    low, high = learned.own.min(), learned.own.max()
+    note = f"no interval: a network's own value; {len(learned.own)} training seeds say {low:.4g} to {high:.4g}"
+    beside = Estimate(NETWORK, float(learned.own[0]), None, None, None, note, "weak", "no error bar")
+    return Plan(log, settings, True, ready, design, beside=(beside,))

@@ -14,7 +14,7 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.evaluation.limits import DEFAULT, Limits
-from gradtd.evaluation.report.estimate import AUTO, COMPUTED, ESTIMATORS
+from gradtd.evaluation.report.estimate import AUTO, COMPUTED, ESTIMATORS, NETWORK
 from gradtd.running.settings import refuse_traces
 
 STATE, ACTION = "state", "action"
@@ -118,6 +118,8 @@ def refuse_without_ratios(settings: Settings) -> None:
         if settings.action_features is not None:
             raise InputError("a map of actions is for values of actions: give values='action' with it.")
         return
+    if isinstance(settings.features, str) and settings.features == NETWORK:
+        raise InputError("features='network' learns values of observations: leave out values='action', or the network.")
     if settings.method in ESTIMATORS:
         raise InputError(
             f"values='action' has ratio 1 everywhere, and no use for {settings.method}: leave one of them out."

@@ -14,6 +14,7 @@ from gradtd.features.actions import ActionFeatures, restore_actions
 from gradtd.features.base import Features
 from gradtd.features.cells import Aggregation, Grouped, OneHot, distinct_values
 from gradtd.features.cosines import Cosines, Fourier, Rbf
+from gradtd.features.network import NetworkFeatures
 from gradtd.features.polynomial import Identity, Polynomial
 from gradtd.features.table import Table
 from gradtd.features.tiles import Tiles
@@ -87,6 +88,8 @@ def from_dict(stored: Mapping[str, Any]) -> Features:
     name = stored["name"].item() if isinstance(stored["name"], np.ndarray) else stored["name"]
     if name == ActionFeatures.name:
         return restore_actions(stored, from_dict)
+    if name == NetworkFeatures.name:
+        return NetworkFeatures._restored(stored)
     if name == Selected.name:
         return restore_selected(stored, from_dict)
     return FEATURES[checks.known_name("features", name, FEATURES)]._restored(stored)

@@ -8,6 +8,8 @@ AUTO = "auto"
 """The default: the log's equations, which the rules of the library solve step by step, solved at once."""
 UNTRACED = "lstd_without_traces"
 """The row of LSTD with lam = 0, next to a value with traces."""
+NETWORK = "network"
+"""Features that a network learns from the log, and the row of that network's own value."""
 ESTIMATORS = {
     "monte_carlo": "Monte Carlo (the log's own returns)",
     "is": "importance sampling, whole episodes",
@@ -24,7 +26,11 @@ COMPUTED = {AUTO: "least squares, solved directly", "lstd": "LSTD", **ESTIMATORS
 """Methods that compute a value in closed form, in the order of the table, and what people call them."""
 OTHER_SOLUTIONS = ("vtrace", "etd", "emphatic_lstd", "residual_gradient")
 """Rules that converge to another solution by design."""
-_LABELS = {"impression_gtd": "Impression GTD", UNTRACED: "LSTD without traces"} | COMPUTED
+_LABELS = {
+    "impression_gtd": "Impression GTD",
+    UNTRACED: "LSTD without traces",
+    NETWORK: "the network's own value",
+} | COMPUTED
 
 
 def method_label(method: str) -> str:
