@@ -27,6 +27,17 @@ def test_influences_are_those_of_leaving_out_an_episode():
     assert fit.error == pytest.approx(evaluate(made, **how).numbers["sandwich_error"], rel=1e-3)
 
 
+def test_the_bias_is_that_of_leaving_out_each_tenth_of_the_episodes():
+    """The jackknife: 9 (mean of the values without a tenth - value)."""
+    made = walk(300, 4)
+    design, steps = checks.planned(made)
+    fit = checks.fits_of(steps, design.ladder).plain[GIVEN]
+    how = {"gamma": 0.9, "algorithm": "lstd", "resamples": 0, "threads": 1}
+    kept = [made["episode"] // 30 != tenth for tenth in range(10)]
+    without = [evaluate({k: v[some] for k, v in made.items()}, **how).value for some in kept]
+    assert fit.bias == pytest.approx(9 * (np.mean(without) - fit.value), rel=1e-4)
+
+
 @pytest.mark.parametrize("lam", [0.0, 0.6])
 def test_sums_by_piece_are_those_of_a_loop(lam):
     design, steps = checks.planned(real_walk(40, 3), "polynomial", lam=lam)
@@ -51,6 +62,7 @@ def test_sums_by_piece_are_those_of_a_loop(lam):
             np.testing.assert_allclose(getattr(found, name)[:, j], wanted, rtol=1e-8, atol=1e-10, err_msg=name)
         missing = np.maximum(x[:, s.columns] @ s.missing, 0.0)
         assert found.lack[j] == pytest.approx(missing.mean())
+        assert found.missed[j] == pytest.approx((abs(left) * missing).mean() * np.sqrt((delta**2).mean()))
         assert found.spread[j] == pytest.approx(value.std(), rel=1e-6)
 
 

@@ -13,6 +13,8 @@ from gradtd.evaluation.estimators.importance_sampling import (
     IS,
     MONTE_CARLO,
     PDIS,
+    WHOLE,
+    _influences,
     carrying,
     importance_estimates,
     mark_rows,
@@ -55,6 +57,15 @@ def test_carrying(psi, worth):
     assert carrying(psi) == pytest.approx(worth, rel=0.02)
     assert carrying(1e200 * psi) == pytest.approx(carrying(psi))
     assert carrying(np.r_[psi, np.inf]) == 1.0
+
+
+def test_weighted_estimators_count_episodes_by_what_is_left_beside_their_value():
+    """Where every return is the value, no episode moves wis, however uneven the products of ratios are."""
+    products = np.r_[np.full(40, 0.9), 5.0]
+    contributions = np.zeros((41, 6))
+    contributions[:, WHOLE] = 2.0 * products
+    row = Estimate("wis", 2.0, 1.9, 2.1, 0.1)
+    assert _influences("wis", row, contributions, products) == pytest.approx(np.zeros(41))
 
 
 def test_on_a_good_log_nothing_is_weak():
