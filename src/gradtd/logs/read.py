@@ -22,10 +22,11 @@ from gradtd.logs.columns import Column, Facts, facts_of, gather
 from gradtd.logs.encoding import MISSING, EncodedTable, count_missing, encode
 from gradtd.logs.files import open_path
 from gradtd.logs.log import Log, row_numbers
+from gradtd.logs.minari_data import MinariTable, is_dataset, is_dataset_id
 from gradtd.logs.observations import read_observations
 from gradtd.logs.sanity_checks import columns_of_one_policy, ends_marked, numbered_like, refuse_swapped, strangers
 from gradtd.logs.steps import Rows, Steps, arrange, rows_given, single_steps, smallest_stride
-from gradtd.logs.tables import ArrayTable, FrameTable, MinariTable, Table, is_dataset, is_dataset_id, with_column
+from gradtd.logs.tables import ArrayTable, FrameTable, Table, with_column
 from gradtd.logs.understood import Understood, guesses, told_apart, uses_of
 
 
