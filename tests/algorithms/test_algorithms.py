@@ -149,7 +149,7 @@ INTERPRETED = (
     }
 )
 CASES = COMPILED | INTERPRETED
-SLOW = {"krylov_gtd", "lstd batch", "impression_gtd U", "impression_gtd both"} | {
+SLOW = {"krylov_gtd", "lstd batch", "impression_gtd U", "impression_gtd mspbe", "impression_gtd both"} | {
     f"impression_gtd auto {variant}" for variant in ("both", "mspbe", "U")
 }
 """What takes long to compile; Krylov GTD is compiled in `test_krylov_gtd`, too."""

@@ -55,7 +55,7 @@ def test_td_equals_its_naive_twin_after_every_step(name, averaged, lam):
     assert_same(weights(name, averaged, lam=lam, compile=False), np.array(twin))
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", ["td", pytest.param("minibatch_td", marks=pytest.mark.slow)])
 def test_compiled_and_sparse_td_are_the_same(name):
     expected = weights(name, False, lam=0.7, compile=False)
     assert_same(weights(name, False, lam=0.7, compile=True), expected)
