@@ -35,7 +35,10 @@ TABLES = {
     "NaN as reward": ({"reward": NAN}, "column 'reward' must be finite: row 7 is nan"),
     "infinite reward": ({"reward": -INF}, "column 'reward' must be finite: row 7 is -inf"),
     "rewards as text": ({"reward": "much"}, "column 'reward' must hold one number per row, got text"),
-    "observations as text": ({"obs_0": "here"}, "'obs_0' of the observation must hold numbers, got text"),
+    "text beside numbers of the next step": (
+        {"obs_0": "here"},
+        "one of the columns 'obs_0' and 'next_obs_0' holds text",
+    ),
     "constant observations": (
         {k: np.ones(N) for k in ("obs_0", "obs_1", "next_obs_0", "next_obs_1")},
         "is 1 in every row",

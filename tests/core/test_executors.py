@@ -1,7 +1,10 @@
 """Threads or the workers of a cluster: the same bytes, also where a worker is lost."""
 
+import contextlib
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 
@@ -65,9 +68,86 @@ def test_without_dask_a_scheduler_is_refused(monkeypatch):
 def cluster():
     """Two processes that listen on this machine alone."""
     distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'gradtd[cluster]'")
-    settings = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
-    with distributed.LocalCluster(**settings) as made:
+    settings = {"n_workers": 2, "threads_per_worker": 1}
+    with executors._started(distributed.LocalCluster, settings | executors.ONLY_HERE) as made:
         yield made
+
+
+@pytest.mark.slow
+def test_a_cluster_takes_ports_that_are_free():
+    """A warning that Dask's own port is taken would end it, and leave its sockets open."""
+    pytest.importorskip("distributed")
+    with socket.socket() as other:
+        with contextlib.suppress(OSError):  # somebody else has it, which is as good
+            other.bind(("127.0.0.1", 8787))
+            other.listen()
+        with open_executor(scheduler="local:1") as executor:
+            assert dict(executor.each(abs, [-1, -2])) == {0: 1, 1: 2}
+
+
+ENCRYPTED = """
+import distributed, gradtd
+from gradtd.core import executors
+if __name__ == "__main__":
+    settings = {"n_workers": 1, "threads_per_worker": 1, "protocol": "tls://"} | executors.ONLY_HERE
+    with executors._started(distributed.LocalCluster, settings) as made:
+        with executors.open_executor(scheduler=made.scheduler_address) as executor:
+            print(made.scheduler_address[:6], dict(executor.each(abs, [-3])))
+        try:
+            executors.open_executor(scheduler="tcp" + made.scheduler_address[3:]).__enter__()
+        except gradtd.InputError as error:
+            print(error)
+"""
+
+
+@pytest.mark.slow
+def test_certificates_come_from_the_settings_of_dask(tmp_path):
+    pytest.importorskip("distributed")
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    key, cert = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=gradtd", "-keyout", key, "-out", cert]
+    subprocess.run(["openssl", *words], check=True, capture_output=True)
+    told = {"REQUIRE_ENCRYPTION": "true", "TLS__CA_FILE": cert}
+    for who in ("CLIENT", "WORKER", "SCHEDULER"):
+        told |= {f"TLS__{who}__CERT": cert, f"TLS__{who}__KEY": key}
+    (tmp_path / "script.py").write_text(ENCRYPTED)
+    environment = os.environ | {f"DASK_DISTRIBUTED__COMM__{name}": value for name, value in told.items()}
+    command = [sys.executable, str(tmp_path / "script.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert "tls:// {0: 3}" in done.stdout, done.stderr
+    assert "encryption required by Dask" in done.stdout, done.stdout
+
+
+def test_a_cluster_that_does_not_start_is_started_again(monkeypatch):
+    """Its loop has ten seconds, which a busy machine may not have for it."""
+    distributed = pytest.importorskip("distributed")
+    tries = []
+
+    def slow(**settings):
+        tries.append(settings["host"])
+        raise AssertionError
+
+    monkeypatch.setattr(distributed, "LocalCluster", slow)
+    with pytest.raises(gradtd.InputError, match="cannot start processes here: AssertionError"):
+        open_executor(scheduler="local:1").__enter__()
+    assert tries == ["127.0.0.1"] * 3
+
+
+@pytest.mark.parametrize("address", ["tcp://10.0.0.5:1", "example.org:8786", "tcp://127.0.0.1:1", "tls://10.0.0.5:1"])
+def test_an_open_connection_to_another_machine_is_named(address, monkeypatch, caplog):
+    distributed = pytest.importorskip("distributed")
+
+    def nobody(*given, **more):
+        raise OSError("nobody is there")
+
+    monkeypatch.setattr(distributed, "Client", nobody)
+    with (
+        pytest.raises(gradtd.InputError, match="nobody is there; an address reads tls"),
+        open_executor(scheduler=address),
+    ):
+        pass
+    assert ("is not encrypted" in caplog.text) == (address in ("tcp://10.0.0.5:1", "example.org:8786"))
 
 
 def _kill_a_worker(cluster, after):

@@ -16,8 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def printable(text: str, lines: bool = False) -> str:
+    """A text without characters that a terminal obeys or hides: each stands as Python would write it.
+
+    Names of columns, files and targets are whatever their author likes. With ``lines`` the ends of lines stay.
+
+    >>> printable("safe \x1b[2J name")
+    'safe \\\\x1b[2J name'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or (lines and c == "\n") else ascii(c)[1:-1] for c in text)
+
+
 class InputError(ValueError):
     """Bad input, explained in one sentence: what was given, what is allowed, what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class RowError(InputError):

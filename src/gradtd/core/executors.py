@@ -5,6 +5,7 @@ They hand back results as these come. No result depends on which executor ran it
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from abc import ABC, abstractmethod
@@ -17,9 +18,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gradtd.core import checks
-from gradtd.core.checks import InputError
+from gradtd.core.checks import InputError, printable
 from gradtd.core.progress import Progress
 
+log = logging.getLogger(__name__)
 Piece = TypeVar("Piece")
 Done = TypeVar("Done")
 LOCAL = "local:"
@@ -39,6 +41,9 @@ MOST = 512
 MOST_PROCESSES = 1024
 """Processes of this machine at most."""
 
+STARTS = 3
+"""Times that starting processes of this machine is tried."""
+
 CALM = {
     "distributed.worker.daemon": True,
     "distributed.worker.profile.enabled": False,
@@ -47,6 +52,14 @@ CALM = {
     "distributed.admin.system-monitor.interval": "2s",
 }
 """Processes of our own look after themselves less often: with a worker on every core that takes time from the work."""
+
+ONLY_HERE: dict[str, Any] = {
+    "host": "127.0.0.1",
+    "dashboard_address": None,
+    "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"},
+}
+"""A cluster of this machine has no dashboard, but its scheduler answers HTTP all the same. It takes any free port: a
+second cluster would find Dask's own port taken, and warn of it."""
 
 
 class Executor(ABC):
@@ -194,13 +207,14 @@ def dask_client(scheduler: str) -> Iterator[Any]:
     except ImportError:
         raise InputError("a scheduler needs Dask, which is not installed: pip install 'gradtd[cluster]'.") from None
     if not scheduler.startswith(LOCAL):
+        _warn_of_strangers(scheduler)
         try:
             client = Client(scheduler, timeout=20)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError, RuntimeError) as error:  # the last two: certificates that are missing
             told = str(error).removesuffix(".")
             raise InputError(
-                f"there is no Dask scheduler at {scheduler!r}: {told}; an address reads tcp://10.0.0.5:8786, and "
-                "local:2 starts two processes here."
+                f"cannot reach a Dask scheduler at {scheduler!r}: {told}; an address reads tls://10.0.0.5:8786 or "
+                "tcp://10.0.0.5:8786, and local:2 starts two processes here."
             ) from None
         with client:
             yield client
@@ -213,10 +227,29 @@ def dask_client(scheduler: str) -> Iterator[Any]:
         )
     count = int(number)
     # One thread per process: Python's lock would make several wait for each other.
-    settings = {"n_workers": count, "threads_per_worker": 1, "processes": True, "host": "127.0.0.1"}
-    with (
-        dask.config.set(CALM),
-        LocalCluster(**settings, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
+    settings: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "processes": True}
+    with dask.config.set(CALM), _started(LocalCluster, settings | ONLY_HERE) as cluster, Client(cluster) as client:
         yield client
+
+
+def _started(make: Callable[..., Any], settings: dict[str, Any]) -> Any:
+    """A cluster of this machine. Dask gives its loop ten seconds and its workers thirty, too few on a busy machine."""
+    for attempt in range(1, STARTS + 1):
+        try:
+            return make(**settings)
+        except (AssertionError, OSError, RuntimeError) as error:
+            if attempt == STARTS:
+                raise InputError(f"Dask cannot start processes here: {str(error) or type(error).__name__}.") from error
+            log.info("a cluster did not start (%s): once more", str(error) or type(error).__name__)
+
+
+def _warn_of_strangers(scheduler: str) -> None:
+    """Dask sends pickled objects, which run code: say where nothing hides them from others on the way."""
+    kind, _, place = scheduler.rpartition("://")
+    host = place.rpartition(":")[0].strip("[]")
+    if kind not in ("tls", "wss", "inproc") and host not in ("localhost", "::1") and not host.startswith("127."):
+        log.warning(
+            "The connection to %s is not encrypted: whoever is on the way can read the work and send code. "
+            "Use a tls:// address (docs/cluster.md).",
+            printable(scheduler),
+        )
