@@ -71,12 +71,6 @@ def _same_checks(ours, memory, rel=1e-6):
     return {kind for kind, _ in found}
 
 
-def _with_ratios(table, seed):
-    """Ratios so far apart that the fits with traces say too little, until they have half the memory."""
-    rho = np.where(np.random.default_rng(seed).random(len(table)) < 1 / 6, 5.0, 0.2)
-    return table.set_column(table.column_names.index("rho"), "rho", pa.array(rho))
-
-
 @pytest.mark.parametrize(
     "more",
     [
@@ -100,17 +94,6 @@ def test_with_a_group_for_each_episode_it_is_what_it_is_in_memory(path, evaluate
     some = np.array([[0.3, -0.1], [-1.0, 2.0]])
     np.testing.assert_allclose(ours(some), memory(some), rtol=1e-7)
     assert [note for note in ours.notes if note.endswith(": 19.")] == [note for note in memory.notes if ": 19." in note]
-
-
-def test_fits_with_half_the_memory_are_read_in_a_second_pass(ids_apart, evaluate_both, tmp_path):
-    table, heard = _with_ratios(rows_of(ids_apart(EPISODES), 2), 52), []
-    pq.write_table(table, tmp_path / "log.parquet")
-    ours, memory = evaluate_both(tmp_path / "log.parquet", features="identity")
-    _evaluate(tmp_path / "log.parquet", features="identity", progress=lambda *told: heard.append(told))
-    assert heard.count(("reading", len(table), len(table))) == 2
-    _same(ours, memory, 1e-7)
-    assert ours.verdict == "usable"
-    assert "memory" in _same_checks(ours, memory)
 
 
 def test_a_group_has_the_influence_of_its_episodes(path, table, evaluate_both, monkeypatch):

@@ -40,7 +40,7 @@ def trend(values: Floats) -> float:
     """Student's t of the slope of values over their order; 0 where all are the same.
 
     >>> round(trend(np.array([1.0, 2.0, 3.5, 4.0, 5.0])), 1)
-    15.0
+    12.2
     """
     n = len(values)
     if n < 3 or not np.isfinite(values).all() or np.ptp(values) == 0:
