@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradtd.core.checks import InputError
-from gradtd.logs import ratios, read_log
+from gradtd.logs import Understood, ratios, read_log
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -187,6 +187,7 @@ def test_it_is_shown_as_text_and_as_json():
     assert "episodes: 18 of 36 rows, 2 rows each; rows of one 'user_id', cut after rows with 'done' ?" in text
     assert "ends: 18 terminated, 0 truncated" in text
     again = json.loads(json.dumps(told.to_dict()))
+    assert Understood.from_dict(again) == told
     assert again["episodes"] == 18
     assert again["columns"][0]["why"] == "by name"
 
@@ -292,3 +293,28 @@ def test_next_observations_may_have_gaps_of_their_own():
     assert len(log) == 4
     assert log.observations[log.next_row[0]].tolist() == log.observations[1].tolist()
     assert log.observations[log.next_row[3]].tolist()[1:] == [1.0, 9.0]
+
+
+def test_the_shares_of_actions_are_those_of_the_log_and_of_the_target():
+    log = read_log(pd.DataFrame(doses() | {"b": 1 / 3}), columns={"behaviour": "b"}, actions=["none", "low", "high"])
+    given = np.tile([0.7, 0.2, 0.1], (30, 1))
+    taken = np.tile([0.7, 0.2, 0.1], 10)  # the same policy by the actions taken
+    for target in (given, taken):
+        told = log.understood.with_target(ratios(log, target).shares, log.action_labels)
+        assert np.allclose(told.target_shares, [0.7, 0.2, 0.1])
+        line = "share of each action, log -> target: none 33.3% -> 70.0%, low 33.3% -> 20.0%, high 33.3% -> 10.0%"
+        assert line in told.lines()
+    own = ratios(log, "behaviour").shares
+    assert np.allclose(own, 1 / 3)
+
+
+def test_an_action_that_only_the_target_takes_has_a_share():
+    log = read_log({"obs": [0, 0], "act": [0, 2], "rew": [1, 1], "pscore": [0.5, 0.5]})
+    told = log.understood.with_target(ratios(log, [[0.5, 0, 0, 0.5]]).shares, None)
+    assert told.actions == ((0, 1), (2, 1), (3, 0))
+    assert told.target_shares == (0.5, 0.0, 0.5)
+
+
+def test_misspelled_arguments_get_the_nearest_spelling():
+    with pytest.raises(InputError, match="read_log has no argument 'column': did you mean 'columns'"):
+        read_log(doses(), column={})

@@ -72,6 +72,31 @@ Known: baird, boyan_chain.
     raise InputError(f"unknown {kind} {name!r}:{hint} Known: {', '.join(names)}.")
 
 
+MEANT = {"policy": "target", "discount": "gamma", "confidence": "level", "column": "columns", "data": "log"}
+"""Arguments that people try, and what ours are called."""
+
+
+def meant_argument(name: str, known: Iterable[str]) -> str | None:
+    """The argument whose spelling is nearest, or that is often called so; None where there is none.
+
+    >>> meant_argument("featuers", ["target", "features"]), meant_argument("policy", ["target"])
+    ('features', 'target')
+    """
+    names = list(known)
+    if MEANT.get(name) in names:
+        return MEANT[name]
+    return next(iter(difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.7)), None)
+
+
+def refuse_arguments(function: str, unknown: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse arguments that a function does not have; say which one was meant."""
+    names = list(known)
+    for name in unknown:
+        near = meant_argument(name, names)
+        hint = f"did you mean {near!r}?" if near else f"it takes {', '.join(names)}."
+        raise InputError(f"{function} has no argument {name!r}: {hint}")
+
+
 def number(name: str, value: Any) -> float:
     """A finite real number."""
     if isinstance(value, (bool, str)) or not isinstance(value, (int, float, np.integer, np.floating)):

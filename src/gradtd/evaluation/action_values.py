@@ -136,7 +136,8 @@ def plan_pairs(log: Log, target: Any, settings: Settings) -> tuple[PairPlan, Rat
         width = 1 if log.action.ndim == 1 else int(log.action.shape[1])
         drawn = RealTarget(target, width, settings.samples, settings.seed)
     carried = None if settings.tracing is None else shares(log, target, settings)
-    found = Ratios(np.ones(len(log)), unseen_mass=choices.unseen, unseen_pairs=choices.never, target=carried)
+    found = Ratios(np.ones(len(log)), target=carried, unseen_mass=choices.unseen, unseen_pairs=choices.never)
+    found = replace(found, shares=choices.shares)
     default = default_features(log.observations) if is_auto(settings.features) else None
     discrete = log.discrete_observations or isinstance(default, OneHot)
     named = default is None or settings.pair_function is not None

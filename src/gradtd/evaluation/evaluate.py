@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
+from gradtd.algorithms import ALGORITHMS
 from gradtd.compiled.traces import KINDS, Tracing
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
@@ -30,6 +32,7 @@ from gradtd.evaluation.settings import (
 from gradtd.logs import Log, read_log
 from gradtd.logs.policies import GivenPolicy
 from gradtd.logs.row_policies import from_table, kept_columns
+from gradtd.running.settings import parameters
 
 MOST_RESAMPLES = 10_000
 SAMPLES = 20
@@ -242,6 +245,7 @@ def evaluate(
     >>> result.interval[0] < 1.9 < result.interval[1], result.verdict
     (True, 'usable')
     """
+    behaviour = _spelled_arguments(hyper, algorithm, behaviour)
     if own_refits is not None and not isinstance(own_refits, bool):
         raise InputError(f"own_refits must be True or False, got {own_refits!r}.")
     settings = Settings(
@@ -295,6 +299,20 @@ def evaluate(
         else:
             made = _evaluate_memory(log, targets, settings, report)
     return made if isinstance(target, Mapping) else made["target"]
+
+
+def _spelled_arguments(hyper: dict[str, Any], algorithm: Any, behaviour: Any) -> Any:
+    """The behaviour, in either spelling; arguments that are misspelled do not pass for hyper-parameters."""
+    if "behavior" in hyper:
+        if behaviour is not None:
+            raise InputError("behaviour and behavior are one argument: give it once.")
+        behaviour = hyper.pop("behavior")
+    rule = ALGORITHMS.get(algorithm) if isinstance(algorithm, str) else algorithm
+    own = parameters(rule) if isinstance(rule, Algorithm) else ()
+    names = [name for name in inspect.signature(evaluate).parameters if name != "hyper"]
+    misspelled = [name for name in hyper if name not in own and not checks.meant_argument(name, own)]
+    checks.refuse_arguments("evaluate", [name for name in misspelled if checks.meant_argument(name, names)], names)
+    return behaviour
 
 
 def _evaluate_memory(

@@ -80,8 +80,16 @@ def evaluate_folder(
             sample = read_sample(folder.seen, reader)
             job = fit_design(folder, reader, settings, executor, sample, target if pairs else None)
             source = _FolderSource(folder, executor, progress)
-            made[name] = replace(_evaluate_job(job, source, sample, settings), target=name)
+            made[name] = _with_sample(_evaluate_job(job, source, sample, settings), name, folder, sample)
         return Evaluations(made)
+
+
+def _with_sample(evaluation: Evaluation, name: str, folder: Folder, sample: Sample) -> Evaluation:
+    """The evaluation with its name and what was understood of the log, told from the episodes of the sample."""
+    log, found = sample
+    told = log.understood.of_sample(folder.seen.rows, folder.seen.episodes)
+    told = told.with_target(found.shares, log.action_labels)
+    return replace(evaluation, target=name, understood=told, warnings=(*told.warnings, *evaluation.warnings))
 
 
 def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
@@ -261,5 +269,5 @@ def _evaluate_kept(
     with add_to_kept(table, settings, executor, progress) as kept:
         for name, target in targets.items():
             source, sample = kept.open(name, target, fit_design)
-            made[name] = replace(_evaluate_job(source.job, source, sample, settings), target=name)
+            made[name] = _with_sample(_evaluate_job(source.job, source, sample, settings), name, source.folder, sample)
     return made

@@ -116,10 +116,11 @@ def evaluate_target(
         influences=influences_of(case),
         pictured=for_pictures(case, solved.theta) | against_lambda(case, ready.log.episode),
         checks=() if decision is None else decision.checks,
-        warnings=(*ready.log.understood.warnings, *found.notes),
+        warnings=found.notes,
         notes=ready.notes,
         target=name,
         log=ready.log.name,
+        understood=ready.log.understood.with_target(found.shares, ready.log.action_labels),
         limits=settings.limits,
     )
 

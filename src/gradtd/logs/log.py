@@ -166,7 +166,8 @@ class Log:
         given = [label for label in ("action", "behaviour", "target", "rho") if getattr(self, label) is not None]
         ends = f"{int(self.terminated.sum())} terminated, {int(self.truncated.sum())} truncated"
         has = f"; has {', '.join([*given, *self.extra])}" if given or self.extra else ""
-        return f"Log({self.name}: {len(self)} steps, {self.n_episodes} episodes ({ends}), {seen}{has})"
+        head = f"Log({self.name}: {len(self)} steps, {self.n_episodes} episodes ({ends}), {seen}{has})"
+        return "\n  ".join([head, *self.understood.lines()])
 
 
 def merge_notes(notes: Iterable[str]) -> list[str]:

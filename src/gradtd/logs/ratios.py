@@ -53,6 +53,9 @@ class Ratios:
         Whether the behaviour's probabilities are a model's.
     clipped
         How many ratios were cut.
+    shares
+        How often the target takes each discrete action, by code, a mean over the log's observations. Where only its
+        probabilities of the actions taken are known, by importance weights. None where actions are real or not there.
     """
 
     rho: Floats
@@ -64,6 +67,7 @@ class Ratios:
     behaviour: Floats | None = None
     estimated: bool = False
     clipped: int = 0
+    shares: Floats | None = None
 
 
 def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float | None = None, seed: int = 0) -> Ratios:
@@ -96,10 +100,10 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
         raise InputError(f"ratios takes a Log, got {type(log).__name__}: make one with read_log.")
     limit = None if clip is None else checks.number_above("clip", clip, 0)
     if isinstance(target, str) and target == "behaviour":
-        return Ratios(np.ones(len(log)))
+        return Ratios(np.ones(len(log)), shares=_weighted_shares(log, np.ones(len(log))))
     if target is None and behaviour is None and log.rho is not None and (log.target is None or log.behaviour is None):
         rho, notes, over = _clipped(log.rho, limit)
-        return Ratios(rho, notes, clipped=over)
+        return Ratios(rho, notes, clipped=over, shares=_weighted_shares(log, log.rho))
     if target is None and behaviour is None and log.rho is not None:
         assert log.target is not None
         assert log.behaviour is not None
@@ -117,10 +121,11 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
             f"the behaviour's {taken[at]}.",
             row,
         )
+    shares = _weighted_shares(log, rho) if found.shares is None else found.shares
     rho, cut, over = _clipped(rho, limit)
     warned = () if unseen is None else (unseen,)
     said = (*said, *_order_notes(log, target))
-    return Ratios(rho, (*said, *warned, *cut), unseen, mass, found.pairs, wanted, taken, estimated, over)
+    return Ratios(rho, (*said, *warned, *cut), unseen, mass, found.pairs, wanted, taken, estimated, over, shares)
 
 
 def _order_notes(log: Log, target: Any) -> tuple[str, ...]:
@@ -177,6 +182,14 @@ class _Chances:
     unseen: str | None = None
     mass: float | None = None
     pairs: float | None = None
+    shares: Floats | None = None
+
+
+def _weighted_shares(log: Log, rho: Floats) -> Floats | None:
+    """The target's share of each action, estimated from the ratios."""
+    if not log.discrete_actions or log.action is None:
+        return None
+    return np.bincount(log.action, weights=rho, minlength=log.n_actions) / len(log)
 
 
 def _chances(log: Log, name: str, given: Any) -> _Chances:
@@ -249,7 +262,7 @@ def _from_policy(log: Log, name: str, policy: Asked) -> _Chances:
     unseen, total = _unseen(log, mass / len(log)) if name == "target" else (None, None)
     what = f"{name}'s probability of the action taken"
     taken_chance = check_chances(what, chance, name, False, steps_in_table(log))
-    return _Chances(taken_chance, unseen, total, None if states is None else pairs / len(log))
+    return _Chances(taken_chance, unseen, total, None if states is None else pairs / len(log), mass / len(log))
 
 
 def _taken(log: Log, states: Integers | None) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +44,7 @@ def read_log(
     time_limit: int | None = None,
     missing: str = "refuse",
     progress: Progress | None = None,
+    **unknown: Any,
 ) -> Log:
     """Read the steps that a policy produced into a `Log`.
 
@@ -82,13 +84,22 @@ def read_log(
         that marks them.
     progress
         A function ``progress(done, total)`` that hears of observations read.
+    **unknown
+        Refused, with the nearest spelling.
 
     >>> log = read_log({"episode": [0, 0, 1], "obs": [3, 4, 3], "reward": [0, 1, 5], "terminated": [0, 1, 1]})
     >>> log
     Log(arrays: 3 steps, 2 episodes (2 terminated, 0 truncated), discrete observations)
+      episode      episode  (by name)
+      reward       reward  (by name)
+      terminated   terminated  (by name)
+      observation  obs  (by name ?)
+      episodes: 2 of 3 rows, 1 to 2 rows each; by 'episode'
+      ends: 2 terminated, 0 truncated
     >>> log.next_row
     array([1, 1, 2], dtype=uint32)
     """
+    checks.refuse_arguments("read_log", unknown, [n for n in inspect.signature(read_log).parameters if n != "unknown"])
     checks.one_of("log_probabilities", log_probabilities, ("refuse", "convert"))
     if isinstance(source, Log):
         return _read_before(source, keep) if log_probabilities == "convert" else source
@@ -106,6 +117,7 @@ class LogReader:
 
     The first nine fields are the arguments of `read_log`. A reader of chunks is made with `for_chunks`: it has named
     the columns already. It needs the ``facts`` of the whole log, which are those of `scan` for every chunk, merged.
+    ``whole`` has the roles that the whole table has, and its columns.
     """
 
     columns: Mapping[str, Any] | None = None
@@ -119,6 +131,7 @@ class LogReader:
     missing: str = "refuse"
     roles: Roles | None = None
     facts: Facts | None = None
+    whole: tuple[Roles, tuple[str, ...]] | None = None
 
     def __post_init__(self) -> None:
         checks.one_of("log_probabilities", self.log_probabilities, ("refuse", "convert"))
@@ -153,7 +166,7 @@ class LogReader:
         if not roles.alone:
             roles.single["episode"] = EPISODE
         roles.keep = (*roles.keep, EPISODE)
-        return replace(self, roles=roles)
+        return replace(self, roles=roles, whole=(self.resolve(kinds), tuple(kinds)))
 
     def needed(self, kinds: Mapping[str, str]) -> list[str]:
         """The columns that a chunk must have. With one probability of a policy there are those of all actions."""
@@ -258,9 +271,10 @@ class LogReader:
         return log
 
     def _understood(self, log: Log, table: Table, roles: Roles, steps: Steps, order: str) -> Understood:
+        roles, names = self.whole or (roles, tuple(table.kinds))
         how, guessed = told_apart(roles)
         read = set(roles.columns)
-        unread = [name for name in table.kinds if name not in read]
+        unread = [name for name in names if name not in read]
         counts: tuple[tuple[Any, int], ...] = ()
         if log.discrete_actions and log.action is not None:
             codes, times = np.unique(log.action, return_counts=True)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gradtd.core.arrays import Integers
+from gradtd.core.arrays import Floats, Integers
 from gradtd.logs.column_names import SAID, Roles, listed, spelled
 from gradtd.logs.steps import Flags
 
 NUMBERS, CATEGORIES, ALPHABET = "numbers", "categories", "alphabetical"
 """What the order of discrete actions comes from."""
+LISTS = ("unread", "lengths", "notes", "warnings", "target_shares")
+"""Fields that are lists in JSON."""
 SHOWN = 12
 """Actions that are shown with their counts; the rest is counted."""
 FEWEST_AT_LIMIT, SHARE_AT_LIMIT, SHORTEST_LIMIT = 5, 0.05, 5
@@ -30,7 +32,8 @@ class ColumnUse:
 
     @property
     def guessed(self) -> bool:
-        return self.why != SAID
+        """Whether nobody said so: the user did not, and the column is not called what we call it."""
+        return self.why != SAID and tuple(map(spelled, self.columns)) != (self.role,)
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class Understood:
         Guesses that move the value, each with the way to say it outright.
     sampled
         Whether ends, lengths and actions were counted in a sample of the episodes only.
+    target_shares
+        How often the target takes each of ``actions`` in the log's observations. Empty where that is not known.
     """
 
     columns: tuple[ColumnUse, ...] = ()
@@ -79,7 +84,8 @@ class Understood:
     order: str = ""
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    sampled: bool = field(default=False)
+    sampled: bool = False
+    target_shares: tuple[float, ...] = ()
 
     @property
     def order_guessed(self) -> bool:
@@ -90,6 +96,19 @@ class Understood:
         """The same for a log of which this is a sample."""
         return replace(self, rows=rows, episodes=episodes, sampled=True)
 
+    def with_target(self, shares: Floats | None, labels: tuple[Any, ...] | None) -> Understood:
+        """The same with the share that the target has of every action; ``shares`` are by code."""
+        if shares is None:
+            return self
+        counts = dict(self.actions)
+        names = [labels[code] if labels and code < len(labels) else code for code in range(len(shares))]
+        shown = [(name, share) for name, share in zip(names, shares.tolist(), strict=True) if share or name in counts]
+        return replace(
+            self,
+            actions=tuple((name, counts.get(name, 0)) for name, _ in shown),
+            target_shares=tuple(share for _, share in shown),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         made = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -98,7 +117,16 @@ class Understood:
             for use in self.columns
         ]
         made["actions"] = [{"action": _plain(action), "count": count} for action, count in self.actions]
-        return made | {name: list(made[name]) for name in ("unread", "lengths", "notes", "warnings")}
+        return made | {name: list(made[name]) for name in LISTS}
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Understood:
+        """What `to_dict` made."""
+        known = {name: told[name] for name in cls.__dataclass_fields__ if name in told}
+        known |= {name: tuple(known[name]) for name in LISTS if name in known}
+        uses = [ColumnUse(use["role"], tuple(use["columns"]), use["why"]) for use in told.get("columns", ())]
+        counts = [(one["action"], int(one["count"])) for one in told.get("actions", ())]
+        return cls(**(known | {"columns": tuple(uses), "actions": tuple(counts)}))
 
     def lines(self) -> list[str]:
         """The table as text; ``?`` marks what was guessed."""
@@ -123,6 +151,11 @@ class Understood:
             more = f" and {len(self.actions) - SHOWN} more" if len(self.actions) > SHOWN else ""
             how = {NUMBERS: "", ALPHABET: "; alphabetical order ?", CATEGORIES: "; order of the categories"}
             yield f"actions in order: {shown}{more}{how.get(self.order, '; order as said')}"
+        if self.target_shares:
+            total = max(sum(count for _, count in self.actions), 1)
+            pairs = list(zip(self.actions, self.target_shares, strict=True))
+            shown = ", ".join(f"{one} {count / total:.1%} -> {share:.1%}" for (one, count), share in pairs[:SHOWN])
+            yield f"share of each action, log -> target: {shown}{' ...' if len(pairs) > SHOWN else ''}"
         yield from self.notes
         yield from (f"Warning: {warning}" for warning in self.warnings)
 
@@ -131,7 +164,7 @@ class Understood:
 
 
 def _why(use: ColumnUse) -> str:
-    return "as you said" if use.why == SAID else f"{use.why} ?"
+    return "as you said" if use.why == SAID else f"{use.why}{' ?' if use.guessed else ''}"
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.files import write_text
-from gradtd.output.evaluation_text import explained, remark
+from gradtd.output.evaluation_text import READ_AS, explained, remark, understood_lines
 from gradtd.output.pages import render
 from gradtd.output.plots import COLOURS, canvas, save
 from gradtd.output.svg import picture
@@ -219,8 +219,9 @@ def write_page(
             {"alt": f"{key}: {caption}", "caption": caption, "image": picture(figure)}
             for key, (figure, caption) in figures(evaluation).items()
         ]
-        sections.append({"name": name, "e": evaluation, "pictures": pictures, "numbers": explained(evaluation)})
+        told = {"numbers": explained(evaluation), "understood": understood_lines(evaluation)}
+        sections.append({"name": name, "e": evaluation, "pictures": pictures} | told)
     drawn = picture(differences_figure(compared)) if compared else None
     told = {"sections": sections, "command": command, "compared": compared, "differences": drawn}
-    text = render("evaluation.html", remark=remark, mark=MARK, meaning=MEANING, **told)
+    text = render("evaluation.html", read_as=READ_AS, remark=remark, mark=MARK, meaning=MEANING, **told)
     return write_text(target, text)

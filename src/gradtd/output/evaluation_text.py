@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradtd.core.checks import InputError
@@ -102,11 +103,23 @@ def on_terminal(evaluation: Evaluation, name: str = "", verbose: bool = False) -
     lines += [Text(f"  - {sentence}") for sentence in evaluation.reasons]
     for title, sentences in (("warning", evaluation.warnings), ("note", evaluation.notes)):
         lines += [Text(f"{title}: {sentence}") for sentence in sentences]
+    read = [Text(f"  {line}") for line in understood_lines(evaluation)]
+    if read:
+        lines += [Text("")] * bool(lines) + [Text(READ_AS, "bold"), *read]
     size = f"{evaluation.steps} steps, {evaluation.episodes} episodes; {evaluation.features.describe()}"
     parts: list[Table | str] = [_methods(evaluation), "", _diagnostics(evaluation), ""]
     if verbose and evaluation.checks:
         parts += [_checks(evaluation), ""]
     return Group(*lines, "", Text(size), Text(evaluation.resampling), "", *parts)
+
+
+READ_AS = "What was understood of the log (? marks a guess)"
+"""The heading of that table, in every output."""
+
+
+def understood_lines(evaluation: Evaluation) -> list[str]:
+    """What was understood of the log, without what is shown as notes and warnings already."""
+    return replace(evaluation.understood, notes=(), warnings=()).lines()
 
 
 def _checks(evaluation: Evaluation) -> Table:
@@ -156,7 +169,8 @@ def _diagnostics(evaluation: Evaluation) -> Table:
 
 def in_notebook(evaluation: Evaluation) -> str:
     """The value, the verdict and the methods as a piece of HTML."""
-    return render("evaluation_cell.html", e=evaluation, headline=headline(evaluation))
+    read = {"read_as": READ_AS, "understood": understood_lines(evaluation)}
+    return render("evaluation_cell.html", e=evaluation, headline=headline(evaluation), **read)
 
 
 def as_frame(evaluation: Evaluation) -> Any:

@@ -53,6 +53,8 @@ class Choices:
         ``after`` and ``first`` with those choices left out; None where there are none.
     outside
         Part of the target's real actions beyond the range of the log's.
+    shares
+        How often the target takes each discrete action in these observations.
     """
 
     taken: Floats
@@ -67,6 +69,7 @@ class Choices:
     kept: tuple[Floats, Floats] | None = None
     unseen: float | None = None
     outside: float | None = None
+    shares: Floats | None = None
 
 
 def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, actions: int = 0) -> Choices:
@@ -97,7 +100,9 @@ def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, ac
     unseen = float(after[:, ~taken_ever].sum() + first[:, ~taken_ever].sum()) / places
     by_state = log.discrete_observations and not isinstance(policy, Beside)
     codes = np.asarray(log.action, np.int64)
-    return Choices(chi[codes], after @ chi, first @ chi, codes, by_state, fitted, bias, width, never, kept, unseen)
+    shares = (after.sum(axis=0) + first.sum(axis=0)) / places
+    mapped = (chi[codes], after @ chi, first @ chi)
+    return Choices(*mapped, codes, by_state, fitted, bias, width, never, kept, unseen, shares=shares)
 
 
 def refuse_probabilities_of_taken(target: Any) -> None:

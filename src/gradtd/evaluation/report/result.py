@@ -21,6 +21,7 @@ from gradtd.evaluation.report.estimate import Estimate
 from gradtd.evaluation.report.verdict import judge
 from gradtd.features import Features, from_dict
 from gradtd.features.actions import ActionFeatures, PairFunction
+from gradtd.logs import Understood
 
 if TYPE_CHECKING:
     import pandas
@@ -85,6 +86,8 @@ class Evaluation:
         The name of the target.
     log
         The name of the log.
+    understood
+        What the log's columns were taken for, and what was guessed; see `gradtd.logs.Understood`.
     """
 
     value: float
@@ -108,6 +111,7 @@ class Evaluation:
     pictured: Mapping[str, Floats] = field(default_factory=dict)
     target: str = "target"
     log: str = "log"
+    understood: Understood = field(default_factory=Understood)
 
     def __call__(self, observations: Any, actions: Any = None) -> Floats:
         """The values of observations, or of actions in them, one per row.
@@ -174,6 +178,7 @@ class Evaluation:
             "log": self.log,
             "features": self.features.describe(),
             "notes": self.notes,
+            "understood": self.understood.to_dict(),
             "estimates": [vars(estimate) for estimate in self.estimates],
             "checks": [vars(check) for check in self.checks],
             "diagnostics": self.diagnostics.to_dict(),
@@ -253,6 +258,7 @@ def build_evaluation(
     notes: Iterable[str] = (),
     target: str = "target",
     log: str = "log",
+    understood: Understood | None = None,
     limits: Limits = DEFAULT,
 ) -> Evaluation:
     """The evaluation with its verdict: the one place that makes one, for logs in memory and in parts.
@@ -268,13 +274,16 @@ def build_evaluation(
     theta, features, resampled, influences, pictured, checks, target, log
         As `Evaluation` has them.
     warnings
-        What the ratios said, before the warnings of the rules.
+        What the ratios said, after the guesses that reading made and before the warnings of the rules.
     notes
         What was done to the log.
+    understood
+        What was understood of it.
     limits
         The thresholds.
     """
     headline, verdict = estimates[0], judge(diagnostics, estimates, limits)
+    understood = understood or Understood()
     return Evaluation(
         value=number_or_nan(headline.value),
         interval=(number_or_nan(headline.low), number_or_nan(headline.high)),
@@ -285,7 +294,7 @@ def build_evaluation(
         steps=diagnostics.steps,
         verdict=verdict.word,
         reasons=verdict.reasons,
-        warnings=(*warnings, *verdict.warnings),
+        warnings=(*understood.warnings, *warnings, *verdict.warnings),
         notes=tuple(notes),
         estimates=estimates,
         diagnostics=diagnostics,
@@ -297,6 +306,7 @@ def build_evaluation(
         pictured={name: np.asarray(array, np.float64) for name, array in pictured.items()},
         target=target,
         log=log,
+        understood=understood,
     )
 
 
@@ -341,6 +351,7 @@ def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict
         resampled=arrays["resampled"],
         influences=arrays.get("influences", np.zeros(0)),
         pictured=_part(arrays, "pictured."),
+        understood=Understood.from_dict(told.get("understood", {})),
     )
 
 
