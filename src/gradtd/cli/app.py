@@ -22,6 +22,7 @@ from gradtd.cli.sample_log import sample_log
 from gradtd.cli.signals import ANEW, Stopped
 from gradtd.cli.sweep import sweep
 from gradtd.cli.theory import theory
+from gradtd.core.checks import printable
 
 
 class Commands(TyperGroup):
@@ -82,10 +83,17 @@ def options(
         _log_to_stderr(ctx, logging.INFO if verbose == 1 else logging.DEBUG)
 
 
+class _Plain(logging.Formatter):
+    """Lines without characters that a terminal obeys: names of files and columns are in them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), lines=True)
+
+
 def _log_to_stderr(ctx: typer.Context, level: int) -> None:
     """Show what the library logs until the command has ended."""
     logger, handler = logging.getLogger("gradtd"), logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+    handler.setFormatter(_Plain("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(level)

@@ -9,7 +9,7 @@ import typer
 
 from gradtd.cli.messages import typed
 from gradtd.cli.options import JSON
-from gradtd.core.checks import InputError
+from gradtd.core.checks import InputError, printable
 from gradtd.logs import Log, read_log
 from gradtd.output.tables import Table
 
@@ -100,9 +100,9 @@ def inspect(
     if as_json:
         print(json.dumps({"log": read.name, "understood": read.understood.to_dict()}, indent=2, default=str))
         return
-    print(f"{read.name}: {len(read)} steps. ? marks what was guessed.")
+    print(f"{printable(read.name)}: {len(read)} steps. ? marks what was guessed.")
     for line in read.understood.lines():
-        print("  " + typed(line))
+        print("  " + typed(printable(line)))
     print()
     print(first_steps(read, max(rows, 0)).text())
 

@@ -68,7 +68,10 @@ def _with_columns(message: str) -> str:
     if not found:
         return message
     inside, _, after = rest.partition("}")
-    given: dict[str, Any] = ast.literal_eval("{" + inside.replace("...", "'...'") + "}")
+    try:
+        given: dict[str, Any] = ast.literal_eval("{" + inside.replace("...", "'...'") + "}")
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):  # a name of the log happens to look so
+        return before + found + _with_columns(rest)
     said = " ".join(_column(ours, theirs) for ours, theirs in given.items())
     return before + said + _with_columns(after)
 

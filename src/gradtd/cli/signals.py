@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from gradtd.core.checks import printable
+
 AGAIN = "The same command goes on from there."
 ANEW = "nothing was kept, and the same command begins anew."
 
@@ -45,5 +47,5 @@ def keeping(kept: Callable[[], str]) -> Iterator[None]:
 
 def end(sentence: str, code: int) -> NoReturn:
     """One line on stderr, and the end."""
-    print(f"gradtd: {sentence}", file=sys.stderr)
+    print(f"gradtd: {printable(sentence)}", file=sys.stderr)
     raise SystemExit(code) from None

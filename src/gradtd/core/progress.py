@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from threading import Lock, Timer
 from typing import Any, Protocol
 
-from gradtd.core.checks import InputError
+from gradtd.core.checks import InputError, printable
 
 Progress = Callable[[int, int], Any]
 """Called with the number of pieces done and the number of all."""
@@ -126,7 +126,7 @@ class Terminal:
         self._bar.start()
 
     def show(self, label: str, done: float, total: float | None) -> None:
-        self._bar.update(self._task, description=label.replace("[", "\\["), completed=done, total=total)
+        self._bar.update(self._task, description=printable(label).replace("[", "\\["), completed=done, total=total)
 
     def close(self) -> None:
         self._bar.stop()

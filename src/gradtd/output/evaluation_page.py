@@ -12,7 +12,7 @@ from gradtd.core import checks
 from gradtd.core.files import write_text
 from gradtd.output.evaluation_text import READ_AS, explained, remark, understood_lines
 from gradtd.output.pages import render
-from gradtd.output.plots import COLOURS, canvas, save
+from gradtd.output.plots import COLOURS, canvas, plain, save
 from gradtd.output.svg import picture
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def estimates_figure(evaluation: Evaluation) -> Any:
         colour = COLOURS[0] if y == 0 else "#555555" if row.mark == "ok" else WEAK
         _interval_line(axes, -y, row, (low - reach, high + reach), colour, 3 if y == 0 else 1.6)
     axes.axvspan(low, high, color=COLOURS[0], alpha=0.08, linewidth=0)
-    axes.set_yticks([-y for y in range(len(rows))], [row.label for row in rows], fontsize=9)
+    axes.set_yticks([-y for y in range(len(rows))], [plain(row.label) for row in rows], fontsize=9)
     axes.set_ylim(-len(rows) + 0.4, 0.6)
     axes.set_xlabel("value from the start states")
     return figure
@@ -194,7 +194,7 @@ def differences_figure(comparison: Comparison) -> Any:
         axes.plot([row.low, row.high], [-y, -y], color=colour, linewidth=2.5, solid_capstyle="butt")
         inside = colour if row.verdict == "usable" else "white"
         axes.plot([row.value], [-y], "o", color=colour, markerfacecolor=inside, markersize=6)
-    axes.set_yticks([-y for y in range(len(rows))], [f"{row.first} - {row.second}" for row in rows], fontsize=9)
+    axes.set_yticks([-y for y in range(len(rows))], [plain(f"{row.first} - {row.second}") for row in rows], fontsize=9)
     axes.set_ylim(-len(rows) + 0.4, 0.6)
     axes.set_xlabel("difference of the values from the start states")
     return figure

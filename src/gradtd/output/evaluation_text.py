@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gradtd.core.checks import InputError
+from gradtd.core.checks import InputError, printable
 from gradtd.output.pages import render
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     from gradtd.evaluation.decide import Check
     from gradtd.evaluation.report.comparison import Comparison
@@ -82,6 +83,13 @@ def explained(evaluation: Evaluation) -> list[tuple[str, str]]:
     return [(text, form.format(numbers[name], **numbers)) for name, text, form in known]
 
 
+def _text(words: str, style: str = "") -> Text:
+    """Words for the terminal: names of columns and targets may hold anything, and none of it is obeyed."""
+    from rich.text import Text
+
+    return Text(printable(words), style)
+
+
 def headline(evaluation: Evaluation) -> str:
     """The value with its interval, in one line."""
     low, high = evaluation.interval
@@ -95,22 +103,21 @@ COLOUR = {"usable": "green", "unchecked": "yellow", "not usable": "red"}
 def on_terminal(evaluation: Evaluation, name: str = "", verbose: bool = False) -> Group:
     """Everything for the terminal: value and verdict, methods, diagnostics, and with ``verbose`` the checks."""
     from rich.console import Group
-    from rich.text import Text
 
     colour = COLOUR.get(evaluation.verdict, "red")
     agreed = "" if evaluation.reasons else ": All required checks ran and passed."
-    lines = [Text(f"{name}{headline(evaluation)}", "bold"), Text(evaluation.verdict, colour).append(agreed, "none")]
-    lines += [Text(f"  - {sentence}") for sentence in evaluation.reasons]
+    lines = [_text(f"{name}{headline(evaluation)}", "bold"), _text(evaluation.verdict, colour).append(agreed, "none")]
+    lines += [_text(f"  - {sentence}") for sentence in evaluation.reasons]
     for title, sentences in (("warning", evaluation.warnings), ("note", evaluation.notes)):
-        lines += [Text(f"{title}: {sentence}") for sentence in sentences]
-    read = [Text(f"  {line}") for line in understood_lines(evaluation)]
+        lines += [_text(f"{title}: {sentence}") for sentence in sentences]
+    read = [_text(f"  {line}") for line in understood_lines(evaluation)]
     if read:
-        lines += [Text("")] * bool(lines) + [Text(READ_AS, "bold"), *read]
+        lines += [_text("")] * bool(lines) + [_text(READ_AS, "bold"), *read]
     size = f"{evaluation.steps} steps, {evaluation.episodes} episodes; {evaluation.features.describe()}"
     parts: list[Table | str] = [_methods(evaluation), "", _diagnostics(evaluation), ""]
     if verbose and evaluation.checks:
         parts += [_checks(evaluation), ""]
-    return Group(*lines, "", Text(size), Text(evaluation.resampling), "", *parts)
+    return Group(*lines, "", _text(size), _text(evaluation.resampling), "", *parts)
 
 
 READ_AS = "What was understood of the log (? marks a guess)"
@@ -124,7 +131,6 @@ def understood_lines(evaluation: Evaluation) -> list[str]:
 
 def _checks(evaluation: Evaluation) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table("features", "kind", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("columns", "value", "low", "high"):
@@ -132,7 +138,7 @@ def _checks(evaluation: Evaluation) -> Table:
     table.add_column("")
     for row in evaluation.checks:
         numbers = (f"{number:.5g}" for number in (row.value, row.low, row.high))
-        table.add_row(Text(row.name), row.kind, str(row.columns), *numbers, Text(remark(row)))
+        table.add_row(_text(row.name), _text(row.kind), str(row.columns), *numbers, _text(remark(row)))
     return table
 
 
@@ -143,7 +149,6 @@ def remark(row: Check) -> str:
 
 def _methods(evaluation: Evaluation) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table("method", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("value", "low", "high"):
@@ -151,19 +156,18 @@ def _methods(evaluation: Evaluation) -> Table:
     table.add_column("")
     for row in evaluation.estimates:
         cells = ["-" if number is None else f"{number:.5g}" for number in (row.value, row.low, row.high)]
-        table.add_row(Text(row.label), *cells, Text(row.remark), style="dim" if row.mark == "weak" else None)
+        table.add_row(_text(row.label), *cells, _text(row.remark), style="dim" if row.mark == "weak" else None)
     return table
 
 
 def _diagnostics(evaluation: Evaluation) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column()
     table.add_column(justify="right", no_wrap=True)
     for text, number in explained(evaluation):
-        table.add_row(Text(text), number)
+        table.add_row(_text(text), _text(number))
     return table
 
 
@@ -186,7 +190,6 @@ def comparison_on_terminal(comparison: Comparison) -> Group:
     """The differences, then the ranking."""
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     pairs = Table("difference", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("value", "low", "high"):
@@ -194,14 +197,16 @@ def comparison_on_terminal(comparison: Comparison) -> Group:
     pairs.add_column("verdict of both")
     for row in comparison.differences:
         cells = ["-" if number is None else f"{number:.5g}" for number in (row.value, row.low, row.high)]
-        verdict = Text(row.verdict, COLOUR[row.verdict]).append(f": {row.reason}" if row.reason else "", "none")
-        pairs.add_row(Text(f"{row.first} - {row.second}"), *cells, verdict)
+        verdict = _text(row.verdict, COLOUR[row.verdict]).append_text(
+            _text(f": {row.reason}" if row.reason else "", "none")
+        )
+        pairs.add_row(_text(f"{row.first} - {row.second}"), *cells, verdict)
     ranked = Table("target", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("value", "probability of being best"):
         ranked.add_column(name, justify="right")
     ranked.add_column("verdict")
     for place in comparison.ranking:
         best = "-" if place.best != place.best else f"{place.best:.1%}"
-        ranked.add_row(Text(place.name), f"{place.value:.5g}", best, Text(place.verdict, COLOUR[place.verdict]))
-    head = Text(f"paired differences on the same episodes, {comparison.level:.0%} intervals", "bold")
+        ranked.add_row(_text(place.name), f"{place.value:.5g}", best, _text(place.verdict, COLOUR[place.verdict]))
+    head = _text(f"paired differences on the same episodes, {comparison.level:.0%} intervals", "bold")
     return Group(head, pairs, "", ranked, "")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gradtd.core.checks import printable
+
 
 def render(template: str, **values: Any) -> str:
     """Fill in one of our templates."""
@@ -12,6 +14,11 @@ def render(template: str, **values: Any) -> str:
 
     folder = Path(__file__).parent / "templates"
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(folder), autoescape=True, finalize=_shown, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template(template).render(**values)
+
+
+def _shown(value: Any) -> Any:
+    """Text of a page without control characters, some of which HTML forbids and UTF-8 cannot hold."""
+    return printable(value, lines=True) if type(value) is str else value  # what is HTML already is another type

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import printable
 from gradtd.core.files import replace_file
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -43,6 +44,10 @@ STYLE: dict[str, Any] = {
     "GTD2-MP": (0, (2, 1)),
     "STHTD-MP": (0, (2, 1)),
 }
+
+
+LONGEST = 80
+"""Characters of a name in a picture."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,18 @@ def sensitivity_figure(
     return axes
 
 
+def plain(name: str) -> str:
+    """A name in a picture: no formula, nothing that XML forbids, and not longer than the picture.
+
+    >>> plain("5 $")
+    '5 \\\\$'
+    """
+    shown = printable(name)
+    shown = shown if len(shown) <= LONGEST else shown[: LONGEST - 3] + "..."
+    shown = shown.replace("$", r"\$")
+    return " " + shown if shown.startswith("_") else shown  # Matplotlib hides names that begin so
+
+
 def canvas(title: str) -> tuple[Any, Any]:
     """A figure with one pair of axes, in the house style."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -154,7 +171,7 @@ def canvas(title: str) -> tuple[Any, Any]:
     figure = Figure(figsize=(7.6, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.set_title(title, loc="left", fontsize=11)
+    axes.set_title(plain(title), loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
@@ -166,7 +183,7 @@ def _draw(axes: Any, steps: Integers, curve: Curve, log: bool, shift: float = 0.
     if log:
         shifted = np.where(shifted > 0, shifted, np.nan)
     width = 0.8 if curve.thin else 1.6
-    axes.plot(steps, shifted, color=curve.colour, linestyle=curve.style, linewidth=width, label=curve.label)
+    axes.plot(steps, shifted, color=curve.colour, linestyle=curve.style, linewidth=width, label=plain(curve.label))
     if log and shift:
         return
     with np.errstate(invalid="ignore", over="ignore"):
@@ -223,17 +240,17 @@ def sensitivity_curves(lines: Sequence[Line], name: str, metric: str, *, title: 
         error = np.array([line.places[value][0] for value in numbers])
         diverged = np.array([line.places[value][1] > 0 for value in numbers], np.bool_)
         if numbers:
-            axes.plot(numbers, error, color=colour, marker="o", markersize=3, label=line.label)
+            axes.plot(numbers, error, color=colour, marker="o", markersize=3, label=plain(line.label))
             axes.plot(
                 np.array(numbers)[diverged], error[diverged], color=colour, linestyle="", marker="x", markersize=7
             )
         for word in (value for value in line.places if isinstance(value, str)):
-            axes.axhline(line.places[word][0], color=colour, linestyle=":", label=f"{line.label}, {name}={word}")
+            axes.axhline(line.places[word][0], color=colour, linestyle=":", label=plain(f"{line.label}, {name}={word}"))
     taken = [value for line in lines for value in line.places if not isinstance(value, str)]
     if taken and min(taken) > 0:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(lambda value, _: _power_of_two(value))
-    axes.set_xlabel(f"{name} (x: at least one run diverged)")
+    axes.set_xlabel(f"{plain(name)} (x: at least one run diverged)")
     _finish_sweep(axes, metric, [error for line in lines for error, _ in line.places.values()])
     return figure
 
@@ -248,7 +265,7 @@ def winner_curves(curves: Mapping[str, tuple[Integers, Floats, Floats]], metric:
     figure, axes = canvas(title)
     for place, (label, (steps, mean, error)) in enumerate(curves.items()):
         colour = COLOURS[place % len(COLOURS)]
-        axes.plot(steps, mean, color=colour, marker="o", markersize=3, label=label)
+        axes.plot(steps, mean, color=colour, marker="o", markersize=3, label=plain(label))
         axes.fill_between(steps, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.18, linewidth=0)
     axes.set_xlabel("steps seen")
     _finish_sweep(axes, metric, [value for _, mean, _ in curves.values() for value in mean])

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from gradtd.core.checks import printable
+
 
 @dataclass(frozen=True)
 class Table:
@@ -20,6 +22,13 @@ class Table:
     rows: Sequence[Sequence[str]]
     words: int = 0
     notes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Names of columns and files may hold anything; shown as they are, a terminal would obey them."""
+        shown: dict[str, Any] = {name: list(map(printable, getattr(self, name))) for name in ("columns", "notes")}
+        shown |= {"title": printable(self.title), "rows": [list(map(printable, row)) for row in self.rows]}
+        for name, value in shown.items():
+            object.__setattr__(self, name, value)
 
     def text(self) -> str:
         """The table as lines of plain text."""

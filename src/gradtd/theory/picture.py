@@ -10,7 +10,7 @@ import numpy as np
 
 from gradtd.core.arrays import Floats
 from gradtd.core.files import Arrays
-from gradtd.output.plots import COLOURS, save
+from gradtd.output.plots import COLOURS, plain, save
 
 LINES: dict[str, tuple[str, dict[str, Any]]] = {
     "exact": ("exact", {"color": COLOURS[6], "linewidth": 2}),
@@ -57,7 +57,7 @@ def theory_picture(found: Mapping[str, Any], curves: Arrays, paths: Sequence[Pat
     title = (
         f"{found['problem']}{traces}: batches of {found['batch_size']}, alpha {found['alpha']:.3g} = {share:.2g} alpha*"
     )
-    axes.set_title(title, loc="left")
+    axes.set_title(plain(title), loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(frameon=False, loc="outside right upper", fontsize=9)
     for path in paths:

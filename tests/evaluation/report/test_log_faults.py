@@ -1,6 +1,7 @@
 """Faults that practitioners have in a log: each is named, and sound logs are not."""
 
 import numpy as np
+import pytest
 
 from gradtd import evaluate
 from naive.evaluation import walk
@@ -22,6 +23,23 @@ def test_a_sound_log_has_none():
     assert told.numbers["repeated"] == 0.0
     assert abs(told.numbers["drift"]) < 4
     assert "rewards_late" not in told.numbers
+
+
+@pytest.mark.parametrize("name", ["action_prob", "target"])
+def test_probabilities_in_single_precision(name):
+    """Equal ratios of 1 + 3e-8 have no error, so they were any number of errors from 1."""
+    log = noisy()
+    for share in (1 / 3, 0.7):  # one is rounded up, one down
+        equal = np.full(len(log["reward"]), share)
+        assert found(log | {"action_prob": equal, "target": equal, name: equal.astype(np.float32)}).verdict == "usable"
+
+
+def test_probabilities_in_half_precision_move_the_value():
+    log = noisy()
+    equal = np.full(len(log["reward"]), 1 / 3)
+    told = found(log | {"action_prob": equal.astype(np.float16), "target": equal})
+    assert told.verdict == "not usable"
+    assert "The mean importance ratio is 1.00024;" in told.reasons[0]
 
 
 def test_rewards_that_drift():

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from gradtd.evaluation.settings import Settings
 
 
+SINGLE_PRECISION = 1e-6
+"""Distance of the mean ratio from 1 where one policy's probabilities were stored in 32 bits, a few roundings each."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Diagnostics:
     """What was measured about an evaluation.
@@ -195,8 +199,10 @@ class Diagnostics:
         """Distance of the mean ratio from 1, in standard errors.
 
         0 where two more ratios of the largest size would close the gap: the error of a skewed mean that is too low is
-        too small itself.
+        too small itself. 0 also where single precision explains it: equal ratios have no error at all.
         """
+        if abs(self.mean_ratio - 1) <= SINGLE_PRECISION:
+            return 0.0
         if self.steps * (1 - self.mean_ratio) <= 2 * self.largest_ratio and self.mean_ratio_off < 0:
             return 0.0
         return abs(self.mean_ratio_off)

@@ -61,7 +61,7 @@ REASONS: tuple[Rule, ...] = (
         "clipped ratios",
         "the mean ratio is more than {limits.most_mean_ratio_errors:g} standard errors from 1, and ratios were clipped",
         lambda e: e.d.mean_ratio_distance > e.limits.most_mean_ratio_errors and e.d.clipped > 0,
-        "The mean importance ratio is {d.mean_ratio:.3g}; with correct probabilities it is 1 "
+        "The mean importance ratio is {d.mean_ratio:.6g}; with correct probabilities it is 1 "
         "({d.mean_ratio_distance:.0f} standard errors off). Clip less.",
     ),
     Rule(
@@ -69,7 +69,7 @@ REASONS: tuple[Rule, ...] = (
         "the mean ratio is more than {limits.most_mean_ratio_errors:g} standard errors from 1, and no ratio was "
         "clipped",
         lambda e: e.d.mean_ratio_distance > e.limits.most_mean_ratio_errors and e.d.clipped == 0,
-        "The mean importance ratio is {d.mean_ratio:.3g}; with correct probabilities it is 1 "
+        "The mean importance ratio is {d.mean_ratio:.6g}; with correct probabilities it is 1 "
         "({d.mean_ratio_distance:.0f} standard errors off). Check the probability columns.",
     ),
     Rule(
