@@ -1,0 +1,84 @@
+"""gradtd, and least squares as a user would write it, on a `Task`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import gradtd
+from peer_cases import classic
+from peer_cases.task import Task
+
+Row = dict[str, Any]
+
+
+def second_order(observations: np.ndarray, states: int) -> np.ndarray:
+    """One column per state; or 1, scaled columns, their squares and products."""
+    if states:
+        return np.eye(states)[observations.astype(int).ravel()]
+    x = observations.reshape(len(observations), -1)
+    pairs = [x[:, i] * x[:, j] for i in range(x.shape[1]) for j in range(i + 1)] if x.shape[1] <= 20 else []
+    return np.column_stack([np.ones(len(x)), x, *pairs])
+
+
+def _scaled(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    if task.states:
+        return task.observation, task.next_observation
+    mean, deviation = task.observation.mean(0), task.observation.std(0)
+    deviation = np.where(deviation > 0, deviation, 1.0)
+    return (task.observation - mean) / deviation, (task.next_observation - mean) / deviation
+
+
+def plain_lstd(task: Task) -> float:
+    here, there = (second_order(x, task.states) for x in _scaled(task))
+    there = there * ~task.terminated[:, None]
+    left = (here * task.rho[:, None]).T @ (here - task.gamma * there)
+    theta = np.linalg.lstsq(left, here.T @ (task.rho * task.reward), rcond=None)[0]
+    return float((here[task.begins] @ theta).mean())
+
+
+def plain_lstdq(task: Task) -> float:
+    here, there = (second_order(x, task.states) for x in _scaled(task))
+    n_actions = task.target.shape[1]
+
+    def pairs(x: np.ndarray, law: np.ndarray) -> np.ndarray:
+        return (law[:, :, None] * x[:, None, :]).reshape(len(x), -1)
+
+    taken = pairs(here, np.eye(n_actions)[task.action])
+    after = pairs(there, task.next_target) * ~task.terminated[:, None]
+    theta = np.linalg.lstsq(taken.T @ (taken - task.gamma * after), taken.T @ task.reward, rcond=None)[0]
+    return float((pairs(here[task.begins], task.target[task.begins]) @ theta).mean())
+
+
+def _gradtd(task: Task, **how: Any) -> Row:
+    actions = how.get("values") == "action"
+    policies = {"target": task.law} if actions else {}
+    found = gradtd.evaluate(task.as_table(not actions), gamma=task.gamma, progress=False, threads=1, **policies, **how)
+    low, high = found.interval
+    return {"value": found.value, "low": low, "high": high, "verdict": found.verdict}
+
+
+def rows(task: Task) -> list[Row]:
+    """One row for each estimator; `seconds` is processor time."""
+    found = []
+
+    def add(name: str, run: Callable[[], Any]) -> None:
+        begun = time.process_time()
+        made = run()
+        seconds = time.process_time() - begun
+        found.append({"name": name, **(made if isinstance(made, dict) else {"value": made}), "seconds": seconds})
+
+    add("gradtd", lambda: _gradtd(task))
+    add("gradtd, action values", lambda: _gradtd(task, values="action"))
+    add("LSTD, second order", lambda: plain_lstd(task))
+    if not (task.states * task.target.shape[1] > 4000):
+        add("LSTD-Q, second order", lambda: plain_lstdq(task))
+    if task.states:
+        begun = time.process_time()
+        values = classic.estimates(task)
+        seconds = (time.process_time() - begun) / len(values)
+        found += [{"name": name, "value": value, "seconds": seconds} for name, value in values.items()]
+    return found

@@ -1,0 +1,207 @@
+"""gradtd beside what people use today: the same logs, the same truth.
+
+    python benchmarks/peers.py install                   # peers go into an environment of their own, build/peers
+    python benchmarks/peers.py run --rows peers.jsonl    # 20 logs per cell; goes on where it was stopped
+    python benchmarks/peers.py run --rows peers.jsonl --fqe 5000 --logs 5 --only CartPole FrozenLake Taxi MountainCar
+    python benchmarks/peers.py table --rows peers.jsonl --plot peers.png
+
+Worlds: the COBS grid (arXiv 1911.06854, written anew), FrozenLake, Taxi, CliffWalking, CartPole, MountainCar,
+ICU-Sepsis, contextual bandits. Estimators: gradtd with its defaults, LSTD and LSTD-Q as a user would write them, those
+of the COBS study (`peer_cases/classic.py`), d3rlpy's FQE, SCOPE-RL, obp, vw-estimators (`peer_cases/their_side.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import venv
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from peer_cases import ours, worlds
+from peer_cases.task import Task
+from trust_cases import gym_logs
+
+PEERS = Path("build/peers")
+PACKAGES = ("torch==2.13.0", "d3rlpy==2.8.1", "pandas", "matplotlib", "seaborn", "scikit-learn", "hydra-core")
+WITHOUT_REQUIREMENTS = ("scope-rl==0.2.1", "obp==0.4.1", "vw-estimators==0.2.2", "pytorch-revgrad==0.2.0")
+"""Their pinned requirements do not install beside a current NumPy; what they import is in the list above."""
+SEED = 20_261_118
+Row = dict[str, Any]
+
+
+def install() -> None:
+    venv.create(PEERS, with_pip=True)
+    pip = [str(PEERS / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    for packages in (PACKAGES[:1], PACKAGES[1:], ("--no-deps", *WITHOUT_REQUIREMENTS)):
+        if subprocess.run([*pip, *packages], check=False).returncode:
+            print(f"could not install {' '.join(packages)}: their rows will be missing")
+
+
+def theirs(tasks: list[Task], updates: int) -> list[list[Row]]:
+    """The peers' estimates of every log; nothing where their environment is not installed."""
+    python = PEERS / "bin" / "python"
+    if not python.exists():
+        return [[] for _ in tasks]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{k}.npz" for k in range(len(tasks))]
+        for path, task in zip(paths, tasks, strict=True):
+            seen, after = task.observation, task.next_observation
+            if task.states:
+                seen, after = (np.eye(task.states)[x.astype(int).ravel()] for x in (seen, after))
+            names = ("action", "reward", "terminated", "episode", "behaviour", "target", "next_target", "gamma")
+            np.savez(path, observation=seen, next_observation=after, **{name: getattr(task, name) for name in names})
+        script = Path(__file__).parent / "peer_cases" / "their_side.py"
+        command = [str(python), str(script), *map(str, paths), "--fqe", str(updates)]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+    rows = [json.loads(line) for line in made.stdout.splitlines() if line.startswith("{")]
+    by_path: dict[str, list[Row]] = {str(path): [] for path in paths}
+    for row in rows:
+        by_path[row.pop("path")].append(row)
+    return list(by_path.values())
+
+
+def run(given: argparse.Namespace) -> None:
+    """Cell by cell: a cell whose rows are in the file is not run again."""
+    path: Path = given.rows
+    kept = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    done = {(row["world"], row["cell"], row["updates"]) for row in kept}
+    for cell in worlds.all_cells():
+        if (given.only and cell.world not in given.only) or (cell.world, cell.name, given.fqe) in done:
+            continue
+        key = sum(map(ord, cell.world + cell.name))
+        tasks = [cell.make(np.random.default_rng([SEED, k, key])) for k in range(given.logs)]
+        mine = [[] if given.fqe else ours.rows(task) for task in tasks]
+        other = theirs(tasks, given.fqe)
+        lines = []
+        for k, task in enumerate(tasks):
+            about = {"world": cell.world, "cell": cell.name, "log": k, "updates": given.fqe, "tells": task.tells}
+            about |= {"truth": task.truth, "error": task.error}
+            lines += [json.dumps({**about, **row}) + "\n" for row in (*mine[k], *other[k])]
+        with path.open("a") as file:
+            file.write("".join(lines))
+        print(f"{cell.world}, {cell.name}", file=sys.stderr, flush=True)
+
+
+def summaries(rows: list[Row]) -> dict[tuple[str, str], dict[str, Row]]:
+    """For each cell and estimator: relative error, coverage, width, seconds, share usable, coverage given usable."""
+    cells: dict[tuple[str, str], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if "value" in row:
+            cells[row["world"], row["cell"]][row["name"]].append(row)
+    return {cell: {name: summary(found) for name, found in names.items()} for cell, names in cells.items()}
+
+
+def summary(rows: list[Row]) -> Row:
+    truth = np.array([row["truth"] for row in rows])
+    value = np.array([np.nan if row["value"] is None else row["value"] for row in rows], float)
+    scale = max(abs(truth[0]), 1e-12)
+    ends = [(row.get("low"), row.get("high")) for row in rows]
+    inside = [a <= t <= b for (a, b), t in zip(ends, truth, strict=True) if a is not None and b is not None]
+    usable = [k for k, row in enumerate(rows) if row.get("verdict") == "usable"]
+    return {
+        "logs": len(rows),
+        "tells": rows[0]["tells"],
+        "error": float(np.sqrt(np.mean((value - truth) ** 2)) / scale),
+        "coverage": float(np.mean(inside)) if inside else None,
+        "width": float(np.median([(b - a) / scale for a, b in ends if a is not None and b is not None]))
+        if inside
+        else None,
+        "seconds": float(np.mean([row["seconds"] for row in rows])),
+        "usable": len(usable) if "verdict" in rows[0] else None,
+        "held": sum(ends[k][0] <= truth[k] <= ends[k][1] for k in usable) if "verdict" in rows[0] else None,
+    }
+
+
+def table(given: argparse.Namespace) -> None:
+    rows = [json.loads(line) for line in given.rows.read_text().splitlines()]
+    cells = summaries(rows)
+    print("| world | cell | gradtd | gradtd, action values | best other | its error | usable | held | seconds |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    near = total = 0
+    for (world, cell), names in sorted(cells.items()):
+        if "gradtd" not in names:
+            continue
+        mine = names["gradtd"]
+        others = {name: s["error"] for name, s in names.items() if not name.startswith("gradtd")}
+        best = min(others, key=lambda name: (not np.isfinite(others[name]), others[name]))
+        action = names.get("gradtd, action values", {}).get("error", np.nan)
+        if mine["tells"]:
+            total += 1
+            near += mine["error"] <= 1.1 * others[best]
+        print(
+            f"| {world} | {cell} | {mine['error']:.3f} | {action:.3f} | {best} | {others[best]:.3f} "
+            f"| {mine['usable']} of {mine['logs']} | {mine['held']} | {mine['seconds']:.2f} |"
+        )
+    print(
+        f"\nWhere the observation tells the state gradtd is best or within 10 % of the best in {near} of {total} cells."
+    )
+    every: dict[str, list[float]] = defaultdict(list)
+    for names in cells.values():
+        for name, found in names.items():
+            if found["coverage"] is not None:
+                every[name].append(found["coverage"])
+    print("\n| estimator with an interval | cells | mean coverage, % | least, % |\n|---|---|---|---|")
+    for name, shares in sorted(every.items()):
+        print(f"| {name} | {len(shares)} | {100 * np.mean(shares):.0f} | {100 * min(shares):.0f} |")
+    if given.plot:
+        draw(cells, given.plot)
+
+
+def draw(cells: dict[tuple[str, str], dict[str, Row]], path: Path) -> None:
+    """For each estimator, its error over the best one's of the cell: medians and single cells."""
+    from matplotlib.figure import Figure
+
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for names in cells.values():
+        errors = {name: s["error"] for name, s in names.items() if np.isfinite(s["error"])}
+        least = max(min(errors.values()), 1e-12)
+        for name, error in errors.items():
+            ratios[name].append(min(max(error / least, 1.0), 1e4))
+    names = sorted((n for n in ratios if len(ratios[n]) >= 3), key=lambda n: -np.median(ratios[n]))
+    figure = Figure((7, 0.28 * len(names) + 1.2), layout="constrained")
+    axes = figure.add_subplot()
+    for y, name in enumerate(names):
+        colour = "#1b6ca8" if name.startswith("gradtd") else "#888888"
+        axes.plot(ratios[name], np.full(len(ratios[name]), y), "o", ms=4, alpha=0.35, color=colour, mew=0)
+        axes.plot(np.median(ratios[name]), y, "|", ms=14, mew=2.5, color=colour)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_xlabel("error over the least error of the cell (bar: median over cells)")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("install")
+    running, showing = commands.add_parser("run"), commands.add_parser("table")
+    for command in (running, showing):
+        command.add_argument("--rows", type=Path, required=True)
+    running.add_argument("--logs", type=int, default=20)
+    running.add_argument("--fqe", type=int, default=0, help="updates of d3rlpy's FQE; then only peers run")
+    running.add_argument("--only", nargs="*")
+    running.add_argument("--cache", type=Path, default=Path("trust-cache"), help="where truths of Gymnasium are kept")
+    showing.add_argument("--plot", type=Path)
+    given = parser.parse_args()
+    if given.command == "install":
+        install()
+    elif given.command == "run":
+        gym_logs.CACHE = given.cache
+        gym_logs.CACHE.mkdir(exist_ok=True)
+        run(given)
+    else:
+        table(given)
+
+
+if __name__ == "__main__":
+    main()
