@@ -22,6 +22,7 @@ from gradtd.cli.sample_log import sample_log
 from gradtd.cli.signals import ANEW, Stopped
 from gradtd.cli.sweep import sweep
 from gradtd.cli.theory import theory
+from gradtd.cli.watch import watch
 from gradtd.core.checks import printable
 
 
@@ -106,7 +107,12 @@ def _log_to_stderr(ctx: typer.Context, level: int) -> None:
 
 
 COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "A policy's value from a log": {"evaluate": evaluate, "inspect": inspect, "sample-log": sample_log},
+    "A policy's value from a log": {
+        "evaluate": evaluate,
+        "watch": watch,
+        "inspect": inspect,
+        "sample-log": sample_log,
+    },
     "Algorithms on problems": {"list": list_, "run": run, "sweep": sweep, "demo": demo, "theory": theory},
     "The paper": {"reproduce": reproduce, "lab": lab},
 }

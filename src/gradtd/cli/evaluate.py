@@ -232,6 +232,14 @@ def evaluate(
             rich_help_panel=INTERVAL,
         ),
     ] = False,
+    anytime: Annotated[
+        bool,
+        typer.Option(
+            "--anytime",
+            help="Add an interval that holds at every look at a log that grows.",
+            rich_help_panel=INTERVAL,
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
     ] = False,
@@ -301,6 +309,7 @@ def evaluate(
         threads=threads,
         in_parts=in_parts,
         sums=sums,
+        anytime=anytime,
         scheduler=scheduler,
         **hyper,
     )

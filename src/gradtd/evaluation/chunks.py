@@ -133,6 +133,8 @@ NO_COLUMN = (
 
 def large_table(log: Any, in_parts: bool | None) -> ParquetTable | None:
     """The Parquet table behind a log that is to be read in parts; None where it is to be read into memory."""
+    if isinstance(log, ParquetTable) and in_parts is not False:
+        return log
     if in_parts is False or not isinstance(log, (str, Path)):
         if in_parts:
             raise InputError(

@@ -27,6 +27,7 @@ from gradtd.evaluation.settings import (
     known_method,
     level_of,
     refuse_few_percentiles,
+    refuse_without_influences,
     refuse_without_ratios,
 )
 from gradtd.logs import Log, read_log
@@ -72,6 +73,7 @@ def evaluate(
     threads: int | None = ...,
     in_parts: bool | None = ...,
     sums: str | Path | None = ...,
+    anytime: bool = ...,
     scheduler: str | None = ...,
     progress: StageProgress | bool | None = ...,
     **hyper: Any,
@@ -111,6 +113,7 @@ def evaluate(
     threads: int | None = ...,
     in_parts: bool | None = ...,
     sums: str | Path | None = ...,
+    anytime: bool = ...,
     scheduler: str | None = ...,
     progress: StageProgress | bool | None = ...,
     **hyper: Any,
@@ -149,6 +152,7 @@ def evaluate(
     threads: int | None = None,
     in_parts: bool | None = None,
     sums: str | Path | None = None,
+    anytime: bool = False,
     scheduler: str | None = None,
     progress: StageProgress | bool | None = None,
     **hyper: Any,
@@ -228,6 +232,9 @@ def evaluate(
         A folder that keeps what was fitted and the sums of every part of a Parquet log that is read in parts. Started
         again it goes on where it was killed. Where files were added to the log, only those are read, with the features
         that were fitted at first. See ``docs/large-logs.md``.
+    anytime
+        Whether to add an interval that holds at every look at a log that grows, ``result.anytime``. See
+        ``docs/assumptions.md``.
     scheduler
         The address of a Dask scheduler whose workers read the parts, or ``"local:2"`` for two processes.
     progress
@@ -274,11 +281,13 @@ def evaluate(
         time_limit=time_limit,
         missing=missing,
         sums=None if sums is None else Path(sums),
+        anytime=checks.yes_or_no("anytime", anytime),
         seed=checks.whole_number("seed", seed, 0),
         threads=n_threads(threads),
     )
     refuse_few_percentiles(settings)
     refuse_without_ratios(settings)
+    refuse_without_influences(settings)
     if updates is not None and settings.computed:
         raise InputError(f"{settings.method} makes no updates, got updates={updates}: leave it out.")
     targets = dict(target) if isinstance(target, Mapping) else {"target": target}

@@ -22,6 +22,7 @@ from gradtd.evaluation.estimators.least_squares import LeastSquares, Sums, solve
 from gradtd.evaluation.estimators.methods import RESAMPLES, direct_row, histogram, with_traces
 from gradtd.evaluation.estimators.products import condition
 from gradtd.evaluation.estimators.solvers import SparseSolver, solved_each
+from gradtd.evaluation.extra_answers import extra_answers
 from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.moments import Moments
 from gradtd.evaluation.part_sums import Job
@@ -92,6 +93,7 @@ def answer(
         checks=decision.checks,
         warnings=warned,
         notes=(*read, *made.notes),
+        extras=extra_answers(decision, float(equations.pieces.sum()), settings),
         log=job.reader.name,
         limits=settings.limits,
     )

@@ -52,6 +52,7 @@ class Settings:
     time_limit: int | None = None
     missing: str = "refuse"
     sums: Path | None = None
+    anytime: bool = False
     seed: int = 0
     threads: int = 1
     limits: Limits = DEFAULT
@@ -134,6 +135,15 @@ def refuse_without_ratios(settings: Settings) -> None:
             "with values='action' the equations hold with any trace, and ratios above 1 only add variance: choose "
             "trace='tree', which needs the target's probabilities only, or trace='clipped' where the behaviour's are "
             "known, too."
+        )
+
+
+def refuse_without_influences(settings: Settings) -> None:
+    """Importance sampling has no influences that were checked, and no answers that are made of them."""
+    if settings.anytime and settings.method in ESTIMATORS:
+        raise InputError(
+            f"anytime=True needs the influences of the direct solution, and algorithm={settings.method!r} has none: "
+            "leave one of them out."
         )
 
 

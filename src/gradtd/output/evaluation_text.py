@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradtd.core.checks import InputError, printable
+from gradtd.output.extra_lines import extra_lines
 from gradtd.output.pages import render
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def on_terminal(evaluation: Evaluation, name: str = "", verbose: bool = False) -
     agreed = "" if evaluation.reasons else ": All required checks ran and passed."
     lines = [_text(f"{name}{headline(evaluation)}", "bold"), _text(evaluation.verdict, colour).append(agreed, "none")]
     lines += [_text(f"  - {sentence}") for sentence in evaluation.reasons]
+    lines += [_text(line) for line in extra_lines(evaluation)]
     for title, sentences in (("warning", evaluation.warnings), ("note", evaluation.notes)):
         lines += [_text(f"{title}: {sentence}") for sentence in sentences]
     read = [_text(f"  {line}") for line in understood_lines(evaluation)]

@@ -14,6 +14,7 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.files import read_arrays, reading, write_arrays
+from gradtd.evaluation.anytime import Anytime
 from gradtd.evaluation.decide import Check
 from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.diagnostics import Diagnostics
@@ -82,6 +83,8 @@ class Evaluation:
         Rungs and checkers: what richer and poorer features and fits with memory say of the value.
     pictured
         Histograms that the pictures show.
+    anytime
+        The interval that holds at every look at a growing log, where it was asked for.
     target
         The name of the target.
     log
@@ -109,6 +112,7 @@ class Evaluation:
     influences: Floats = field(default_factory=lambda: np.zeros(0))
     checks: tuple[Check, ...] = ()
     pictured: Mapping[str, Floats] = field(default_factory=dict)
+    anytime: Anytime | None = None
     target: str = "target"
     log: str = "log"
     understood: Understood = field(default_factory=Understood)
@@ -183,6 +187,8 @@ class Evaluation:
             "checks": [vars(check) for check in self.checks],
             "diagnostics": self.diagnostics.to_dict(),
         }
+        if self.anytime is not None:
+            rest["anytime"] = vars(self.anytime)
         return dict(plain(head | rest))
 
     def save(self, path: str | Path) -> Path:
@@ -256,6 +262,7 @@ def build_evaluation(
     checks: tuple[Check, ...] = (),
     warnings: Iterable[str] = (),
     notes: Iterable[str] = (),
+    extras: Mapping[str, Any] | None = None,
     target: str = "target",
     log: str = "log",
     understood: Understood | None = None,
@@ -279,6 +286,8 @@ def build_evaluation(
         What was done to the log.
     understood
         What was understood of it.
+    extras
+        Further fields of `Evaluation`: what was asked for beside the value.
     limits
         The thresholds.
     """
@@ -307,6 +316,7 @@ def build_evaluation(
         target=target,
         log=log,
         understood=understood,
+        **(extras or {}),
     )
 
 
@@ -350,6 +360,7 @@ def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict
         features=from_dict(described),
         resampled=arrays["resampled"],
         influences=arrays.get("influences", np.zeros(0)),
+        anytime=Anytime(**told["anytime"]) if "anytime" in told else None,
         pictured=_part(arrays, "pictured."),
         understood=Understood.from_dict(told.get("understood", {})),
     )

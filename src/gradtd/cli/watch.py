@@ -1,0 +1,87 @@
+"""``gradtd watch``: a folder that grows, with an interval that holds at every look."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradtd.cli.inspect import COLUMN, LOG, OBSERVATION, named_columns
+from gradtd.cli.options import FLAG, JSON, NUMBER, OUTPUT, number
+from gradtd.cli.signals import keeping
+
+
+def watch(
+    folder: Annotated[Path, typer.Argument(help="A folder that Parquet files arrive in.", metavar="FOLDER")],
+    gamma: Annotated[
+        float, typer.Option(help="Discount factor, as in gradtd evaluate.", parser=number, metavar=NUMBER)
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for the looks, the picture and the sums of files read. Started again it goes on there.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = Path("watch"),
+    target: Annotated[
+        str | None,
+        typer.Option(help="The policy to evaluate, as in gradtd evaluate: a column, or FILE.py:FUNCTION."),
+    ] = None,
+    behaviour: Annotated[
+        str | None, typer.Option(help="A column with the behaviour's probabilities of the actions taken.")
+    ] = None,
+    features: Annotated[str | None, typer.Option(help="Features, as in gradtd evaluate.")] = None,
+    column: Annotated[list[str] | None, COLUMN] = None,
+    observation: Annotated[str | None, OBSERVATION] = None,
+    first: Annotated[
+        int,
+        typer.Option(
+            help="Files of the first look. Features are fitted to them and stay, so give enough.", rich_help_panel=LOG
+        ),
+    ] = 1,
+    level: Annotated[
+        float, typer.Option(help="How often all intervals should hold, together.", parser=number, metavar=NUMBER)
+    ] = 0.95,
+    every: Annotated[
+        float, typer.Option(help="Seconds between two looks into the folder.", parser=number, metavar=NUMBER)
+    ] = 10.0,
+    once: Annotated[bool, typer.Option("--once", metavar=FLAG, help="Look at what is there, and end.")] = False,
+    threads: Annotated[int | None, typer.Option(help="Threads to compute on.")] = None,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Evaluate a folder after every new file, with intervals that hold at all looks at once."""
+    from gradtd.cli.targets import targets
+    from gradtd.evaluation.watch import keep_watching, start_watch
+    from gradtd.output.look_picture import draw_looks
+
+    given = targets([target] if target else [], [], [])
+    asked = {
+        "gamma": gamma,
+        "target": next(iter(given.values()), None),
+        "behaviour": behaviour,
+        "features": features,
+        "columns": named_columns(column, observation),
+        "level": level,
+        "threads": threads,
+        "progress": False,
+    }
+    watching = start_watch(folder, out, first, **asked)
+    picture = out / "looks.svg"
+    if watching.looks():
+        draw_looks(watching.looks(), level, picture)
+    elif not as_json:
+        print(f"{'episodes':>9} {'value':>10} {'at every look':>24}  verdict, last file")
+    with keeping(lambda: f"{len(watching.looks())} looks are kept in {str(out)!r}."):
+        for look in keep_watching(watching, every, once):
+            draw_looks(watching.looks(), level, picture)
+            if as_json:
+                print(json.dumps(asdict(look)), flush=True)
+                continue
+            ends = f"{look.anytime_low:.5g} to {look.anytime_high:.5g}"
+            print(f"{look.episodes:>9} {look.value:>10.5g} {ends:>24}  {look.verdict}, {look.file}", flush=True)
+    if not as_json:
+        print(f"picture: {picture}")

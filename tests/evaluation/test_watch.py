@@ -1,0 +1,136 @@
+"""`gradtd watch`: a look after every file, the same bytes after a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import gradtd
+from gradtd.cli.app import app
+from gradtd.evaluation.watch import keep_watching, start_watch
+
+pytestmark = pytest.mark.usefixtures("small_units")
+GIVEN = {"gamma": 0.9, "progress": False, "threads": 1}
+
+
+def _kept(out):
+    """Everything that is kept, but for the lock, which has the number of a process."""
+    files = [path for path in out.rglob("*") if path.is_file() and "lock" not in path.name]
+    return {str(path.relative_to(out)): path.read_bytes() for path in files if "sums" not in path.parts}
+
+
+def _fill(folder, some_episodes, files, each=40):
+    folder.mkdir(exist_ok=True)
+    for k in files:
+        pq.write_table(some_episodes(each * k, each * (k + 1)), folder / f"day-{k:02d}.parquet")
+
+
+def test_a_look_after_every_file_is_the_evaluation_of_the_files_so_far(tmp_path, some_episodes):
+    log, out = tmp_path / "log", tmp_path / "out"
+    _fill(log, some_episodes, range(3))
+    looks = list(keep_watching(start_watch(log, out, **GIVEN), 0, once=True))
+    assert [one.file for one in looks] == ["day-00.parquet", "day-01.parquet", "day-02.parquet"]
+    assert [one.episodes for one in looks] == [39, 79, 118]  # some have no step
+    again = gradtd.evaluate(str(log), sums=tmp_path / "other", anytime=True, **GIVEN)
+    assert looks[-1].steps == again.steps
+    assert looks[-1].anytime_low < looks[-1].low < looks[-1].value < looks[-1].high < looks[-1].anytime_high
+    first = tmp_path / "first"
+    _fill(first, some_episodes, range(1))
+    alone = gradtd.evaluate(str(first), sums=tmp_path / "alone", anytime=True, **GIVEN)
+    assert (looks[0].value, looks[0].anytime_high) == (alone.value, alone.anytime.high)
+
+
+def test_files_that_come_later_or_are_half_written(tmp_path, some_episodes):
+    log, out = tmp_path / "log", tmp_path / "out"
+    _fill(log, some_episodes, range(2))
+    half = (log / "day-01.parquet").read_bytes()
+    (log / "day-01.parquet").write_bytes(half[:1000])
+    arrivals = iter([lambda: (log / "day-01.parquet").write_bytes(half), lambda: _fill(log, some_episodes, [2])])
+
+    def wait(_):
+        next(arrivals)()
+
+    looks = keep_watching(start_watch(log, out, **GIVEN), 1, wait=wait)
+    assert [next(looks).episodes for _ in range(3)] == [39, 79, 118]
+    other = tmp_path / "other"
+    list(keep_watching(start_watch(log, other, **GIVEN), 0, once=True))
+    assert _kept(out) == _kept(other)
+
+
+def test_the_first_look_may_wait_for_files(tmp_path, some_episodes):
+    log, out = tmp_path / "log", tmp_path / "out"
+    _fill(log, some_episodes, range(2))
+    watch = start_watch(log, out, first=3, **GIVEN)
+    assert list(keep_watching(watch, 0, once=True)) == []
+    _fill(log, some_episodes, range(4))
+    assert [one.file for one in keep_watching(watch, 0, once=True)] == ["day-02.parquet", "day-03.parquet"]
+    assert list(keep_watching(watch, 0, once=True)) == []
+
+
+def test_what_cannot_be_watched_is_refused(tmp_path, some_episodes):
+    with pytest.raises(gradtd.InputError, match="there is no folder"):
+        start_watch(tmp_path / "nowhere", tmp_path / "out")
+    with pytest.raises(gradtd.InputError, match="a folder of its own"):
+        start_watch(tmp_path, tmp_path)
+    log, out = tmp_path / "log", tmp_path / "out"
+    _fill(log, some_episodes, range(2))
+    list(keep_watching(start_watch(log, out, **GIVEN), 0, once=True))
+    _fill(log, some_episodes, range(3))
+    with pytest.raises(gradtd.InputError, match="gamma"):
+        list(keep_watching(start_watch(log, out, **(GIVEN | {"gamma": 0.5})), 0, once=True))
+    (out / "looks.json").write_text("{}")
+    with pytest.raises(gradtd.InputError, match="looks that gradtd watch keeps"):
+        start_watch(log, out, **GIVEN).looks()
+
+
+def test_the_command_prints_and_draws(tmp_path, some_episodes):
+    log, out = tmp_path / "log", tmp_path / "out"
+    _fill(log, some_episodes, range(2))
+    given = ["watch", str(log), "--gamma", ".9", "--out", str(out), "--once", "--threads", "1"]
+    outcome = CliRunner().invoke(app, given)
+    assert outcome.exit_code == 0, outcome.output
+    assert outcome.output.count("day-0") == 2
+    assert "holds at every look" in (out / "looks.svg").read_text()
+    _fill(log, some_episodes, range(3))
+    told = json.loads(CliRunner().invoke(app, [*given, "--json"]).output)
+    assert told["episodes"] == 118
+
+
+KILLED = """
+import os, signal, sys
+from gradtd.core import files
+from gradtd.evaluation import kept_files
+name, times, *given = sys.argv[1:]
+count, owner = 0, {"replace": os, "keep": kept_files.Store}[name]
+real = getattr(owner, name)
+def dying(*args, **more):
+    global count
+    count += 1
+    if count == int(times):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*args, **more)
+setattr(owner, name, dying)
+from gradtd.cli import main
+sys.argv = ["gradtd", *given]
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "times"), [("replace", 3), ("replace", 9), ("replace", 14), ("keep", 2), ("keep", 4)])
+def test_killed_and_started_again_it_has_the_same_bytes(tmp_path, some_episodes, name, times):
+    log, out = tmp_path / "log", tmp_path / "out"
+    _fill(log, some_episodes, range(3))
+    given = ["watch", str(log), "--gamma", ".9", "--once", "--threads", "1", "--out"]
+    code = [sys.executable, "-c", KILLED, name, str(times), *given, str(out)]
+    assert subprocess.run(code, env=os.environ, check=False).returncode == -signal.SIGKILL
+    whole = tmp_path / "whole"
+    for folder in (out, whole):
+        subprocess.run([sys.executable, "-m", "gradtd", *given, str(folder)], check=True)
+    assert _kept(out) == _kept(whole)
+    assert set(_kept(out)) == {"looks.json", "files.json", "looks.svg"}
