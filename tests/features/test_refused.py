@@ -125,3 +125,29 @@ def test_a_fitted_map_cannot_be_changed():
         fitted.bias = False
     with pytest.raises(ValueError, match="read-only"):
         fitted.learned["mean"][0] = 3.0
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("varies", lambda was: was[:0]),
+        ("varies", lambda was: was + 5),
+        ("varies", lambda was: was[::-1]),
+        ("varies", lambda was: was * 1.0),
+        ("counts", lambda was: was + 1000),
+        ("counts", lambda was: was - 1000),
+        ("knots", lambda was: was[:, ::-1]),
+        ("span", lambda was: -was),
+    ],
+)
+def test_stored_cosines_that_compiled_code_cannot_read(name, change):
+    stored = make_features("cosines:n=6").fit(np.random.default_rng(0).normal(size=(40, 2))).to_dict()
+    with pytest.raises(InputError, match="stored cosines features"):
+        from_dict(stored | {name: change(stored[name])})
+
+
+@pytest.mark.parametrize("kind", ["tiles", "fourier"])
+def test_stored_ranges_that_cannot_be_scaled(kind):
+    stored = make_features(kind).fit([[0.0], [1.0]]).to_dict()
+    with pytest.raises(InputError, match="too far apart"):
+        from_dict(stored | {"low": np.array([-1.7e308]), "high": np.array([1.7e308])})

@@ -10,13 +10,14 @@ states, which are not added up.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,7 +31,8 @@ from gradtd.evaluation.designs.base import Ladder
 from gradtd.evaluation.designs.log_features import is_auto
 from gradtd.evaluation.designs.real import RealDesign, Waves
 from gradtd.evaluation.designs.states import StateDesign
-from gradtd.evaluation.kept_units import File, Unit
+from gradtd.evaluation.kept_checks import check_fitted, check_sums, read_units
+from gradtd.evaluation.kept_units import Unit
 from gradtd.evaluation.moments import BY_GROUP, Moments
 from gradtd.evaluation.part_sums import Job, PartSums
 from gradtd.evaluation.report.result import plain
@@ -41,7 +43,9 @@ from gradtd.features import Features, from_dict, make_features
 from gradtd.logs.column_names import Roles
 from gradtd.running.fingerprints import not_in_fingerprint
 
+log = logging.getLogger(__name__)
 Question = dict[str, Any]
+Kept = TypeVar("Kept")
 ROOMS = ("core", "compiled", "features", "logs", "evaluation")
 """Where the code stands that makes sums of rows."""
 
@@ -185,6 +189,7 @@ def read_fitted(path: Path, reader: ChunkReader, settings: Settings) -> Fitted:
             header["named"],
         )
         job = Job(reader, settings.gamma, settings.tracing, *given)
+        check_fitted(header, job)
         digest = checksum(header, arrays)[:32]
         return Fitted(header["question"], job, header["files"], header["rows"], header["episodes"], digest)
 
@@ -239,8 +244,7 @@ class Store:
 
     def units(self) -> tuple[list[Unit], list[str]]:
         """The units known so far, and the names of files that were read again because they had changed."""
-        header, _ = read_if_whole(self.list) or ({"units": [], "changed": []}, {})
-        return [Unit(tuple(File(*file) for file in unit)) for unit in header["units"]], header["changed"]
+        return self._fitting(self.list, lambda header, _: read_units(header)) or ([], [])
 
     def write_units(self, units: Iterable[Unit], changed: list[str]) -> None:
         self._write(self.list, {}, {"units": [unit.files for unit in units], "changed": changed})
@@ -249,12 +253,29 @@ class Store:
         """Whether a unit was read to its end once, with any lambda."""
         return any("-" not in path.name for path in self.folder.glob(f"{unit.digest}_*{ENDING}"))  # parts have one
 
-    def look(self, unit: Unit, key: dict[str, Any], part: int | None = None) -> PartSums | None:
-        """The sums of a unit or of a part of it; None where there are none, or they are damaged or of other code."""
-        header, arrays = read_if_whole(self._path(unit, key, part)) or ({}, {})
-        if not header or {name: header.get(name) for name in key} != key:
+    def look(self, unit: Unit, key: dict[str, Any], job: Job, part: int | None = None) -> PartSums | None:
+        """The sums of a unit or of a part of it; None where there are none, or they do not fit or are of other code."""
+
+        def restored(header: dict[str, Any], arrays: Arrays) -> PartSums | None:
+            if {name: header.get(name) for name in key} != key:
+                return None
+            made = _restored_sums(header, arrays, job.groups)
+            check_sums(made, job, unit.rows)
+            return made
+
+        return self._fitting(self._path(unit, key, part), restored)
+
+    def _fitting(self, path: Path, restore: Callable[[dict[str, Any], Arrays], Kept]) -> Kept | None:
+        """What a file holds; None where there is none, or it is damaged, or does not fit whoever wrote its checksum."""
+        found = read_if_whole(path)
+        if found is None:
             return None
-        return _restored_sums(header, arrays)
+        try:
+            with reading(path, "what gradtd keeps of a log"):
+                return restore(*found)
+        except InputError:
+            log.warning("%s does not fit this log: it is made again", path)
+            return None
 
     def keep(self, unit: Unit, key: dict[str, Any], sums: PartSums, part: int | None = None) -> None:
         """Keep the sums of a unit or of a part of it."""
@@ -272,10 +293,14 @@ class Store:
             if path not in (self.fitted, self.list) and path.name[:32] not in known:
                 path.unlink(missing_ok=True)
 
-    def sample(self, unit: Unit) -> Arrays | None:
-        """Rows of a unit that are of the sample, as bytes, with the hashes of their episodes."""
-        found = read_if_whole(self._rows(unit))
-        return None if found is None else found[1]
+    def sample(self, unit: Unit, check: Callable[[Arrays], None]) -> Arrays | None:
+        """Rows of a unit that are of the sample, as bytes, with the hashes of their episodes; ``check`` refuses."""
+
+        def restored(_: dict[str, Any], arrays: Arrays) -> Arrays:
+            check(arrays)
+            return arrays
+
+        return self._fitting(self._rows(unit), restored)
 
     def keep_sample(self, unit: Unit, arrays: Arrays) -> None:
         self._write(self._rows(unit), arrays, {})
@@ -312,7 +337,7 @@ def _stored(sums: PartSums) -> tuple[Arrays, dict[str, Any]]:
     return arrays, header
 
 
-def _restored_sums(header: dict[str, Any], arrays: Arrays) -> PartSums:
+def _restored_sums(header: dict[str, Any], arrays: Arrays, groups: int) -> PartSums:
     given: dict[str, Any] = {f.name: header[f.name] for f in fields(StepSums) if f.name not in ARRAYS}
     given |= {name: Counter(given[name]) for name in ("notes", "warnings")}
     given |= {name: arrays[name] for name in ARRAYS}
@@ -320,11 +345,13 @@ def _restored_sums(header: dict[str, Any], arrays: Arrays) -> PartSums:
     blocks = [Block(*(arrays[f"block.{k}.{name}"] for name in Block._fields)) for k in range(header["blocks"])]
     if "groups" not in header:
         return PartSums(steps, None, blocks)
+    if header["groups"] != groups:
+        raise ValueError("sums by other groups")
     whole: dict[str, Any] = {}
     for entry in fields(Moments):
         array = arrays[f"moments.{entry.name}"]
         if entry.name in BY_GROUP:
-            spread = np.zeros((header["groups"], *array.shape[1:]))
+            spread = np.zeros((groups, *array.shape[1:]))
             spread[arrays["groups"]] = array
             array = spread
         whole[entry.name] = np.array(array, np.float64)

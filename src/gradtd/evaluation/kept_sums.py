@@ -30,6 +30,7 @@ from gradtd.evaluation.chunks import (
     refuse_single,
     spanning_note,
 )
+from gradtd.evaluation.kept_checks import check_sample
 from gradtd.evaluation.kept_files import (
     Fitted,
     Store,
@@ -245,36 +246,42 @@ class _Reading:
         self.source, self.job, self.store = source, job, source.store
         self.key = {"fitted": source.fitted.digest, "code": code_of_sums(), "lam": job.lam}
 
+    def look(self, unit: Unit, part: int | None = None) -> PartSums | None:
+        return self.store.look(unit, self.key, self.job, part)
+
+    def there(self, unit: Unit, part: int | None = None) -> PartSums:
+        """Sums that were kept a moment ago."""
+        made = self.look(unit, part)
+        if made is None:
+            raise InputError(
+                f"the sums in {str(self.store.within)!r} were changed while they were used: keep the folder where only "
+                "you write, and start again."
+            )
+        return made
+
     def is_whole(self, unit: Unit) -> bool:
-        return self.store.look(unit, self.key) is not None
+        return self.look(unit) is not None
 
     def parts(self, placed: Placed) -> list[Part]:
         return placed.parts(self.source.folder.seen, cutting.ROWS_OF_A_PART)
 
     def hand_on(self, placed: Placed, put: Callable[[PartSums], None]) -> None:
-        whole = self.store.look(placed.unit, self.key)
-        assert whole is not None
+        whole = self.there(placed.unit)
         if not self.job.of_states:
             put(whole)
             return
         for k in range(len(self.parts(placed))):
-            made = self.store.look(placed.unit, self.key, k)
+            made = self.look(placed.unit, k)
             if made is None:  # damaged since
                 self.read([placed])
-                made = self.store.look(placed.unit, self.key, k)
-            assert made is not None
+                made = self.there(placed.unit, k)
             put(made)
 
     def read(self, placed: Sequence[Placed]) -> None:
         """Read what is not kept yet; a unit whose parts are all there is put together."""
         source = self.source
         cut = {one.unit: self.parts(one) for one in placed}
-        missing = [
-            (unit, k)
-            for unit, parts in cut.items()
-            for k in range(len(parts))
-            if self.store.look(unit, self.key, k) is None
-        ]
+        missing = [(unit, k) for unit, parts in cut.items() for k in range(len(parts)) if self.look(unit, k) is None]
         left = Counter(unit for unit, _ in missing)
         for unit in cut.keys() - left.keys():
             self._put_together(unit, len(cut[unit]))
@@ -299,9 +306,7 @@ class _Reading:
             refuse_changed(self.source.paths[file.identity], file)
         total = Reduction()
         for k in range(parts):
-            made = self.store.look(unit, self.key, k)
-            assert made is not None
-            total.put(replace(made, blocks=[]))
+            total.put(replace(self.there(unit, k), blocks=[]))
         self.store.keep(unit, self.key, total.total())
         if not self.job.of_states:
             self.store.forget_parts(unit, self.key)
@@ -328,12 +333,18 @@ def read_kept_sample(
 
 def _sample_of_unit(store: Store, placed: Placed, seen: Survey, wanted: int, columns: Sequence[str]) -> Arrays:
     """At least the wanted episodes of a unit: those that are kept, or they are read and kept."""
-    kept = store.sample(placed.unit)
+    own = placed.survey(seen)
+    order = np.argsort(mixed(own.hashes), kind="stable")
+
+    def check(kept: Arrays) -> None:
+        lengths = np.diff(own.begins)[order[: len(kept["hashes"])]]
+        check_sample(kept, _table_of(kept["rows"]), own.hashes[order], lengths, columns)
+
+    kept = store.sample(placed.unit, check)
     if kept is not None and len(kept["hashes"]) >= wanted:
         return kept
-    own = placed.survey(seen)
     rows, begins = own.sample(wanted, columns)
-    hashes = own.hashes[np.argsort(mixed(own.hashes), kind="stable")[:wanted]]
+    hashes = own.hashes[order[:wanted]]
     made = {"rows": _bytes_of(rows), "begins": begins, "hashes": hashes}
     store.keep_sample(placed.unit, made)
     return made

@@ -153,6 +153,9 @@ class Features:
             raise InputError(f"stored {self.name} features: sd must be greater than 0 in every column.")
         if "low" in arrays and not (arrays["low"] < arrays["high"]).all():
             raise InputError(f"stored {self.name} features: low must be below high in every column.")
+        with np.errstate(over="ignore"):
+            if "low" in arrays and not np.isfinite(arrays["high"] - arrays["low"]).all():
+                raise InputError(f"stored {self.name} features: low and high are too far apart to be scaled.")
 
     def _check_size(self, n_columns: int) -> None:
         """Refuse more columns than this kind can serve."""

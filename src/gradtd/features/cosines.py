@@ -6,7 +6,7 @@ each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement, islice
@@ -106,6 +106,17 @@ class Cosines(Features):
                 knots[k, : len(found)], counts[k] = found, len(found)
         varies = np.flatnonzero(high > low)
         return {"lowest": low, "span": span, "knots": knots, "counts": counts, "varies": varies}
+
+    def _check_learned(self, arrays: Mapping[str, Any]) -> None:
+        """Compiled code has a cosine for each column in ``varies``, so there must be one, and it must exist."""
+        varies, counts, knots = (arrays[name] for name in ("varies", "counts", "knots"))
+        columns, most = knots.shape
+        whole = all(array.dtype == np.int64 and (array >= 0).all() for array in (varies, counts))
+        if not whole or not len(varies) or varies[-1] >= columns or (np.diff(varies) <= 0).any():
+            raise InputError("stored cosines features: varies must hold numbers of columns in increasing order.")
+        rising = all((np.diff(row[:count]) > 0).all() for row, count in zip(knots, counts, strict=True))
+        if (counts > most).any() or not rising or not (arrays["span"] > 0).all():
+            raise InputError("stored cosines features: knots must rise, and span must be greater than 0.")
 
     def _fill(self, chunk: Floats, out: Floats) -> None:
         self.writer()(chunk, out, 0)
