@@ -100,14 +100,18 @@ def anytime(logs: int = 300, looks: int = 36) -> None:
         target = world.target
         for n in at:
             part = gradtd.read_log(first_episodes(log, int(n)))
-            made = gradtd.evaluate(part, gamma=world.gamma, target=target, anytime=True, resamples=0, **GIVEN)
+            made = gradtd.evaluate(
+                part, gamma=world.gamma, target=target, inference=gradtd.Inference(anytime=True, resamples=0), **GIVEN
+            )
             assert made.anytime is not None
             wrong[:, k] |= [not holds(one, truth) for one in (made.interval, (made.anytime.low, made.anytime.high))]
             times.append((made.anytime.high - made.anytime.low) / (made.interval[1] - made.interval[0]))
         if k < 20:
             for way in (False, True):
                 begin = time.process_time()
-                gradtd.evaluate(part, gamma=world.gamma, target=target, anytime=way, **GIVEN)
+                gradtd.evaluate(
+                    part, gamma=world.gamma, target=target, inference=gradtd.Inference(anytime=way), **GIVEN
+                )
                 cost[int(way)] += time.process_time() - begin
     print(
         f"{logs} logs, {looks} looks: wrong at some look {wrong[0].mean():.1%} (interval for one look), "

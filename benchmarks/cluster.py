@@ -42,7 +42,7 @@ def processes(count: int) -> Iterator[tuple[Executor, str]]:
 
 def evaluated(address: str, path: Path) -> float:
     begin = time.perf_counter()
-    gradtd.evaluate(str(path), gamma=GAMMA, in_parts=True, scheduler=address, progress=False)
+    gradtd.evaluate(str(path), gamma=GAMMA, progress=False, machine=gradtd.Machine(in_parts=True, scheduler=address))
     return time.perf_counter() - begin
 
 

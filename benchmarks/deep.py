@@ -224,7 +224,12 @@ def evaluation(asked: argparse.Namespace) -> None:
             begin = time.process_time()
             try:
                 made = gradtd.evaluate(
-                    log, gamma=world.gamma, features=features, threads=1, resamples=0, progress=False
+                    log,
+                    gamma=world.gamma,
+                    features=features,
+                    progress=False,
+                    machine=gradtd.Machine(threads=1),
+                    inference=gradtd.Inference(resamples=0),
                 )
             except gradtd.InputError as error:
                 print(f"{seed} {features}: {error}", flush=True)

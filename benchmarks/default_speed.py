@@ -88,7 +88,13 @@ def one_hot(states: int, dense: bool) -> dict[str, Any]:
     features: Any = (lambda seen: np.eye(states)[np.asarray(seen).ravel()]) if dense else "one-hot"
     begun = time.process_time()
     found = gradtd.evaluate(
-        log, gamma=GAMMA, features=features, algorithm="lstd", resamples=REFITS, progress=False, threads=1
+        log,
+        gamma=GAMMA,
+        features=features,
+        algorithm="lstd",
+        progress=False,
+        inference=gradtd.Inference(resamples=REFITS),
+        machine=gradtd.Machine(threads=1),
     )
     seconds = time.process_time() - begun
     numbers = found.numbers
@@ -120,7 +126,13 @@ def real(name: str) -> dict[str, Any]:
     log, gamma = real_log(name)
     began = time.process_time()
     found = gradtd.evaluate(
-        log, gamma=gamma, features="one-hot", algorithm="lstd", resamples=REFITS, progress=False, threads=1
+        log,
+        gamma=gamma,
+        features="one-hot",
+        algorithm="lstd",
+        progress=False,
+        inference=gradtd.Inference(resamples=REFITS),
+        machine=gradtd.Machine(threads=1),
     )
     seconds, states = time.process_time() - began, len(np.unique(log["obs"]))
     each = seconds / len(log["obs"]) * 10_000

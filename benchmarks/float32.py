@@ -86,7 +86,7 @@ def evaluation_of(kind: str) -> dict[str, float]:
         return table if len(seen) == n else table[np.rint(np.asarray(seen)[:, 0] * n).astype(int)]
 
     before, begin_time = peak_memory(), time.process_time()
-    found = gradtd.evaluate(log, gamma=0.9, features=features, threads=1, progress=False)
+    found = gradtd.evaluate(log, gamma=0.9, features=features, progress=False, machine=gradtd.Machine(threads=1))
     told = {"table": table.nbytes / 2**20, "peak": (peak_memory() - before) / 2**20}
     told |= {"seconds": time.process_time() - begin_time, "value": found.value}
     return told | {"error": found.diagnostics.sandwich_error}

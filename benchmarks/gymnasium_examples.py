@@ -97,7 +97,7 @@ def one(name: str, episodes: int, resamples: int, seed: int) -> dict[str, Any]:
     """Every method on one log."""
     example = EXAMPLES[name]._replace(episodes=episodes)
     log, shared = example.log(seed), {"gamma": example.gamma, "features": example.features, "threads": 1}
-    found = gradtd.evaluate(log, resamples=resamples, **shared)
+    found = gradtd.evaluate(log, inference=gradtd.Inference(resamples=resamples), **shared)
     others = gradtd.evaluate(log, algorithm="lstd", **shared)
     rows = {row.method: row for row in others.estimates}
     return rows | {found.method: found.estimates[0], "verdict": found.verdict}
@@ -144,7 +144,9 @@ def draw(out: Path, resamples: int) -> None:
 
     example = EXAMPLES["cart"]
     truth, _ = example.truth(ROLLOUTS)
-    found = gradtd.evaluate(example.log(1), gamma=example.gamma, features=example.features, resamples=resamples)
+    found = gradtd.evaluate(
+        example.log(1), gamma=example.gamma, features=example.features, inference=gradtd.Inference(resamples=resamples)
+    )
     figure = estimates_figure(found)
     axes = figure.axes[0]
     axes.axvline(truth, color="black", linewidth=1, linestyle="--", label="truth, by roll-outs")

@@ -54,14 +54,21 @@ def one(key: str, size: int, run: int, resamples: int) -> dict[str, list[float]]
     log = sample_log(problem, size, steps=size * BLOCK, seed=SEED, run=run)
     block = BLOCK if problem.continuing else None
     found = gradtd.evaluate(
-        log, gamma=problem.gamma, features=told.get("features", Table(problem.features)), block=block, seed=run,
-        resamples=resamples, threads=1,
-    )  # fmt: skip
+        log,
+        gamma=problem.gamma,
+        features=told.get("features", Table(problem.features)),
+        seed=run,
+        inference=gradtd.Inference(block_length=block, resamples=resamples),
+        machine=gradtd.Machine(threads=1),
+    )
     rows = {row.method: [row.value, row.low, row.high] for row in found.estimates}
     sandwich = gradtd.evaluate(
-        log, gamma=problem.gamma, features=told.get("features", Table(problem.features)), block=block,
-        algorithm="lstd", resamples=0,
-    )  # fmt: skip
+        log,
+        gamma=problem.gamma,
+        features=told.get("features", Table(problem.features)),
+        algorithm="lstd",
+        inference=gradtd.Inference(block_length=block, resamples=0),
+    )
     rows["lstd sandwich"] = [sandwich.value, *sandwich.interval]
     rows["verdict"] = [float(found.verdict == "usable")]
     return {name: rows[name] for name in (*METHODS, "verdict")}

@@ -81,9 +81,9 @@ def measured(name, logs, episodes, noise, seed):
             gamma=GAMMA,
             target={"a": policies[1], "b": policies[2]},
             algorithm="lstd",
-            resamples=0,
-            threads=1,
             progress=False,
+            inference=gradtd.Inference(resamples=0),
+            machine=gradtd.Machine(threads=1),
         )
         (row,) = found.compare().differences
         inside += row.low <= truth <= row.high

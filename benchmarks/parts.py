@@ -65,7 +65,7 @@ def seconds_of(work: Callable[[], Any]) -> float:
 def evaluate(path: str) -> Any:
     import gradtd
 
-    return gradtd.evaluate(path, gamma=GAMMA, in_parts=True, threads=1, progress=False)
+    return gradtd.evaluate(path, gamma=GAMMA, progress=False, machine=gradtd.Machine(in_parts=True, threads=1))
 
 
 def memory(path: str) -> dict[str, Any]:

@@ -58,7 +58,9 @@ def evaluated(path: str, in_parts: bool) -> dict[str, Any]:
     import gradtd
 
     def work(log: str) -> Any:
-        return gradtd.evaluate(log, gamma=GAMMA, in_parts=in_parts, threads=1, progress=False, features="one-hot")
+        return gradtd.evaluate(
+            log, gamma=GAMMA, progress=False, features="one-hot", machine=gradtd.Machine(in_parts=in_parts, threads=1)
+        )
 
     work(str(Path(path).with_name("small.parquet")))
     begin = time.process_time()

@@ -110,7 +110,7 @@ def where_it_goes(log: Any) -> dict[str, float]:
     """Processor seconds of an evaluation by default, all checks made, and of its parts; below a millisecond none."""
     profile = cProfile.Profile(time.process_time)
     profile.enable()
-    found = gradtd.evaluate(log, gamma=GAMMA, features="identity", progress=False, threads=1)
+    found = gradtd.evaluate(log, gamma=GAMMA, features="identity", progress=False, machine=gradtd.Machine(threads=1))
     profile.disable()
     stats = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     spent = {(Path(file).name, name): row[3] for (file, _, name), row in stats.items()}
@@ -148,7 +148,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, nargs="+", default=[100_000, 500_000])
     parser.add_argument("--columns", type=int, nargs="+", default=[4, 50])
     given = parser.parse_args()
-    gradtd.evaluate(plain_log(5000, 4), gamma=GAMMA, features="identity", progress=False, threads=1)  # compiles
+    gradtd.evaluate(
+        plain_log(5000, 4), gamma=GAMMA, features="identity", progress=False, machine=gradtd.Machine(threads=1)
+    )  # compiles
     for steps, columns in zip(given.steps, given.columns, strict=True):
         solve_cost(plain_log(steps, columns))
 

@@ -69,7 +69,13 @@ def row_of(case: Case) -> Row:
     begun = time.thread_time()
     policies = {} if case.target is None else {"target": case.target, "behaviour": case.behaviour}
     found = gradtd.evaluate(
-        case.log, gamma=case.gamma, features=case.features, block=case.block, threads=1, progress=False, **policies
+        case.log,
+        gamma=case.gamma,
+        features=case.features,
+        progress=False,
+        inference=gradtd.Inference(block_length=case.block),
+        machine=gradtd.Machine(threads=1),
+        **policies,
     )
     taken, slack = time.thread_time() - begun, 1.96 * case.error
     plain = next(row for row in found.estimates if row.method == "lstd")

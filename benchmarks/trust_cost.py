@@ -50,7 +50,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=20)
     given = parser.parse_args()
-    gradtd.evaluate(long_log(5000, given.columns), gamma=0.95, features="identity", threads=1)  # compiles
+    gradtd.evaluate(
+        long_log(5000, given.columns), gamma=0.95, features="identity", machine=gradtd.Machine(threads=1)
+    )  # compiles
     log = long_log(given.steps, given.columns)
     settings = Settings(gamma=0.95, algorithm="lstd", features="identity", resamples=0)
     begun = time.thread_time()

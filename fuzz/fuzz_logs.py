@@ -28,7 +28,7 @@ def attempt(seed, number, folder):
     gamma = float(rng.choice([0.0, 0.9, 1.0]))
     features = [None, "one-hot", "identity", "tiles:tilings=2,tiles=3"][int(rng.integers(4))]
     target = None if log.rho is not None or log.target is not None else "behaviour"
-    found = gradtd.evaluate(log, gamma=gamma, features=features, target=target, threads=1)
+    found = gradtd.evaluate(log, gamma=gamma, features=features, target=target, machine=gradtd.Machine(threads=1))
     longest = int(np.bincount(log.episode).max())
     bound = np.abs(log.reward).max() * (longest if gamma == 1 else min(longest, 1 / (1 - gamma)))
     if found.verdict == "usable" and not log.truncated.any() and log.ends_known:

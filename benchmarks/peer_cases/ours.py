@@ -56,7 +56,14 @@ def plain_lstdq(task: Task) -> float:
 def _gradtd(task: Task, **how: Any) -> Row:
     actions = how.get("values") == "action"
     policies = {"target": task.law} if actions else {}
-    found = gradtd.evaluate(task.as_table(not actions), gamma=task.gamma, progress=False, threads=1, **policies, **how)
+    found = gradtd.evaluate(
+        task.as_table(not actions),
+        gamma=task.gamma,
+        progress=False,
+        machine=gradtd.Machine(threads=1),
+        **policies,
+        **how,
+    )
     low, high = found.interval
     return {"value": found.value, "low": low, "high": high, "verdict": found.verdict}
 

@@ -10,6 +10,9 @@ from .evaluation.estimators.lambda_values import value_against_lambda as value_a
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.log_streams import log_stream as log_stream
 from .evaluation.log_streams import store_stream as store_stream
+from .evaluation.options import Inference as Inference
+from .evaluation.options import LogFormat as LogFormat
+from .evaluation.options import Machine as Machine
 from .evaluation.report.comparison import Evaluations as Evaluations
 from .evaluation.report.result import Evaluation as Evaluation
 from .evaluation.report.result import load_evaluation as load_evaluation

@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from gradtd import evaluate, load_evaluation
+from gradtd import Inference, Machine, evaluate, load_evaluation
 from gradtd.cli.app import main
 from gradtd.cli.options import setting
 from naive.evaluation import real_walk, walk
@@ -50,7 +50,13 @@ def test_traces(typed, log):
     assert (told["diagnostics"]["lam"], told["diagnostics"]["trace"]) == (0.8, "clipped")
     assert (
         told["value"]
-        == evaluate(log, gamma=0.9, algorithm="lstd", resamples=10, lam=0.8, trace="clipped", threads=1).value
+        == evaluate(
+            log,
+            gamma=0.9,
+            algorithm="lstd",
+            inference=Inference(resamples=10, lam=0.8, trace="clipped"),
+            machine=Machine(threads=1),
+        ).value
     )
 
 
@@ -64,7 +70,7 @@ def as_json(text):
 def test_json_has_the_promised_keys_and_the_numbers_of_evaluate(typed, log):
     found = as_json(typed(log, *FAST, "--json"))
     assert {"value", "interval", "method", "gamma", "episodes", "steps", "ess", "verdict", "reasons"} <= set(found)
-    wanted = evaluate(walk(40), gamma=0.9, algorithm="lstd", resamples=10)
+    wanted = evaluate(walk(40), gamma=0.9, algorithm="lstd", inference=Inference(resamples=10))
     assert found["value"] == wanted.value
     assert found["interval"] == list(wanted.interval)
     assert (found["method"], found["gamma"], found["episodes"]) == ("lstd", 0.9, 40)
@@ -101,14 +107,14 @@ def test_json_is_strict_where_there_is_no_number(typed, log, arguments):
 def test_text_says_value_verdict_methods_and_diagnostics(typed, log):
     text = typed(log, *FAST)
     lines = text.splitlines()
-    wanted = evaluate(walk(40), gamma=0.9, algorithm="lstd", resamples=10)
+    wanted = evaluate(walk(40), gamma=0.9, algorithm="lstd", inference=Inference(resamples=10))
     low, high = wanted.interval
     assert lines[0] == f"value {wanted.value:.5g}, 95% interval {low:.5g} to {high:.5g}"
     assert lines[1].startswith("unchecked")
     assert re.search(r"^LSTD +\S+ +\S+ +\S+", text, re.MULTILINE)
     assert re.search(r"^doubly robust +\S+ +\S+ +\S+", text, re.MULTILINE)
     assert re.search(r"^Effective sample size, in steps +\d+ of \d+$", text, re.MULTILINE)
-    few = typed(log, *FAST, "--level", "0.5", "--algorithm", "td", "--set", "alpha=0.001", "--updates", "2")
+    few = typed(log, *FAST, "--level", "0.5", "--algorithm", "td", "--set", "alpha=0.001", "--n-updates", "2")
     assert "50% interval" in few
     assert few.splitlines()[1] == "not usable"
     assert any(line.startswith("  - td has not converged: it is ") for line in few.splitlines())
@@ -168,7 +174,7 @@ def test_features_by_name(typed, tmp_path, features, count):
     assert np.isfinite(found["value"])
     if count:
         assert found["diagnostics"]["features"] == count, found["features"]
-    wanted = evaluate(real_walk(40), gamma=0.9, algorithm="lstd", resamples=10, features=features)
+    wanted = evaluate(real_walk(40), gamma=0.9, algorithm="lstd", features=features, inference=Inference(resamples=10))
     assert found["value"] == wanted.value
 
 
@@ -190,23 +196,36 @@ def test_options_reach_evaluate(typed, log, tmp_path):
     bare = write(table, tmp_path / "bare.parquet")
     estimated = as_json(typed(bare, *FAST, "--behaviour", "estimate", "--json"))
     assert any("estimated" in warning for warning in estimated["warnings"])
-    assert estimated["value"] == evaluate(table, gamma=0.9, algorithm="lstd", behaviour="estimate", resamples=0).value
-    blocks = as_json(typed(log, *FAST, "--block", "3", "--json"))
-    assert blocks["episodes"] == evaluate(walk(40), gamma=0.9, algorithm="lstd", block=3).episodes > 40
-    slow = [*FAST, "--algorithm", "tdrc", "--updates", "50", "--resamples", "3"]
+    assert (
+        estimated["value"]
+        == evaluate(table, gamma=0.9, algorithm="lstd", behaviour="estimate", inference=Inference(resamples=0)).value
+    )
+    blocks = as_json(typed(log, *FAST, "--block-length", "3", "--json"))
+    assert (
+        blocks["episodes"]
+        == evaluate(walk(40), gamma=0.9, algorithm="lstd", inference=Inference(block_length=3)).episodes
+        > 40
+    )
+    slow = [*FAST, "--algorithm", "tdrc", "--n-updates", "50", "--resamples", "3"]
     one, two = (as_json(typed(log, *slow, "--set", f"alpha={a}", "--json")) for a in ("1/64", "0.25"))
     assert one["diagnostics"]["hyper"]["alpha"] == 1 / 64
     assert one["value"] != two["value"]
     assert as_json(typed(log, *FAST, "--clip", "1.2", "--json"))["diagnostics"]["largest_ratio"] == 1.2
     assert as_json(typed(log, *FAST, "--seed", "1", "--json"))["interval"] != blocks["interval"]
-    kept = evaluate(walk(40), gamma=0.9, algorithm="lstd", resamples=200, interval="percentile", level=0.8)
+    kept = evaluate(
+        walk(40),
+        gamma=0.9,
+        algorithm="lstd",
+        level=0.8,
+        inference=Inference(resamples=200, interval_method="percentile"),
+    )
     many = [*FAST, "--resamples", "200"]
     assert as_json(typed(log, *many, "--percentile", "--level", "0.8", "--json"))["interval"] == list(kept.interval)
 
 
 def test_logarithms_and_duplicates(typed, tmp_path):
     table = walk(40)
-    plain = evaluate(table, gamma=0.9, algorithm="lstd", resamples=10)
+    plain = evaluate(table, gamma=0.9, algorithm="lstd", inference=Inference(resamples=10))
     logs = {k: v for k, v in table.items() if k not in ("action_prob", "target")}
     logs |= {"action_logp": np.log(table["action_prob"]), "target_logp": np.log(table["target"])}
     found = as_json(typed(write(logs, tmp_path / "logs.parquet"), *FAST, "--log-probabilities", "--json"))

@@ -114,7 +114,7 @@ def test_tables_that_cannot_be_read(refused, tmp_path, kind, ending):
     missing = ending == "csv" and kind.startswith("NaN")  # which a CSV file has as an empty field
     assert ("row 7" if missing else message) in said
     if kind == "one episode only":
-        assert "--block" in said
+        assert "--block-length" in said
 
 
 def _truncated(path):
@@ -214,7 +214,7 @@ def test_files_that_are_no_logs(refused, tmp_path, kind):
         (["--algorithm", "td", "--set", "alpha=1", "--set", "whiten=false"], "unknown hyper-parameter of td 'whiten'"),
         (["--algorithm", "tdd", "--set", "alpha=1"], "did you mean 'td'"),
         (["--set", "alpha=0.5"], "lstd takes no hyper-parameters here, got alpha"),
-        (["--algorithm", "krylov_gtd", "--updates", "10"], "krylov_gtd takes one pass over a log"),
+        (["--algorithm", "krylov_gtd", "--n-updates", "10"], "krylov_gtd takes one pass over a log"),
         (["--algorithm", "impression_gtd", "--set", "capacity=50"], "capacity=50 would leave it the last steps"),
         (["--algorithm", "impression_gtd", "--set", "batch_size=5000"], "too few for a batch of 5000"),
         (["--target", "targte"], "there is no column 'targte'"),
@@ -231,9 +231,9 @@ def test_files_that_are_no_logs(refused, tmp_path, kind):
         (["--level", "95"], "level must lie between 0 and 1"),
         (["--resamples", "-1"], "resamples must be between 0 and 10000"),
         (["--resamples", "1000000000"], "resamples must be between 0 and 10000"),
-        (["--updates", "0"], "updates must be at least 1"),
-        (["--block", "0"], "block must be at least 1"),
-        (["--block", "100000", "--column", "episode=zero", "--column", "t=row"], "has a single episode"),
+        (["--n-updates", "0"], "n_updates must be at least 1"),
+        (["--block-length", "0"], "block_length must be at least 1"),
+        (["--block-length", "100000", "--column", "episode=zero", "--column", "t=row"], "has a single episode"),
         (["--clip", "0"], "clip must be greater than 0"),
         (["--threads", "0"], "threads must be at least 1"),
         (["--page", "no/page.html"], "--page: there is no folder"),

@@ -12,8 +12,9 @@ from gradtd.cli.messages import typed
 SOURCE = Path(gradtd.__file__).parent
 ROOMS = ("core", "features", "logs", "algorithms", "evaluation")
 PYTHON = re.compile(
-    r"(?<!--column )\b(columns|behaviour|target|block|duplicates|order|log_probabilities|keep|features|"
-    r"algorithm|resamples|interval|updates|clip|level|one_step|own_refits|whiten|capacity|lam|trace|values|action_features|samples)(=|\[['\"])"
+    r"(?<!--column )\b(columns|behaviour|target|block_length|value_function|duplicates|order|log_probabilities|keep|"
+    r"features|algorithm|resamples|interval_method|n_updates|clip|level|one_step|own_refits|whiten|capacity|lam|trace|"
+    r"action_features|action_samples)(=|\[['\"])"
 )
 SPEAKS_OF_FEATURES = {"order="}
 """Parameters of a feature map, which are typed as they are: fourier:order=3."""
@@ -75,13 +76,13 @@ def test_no_sentence_names_a_parameter_of_python(file, text):
         ('or use duplicates="drop" where', "or use --drop-duplicates where"),
         ('or read with log_probabilities="convert".', "or read with --log-probabilities."),
         ("behaviour='estimate' needs", "--behaviour estimate needs"),
-        ("give block=T0 to", "give --block T0 to"),
+        ("give block_length=T0 to", "give --block-length T0 to"),
         ("or cut ratios (clip=20).", "or cut ratios (--clip 20)."),
         ("take algorithm='dr', or", "take --algorithm dr, or"),
         ("take features='auto', or", "take --features auto, or"),
-        ("got updates=5: leave", "got --updates 5: leave"),
-        ("interval='percentile' needs", "--percentile needs"),
-        ("give more, or interval='student'.", "give more, or no --percentile."),
+        ("got n_updates=5: leave", "got --n-updates 5: leave"),
+        ("interval_method='percentile' needs", "--percentile needs"),
+        ("give more, or interval_method='student'.", "give more, or no --percentile."),
         ("capacity=50 would", "--set capacity=50 would"),
         ("got lam=0.5: leave it out", "got --lam 0.5: leave it out"),
         ("trace='tree' needs", "--trace tree needs"),

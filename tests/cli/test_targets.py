@@ -37,7 +37,9 @@ def log(tmp_path):
 
 
 def value(target):
-    return gradtd.evaluate(table(**COLUMNS), gamma=0.9, target=target, algorithm="lstd", resamples=0).value
+    return gradtd.evaluate(
+        table(**COLUMNS), gamma=0.9, target=target, algorithm="lstd", inference=gradtd.Inference(resamples=0)
+    ).value
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_the_log_of_a_bandit(typed, tmp_path):  # noqa: F811
 
 def test_reasons_speak_of_options(typed, tmp_path):  # noqa: F811
     path = write(walk(40), tmp_path / "log.parquet")
-    said = typed(path, *FAST, "--algorithm", "td", "--set", "alpha=0.001", "--updates", "2")
+    said = typed(path, *FAST, "--algorithm", "td", "--set", "alpha=0.001", "--n-updates", "2")
     assert "use --algorithm lstd." in said
 
 
@@ -137,7 +139,7 @@ def test_several_targets_end_with_paired_differences(typed, log, tmp_path):  # n
 
 
 def test_values_of_actions_need_no_probabilities_of_the_behaviour(typed, log, tmp_path):  # noqa: F811
-    asked = [*FAST, "--values", "action", "--column", "behaviour=none", "--json"]
+    asked = [*FAST, "--value-function", "action", "--column", "behaviour=none", "--json"]
     by_function = as_json(typed(log, *asked, "--target", f"{tmp_path}/policies.py:careful"))
     by_columns = as_json(typed(log, *asked, "--target-probabilities", "pi_0,pi_1,pi_2"))
     assert by_columns["value"] == pytest.approx(by_function["value"], rel=1e-8)
@@ -148,11 +150,17 @@ def test_values_of_actions_need_no_probabilities_of_the_behaviour(typed, log, tm
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--values", "action", "--target", "taken"], "needs the target's probabilities of every action"),
-        (["--values", "actions", "--target", "uniform"], "values must be one of state, action"),
-        (["--values", "action", "--target", "uniform", "--clip", "3"], "--values action has ratio 1 everywhere"),
-        (["--target", "uniform", "--action-features", "identity"], "give --values action with it"),
-        (["--values", "action", "--target", "uniform", "--samples", "0"], "samples must be at least 1"),
+        (["--value-function", "action", "--target", "taken"], "needs the target's probabilities of every action"),
+        (["--value-function", "actions", "--target", "uniform"], "value_function must be one of state, action"),
+        (
+            ["--value-function", "action", "--target", "uniform", "--clip", "3"],
+            "--value-function action has ratio 1 everywhere",
+        ),
+        (["--target", "uniform", "--action-features", "identity"], "give --value-function action with it"),
+        (
+            ["--value-function", "action", "--target", "uniform", "--action-samples", "0"],
+            "action_samples must be at least 1",
+        ),
     ],
 )
 def test_values_of_actions_that_are_refused(refused, log, arguments, message):  # noqa: F811

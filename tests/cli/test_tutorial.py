@@ -33,7 +33,13 @@ def test_the_interval_contains_the_truth(script, name, seed, rollouts):
     truth inside and is refused: fits with memory and with the time are 2.6 times as wide together, 2.5 is allowed.
     """
     example = script.EXAMPLES[name]
-    found = gradtd.evaluate(example.log(seed), gamma=example.gamma, features=example.features, resamples=0, threads=1)
+    found = gradtd.evaluate(
+        example.log(seed),
+        gamma=example.gamma,
+        features=example.features,
+        inference=gradtd.Inference(resamples=0),
+        machine=gradtd.Machine(threads=1),
+    )
     again = gradtd.evaluate(example.log(seed), gamma=example.gamma, features=example.features, algorithm="pdis")
     truth, error = example.truth(rollouts)
     ours, lstd = found.estimates[0], next(row for row in found.estimates if row.method == "lstd")
@@ -55,7 +61,9 @@ def test_intervals_that_miss_are_seen(script):
 def test_poor_features_are_seen_without_refits_too(script):
     """The checks need no refits: on a small log without them the features above are not usable either."""
     log = script.EXAMPLES["cart"]._replace(episodes=100).log(3)
-    found = gradtd.evaluate(log, gamma=0.95, algorithm="lstd", features="identity", resamples=0)
+    found = gradtd.evaluate(
+        log, gamma=0.95, algorithm="lstd", features="identity", inference=gradtd.Inference(resamples=0)
+    )
     assert found.verdict == "not usable"
 
 
@@ -66,7 +74,7 @@ def test_the_command_of_the_tutorial_runs(script, tmp_path, monkeypatch):
     log = script.EXAMPLES["cart"].log(1)
     gradtd.write_log(log, "cart.parquet")
     told = CliRunner().invoke(app, [*shlex.split(command)[1:], "--resamples", "0"], catch_exceptions=False)
-    here = gradtd.evaluate(log, gamma=0.95, features="rbf:n=50,width=1", resamples=0)
+    here = gradtd.evaluate(log, gamma=0.95, features="rbf:n=50,width=1", inference=gradtd.Inference(resamples=0))
     assert told.stdout.startswith(f"value {here.value:.5g}, 95% interval {here.interval[0]:.5g} to ")
     assert "page: cart.html" in told.stdout
     assert "Impression GTD" in Path("cart.html").read_text(encoding="utf-8")

@@ -274,8 +274,10 @@ def test_an_evaluation_on_a_cluster_has_the_same_bytes_though_a_worker_dies(clus
     settings = {"gamma": 0.9, "features": "identity"}
     report, heard = _kill_a_worker(cluster, 4)
     with threadpool_limits(1):  # as Dask gives its workers: other sums of products round in another way
-        local = gradtd.evaluate(file, **settings, in_parts=True, threads=1)
-        far = gradtd.evaluate(file, **settings, scheduler=cluster.scheduler_address, progress=report)
+        local = gradtd.evaluate(file, machine=gradtd.Machine(in_parts=True, threads=1), **settings)
+        far = gradtd.evaluate(
+            file, progress=report, machine=gradtd.Machine(scheduler=cluster.scheduler_address), **settings
+        )
     assert sum(what == "reading" for what, *_ in heard) > 8
     assert far.theta.tobytes() == local.theta.tobytes()
     assert far.to_dict() == local.to_dict()

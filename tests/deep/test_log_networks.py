@@ -73,8 +73,20 @@ def test_an_episode_is_served_by_the_network_that_has_not_seen_it(log, learned):
 @pytest.mark.slow
 def test_evaluate_with_a_network_has_its_rows_and_checks_and_is_stored(tmp_path, monkeypatch):
     monkeypatch.setattr(log_networks, "UPDATES", 100)
-    made = gradtd.evaluate(walk_log(), gamma=0.9, features="network", resamples=0, threads=1)
-    again = gradtd.evaluate(walk_log(), gamma=0.9, features="network", resamples=0, threads=1)
+    made = gradtd.evaluate(
+        walk_log(),
+        gamma=0.9,
+        features="network",
+        inference=gradtd.Inference(resamples=0),
+        machine=gradtd.Machine(threads=1),
+    )
+    again = gradtd.evaluate(
+        walk_log(),
+        gamma=0.9,
+        features="network",
+        inference=gradtd.Inference(resamples=0),
+        machine=gradtd.Machine(threads=1),
+    )
     assert made.value == again.value
     own = next(row for row in made.estimates if row.method == "network")
     assert own.low is None
@@ -87,6 +99,6 @@ def test_evaluate_with_a_network_has_its_rows_and_checks_and_is_stored(tmp_path,
 
 def test_what_a_network_cannot_do_is_refused():
     with pytest.raises(gradtd.InputError, match="values of observations"):
-        gradtd.evaluate(walk_log(), gamma=0.9, features="network", values="action")
+        gradtd.evaluate(walk_log(), gamma=0.9, features="network", value_function="action")
     with pytest.raises(gradtd.InputError, match="episodes"):
         gradtd.evaluate(walk_log(6), gamma=0.9, features="network")

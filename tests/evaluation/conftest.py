@@ -32,7 +32,7 @@ def evaluate_both():
 
     def run(log, **more):
         given = {"gamma": 0.9, "progress": False, "threads": 1} | more
-        return tuple(gradtd.evaluate(str(log), in_parts=way, **given) for way in (True, False))
+        return tuple(gradtd.evaluate(str(log), machine=gradtd.Machine(in_parts=way), **given) for way in (True, False))
 
     return run
 

@@ -42,7 +42,7 @@ def sampled(world, episodes=300, seed=0, limit=6):
 
 
 def evaluate(log, target, **options):
-    return gradtd.evaluate(log, gamma=GAMMA, target=target, values="action", **{**FAST, **options})
+    return gradtd.evaluate(log, gamma=GAMMA, target=target, value_function="action", **{**FAST, **options})
 
 
 def test_it_is_lstdq_and_its_error_is_the_sandwich(world):
@@ -146,8 +146,15 @@ def test_actions_that_no_row_has_are_refused(world):
 def test_a_function_of_pairs_is_checked_by_a_feature_for_every_pair(world):
     log, target = sampled(world), world[4]
     every = lambda s, a: np.eye(S * A)[np.asarray(s) * A + np.asarray(a)]  # noqa: E731
-    assert evaluate(log, target, action_features=every).value == pytest.approx(evaluate(log, target).value, rel=1e-9)
-    poor = evaluate(log, target, action_features=lambda s, a: np.c_[np.ones(len(s)), np.asarray(a)], algorithm="auto")
+    assert evaluate(log, target, inference=gradtd.Inference(action_features=every)).value == pytest.approx(
+        evaluate(log, target).value, rel=1e-9
+    )
+    poor = evaluate(
+        log,
+        target,
+        algorithm="auto",
+        inference=gradtd.Inference(action_features=lambda s, a: np.c_[np.ones(len(s)), np.asarray(a)]),
+    )
     rows = {row.name: row for row in poor.checks if row.kind == "rung"}
     assert rows["the features given"].columns == 2
     assert rows["a feature per pair"].value == pytest.approx(evaluate(log, target).value, rel=1e-6)
@@ -155,7 +162,7 @@ def test_a_function_of_pairs_is_checked_by_a_feature_for_every_pair(world):
 
 
 def test_a_map_of_discrete_actions(world):
-    found = evaluate(sampled(world), world[4], action_features="identity")
+    found = evaluate(sampled(world), world[4], inference=gradtd.Inference(action_features="identity"))
     assert found.features.n_features == S * 2
     assert "times 2 features of the action" in found.features.describe()
 
@@ -166,14 +173,22 @@ def test_a_map_of_discrete_actions(world):
 )
 def test_rules_of_the_library_run_on_it(world, rule, hyper):
     log = sampled(world)
-    found = gradtd.evaluate(log, gamma=GAMMA, target=world[4], values="action", algorithm=rule, threads=1, **hyper)
+    found = gradtd.evaluate(
+        log,
+        gamma=GAMMA,
+        target=world[4],
+        value_function="action",
+        algorithm=rule,
+        machine=gradtd.Machine(threads=1),
+        **hyper,
+    )
     wanted = evaluate(log, world[4])
     assert found.value == pytest.approx(wanted.value, abs=wanted.diagnostics.sandwich_error)
 
 
 def test_the_behaviour_beside_it_has_values_of_observations(world):
     found = gradtd.evaluate(
-        sampled(world), gamma=GAMMA, target={"new": world[4], "old": "behaviour"}, values="action", **FAST
+        sampled(world), gamma=GAMMA, target={"new": world[4], "old": "behaviour"}, value_function="action", **FAST
     )
     assert found["old"].diagnostics.values is None
     (row,) = found.compare().differences
@@ -243,11 +258,13 @@ def test_a_random_target_over_real_actions_by_samples():
         return -0.5 * s[:, 0] + 0.2 * rng.normal(size=len(s))
 
     asked = {"gamma": 0.9, "target": target, "values": "action", "features": "polynomial:order=2", **FAST}
-    found = gradtd.evaluate(tracking(), samples=40, **asked)
+    found = gradtd.evaluate(tracking(), inference=gradtd.Inference(action_samples=40), **asked)
     low, high = found.diagnostics.hull_low, found.diagnostics.hull_high
     assert low < tracked(spread=0.2) < high
-    assert gradtd.evaluate(tracking(), samples=40, **asked).value == found.value
-    assert gradtd.evaluate(tracking(), samples=40, seed=1, **asked).value != found.value
+    assert gradtd.evaluate(tracking(), inference=gradtd.Inference(action_samples=40), **asked).value == found.value
+    assert (
+        gradtd.evaluate(tracking(), seed=1, inference=gradtd.Inference(action_samples=40), **asked).value != found.value
+    )
 
 
 def test_real_actions_with_a_function_of_pairs():
@@ -256,13 +273,18 @@ def test_real_actions_with_a_function_of_pairs():
         return np.c_[np.ones(len(s)), x * x, x * u, u * u]
 
     found = gradtd.evaluate(
-        tracking(), gamma=0.9, target=lambda s: -0.5 * s[:, 0], values="action", action_features=features, threads=1
+        tracking(),
+        gamma=0.9,
+        target=lambda s: -0.5 * s[:, 0],
+        value_function="action",
+        inference=gradtd.Inference(action_features=features),
+        machine=gradtd.Machine(threads=1),
     )
     assert found.interval[0] < tracked() < found.interval[1]
 
 
 def test_actions_beyond_those_of_the_log_are_refused():
-    found = gradtd.evaluate(tracking(), gamma=0.9, target=lambda s: 0 * s[:, 0] + 9, values="action", **FAST)
+    found = gradtd.evaluate(tracking(), gamma=0.9, target=lambda s: 0 * s[:, 0] + 9, value_function="action", **FAST)
     assert found.diagnostics.outside_range == 1
     assert found.verdict == "not usable"
     assert any("outside the range of the log's" in reason for reason in found.reasons)
@@ -279,8 +301,8 @@ def test_actions_beyond_those_of_the_log_are_refused():
         ("uniform", {"lam": 0.5}, "choose trace='tree', which needs the target's probabilities only"),
         ("uniform", {"lam": 0.5, "trace": "clipped"}, "needs the behaviour's probability of every action"),
         ("uniform", {"samples": 0}, "samples must be at least 1"),
-        ("uniform", {"values": "both"}, "values must be one of state, action"),
-        ("uniform", {"values": "state", "action_features": "identity"}, "give values='action' with it"),
+        ("uniform", {"values": "both"}, "value_function must be one of state, action"),
+        ("uniform", {"values": "state", "action_features": "identity"}, "give value_function='action' with it"),
         ("uniform", {"action_features": lambda s, a: np.ones(3)}, "does not return features"),
     ],
 )
@@ -306,7 +328,9 @@ def test_traces_are_lstdq_with_the_share_of_this_very_action(world, kind):
     value, theta, error = lstdq(log, GAMMA, base, world[4], 0.7, share)
     if kind == "tree":
         del log["action_prob"]  # nobody wrote down probabilities
-    found = evaluate(log, world[4], features=lambda s: base[np.asarray(s)], lam=0.7, trace=kind)
+    found = evaluate(
+        log, world[4], features=lambda s: base[np.asarray(s)], inference=gradtd.Inference(lam=0.7, trace=kind)
+    )
     assert found.value == pytest.approx(value, rel=1e-8)
     np.testing.assert_allclose(found.theta, theta, rtol=1e-6)
     assert found.diagnostics.sandwich_error == pytest.approx(error, rel=1e-8)
@@ -321,7 +345,12 @@ def test_with_traces_and_a_feature_for_every_pair_the_truth_is_inside(world):
     truth, _ = exact(world[0], world[1], world[2], world[4], GAMMA)
     inside = usable = 0
     for seed in range(10):
-        found = evaluate(sampled(world, 200, seed + 40), world[4], algorithm="auto", lam=0.8, trace="tree")
+        found = evaluate(
+            sampled(world, 200, seed + 40),
+            world[4],
+            algorithm="auto",
+            inference=gradtd.Inference(lam=0.8, trace="tree"),
+        )
         inside += found.interval[0] < truth < found.interval[1]
         usable += found.verdict == "usable"
     assert inside >= 7
@@ -331,18 +360,29 @@ def test_with_traces_and_a_feature_for_every_pair_the_truth_is_inside(world):
 @pytest.mark.slow
 def test_a_rule_with_traces_gets_there(world):
     log, _, _ = traced_case(world, episodes=200)
-    found = evaluate(log, world[4], algorithm="impression_gtd", resamples=None, lam=0.5, trace="tree")
-    assert found.value == pytest.approx(evaluate(log, world[4], lam=0.5, trace="tree").value, abs=0.02)
+    found = evaluate(
+        log, world[4], algorithm="impression_gtd", inference=gradtd.Inference(resamples=None, lam=0.5, trace="tree")
+    )
+    assert found.value == pytest.approx(
+        evaluate(log, world[4], inference=gradtd.Inference(lam=0.5, trace="tree")).value, abs=0.02
+    )
 
 
 def test_traces_beside_the_behaviours_own_value(world):
     log, _, _ = traced_case(world)
     found = gradtd.evaluate(
-        log, gamma=GAMMA, target={"new": world[4], "old": "behaviour"}, values="action", lam=0.5, trace="tree", **FAST
+        log,
+        gamma=GAMMA,
+        target={"new": world[4], "old": "behaviour"},
+        value_function="action",
+        inference=gradtd.Inference(lam=0.5, trace="tree"),
+        **FAST,
     )
-    own = gradtd.evaluate(log, gamma=GAMMA, target="behaviour", lam=0.5, **FAST)
+    own = gradtd.evaluate(log, gamma=GAMMA, target="behaviour", inference=gradtd.Inference(lam=0.5), **FAST)
     assert found["old"].value == pytest.approx(own.value, rel=1e-12)
-    assert found["new"].value == pytest.approx(evaluate(log, world[4], lam=0.5, trace="tree").value, rel=1e-12)
+    assert found["new"].value == pytest.approx(
+        evaluate(log, world[4], inference=gradtd.Inference(lam=0.5, trace="tree")).value, rel=1e-12
+    )
 
 
 def test_what_was_never_taken_is_judged_with_the_same_traces(world):
@@ -351,7 +391,7 @@ def test_what_was_never_taken_is_judged_with_the_same_traces(world):
     kept = ~((log["obs"] == 1) & (log["action"] == 2))
     log, chance = {name: column[kept] for name, column in log.items() if name != "t"}, chance[kept]
     log["episode"] = np.cumsum(np.r_[True, log["episode"][1:] != log["episode"][:-1]]) - 1
-    found = evaluate(log, world[4], lam=0.6, trace="tree")
+    found = evaluate(log, world[4], inference=gradtd.Inference(lam=0.6, trace="tree"))
     other = world[4].copy()
     other[1] = [*other[1, :2] / other[1, :2].sum(), 0.0]
     effect = abs(lstdq(log, GAMMA, np.eye(S), other, 0.6, chance)[0] - found.value)
@@ -366,20 +406,26 @@ def test_next_observations_that_are_no_rows_need_probabilities_of_their_own(worl
 
 def test_traces_over_real_actions_are_refused():
     with pytest.raises(InputError, match=r"over real actions.*Leave lam out"):
-        gradtd.evaluate(tracking(), gamma=0.9, target=lambda s: -s[:, 0], values="action", lam=0.5, trace="tree")
+        gradtd.evaluate(
+            tracking(),
+            gamma=0.9,
+            target=lambda s: -s[:, 0],
+            value_function="action",
+            inference=gradtd.Inference(lam=0.5, trace="tree"),
+        )
 
 
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [
-        ("uniform", "actions are real-valued: with values='action' give the target"),
+        ("uniform", "actions are real-valued: with value_function='action' give the target"),
         (lambda s: np.zeros((len(s), 2)), "must return one action per observation"),
         (lambda s: np.full(len(s), np.nan), "must be finite"),
     ],
 )
 def test_refusals_of_real_actions(target, sentence):
     with pytest.raises(InputError, match=sentence):
-        gradtd.evaluate(tracking(30), gamma=0.9, target=target, values="action", **FAST)
+        gradtd.evaluate(tracking(30), gamma=0.9, target=target, value_function="action", **FAST)
 
 
 def test_a_log_without_actions_is_refused(world):

@@ -39,11 +39,13 @@ def test_a_random_walk_stays_inside_the_boundary():
 
 def test_it_contains_the_interval_for_one_look_and_survives_saving(tmp_path):
     log = gradtd.sample_log("random_walk_tabular", 300)
-    made = gradtd.evaluate(log, gamma=1, anytime=True, progress=False, threads=1)
+    made = gradtd.evaluate(
+        log, gamma=1, progress=False, inference=gradtd.Inference(anytime=True), machine=gradtd.Machine(threads=1)
+    )
     assert made.anytime.low < made.interval[0] < made.interval[1] < made.anytime.high
     assert made.to_dict()["anytime"]["low"] == made.anytime.low
     assert gradtd.load_evaluation(made.save(tmp_path / "e.npz")).anytime == made.anytime
-    plain = gradtd.evaluate(log, gamma=1, progress=False, threads=1)
+    plain = gradtd.evaluate(log, gamma=1, progress=False, machine=gradtd.Machine(threads=1))
     assert plain.anytime is None
     assert "anytime" not in plain.to_dict()
     assert plain.interval == made.interval
@@ -55,7 +57,13 @@ def test_in_parts_episodes_count_and_not_groups(tmp_path, monkeypatch):
     monkeypatch.setattr(part_sums, "MOST_GROUPS", 60)
     path = gradtd.write_log(gradtd.sample_log("random_walk_tabular", 300), tmp_path / "log.parquet")
     both = [
-        gradtd.evaluate(str(path), gamma=1, anytime=True, in_parts=way, progress=False, threads=1)
+        gradtd.evaluate(
+            str(path),
+            gamma=1,
+            progress=False,
+            inference=gradtd.Inference(anytime=True),
+            machine=gradtd.Machine(in_parts=way, threads=1),
+        )
         for way in (True, False)
     ]
     assert both[0].anytime.times == both[1].anytime.times == pytest.approx(boundary(300, 0.95) / 1.959964, rel=1e-6)
@@ -64,7 +72,7 @@ def test_in_parts_episodes_count_and_not_groups(tmp_path, monkeypatch):
 def test_importance_sampling_is_refused():
     log = gradtd.sample_log("random_walk_tabular", 30)
     with pytest.raises(gradtd.InputError, match="anytime=True needs the influences"):
-        gradtd.evaluate(log, gamma=1, algorithm="wis", anytime=True)
+        gradtd.evaluate(log, gamma=1, algorithm="wis", inference=gradtd.Inference(anytime=True))
 
 
 def test_the_command_line_says_it(tmp_path):

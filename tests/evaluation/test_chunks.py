@@ -37,8 +37,10 @@ def written(folder, *tables):
 
 
 def evaluate(log, **more):
-    asked = {"gamma": 0.9, "features": "identity", "in_parts": True, "progress": False, "threads": 1}
-    return gradtd.evaluate(log, **(asked | more))
+    machine = gradtd.Machine(in_parts=True, threads=1)
+    return gradtd.evaluate(
+        log, **({"gamma": 0.9, "features": "identity", "progress": False, "machine": machine} | more)
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_without_t_the_sentence_says_which_of_two_it_may_be(tmp_path):
     with pytest.raises(gradtd.InputError, match=r"several files \(9 of them\): where files number .* add a column t"):
         evaluate(log)
     with pytest.raises(gradtd.InputError, match="began earlier in the table; give it an id of its own, or add"):
-        evaluate(log, in_parts=False)
+        evaluate(log, machine=gradtd.Machine(in_parts=False))
     scattered = pq.read_table(log).take(np.arange(2 * 9 * STEPS)[::-1] % 7)
     pq.write_table(scattered, tmp_path / "one.parquet")
     with pytest.raises(gradtd.InputError, match="some begin again later: add a column t"):
@@ -92,7 +94,7 @@ def test_a_single_episode_may_be_several_of_one_number(tmp_path, files, message)
     log = written(tmp_path, *(rows(k, episodes=1, clock=STEPS * k) for k in range(files)))
     with pytest.raises(gradtd.InputError, match=message) as refused:
         evaluate(log)
-    assert "give --in-memory and --block T0" in typed(str(refused.value))
+    assert "give --in-memory and --block-length T0" in typed(str(refused.value))
 
 
 def test_ids_that_several_files_share_are_counted_once(tmp_path):
@@ -133,7 +135,9 @@ def test_without_a_column_episodes_are_cut_after_their_ends_as_in_memory(
             rows = pq.read_table(file)
             state = pa.array((rows["obs_0"].to_numpy() > 0).astype(int))
             pq.write_table(rows.drop_columns(["obs_0", "obs_1"]).append_column("obs", state), file)
-    ours, memory = (evaluate(log, features=features, in_parts=how) for how in (True, False))
+    ours, memory = (
+        evaluate(log, features=features, machine=gradtd.Machine(in_parts=how, threads=1)) for how in (True, False)
+    )
     assert ours.value == pytest.approx(memory.value, rel=1e-9)
     assert (ours.episodes, ours.steps) == (memory.episodes, memory.steps)
     assert ours.diagnostics.truncated == memory.diagnostics.truncated > 0
@@ -151,7 +155,7 @@ def test_without_a_column_episodes_are_cut_after_their_ends_as_in_memory(
 
 def test_ids_may_be_left_out_where_files_number_episodes_anew(tmp_path):
     log = written(tmp_path, rows(0), rows(1), rows(2))
-    assert evaluate(log, columns={"episode": None}).episodes == 27
+    assert evaluate(log, log_format=gradtd.LogFormat(columns={"episode": None})).episodes == 27
 
 
 @pytest.mark.parametrize("at", [None, 12])
@@ -160,7 +164,7 @@ def test_an_end_that_is_not_marked_is_seen_where_t_falls(tmp_path, some_episodes
     log, last = _unnumbered(tmp_path, some_episodes, unmarked=12, at=at)
     for how in (True, False):
         with pytest.raises(gradtd.InputError, match=f"0 at row {last[12] + 1}, but row {last[12]} is neither termin"):
-            evaluate(log, in_parts=how)
+            evaluate(log, machine=gradtd.Machine(in_parts=how, threads=1))
 
 
 def test_what_does_not_tell_where_episodes_end_is_refused(tmp_path, some_episodes):
@@ -170,7 +174,7 @@ def test_what_does_not_tell_where_episodes_end_is_refused(tmp_path, some_episode
     (tmp_path / "two").mkdir()
     log, last = _unnumbered(tmp_path / "two", some_episodes, at=12)
     with pytest.raises(gradtd.InputError, match="sums are kept of logs with a column of episodes"):
-        evaluate(log, sums=tmp_path / "sums")
+        evaluate(log, machine=gradtd.Machine(checkpoint=tmp_path / "sums"))
     file = tmp_path / "two" / "log" / "1.parquet"
     table = pq.read_table(file)
     flags = pa.array([None, *table["truncated"].to_pylist()[1:]])

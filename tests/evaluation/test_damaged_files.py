@@ -37,7 +37,7 @@ def test_flipped_bits_are_told_in_a_sentence(path):
         damaged[int(rng.integers(4, len(whole)))] ^= 1 << int(rng.integers(8))
         path.write_bytes(damaged)
         try:
-            gradtd.evaluate(str(path), gamma=0.9, in_parts=True, threads=1, progress=False)
+            gradtd.evaluate(str(path), gamma=0.9, progress=False, machine=gradtd.Machine(in_parts=True, threads=1))
         except InputError:
             refused += 1
     assert refused > 5
@@ -47,7 +47,9 @@ def test_flipped_bits_are_told_in_a_sentence(path):
 def test_two_episodes_are_enough_for_a_sentence(tmp_path, features):
     file = tmp_path / "log.parquet"
     pq.write_table(pa.table(table(2)), file)
-    result = gradtd.evaluate(str(file), gamma=0.9, features=features, in_parts=True, threads=1, progress=False)
+    result = gradtd.evaluate(
+        str(file), gamma=0.9, features=features, progress=False, machine=gradtd.Machine(in_parts=True, threads=1)
+    )
     assert result.verdict == "not usable"
 
 
@@ -60,7 +62,7 @@ def test_a_log_of_ours_whose_episodes_are_scattered_is_brought_together(tmp_path
         rows = whole.take(np.arange(k, len(whole), 2))
         said = {MARK: mark_of(rows.schema, len(rows))}
         pq.write_table(rows.replace_schema_metadata(said), tmp_path / f"{k}.parquet")
-    result = gradtd.evaluate(str(tmp_path), gamma=0.9, in_parts=True, threads=1, progress=False)
+    result = gradtd.evaluate(str(tmp_path), gamma=0.9, progress=False, machine=gradtd.Machine(in_parts=True, threads=1))
     assert result.steps == 240
     assert any("did not stand together" in note for note in result.notes), result.notes
 

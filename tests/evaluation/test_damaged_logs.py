@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd import InputError, evaluate
+from gradtd import InputError, Machine, evaluate
 from naive.evaluation import real_walk, walk
 
 
@@ -98,5 +98,5 @@ def test_one_ratio_beyond_all_others_is_refused():
         "terminated": np.array([0, 1, 0, 0, 0, 0, 1, 1, 1], bool),
         "rho": np.array([0.5, 1.5, 0.5, 1, 0.5, 1.5, 2.0**64, 0.5, 0.5]),
     }
-    found = evaluate(log, gamma=1.0, features="one-hot", threads=1)
+    found = evaluate(log, gamma=1.0, features="one-hot", machine=Machine(threads=1))
     assert found.verdict == "not usable"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradtd import evaluate, load_evaluation, sample_log
+from gradtd import Machine, evaluate, load_evaluation, sample_log
 from gradtd.evaluation.decide import extrapolation
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.memory import plan_targets
@@ -112,7 +112,7 @@ def test_the_limits_of_the_settings_decide(change, fault, values):
     log = read_log(made)
     target = np.tile([0.3, 0.7], (5, 1))
     limits = replace(DEFAULT, **change)
-    settings = Settings(gamma=0.9, values=values, limits=limits)
+    settings = Settings(gamma=0.9, value_function=values, limits=limits)
     plan, found = plan_targets(log, {"it": target}, settings)["it"]
     made = plan.decide(settings, found.rho, None)
     assert any(fault in one for one in made.faults) if fault else not made.faults
@@ -162,7 +162,7 @@ def test_the_limit_of_ever_more_columns():
 def test_threads_make_the_same_numbers():
     """Groups of pieces are read on several threads, and added in one order."""
     for how in ({}, {"features": "identity"}, {"features": "identity", "lam": 0.5}):
-        one, two = (evaluate(real_walk(60), gamma=0.9, threads=threads, **how) for threads in (1, 2))
+        one, two = (evaluate(real_walk(60), gamma=0.9, machine=Machine(threads=threads), **how) for threads in (1, 2))
         assert one.interval == two.interval
         assert one.checks == two.checks
         np.testing.assert_array_equal(one.influences, two.influences)

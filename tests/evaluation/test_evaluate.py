@@ -12,7 +12,14 @@ TABLE = np.tile(RIGHT, (5, 1))
 
 
 def lstd(log, gamma=0.9, resamples=0, **how):
-    return evaluate(log, gamma=gamma, algorithm="lstd", resamples=resamples, threads=1, **how)
+    return evaluate(
+        log,
+        gamma=gamma,
+        algorithm="lstd",
+        inference=gradtd.Inference(resamples=resamples),
+        machine=gradtd.Machine(threads=1),
+        **how,
+    )
 
 
 def off(result, truth):
@@ -44,7 +51,13 @@ def test_ratios_are_applied_once():
 
 @pytest.mark.parametrize("method", ["impression_gtd", "is", "wis", "pdis", "wpdis", "dr", "wdr"])
 def test_every_way_finds_the_value(method):
-    result = evaluate(walk(1000, 3), gamma=0.9, algorithm=method, resamples=30, threads=1)
+    result = evaluate(
+        walk(1000, 3),
+        gamma=0.9,
+        algorithm=method,
+        inference=gradtd.Inference(resamples=30),
+        machine=gradtd.Machine(threads=1),
+    )
     error = result.estimates[0].error
     assert abs(result.value - walk_truth()) < 4 * error
     assert error < 0.08
@@ -110,8 +123,16 @@ def test_the_interval_narrows_with_the_square_root_of_the_episodes(resamples):
 def test_the_order_of_rows_changes_nothing(method):
     log = walk(60, 6)
     mixed = np.random.default_rng(0).permutation(len(log["t"]))
-    one = evaluate(log, gamma=0.9, algorithm=method, resamples=20, threads=1)
-    other = evaluate({k: v[mixed] for k, v in log.items()}, gamma=0.9, algorithm=method, resamples=20, threads=1)
+    one = evaluate(
+        log, gamma=0.9, algorithm=method, inference=gradtd.Inference(resamples=20), machine=gradtd.Machine(threads=1)
+    )
+    other = evaluate(
+        {k: v[mixed] for k, v in log.items()},
+        gamma=0.9,
+        algorithm=method,
+        inference=gradtd.Inference(resamples=20),
+        machine=gradtd.Machine(threads=1),
+    )
     same_bytes(one, other)
     assert any("sorted" in note for note in other.notes)
 
@@ -131,10 +152,10 @@ def test_several_targets_at_once_are_each_by_itself():
     targets = {"as logged": "behaviour", "column": "target", "table": TABLE, "function": lambda s: TABLE[s]}
     for method in ("lstd", "impression_gtd"):
         how = {"gamma": 0.9, "algorithm": method, "resamples": 10}
-        together = evaluate(log, target=targets, threads=2, **how)
+        together = evaluate(log, target=targets, machine=gradtd.Machine(threads=2), **how)
         assert list(together) == list(targets)
         for name, policy in targets.items():
-            same_bytes(together[name], evaluate(log, target=policy, threads=1, **how))
+            same_bytes(together[name], evaluate(log, target=policy, machine=gradtd.Machine(threads=1), **how))
             assert together[name].target == name
         assert together["table"].value == together["function"].value == together["column"].value
         assert together["as logged"].value != together["column"].value
@@ -146,10 +167,12 @@ def test_threads_and_seeds():
     log = walk(60, 9)
     for method in ("auto", "impression_gtd"):
         how = {"gamma": 0.9, "resamples": 10, "algorithm": method}
-        one = evaluate(log, threads=1, seed=4, **how)
-        same_bytes(one, evaluate(log, threads=2, seed=4, **how))
+        one = evaluate(log, seed=4, machine=gradtd.Machine(threads=1), **how)
+        same_bytes(one, evaluate(log, seed=4, machine=gradtd.Machine(threads=2), **how))
         same_bytes(one, evaluate(log, seed=4, **how))
-        assert (evaluate(log, threads=1, seed=5, **how).value == one.value) == (method == "auto")
+        assert (evaluate(log, seed=5, machine=gradtd.Machine(threads=1), **how).value == one.value) == (
+            method == "auto"
+        )
 
 
 def test_the_log_is_left_as_it_was():
@@ -157,9 +180,9 @@ def test_the_log_is_left_as_it_was():
     before = {k: v.tobytes() for k, v in table.items()}
     log = gradtd.read_log(table)
     seen = log.observations.tobytes()
-    evaluate(log, gamma=0.9, features="identity", algorithm="lstd", threads=1)
+    evaluate(log, gamma=0.9, features="identity", algorithm="lstd", machine=gradtd.Machine(threads=1))
     own = np.eye(3)[np.arange(len(log.observations)) % 3]
-    evaluate(log, gamma=0.9, features=lambda x: own[: len(x)], algorithm="lstd", threads=1)
+    evaluate(log, gamma=0.9, features=lambda x: own[: len(x)], algorithm="lstd", machine=gradtd.Machine(threads=1))
     assert own.tobytes() == np.eye(3)[np.arange(len(log.observations)) % 3].tobytes()
     assert log.observations.tobytes() == seen
     assert {k: v.tobytes() for k, v in table.items()} == before
@@ -183,7 +206,10 @@ def test_progress_is_reported():
 
 
 def _covered(problem, logs, episodes, truth, **how):
-    found = [evaluate(sample_log(problem, episodes, seed=7, run=r), threads=1, seed=r, **how) for r in range(logs)]
+    found = [
+        evaluate(sample_log(problem, episodes, seed=7, run=r), seed=r, machine=gradtd.Machine(threads=1), **how)
+        for r in range(logs)
+    ]
     return sum(result.interval[0] <= truth <= result.interval[1] for result in found)
 
 
@@ -224,9 +250,12 @@ def test_intervals_of_impression_gtd_cover():
         ({"gamma": float("nan")}, "gamma must be a number"),
         ({"algorithm": "impresion_gtd"}, "did you mean 'impression_gtd'"),
         ({"algorithm": 3}, "algorithm must be a name or an Algorithm, got int"),
-        ({"algorithm": "wis", "alpha": 1}, "wis takes no hyper-parameters here, got alpha"),
+        (
+            {"algorithm": "wis", "alpha": 1},
+            "wis takes no hyper-parameters here, got alpha",
+        ),
         ({"algorithm": "lstd", "ridge": 1}, "lstd takes no hyper-parameters here, got ridge"),
-        ({"algorithm": "lstd", "updates": 9}, "lstd makes no updates, got updates=9: leave it out"),
+        ({"algorithm": "lstd", "updates": 9}, "lstd makes no updates, got n_updates=9: leave it out"),
         ({"algorithm": "td"}, "td needs alpha"),
         ({"alpha": 1}, "auto takes no hyper-parameters here, got alpha"),
         ({"own_refits": 3}, "own_refits must be True or False, got 3"),
@@ -239,10 +268,10 @@ def test_intervals_of_impression_gtd_cover():
         ({"level": "much"}, "level must be a number"),
         ({"resamples": -1}, "resamples must be between 0 and 10000, got -1"),
         ({"resamples": 10**9}, "resamples must be between 0 and 10000"),
-        ({"interval": "normal"}, "interval must be one of student, percentile"),
+        ({"interval": "normal"}, "interval_method must be one of student, percentile"),
         ({"updates": 0}, "updates must be at least 1"),
         ({"algorithm": "impression_gtd", "updates": 20}, "watches 75 pairs of batches before its first update"),
-        ({"block": 0}, "block must be at least 1"),
+        ({"block": 0}, "block_length must be at least 1"),
         ({"threads": 0}, "threads must be at least 1"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"features": "furier"}, "did you mean 'fourier'"),
@@ -287,7 +316,9 @@ def test_an_error_in_one_target_stops_the_others():
 
     targets = {str(k): "behaviour" for k in range(50)}
     with pytest.raises(KeyboardInterrupt):
-        evaluate(walk(40), gamma=0.9, target=targets, algorithm="lstd", threads=1, progress=progress)
+        evaluate(
+            walk(40), gamma=0.9, target=targets, algorithm="lstd", progress=progress, machine=gradtd.Machine(threads=1)
+        )
     assert 0 < len(heard) < 50
 
 

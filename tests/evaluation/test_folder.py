@@ -187,6 +187,9 @@ def test_rows_that_are_episodes_of_one_step_are_evaluated_in_parts(tmp_path):
     columns = {"obs_0": rng.normal(size=400), "action": rng.integers(0, 2, 400), "reward": rng.normal(1, 1, 400)}
     pq.write_table(pa.table(columns | {"action_prob": np.full(400, 0.5)}), tmp_path / "log.parquet")
     asked = {"gamma": 0, "one_step": True, "target": "uniform", "features": "identity", "progress": False}
-    memory, parts = (gradtd.evaluate(str(tmp_path / "log.parquet"), in_parts=p, **asked) for p in (False, True))
+    memory, parts = (
+        gradtd.evaluate(str(tmp_path / "log.parquet"), machine=gradtd.Machine(in_parts=p), **asked)
+        for p in (False, True)
+    )
     assert parts.value == pytest.approx(memory.value, rel=1e-8)
     assert (parts.episodes, parts.verdict) == (memory.episodes, memory.verdict) == (400, "usable")

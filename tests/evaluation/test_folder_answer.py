@@ -122,7 +122,7 @@ def test_it_is_saved_shown_and_drawn(path, tmp_path):
     ("more", "message"),
     [
         ({"algorithm": "td", "alpha": 0.1}, "is solved directly, got algorithm='td'"),
-        ({"block": 5}, "block is for logs in memory"),
+        ({"block": 5}, "block_length is for logs in memory"),
         ({"in_parts": False, "scheduler": "local:2"}, "a scheduler is for logs that are read in parts"),
         ({"behaviour": "estimate"}, "a behaviour is not estimated"),
         ({"target": np.ones(5)}, "must be the name of a column or a function"),

@@ -138,10 +138,9 @@ def test_targets_are_compared_and_the_behaviour_keeps_values_of_observations(pat
         str(paths["states"]),
         gamma=0.9,
         target={"leaning": leaning, "own": "behaviour"},
-        values="action",
-        in_parts=True,
+        value_function="action",
         progress=False,
-        threads=1,
+        machine=gradtd.Machine(in_parts=True, threads=1),
     )
     assert found["own"].numbers.get("values") is None
     assert found["leaning"].numbers["values"] == "action"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd import evaluate, read_log, write_log
+from gradtd import Machine, evaluate, read_log, write_log
 
 LENGTH, EPISODES, GAMMA = 20, 300, 0.9
 TRUTH = (1 - GAMMA**LENGTH) / (1 - GAMMA)
@@ -30,7 +30,7 @@ def of_fixed_length(kind, seed=0, ended=True, told=False):
 @pytest.mark.parametrize("kind", ["states", "numbers"])
 def test_a_hidden_time_is_refused(kind):
     """The truth is 8.78. LSTD's own interval is [6.8, 7.3], and was usable before the time was looked at."""
-    found = evaluate(of_fixed_length(kind), gamma=GAMMA, threads=1)
+    found = evaluate(of_fixed_length(kind), gamma=GAMMA, machine=Machine(threads=1))
     assert found.verdict == "not usable"
     assert next(row for row in found.estimates if row.method == "lstd").high < TRUTH
     assert any("do not contain it" in reason and "truncated" in reason for reason in found.reasons), found.reasons
@@ -41,13 +41,13 @@ def test_a_hidden_time_is_refused(kind):
 @pytest.mark.parametrize("kind", ["states", "numbers"])
 def test_a_time_that_does_not_matter_is_not(kind):
     """Cut off at the same length the value is 10 at any time."""
-    found = evaluate(of_fixed_length(kind, ended=False), gamma=GAMMA, threads=1)
+    found = evaluate(of_fixed_length(kind, ended=False), gamma=GAMMA, machine=Machine(threads=1))
     assert (found.verdict, found.reasons) == ("usable", ())
     assert found.interval[0] < 1 / (1 - GAMMA) < found.interval[1]
 
 
 def test_a_time_that_is_told_is_not():
-    found = evaluate(of_fixed_length("numbers", told=True), gamma=GAMMA, threads=1)
+    found = evaluate(of_fixed_length("numbers", told=True), gamma=GAMMA, machine=Machine(threads=1))
     assert (found.verdict, found.reasons) == ("usable", ())
     assert found.interval[0] < TRUTH < found.interval[1]
 
@@ -55,8 +55,8 @@ def test_a_time_that_is_told_is_not():
 def test_a_hidden_time_is_refused_in_parts_and_for_values_of_actions(tmp_path):
     made = of_fixed_length("numbers", 1)
     path = write_log(read_log(made), tmp_path / "log.parquet")
-    found = evaluate(str(path), gamma=GAMMA, features="identity", in_parts=True, threads=1)
-    whole = evaluate(str(path), gamma=GAMMA, features="identity", threads=1)
+    found = evaluate(str(path), gamma=GAMMA, features="identity", machine=Machine(in_parts=True, threads=1))
+    whole = evaluate(str(path), gamma=GAMMA, features="identity", machine=Machine(threads=1))
     for one in (found, whole):
         assert one.verdict == "not usable"
         assert any("do not contain it" in reason for reason in one.reasons)
@@ -67,9 +67,9 @@ def test_a_hidden_time_is_refused_in_parts_and_for_values_of_actions(tmp_path):
     actions = evaluate(
         states | {"action": rng.integers(0, 2, len(states["obs"]))},
         target=np.tile([0.3, 0.7], (8, 1)),
-        values="action",
+        value_function="action",
         gamma=GAMMA,
-        threads=1,
+        machine=Machine(threads=1),
     )
     assert actions.verdict == "not usable"  # without ratios the fit with memory finds it too
     assert "the time" in actions.reasons[0]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd import evaluate
+from gradtd import Machine, evaluate
 from gradtd.evaluation.history import fits_with_past
 from naive import checks
 from naive.evaluation import walk
@@ -27,7 +27,7 @@ def looking_alike(episodes=256, chance=0.88, told=False, seed=0):
 
 def test_a_hidden_action_of_the_step_before_is_refused():
     """The truth is -.76. LSTD says .75 or so with a narrow interval, and products of ratios leave 5 to 9 episodes."""
-    found = evaluate(looking_alike(), gamma=1.0, threads=1)
+    found = evaluate(looking_alike(), gamma=1.0, machine=Machine(threads=1))
     assert next(row for row in found.estimates if row.method == "lstd").value > 0.5
     assert found.verdict == "not usable"
     assert any("The steps before change the value" in reason for reason in found.reasons), found.reasons
@@ -36,7 +36,7 @@ def test_a_hidden_action_of_the_step_before_is_refused():
 
 
 def test_an_observation_that_tells_it_is_usable():
-    found = evaluate(looking_alike(chance=0.7, told=True), gamma=1.0, threads=1)
+    found = evaluate(looking_alike(chance=0.7, told=True), gamma=1.0, machine=Machine(threads=1))
     assert (found.verdict, found.reasons) == ("usable", ())
     assert found.interval[0] <= -0.4 <= found.interval[1]
 
@@ -47,7 +47,7 @@ def test_the_fit_without_the_past_is_the_plain_one():
     made = fits_with_past(steps, design.ladder)
     assert list(made) == list(design.ladder.headlines)
     for name, (plain, past) in made.items():
-        found = evaluate(walk(300), gamma=0.9, threads=1)
+        found = evaluate(walk(300), gamma=0.9, machine=Machine(threads=1))
         row = next(check for check in found.checks if check.name == name and check.kind == "rung")
         assert plain.value == pytest.approx(row.value)
         assert plain.psi.mean() == pytest.approx(0.0, abs=1e-6)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("small_units")
 
 def _evaluate(log, folder, **more):
     given = {"gamma": 0.9, "progress": False, "threads": 1, "features": "identity"} | more
-    return gradtd.evaluate(str(log), sums=folder, **given)
+    return gradtd.evaluate(str(log), machine=gradtd.Machine(checkpoint=folder), **given)
 
 
 def _states(folder, name, first, last, states=4):
@@ -162,10 +162,10 @@ def test_one_process_at_a_time(three, tmp_path):
 def test_a_folder_of_something_else_is_refused(three, tmp_path):
     with pytest.raises(gradtd.InputError, match="was not written by gradtd evaluate --sums: give another folder"):
         _evaluate(three, three)
-    with pytest.raises(gradtd.InputError, match="leave sums or in_parts=False out"):
+    with pytest.raises(gradtd.InputError, match="leave out in_parts=False, or the checkpoint"):
         _evaluate(three, tmp_path / "sums", in_parts=False)
     with pytest.raises(gradtd.InputError, match="need a Parquet file"):
-        gradtd.evaluate({"obs": [1.0]}, gamma=0.9, sums=tmp_path / "sums")
+        gradtd.evaluate({"obs": [1.0]}, gamma=0.9, machine=gradtd.Machine(checkpoint=tmp_path / "sums"))
 
 
 def test_what_was_fitted_must_be_whole(three, tmp_path):
@@ -202,7 +202,9 @@ def test_states_are_those_of_the_first_files(tmp_path):
     log = _states(_states(tmp_path / "log", "a", 0, 40), "b", 40, 80)
     given = {"features": None, "target": "uniform"}
     first = _evaluate(log, tmp_path / "sums", **given)
-    plain = gradtd.evaluate(str(log), gamma=0.9, target="uniform", in_parts=True, progress=False)
+    plain = gradtd.evaluate(
+        str(log), gamma=0.9, target="uniform", progress=False, machine=gradtd.Machine(in_parts=True)
+    )
     assert first.value == pytest.approx(plain.value, rel=1e-9)
     assert first.interval == pytest.approx(plain.interval, rel=1e-9)
     _states(log, "c", 80, 120, states=6)
@@ -210,7 +212,9 @@ def test_states_are_those_of_the_first_files(tmp_path):
         _evaluate(log, tmp_path / "sums", **given)
     _states(log, "c", 80, 120)
     second = _evaluate(log, tmp_path / "sums", **given)
-    plain = gradtd.evaluate(str(log), gamma=0.9, target="uniform", in_parts=True, progress=False)
+    plain = gradtd.evaluate(
+        str(log), gamma=0.9, target="uniform", progress=False, machine=gradtd.Machine(in_parts=True)
+    )
     assert second.value == pytest.approx(plain.value, rel=1e-9)
     (log / "c.parquet").unlink()
     with pytest.raises(gradtd.InputError, match=r"c\.parquet' is not among the files given"):
@@ -270,4 +274,6 @@ def test_labels_of_actions_are_refused(some_episodes, tmp_path):
     (tmp_path / "log").mkdir()
     pq.write_table(table.append_column("action", labels), tmp_path / "log" / "a.parquet")
     with pytest.raises(gradtd.InputError, match=r"labels such as 'left': number them"):
-        gradtd.evaluate(str(tmp_path / "log"), gamma=0.9, sums=tmp_path / "sums", progress=False)
+        gradtd.evaluate(
+            str(tmp_path / "log"), gamma=0.9, progress=False, machine=gradtd.Machine(checkpoint=tmp_path / "sums")
+        )

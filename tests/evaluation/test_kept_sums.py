@@ -42,7 +42,9 @@ gradtd.evaluate(log, gamma=0.9, sums=folder, threads=1, progress=False)
 
 
 def _evaluate(log, folder, **more):
-    return gradtd.evaluate(str(log), sums=folder, **({"gamma": 0.9, "progress": False, "threads": 1} | more))
+    return gradtd.evaluate(
+        str(log), machine=gradtd.Machine(checkpoint=folder), **{"gamma": 0.9, "progress": False, "threads": 1} | more
+    )
 
 
 def _same(a, b, rel=1e-9):
@@ -75,7 +77,7 @@ def read(monkeypatch):
 
 
 def test_it_is_the_log_in_parts_and_is_read_once(three, tmp_path, read):
-    plain = gradtd.evaluate(str(three), gamma=0.9, in_parts=True, progress=False)
+    plain = gradtd.evaluate(str(three), gamma=0.9, progress=False, machine=gradtd.Machine(in_parts=True))
     read.clear()
     first = _evaluate(three, tmp_path / "sums")
     _same(first, plain)
@@ -165,7 +167,12 @@ def test_episodes_may_go_on_in_a_file_that_is_added_together(some_episodes, tmp_
     units, _ = Store(tmp_path / "sums", "target").units()
     assert [len(unit.files) for unit in units] == [3]
     pq.write_table(table, tmp_path / "one.parquet")
-    _same(found, gradtd.evaluate(str(tmp_path / "one.parquet"), gamma=0.9, in_parts=True, progress=False))
+    _same(
+        found,
+        gradtd.evaluate(
+            str(tmp_path / "one.parquet"), gamma=0.9, progress=False, machine=gradtd.Machine(in_parts=True)
+        ),
+    )
 
 
 @pytest.mark.parametrize("which", ["unit", "rows", "units"])
@@ -209,7 +216,9 @@ def test_a_file_that_has_changed_is_read_again(three, some_episodes, tmp_path, r
     found = _evaluate(three, tmp_path / "sums", features="identity")
     assert sum(read) == len(some_episodes(70, 110))
     assert any(note.startswith("files changed after") and note.endswith("again: e.parquet.") for note in found.notes)
-    whole = gradtd.evaluate(str(three), gamma=0.9, features="identity", in_parts=True, progress=False)
+    whole = gradtd.evaluate(
+        str(three), gamma=0.9, features="identity", progress=False, machine=gradtd.Machine(in_parts=True)
+    )
     assert found.value == pytest.approx(whole.value, rel=1e-9)
 
 
@@ -240,7 +249,14 @@ def test_several_targets_and_one_more_later(three, tmp_path, read):
     both = _evaluate(three, tmp_path / "sums", target=targets, features="identity")
     assert sum(read) == rows
     _same_bytes(both["new"], one["new"])
-    plain = gradtd.evaluate(str(three), gamma=0.9, target=targets, features="identity", in_parts=True, progress=False)
+    plain = gradtd.evaluate(
+        str(three),
+        gamma=0.9,
+        target=targets,
+        features="identity",
+        progress=False,
+        machine=gradtd.Machine(in_parts=True),
+    )
     for name in targets:
         _same(both[name], plain[name])
 

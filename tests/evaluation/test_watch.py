@@ -36,12 +36,22 @@ def test_a_look_after_every_file_is_the_evaluation_of_the_files_so_far(tmp_path,
     looks = list(keep_watching(start_watch(log, out, **GIVEN), 0, once=True))
     assert [one.file for one in looks] == ["day-00.parquet", "day-01.parquet", "day-02.parquet"]
     assert [one.episodes for one in looks] == [39, 79, 118]  # some have no step
-    again = gradtd.evaluate(str(log), sums=tmp_path / "other", anytime=True, **GIVEN)
+    again = gradtd.evaluate(
+        str(log),
+        machine=gradtd.Machine(checkpoint=tmp_path / "other"),
+        inference=gradtd.Inference(anytime=True),
+        **GIVEN,
+    )
     assert looks[-1].steps == again.steps
     assert looks[-1].anytime_low < looks[-1].low < looks[-1].value < looks[-1].high < looks[-1].anytime_high
     first = tmp_path / "first"
     _fill(first, some_episodes, range(1))
-    alone = gradtd.evaluate(str(first), sums=tmp_path / "alone", anytime=True, **GIVEN)
+    alone = gradtd.evaluate(
+        str(first),
+        machine=gradtd.Machine(checkpoint=tmp_path / "alone"),
+        inference=gradtd.Inference(anytime=True),
+        **GIVEN,
+    )
     assert (looks[0].value, looks[0].anytime_high) == (alone.value, alone.anytime.high)
 
 

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+from gradtd import Inference, Machine
 from gradtd.core.checks import InputError
 from gradtd.logs import collect, ratios, read_log, rollout_value, write_log
 from logs.test_read import assert_same_log
@@ -192,7 +193,7 @@ def test_blackjack_with_defaults():
     assert log.observations.shape[1] == 3
     assert set(log.observations[:, 2]) == {0.0, 1.0}
     assert log.observation_names == ("0", "1", "2")
-    made = evaluate(log, gamma=1.0, resamples=20, threads=1)
+    made = evaluate(log, gamma=1.0, inference=Inference(resamples=20), machine=Machine(threads=1))
     assert np.isfinite(made.value)
     assert made.interval[0] < -0.179 < made.interval[1]
 

@@ -44,7 +44,9 @@ COLUMNS = dict(zip(NAMES, EVERY.T, strict=True))
 
 
 def value(log, target, **options):
-    return gradtd.evaluate(log, gamma=0.9, target=target, algorithm="lstd", resamples=0, **options).value
+    return gradtd.evaluate(
+        log, gamma=0.9, target=target, algorithm="lstd", inference=gradtd.Inference(resamples=0), **options
+    ).value
 
 
 def test_every_form_of_a_target_says_the_same_of_a_log_that_loses_rows():
@@ -141,7 +143,9 @@ def test_densities_on_both_sides_keep_working():
 def test_targets_that_are_refused(target, sentence):
     given = table(**COLUMNS)
     if sentence is None:  # an action that the log never took: told by the verdict, not refused
-        found = gradtd.evaluate(given, gamma=0.9, target=target, algorithm="lstd", resamples=0)
+        found = gradtd.evaluate(
+            given, gamma=0.9, target=target, algorithm="lstd", inference=gradtd.Inference(resamples=0)
+        )
         assert found.diagnostics.unseen_mass == 1.0
         assert found.verdict == "not usable"
         return
@@ -205,7 +209,7 @@ def test_with_a_discount_it_has_to_be_said():
     found = gradtd.evaluate(bandit(), gamma=0.9, target=target)
     assert found.verdict == "unchecked"
     assert "one_step=True" in found.reasons[0]
-    said = gradtd.evaluate(bandit(), gamma=0.9, target=target, one_step=True)
+    said = gradtd.evaluate(bandit(), gamma=0.9, target=target, log_format=gradtd.LogFormat(one_step=True))
     assert said.verdict == "usable"
     assert (said.value, said.interval) == (found.value, found.interval)
 

@@ -44,8 +44,8 @@ def test_times_of_different_units_give_one_order_and_one_value(tmp_path, first, 
     folder = _log_of_two_files(tmp_path / "mixed", first, second)
     log = read_log(folder)
     np.testing.assert_array_equal(log.observations[log.row], np.tile(np.arange(4), 60))
-    memory = gradtd.evaluate(folder, gamma=0.9, in_parts=False)
-    parts = gradtd.evaluate(folder, gamma=0.9, in_parts=True)
+    memory = gradtd.evaluate(folder, gamma=0.9, machine=gradtd.Machine(in_parts=False))
+    parts = gradtd.evaluate(folder, gamma=0.9, machine=gradtd.Machine(in_parts=True))
     assert memory.value == pytest.approx(0.9**3, abs=0.01)
     assert parts.value == pytest.approx(memory.value, abs=1e-9)
 

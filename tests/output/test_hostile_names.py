@@ -58,7 +58,7 @@ def test_targets_of_any_name_are_compared_drawn_and_shown(log, tmp_path, capsys)
     table = real_walk(30)
     rng = np.random.default_rng(1)
     targets = {name: np.clip(table["target"] + 0.01 * rng.normal(size=len(table["t"])), 0.01, 0.99) for name in NAMES}
-    found = gradtd.evaluate(table, gamma=0.9, target=targets, features="identity", threads=1)
+    found = gradtd.evaluate(table, gamma=0.9, target=targets, features="identity", machine=gradtd.Machine(threads=1))
     compared = found.compare()
     assert svg(differences_figure(compared)).isprintable()
     page = found.page(tmp_path / "page.html").read_text(encoding="utf-8")

@@ -34,7 +34,7 @@ def table():
 @pytest.mark.parametrize("in_parts", [False, True])
 def test_text_page_json_and_notebook_show_it(tmp_path, in_parts):
     table().to_parquet(tmp_path / "log.parquet")
-    found = gradtd.evaluate(tmp_path / "log.parquet", gamma=0.9, target="pi", in_parts=in_parts)
+    found = gradtd.evaluate(tmp_path / "log.parquet", gamma=0.9, target="pi", machine=gradtd.Machine(in_parts=in_parts))
     console = Console(width=1000, record=True, file=io.StringIO())
     console.print(found)
     found.save(tmp_path / "kept.npz")

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 import gradtd
 from gradtd.cli import main as main
-from gradtd.cli.evaluate import evaluate
+from gradtd.cli.evaluate import as_now, evaluate
 from gradtd.cli.inspect import inspect
 from gradtd.cli.list import list_
 from gradtd.cli.options import FLAG
@@ -117,9 +117,11 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "The paper": {"reproduce": reproduce, "lab": lab},
 }
 """What each panel of the help shows."""
+CONTEXTS = {"evaluate": {"token_normalize_func": as_now}}
+"""How a command reads its options, where it is not as usual."""
 for panel, commands in COMMANDS.items():
     for name, command in commands.items():
-        app.command(name, rich_help_panel=panel)(command)
+        app.command(name, rich_help_panel=panel, context_settings=CONTEXTS.get(name))(command)
 
 
 if __name__ == "__main__":

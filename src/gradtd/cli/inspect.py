@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gradtd.cli.messages import typed
 from gradtd.cli.options import JSON
 from gradtd.core.checks import InputError, printable
-from gradtd.logs import Log, read_log
-from gradtd.output.tables import Table
 
-LOG = "Log"
+if TYPE_CHECKING:
+    from gradtd.evaluation.options import LogFormat
+    from gradtd.logs import Log
+    from gradtd.output.tables import Table
+
+LOG = "Log format"
 """The panel of options that say how a log is read."""
 COLUMN: Any = typer.Option(
     help="Says which column is which, where names are not recognised, as ours=theirs: --column reward=r. "
@@ -73,6 +76,30 @@ def listed_actions(text: str | None) -> list[Any] | None:
     return [int(word) for word in words] if all(word.lstrip("-").isdigit() for word in words) else words
 
 
+def log_format(
+    *,
+    columns: dict[str, Any] | None,
+    one_step: bool,
+    actions: str | None,
+    time_limit: int | None,
+    missing: str,
+    log_probabilities: bool,
+    drop_duplicates: bool,
+) -> LogFormat:
+    """How the log is to be read, from the options as they were typed."""
+    from gradtd.evaluation.options import LogFormat
+
+    return LogFormat(
+        columns=columns,
+        one_step=True if one_step else None,
+        actions=listed_actions(actions),
+        time_limit=time_limit,
+        missing=missing,
+        log_probabilities="convert" if log_probabilities else "refuse",
+        duplicates="drop" if drop_duplicates else "refuse",
+    )
+
+
 def inspect(
     log: Annotated[str, typer.Argument(help="The log, as gradtd evaluate takes it.", metavar="LOG")],
     column: Annotated[list[str] | None, COLUMN] = None,
@@ -87,16 +114,18 @@ def inspect(
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show what is understood of a log: columns, episodes, ends, actions, and its first rows."""
-    read = read_log(
-        log,
+    from gradtd.logs import read_log
+
+    how = log_format(
         columns=named_columns(column, observation),
-        one_step=True if one_step else None,
-        actions=listed_actions(actions),
+        one_step=one_step,
+        actions=actions,
         time_limit=time_limit,
         missing=missing,
-        log_probabilities="convert" if log_probabilities else "refuse",
-        duplicates="drop" if drop_duplicates else "refuse",
+        log_probabilities=log_probabilities,
+        drop_duplicates=drop_duplicates,
     )
+    read = read_log(log, **vars(how))
     if as_json:
         print(json.dumps({"log": read.name, "understood": read.understood.to_dict()}, indent=2, default=str))
         return
@@ -109,6 +138,8 @@ def inspect(
 
 def first_steps(log: Log, count: int) -> Table:
     """The first steps, one row each."""
+    from gradtd.output.tables import Table
+
     count = min(count, len(log))
     seen = log.observations[log.row[:count]]
     names = list(log.observation_names) if seen.ndim == 2 else ["observation"]

@@ -10,8 +10,8 @@ import ast
 from typing import Any
 
 OPTIONS = (
-    *("algorithm", "behaviour", "target", "features", "block", "updates", "resamples", "level", "lam", "trace"),
-    *("values", "action_features", "samples", "clip", "actions", "time_limit", "missing"),
+    *("algorithm", "behaviour", "target", "features", "value_function", "level", "lam", "trace", "clip", "resamples"),
+    *("block_length", "n_updates", "action_features", "action_samples", "actions", "time_limit", "missing"),
 )
 """Parameters of `gradtd.evaluate` whose option has the same name and takes the same value."""
 FLAGS = {
@@ -22,8 +22,8 @@ FLAGS = {
     "whiten=False": "--no-whiten",
     "duplicates='drop'": "--drop-duplicates",
     "log_probabilities='convert'": "--log-probabilities",
-    "interval='percentile'": "--percentile",
-    "interval='student'": "no --percentile",
+    "interval_method='percentile'": "--percentile",
+    "interval_method='student'": "no --percentile",
 }
 SETTINGS = ("capacity",)
 """Hyper-parameters, which are typed behind --set."""

@@ -42,8 +42,8 @@ SCHEDULER: Any = typer.Option(
     r"Needs gradtd\[cluster].",
     rich_help_panel=MACHINE,
 )
-SUMS: Any = typer.Option(
-    "--sums",
+CHECKPOINT: Any = typer.Option(
+    "--checkpoint",
     metavar="FOLDER",
     help="Keep what was fitted and the sums of every part of a Parquet log in this folder. Started again it goes on "
     "where it was killed, and reads only files that were added since.",

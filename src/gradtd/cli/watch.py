@@ -55,6 +55,7 @@ def watch(
 ) -> None:
     """Evaluate a folder after every new file, with intervals that hold at all looks at once."""
     from gradtd.cli.targets import targets
+    from gradtd.evaluation.options import LogFormat, Machine
     from gradtd.evaluation.watch import keep_watching, start_watch
     from gradtd.output.look_picture import draw_looks
 
@@ -64,9 +65,9 @@ def watch(
         "target": next(iter(given.values()), None),
         "behaviour": behaviour,
         "features": features,
-        "columns": named_columns(column, observation),
+        "log_format": LogFormat(columns=named_columns(column, observation)),
         "level": level,
-        "threads": threads,
+        "machine": Machine(threads=threads),
         "progress": False,
     }
     watching = start_watch(folder, out, first, **asked)

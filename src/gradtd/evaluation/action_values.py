@@ -56,7 +56,8 @@ def shares(log: Log, target: Any, settings: Settings) -> Floats:
     if not log.discrete_actions:
         raise InputError(
             "Traces of action values need the target's probability of the action taken, and over real actions "
-            "values='action' has none. Leave lam out, or use values='state' with densities of both policies."
+            "value_function='action' has none. Leave lam out, or use value_function='state' with densities of both "
+            "policies."
         )
     if settings.tracing.kind == TREE:
         taken = ratios(log, target, behaviour=np.ones(len(log))).target
@@ -123,18 +124,18 @@ def plan_pairs(log: Log, target: Any, settings: Settings) -> tuple[PairPlan, Rat
     """What a target's values of actions need, and ratios that are all one."""
     if log.action is None:
         raise InputError(
-            "values='action' needs the log's actions, and no column of the log was taken for them. "
+            "value_function='action' needs the log's actions, and no column of the log was taken for them. "
             "Name it: columns={'action': ...}."
         )
-    pieces = pieces_of(log, settings.block)
+    pieces = pieces_of(log, settings.block_length)
     of_action = None if settings.pair_function else settings.action_features
     drawn = None
     if log.discrete_actions:
         choices = discrete_choices(log, target, of_action, pieces)
     else:
-        choices = real_choices(log, target, of_action, pieces, settings.samples, settings.seed)
+        choices = real_choices(log, target, of_action, pieces, settings.action_samples, settings.seed)
         width = 1 if log.action.ndim == 1 else int(log.action.shape[1])
-        drawn = RealTarget(target, width, settings.samples, settings.seed)
+        drawn = RealTarget(target, width, settings.action_samples, settings.seed)
     carried = None if settings.tracing is None else shares(log, target, settings)
     found = Ratios(np.ones(len(log)), target=carried, unseen_mass=choices.unseen, unseen_pairs=choices.never)
     found = replace(found, shares=choices.shares)
@@ -161,7 +162,7 @@ def _places(log: Log) -> tuple[Integers, Integers]:
 
 def make_pair_features(log: Log, choices: Choices, settings: Settings, drawn: RealTarget | None) -> PairFeatures:
     """Features of the pairs taken, of the target's expectations after them, and at the starts; whitened together."""
-    episode = pieces_of(log, settings.block)
+    episode = pieces_of(log, settings.block_length)
     first, place = _places(log)
     begins = episode_begins(episode)[:-1]
 
@@ -178,7 +179,7 @@ def make_pair_features(log: Log, choices: Choices, settings: Settings, drawn: Re
             return function_table(function, lay(chosen), chosen, log, log.observations[first], drawn)
 
     else:
-        inner = make_log_features(log, settings.features, settings.block, False)
+        inner = make_log_features(log, settings.features, settings.block_length, False)
         features = ActionFeatures.of(inner.features, choices.of_action, choices.n_actions, choices.bias)
         notes, inner_used, of_place = inner.notes, inner.used, inner.table[first]
         width = of_place.shape[1] * laid.mix.shape[1]
@@ -237,13 +238,13 @@ def _pair_design(
     K, n_pieces, limits = choices.taken.shape[1], int(pieces[-1]) + 1, settings.limits
     base = None
     if settings.pair_function is None and ready is not None:
-        base = make_log_features(log, settings.features, settings.block, False).table
+        base = make_log_features(log, settings.features, settings.block_length, False).table
     inner: Any
     if discrete:
         of_rows = OneHot().fit(log.observations).transform(log.observations) if base is None else base
         if of_rows.shape[1] * K > MOST_CHECKED and not are_cells(of_rows):
             return None, _too_many(of_rows.shape[1] * K)
-        cut = None if settings.block is None else pieces
+        cut = None if settings.block_length is None else pieces
         first = np.unique(np.ravel(log.observations), return_index=True)[1]
         inner = state_design(states_of(log, cut), of_rows[first], n_pieces, limits=limits)
         rows = inner.rows(log, cut)

@@ -266,7 +266,7 @@ def refuse_single(seen: Survey, name: str, later: bool = False) -> None:
     way = (
         "nothing of it was kept; start again with the same folder when there are files with more episodes"
         if later
-        else "give in_parts=False and block=T0 where the log fits into memory, to count every T0 steps as one"
+        else "give in_parts=False and block_length=T0 where the log fits into memory, to count every T0 steps as one"
     )
     raise InputError(
         f"{name!r} has a single episode ({seen.rows} rows){anew}. The interval comes from groups of episodes: {way}."

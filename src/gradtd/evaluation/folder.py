@@ -67,7 +67,7 @@ def evaluate_folder(
 ) -> Evaluations:
     """Every target on a log that is read part by part, once for each of them."""
     refuse_in_parts(settings, targets)
-    if settings.sums is not None:
+    if settings.checkpoint is not None:
         return Evaluations(_evaluate_kept(table, targets, settings, executor, progress))
     keep = tuple(kept_columns(*targets.values(), settings.behaviour))
     with ExitStack() as stack:
@@ -75,7 +75,7 @@ def evaluate_folder(
         refuse_single(folder.seen, table.name)
         made = {}
         for name, target in targets.items():
-            pairs = settings.values == ACTION and not (isinstance(target, str) and target == "behaviour")
+            pairs = settings.value_function == ACTION and not (isinstance(target, str) and target == "behaviour")
             reader = folder.reader(settings, "behaviour" if pairs else target, executor)
             sample = read_sample(folder.seen, reader)
             job = fit_design(folder, reader, settings, executor, sample, target if pairs else None)
@@ -109,12 +109,12 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
         raise InputError(
             "a behaviour is not estimated from a log that is read in parts: give a column of probabilities."
         )
-    if settings.block is not None:
+    if settings.block_length is not None:
         raise InputError(
-            "block is for logs in memory: the interval of a log in parts comes from groups of episodes by the hash of "
-            "their id, which tell nothing of neighbouring blocks. Leave it out, or give in_parts=False."
+            "block_length is for logs in memory: the interval of a log in parts comes from groups of episodes by the "
+            "hash of their id, which tell nothing of neighbouring blocks. Leave it out, or give in_parts=False."
         )
-    if settings.values == ACTION and settings.tracing is not None:
+    if settings.value_function == ACTION and settings.tracing is not None:
         raise InputError("action values with lam are for logs in memory: leave lam out, or give in_parts=False.")
 
 

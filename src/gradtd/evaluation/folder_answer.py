@@ -108,7 +108,7 @@ def _rows(made: _Answer, decision: Decision, settings: Settings) -> tuple[Estima
     note = f"sandwich interval [{low:.5g}, {high:.5g}] of {groups} groups of episodes{no_refits}{traces}"
     lstd = Estimate("lstd", value, low, high, fit.error, note)
     if made.refitted:
-        low, high = interval_from(value, made.resampled, level, groups, settings.interval)
+        low, high = interval_from(value, made.resampled, level, groups, settings.interval_method)
         note = f"{len(made.resampled)} refits; {note}"
         lstd = Estimate("lstd", value, low, high, float(made.resampled.std(ddof=1)), note)
     rows = {AUTO: direct_row(value, decision, settings), "lstd": lstd}

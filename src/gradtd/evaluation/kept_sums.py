@@ -60,10 +60,13 @@ def add_to_kept(
     table: ParquetTable, settings: Settings, executor: Executor, progress: StageProgress | None
 ) -> Iterator[KeptLog]:
     """A folder of sums, for one process at a time."""
-    if settings.values == ACTION:
-        raise InputError("sums are kept for values of states, not of actions: leave values='action' or the folder out.")
-    assert settings.sums is not None
-    store = open_store(settings.sums)
+    if settings.value_function == ACTION:
+        raise InputError(
+            "a checkpoint keeps sums for values of states, not of actions: leave out value_function='action', "
+            "or the checkpoint."
+        )
+    assert settings.checkpoint is not None
+    store = open_store(Path(settings.checkpoint))
     with store.locked():
         yield KeptLog(store.folder, table, settings, executor, progress)
 

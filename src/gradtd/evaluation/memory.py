@@ -36,7 +36,7 @@ def plan_targets(log: Log, targets: Mapping[str, Any], settings: Settings) -> di
     """What every target is evaluated from; those with values of observations share the features."""
     plans: dict[str, tuple[Plan, Ratios]] = {}
     for name, policy in targets.items():
-        if settings.values == ACTION and not is_own(policy):
+        if settings.value_function == ACTION and not is_own(policy):
             plans[name] = plan_pairs(log, policy, settings)
     rest = {name: policy for name, policy in targets.items() if name not in plans}
     given = {"behaviour": settings.behaviour, "clip": settings.clip, "seed": settings.seed}
@@ -79,10 +79,10 @@ def settings_for(plan: Plan, settings: Settings) -> Settings:
     """The settings for one target: the log's own policy has values of observations, and ratios 1 in its traces."""
     tracing = settings.tracing
     if isinstance(plan, PairPlan):
-        return replace(settings, tracing=None if tracing is None else traces_as_given(tracing))
-    if settings.values == ACTION and tracing is not None:
+        return settings.with_trace(None if tracing is None else traces_as_given(tracing))
+    if settings.value_function == ACTION and tracing is not None:
         tracing = tracing._replace(kind="rho")
-    return replace(settings, values=STATE, tracing=tracing)
+    return replace(settings.with_trace(tracing), value_function=STATE)
 
 
 def evaluate_target(
@@ -142,7 +142,7 @@ def measure(case: Case, theta: Floats) -> dict[str, Any]:
 def compare_methods(case: Case, solved: Solved) -> dict[str, Any]:
     """How the method asked for agrees with the others, and how its own fit went; fields of `Diagnostics`."""
     told: dict[str, Any] = {"resamples": solved.resamples, "refits": solved.refits}
-    if case.settings.values == STATE:
+    if case.settings.value_function == STATE:
         told["from_dr"] = _from_doubly_robust(solved, case.settings.limits)
     fitted, value = solved.fitted, solved.headline.value
     if fitted is None:

@@ -66,7 +66,7 @@ class Plan:
         """What the checks say for a target with these ratios."""
         if self.design is None:
             return None
-        block = settings.block
+        block = settings.block_length
         pieces = None if block is None else pieces_of(self.log, block)
         # Pairs of states do not reach from one block into the next, so rows of states depend on blocks.
         design = self.design
@@ -89,17 +89,17 @@ class Plan:
         """The log in the features of a rung that was chosen."""
         asked, design = self.settings, self.design
         if isinstance(design, RealDesign):
-            return make_log_features(self.log, design.chosen(rung), asked.block, asked.whiten)
+            return make_log_features(self.log, design.chosen(rung), asked.block_length, asked.whiten)
         assert design is not None
         n = len(design.ladder.rungs[rung]) - 1
         seen = np.asarray(self.log.observations)[self.log.row]
-        made = make_log_features(self.log, Grouped(n=n).fit(seen), asked.block, asked.whiten)
+        made = make_log_features(self.log, Grouped(n=n).fit(seen), asked.block_length, asked.whiten)
         return replace(made, notes=(*made.notes, TOO_MANY.format(len(np.unique(seen)), n)))
 
 
 def make_plan(log: Log, settings: Settings) -> Plan:
     """Fit the features and compute them once for all targets, where they do not depend on the target."""
-    pieces = pieces_of(log, settings.block)
+    pieces = pieces_of(log, settings.block_length)
     n_pieces, auto = int(pieces[-1]) + 1, is_auto(settings.features)
     default = default_features(log.observations) if auto else None
     discrete = log.discrete_observations or isinstance(default, OneHot)
@@ -107,7 +107,7 @@ def make_plan(log: Log, settings: Settings) -> Plan:
         design = real_design(log.observations, None, len(log), n_pieces, settings.limits)
         return Plan(log, settings, False, None, design)
     as_dense = AS_DENSE_SOLVED if settings.computed else AS_DENSE
-    ready = make_log_features(log, settings.features, settings.block, settings.whiten, as_dense)
+    ready = make_log_features(log, settings.features, settings.block_length, settings.whiten, as_dense)
     d = ready.table.shape[1]
     if settings.method in ESTIMATORS:
         return Plan(ready.log, settings, not auto, ready, None)
@@ -117,7 +117,7 @@ def make_plan(log: Log, settings: Settings) -> Plan:
     if not discrete:
         design = real_design(log.observations, ready.table, len(log), n_pieces, settings.limits)
         return Plan(log, settings, not auto, ready, replace(design, table=ready.table))
-    cut = None if settings.block is None else pieces
+    cut = None if settings.block_length is None else pieces
     states, first = states_of(log, cut), np.unique(np.ravel(log.observations), return_index=True)[1]
     of_states = state_design(states, ready.table[first], n_pieces, isinstance(default, OneHot), settings.limits)
     return Plan(log, settings, not auto, ready, of_states)
@@ -132,7 +132,7 @@ def make_network_plan(log: Log, rho: Floats, settings: Settings) -> Plan:
     """Features that networks learn on one half of the episodes for the other, for the ratios of one target."""
     from gradtd.deep.log_networks import learn_features
 
-    if settings.block is not None:
+    if settings.block_length is not None:
         raise InputError("features='network' learns on halves of the episodes, and a block cuts these: leave it out.")
     learned = learn_features(log, rho, settings.gamma, settings.seed)
     ready = make_log_features(log, learned.maps[0], None, settings.whiten)

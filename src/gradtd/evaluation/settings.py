@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradtd.algorithms import ALGORITHMS, as_algorithm
@@ -14,54 +13,49 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.evaluation.limits import DEFAULT, Limits
+from gradtd.evaluation.options import Inference, LogFormat, Machine, names_of, spelled
 from gradtd.evaluation.report.estimate import AUTO, COMPUTED, ESTIMATORS, NETWORK
-from gradtd.running.settings import refuse_traces
+from gradtd.running.settings import parameters, refuse_traces
 
 STATE, ACTION = "state", "action"
 """What values are of. Those of actions need no ratios."""
-FEWEST_PERCENTILES = 200
-"""Refits that percentiles need: 5 of them lie beyond each end of a 95 % interval."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Everything that was asked of an evaluation, the same for every target; see `gradtd.evaluate` for the fields."""
+class Settings(LogFormat, Inference, Machine):
+    """Everything that was asked of an evaluation, the same for every target: the three records and what follows.
+
+    See `gradtd.evaluate` for the fields.
+    """
 
     gamma: float
     algorithm: Algorithm | str = AUTO
     hyper: Mapping[str, Any] = field(default_factory=dict)
     features: Any = None
-    values: str = STATE
-    action_features: Any = None
-    samples: int = 20
-    tracing: Tracing | None = None
+    value_function: str = STATE
     behaviour: Any = None
-    clip: float | None = None
     level: float = 0.95
-    resamples: int | None = None
-    interval: str = "student"
-    own_refits: bool | None = None
-    updates: int | None = None
-    block: int | None = None
-    whiten: bool = True
-    columns: Mapping[str, Any] | None = None
-    log_probabilities: str = "refuse"
-    duplicates: str = "refuse"
-    one_step: bool | None = None
-    actions: Sequence[Any] | None = None
-    time_limit: int | None = None
-    missing: str = "refuse"
-    sums: Path | None = None
-    anytime: bool = False
     seed: int = 0
     threads: int = 1
     limits: Limits = DEFAULT
 
+    def __post_init__(self) -> None:
+        Inference.__post_init__(self)
+        Machine.__post_init__(self)
+
     @property
     def reading(self) -> dict[str, Any]:
         """What `gradtd.read_log` is told."""
-        names = ("columns", "log_probabilities", "duplicates", "one_step", "actions", "time_limit", "missing")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names_of(LogFormat)}
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """The traces asked for; None where there are none."""
+        return Tracing(float(self.lam), self.trace) if self.lam > 0 else None
+
+    def with_trace(self, tracing: Tracing | None) -> Settings:
+        """The same with other traces."""
+        return self if tracing is None else replace(self, lam=tracing.lam, trace=tracing.kind)
 
     @property
     def pair_function(self) -> Any:
@@ -87,22 +81,34 @@ class Settings:
         return self.method in COMPUTED
 
 
-def known_method(algorithm: Algorithm | str, hyper: Mapping[str, Any], lam: float = 0.0) -> Algorithm | str:
-    """A rule or the name of one or of an estimator; refused where it is neither, or takes no hyper-parameters."""
+def known_method(algorithm: Algorithm | str, lam: float = 0.0) -> Algorithm | str:
+    """A rule or the name of one or of an estimator; refused where it is neither."""
     if not isinstance(algorithm, str | Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, got {type(algorithm).__name__}.")
     method = algorithm
     if isinstance(algorithm, str):
         method = checks.known_name("algorithm", algorithm, [*ALGORITHMS, *COMPUTED])
     name = method if isinstance(method, str) else method.name
-    if hyper and name in COMPUTED:
-        raise InputError(f"{name} takes no hyper-parameters here, got {', '.join(hyper)}.")
     if lam > 0 and name in COMPUTED and name not in (AUTO, "lstd"):
         other = "algorithm='auto' or algorithm='lstd'"
         raise InputError(f"{name} has no traces, got lam={lam:g}: leave it out, or take {other}.")
     if lam > 0 and name not in COMPUTED:
         refuse_traces(as_algorithm(method), lam)
     return method
+
+
+def refuse_unknown(settings: Settings) -> None:
+    """Refuse a keyword that is neither an option nor a hyper-parameter, and name what was meant."""
+    own = {} if settings.computed else parameters(as_algorithm(settings.algorithm))
+    words = set(names_of(Settings)) - {"hyper", "limits"} | {"target", "progress"}
+    options = {word: repr(word) for word in words} | spelled()
+    for name in settings.hyper.keys() - own.keys():
+        near = None if checks.meant_argument(name, own) else checks.meant_argument(name, options)
+        if near:
+            raise InputError(f"evaluate has no argument {name!r}: did you mean {options[near]}?")
+        if settings.computed:
+            raise InputError(f"{settings.method} takes no hyper-parameters here, got {', '.join(settings.hyper)}.")
+        checks.known_name(f"hyper-parameter of {settings.method}", name, own)
 
 
 def refuse_unknown_chances(settings: Settings, chances: Floats | None) -> None:
@@ -115,26 +121,28 @@ def refuse_unknown_chances(settings: Settings, chances: Floats | None) -> None:
 
 def refuse_without_ratios(settings: Settings) -> None:
     """Values of actions have no ratios to multiply or to clip, and traces of ratios up to 1."""
-    if settings.values == STATE:
+    if settings.value_function == STATE:
         if settings.action_features is not None:
-            raise InputError("a map of actions is for values of actions: give values='action' with it.")
+            raise InputError("a map of actions is for values of actions: give value_function='action' with it.")
         return
     if isinstance(settings.features, str) and settings.features == NETWORK:
-        raise InputError("features='network' learns values of observations: leave out values='action', or the network.")
+        raise InputError(
+            "features='network' learns values of observations: leave out value_function='action', or the network."
+        )
     if settings.method in ESTIMATORS:
         raise InputError(
-            f"values='action' has ratio 1 everywhere, and no use for {settings.method}: leave one of them out."
+            f"value_function='action' has ratio 1 everywhere, and no use for {settings.method}: leave one of them out."
         )
     if settings.clip is not None:
         raise InputError(
-            "values='action' has ratio 1 everywhere, and no use for clip: leave it out; its traces have no ratio above "
-            "1 either."
+            "value_function='action' has ratio 1 everywhere, and no use for clip: leave it out; its traces have no "
+            "ratio above 1 either."
         )
     if settings.tracing is not None and settings.tracing.kind == "rho":
         raise InputError(
-            "with values='action' the equations hold with any trace, and ratios above 1 only add variance: choose "
-            "trace='tree', which needs the target's probabilities only, or trace='clipped' where the behaviour's are "
-            "known, too."
+            "with value_function='action' the equations hold with any trace, and ratios above 1 only add variance: "
+            "choose trace='tree', which needs the target's probabilities only, or trace='clipped' where the "
+            "behaviour's are known, too."
         )
 
 
@@ -144,15 +152,6 @@ def refuse_without_influences(settings: Settings) -> None:
         raise InputError(
             f"anytime=True needs the influences of the direct solution, and algorithm={settings.method!r} has none: "
             "leave one of them out."
-        )
-
-
-def refuse_few_percentiles(settings: Settings) -> None:
-    """Percentiles of a handful of refits are far too close together."""
-    if settings.interval == "percentile" and settings.resamples is not None and settings.resamples < FEWEST_PERCENTILES:
-        raise InputError(
-            f"interval='percentile' needs at least {FEWEST_PERCENTILES} resamples, got {settings.resamples}: its ends "
-            "are the refits furthest out, and few refits do not get there; give more, or interval='student'."
         )
 
 

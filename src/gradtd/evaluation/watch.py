@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.files import reading, write_text
 from gradtd.evaluation.anytime import Anytime
 from gradtd.evaluation.evaluate import evaluate
+from gradtd.evaluation.options import Inference, Machine
 from gradtd.evaluation.report.result import Evaluation
 from gradtd.logs.files import PARQUET, ParquetTable
 
@@ -92,9 +93,13 @@ class Watch:
     def advance(self) -> Iterator[Look]:
         """A look after each file that no look has had; each is kept before it is handed on."""
         files, made = self.files(), self.looks()
+        kept = {
+            "inference": replace(self.asked.get("inference") or Inference(), anytime=True),
+            "machine": replace(self.asked.get("machine") or Machine(), checkpoint=self.out / "sums"),
+        }
         for count in range(max(self.first, len(made) + self.first), len(files) + 1):
             table = ParquetTable(self.folder.name, files[:count])
-            found = evaluate(table, sums=self.out / "sums", anytime=True, **self.asked)
+            found = evaluate(table, **(self.asked | kept))
             if found.anytime is None:
                 raise InputError(f"no interval holds at every look: {'; '.join(found.warnings)}")
             made.append(_look(files[count - 1].name, found, found.anytime))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd import InputError, evaluate, load_evaluation, log_stream, make_features, read_log
+from gradtd import Inference, InputError, Machine, evaluate, load_evaluation, log_stream, make_features, read_log
 from gradtd.evaluation.designs.log_features import cut_into_blocks, make_log_features
 from naive.evaluation import real_walk, walk
 
@@ -83,7 +83,14 @@ def test_waves_of_a_column_of_zeros_and_ones_lose_their_constants():
     """cos(2 pi x) is 1 on both: kept once."""
     table = real_walk(60)
     flags = {f"{prefix}obs_1": (table[f"{prefix}obs_1"] > 0).astype(float) for prefix in ("", "next_")}
-    made = evaluate(table | flags, gamma=0.9, algorithm="lstd", features="fourier", resamples=5, threads=1)
+    made = evaluate(
+        table | flags,
+        gamma=0.9,
+        algorithm="lstd",
+        features="fourier",
+        inference=Inference(resamples=5),
+        machine=Machine(threads=1),
+    )
     assert any(note == "left out 1 constant feature beside the first." for note in made.notes)
     assert len(made.theta) == 16
 

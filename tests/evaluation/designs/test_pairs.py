@@ -41,7 +41,7 @@ def same(log, rows, wanted, columns):
 
 def test_pairs_of_states_in_memory():
     log = read_log(walk(60, 3, cut=6))
-    plan, _ = plan_pairs(log, TARGET, Settings(gamma=0.9, values="action", features="identity"))
+    plan, _ = plan_pairs(log, TARGET, Settings(gamma=0.9, value_function="action", features="identity"))
     rows = plan.design.rows(log)
     inner = plan.design.inner.rows(log)
     wanted = explicit(log, inner, TARGET, np.asarray(log.observations).ravel())
@@ -69,7 +69,7 @@ def test_pairs_of_states_in_parts_are_those_in_memory():
 @pytest.mark.parametrize("features", ["polynomial", None])
 def test_pairs_of_real_observations(features):
     log = read_log(real_walk(60, 3))
-    plan, _ = plan_pairs(log, choose, Settings(gamma=0.9, values="action", features=features))
+    plan, _ = plan_pairs(log, choose, Settings(gamma=0.9, value_function="action", features=features))
     inner = plan.design.inner
     wanted = explicit(log, inner.rows(log), choose(log.observations), np.arange(len(log.observations)))
     rows = plan.design.rows(log)

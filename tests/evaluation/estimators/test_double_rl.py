@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd import evaluate
+from gradtd import Inference, Machine, evaluate
 from gradtd.evaluation.estimators.importance_sampling import double_rl, marginal_weights
 from gradtd.evaluation.estimators.least_squares import start_features
 from naive import evaluation as naive
@@ -43,10 +43,12 @@ def test_double_rl_is_that_of_the_loops(folds, sparse):
 
 def test_double_rl_as_a_row_and_as_the_method():
     """The same numbers either way; Student's interval, from as many pieces as there are episodes."""
-    beside = evaluate(walk(60), gamma=0.9, algorithm="lstd", resamples=5, threads=1)
+    beside = evaluate(
+        walk(60), gamma=0.9, algorithm="lstd", inference=Inference(resamples=5), machine=Machine(threads=1)
+    )
     row = beside.estimates[-1]
     assert row.method == "drl"
-    asked = evaluate(walk(60), gamma=0.9, algorithm="drl", resamples=5, threads=1)
+    asked = evaluate(walk(60), gamma=0.9, algorithm="drl", inference=Inference(resamples=5), machine=Machine(threads=1))
     assert asked.estimates[0] == row
     assert asked.interval == (row.low, row.high)
     assert row.high - row.value == pytest.approx(2.001 * row.error, rel=1e-3)  # t, 59 degrees of freedom
@@ -55,8 +57,15 @@ def test_double_rl_as_a_row_and_as_the_method():
 
 def test_the_effective_sample_of_the_weights():
     log = walk(60)
-    found = evaluate(log, gamma=0.9, algorithm="lstd", resamples=5, threads=1)
-    own = evaluate(log, gamma=0.9, algorithm="lstd", resamples=5, threads=1, target="behaviour")
+    found = evaluate(log, gamma=0.9, algorithm="lstd", inference=Inference(resamples=5), machine=Machine(threads=1))
+    own = evaluate(
+        log,
+        gamma=0.9,
+        algorithm="lstd",
+        target="behaviour",
+        inference=Inference(resamples=5),
+        machine=Machine(threads=1),
+    )
     steps, episodes = (found.numbers[name] for name in ("ess_marginal", "ess_marginal_episodes"))
     assert 0 < episodes <= 60
     assert 0 < steps <= len(log["t"])
@@ -68,6 +77,12 @@ def test_intervals_of_double_rl_hold_the_truth():
     """100 logs of 60 episodes at 95 %: fewer than 88 hits have a chance of 0.4 % if the level is right."""
     truth, hits = walk_truth(), 0
     for seed in range(100):
-        made = evaluate(walk(60, 1000 + seed), gamma=0.9, algorithm="drl", resamples=0, threads=1)
+        made = evaluate(
+            walk(60, 1000 + seed),
+            gamma=0.9,
+            algorithm="drl",
+            inference=Inference(resamples=0),
+            machine=Machine(threads=1),
+        )
         hits += made.interval[0] <= truth <= made.interval[1]
     assert hits >= 88

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from gradtd import ALGORITHMS, InputError, evaluate
+from gradtd import ALGORITHMS, Inference, InputError, Machine, evaluate
 from gradtd.algorithms import as_algorithm
 from gradtd.core.algorithm import REQUIRED
 from gradtd.evaluation.estimators.methods import histogram
@@ -27,7 +27,9 @@ def test_every_algorithm_gives_a_result_or_a_sentence(name):
     """A usable one is near least squares; what is not near is not called usable."""
     needed = parameters(as_algorithm(name))
     alpha = {"alpha": 0.03} if needed.get("alpha") and needed["alpha"].default is REQUIRED else {}
-    result = evaluate(LOG, gamma=0.9, algorithm=name, resamples=6, threads=1, **alpha)
+    result = evaluate(
+        LOG, gamma=0.9, algorithm=name, inference=Inference(resamples=6), machine=Machine(threads=1), **alpha
+    )
     assert result.method == name
     assert [row.method for row in result.estimates][:2] == ([name, "lstd"] if name != "lstd" else ["lstd", "is"])
     assert len(result.resampled) == 6
@@ -45,7 +47,7 @@ def test_every_algorithm_gives_a_result_or_a_sentence(name):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_every_estimator_off_policy(name):
-    result = evaluate(LOG, gamma=0.9, algorithm=name, resamples=6, threads=1)
+    result = evaluate(LOG, gamma=0.9, algorithm=name, inference=Inference(resamples=6), machine=Machine(threads=1))
     if name == "monte_carlo":
         assert np.isnan(result.value)
         assert result.verdict == "not usable"
@@ -62,7 +64,9 @@ def test_every_estimator_off_policy(name):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_every_estimator_on_the_log_of_the_target(name):
     """Where all ratios are 1 they are Monte Carlo, and dr and wdr are one; none of them is missing."""
-    result = evaluate(LOG, gamma=0.9, target="behaviour", algorithm=name, resamples=6, threads=1)
+    result = evaluate(
+        LOG, gamma=0.9, target="behaviour", algorithm=name, inference=Inference(resamples=6), machine=Machine(threads=1)
+    )
     returns = {}
     for e, t, reward in zip(LOG["episode"], LOG["t"], LOG["reward"], strict=True):
         returns[e] = returns.get(e, 0.0) + 0.9**t * reward
@@ -81,7 +85,9 @@ def test_the_estimators_are_those_of_the_equations():
     from gradtd.core.stream import Stream
     from naive.evaluation import solved
 
-    result = evaluate(LOG, gamma=0.9, algorithm="wdr", resamples=2, threads=1, whiten=False)
+    result = evaluate(
+        LOG, gamma=0.9, algorithm="wdr", inference=Inference(resamples=2, whiten=False), machine=Machine(threads=1)
+    )
     stream = Stream.from_arrays(
         features=np.eye(5), row=LOG["obs"], next_row=LOG["next_obs"], reward=LOG["reward"],
         discount=np.where(LOG["terminated"], 0.0, 0.9), rho=LOG["target"] / LOG["action_prob"], episode=LOG["episode"],
@@ -97,12 +103,16 @@ def test_without_resamples():
     """A rule takes the sandwich of least squares; an estimator has no interval, and says so."""
     for resamples in (0, 1):
         for name in ("lstd", "impression_gtd"):
-            result = evaluate(LOG, gamma=0.9, algorithm=name, resamples=resamples, threads=1)
+            result = evaluate(
+                LOG, gamma=0.9, algorithm=name, inference=Inference(resamples=resamples), machine=Machine(threads=1)
+            )
             half = np.diff(result.interval)[0] / 2
             assert half == pytest.approx(2.0227 * result.numbers["sandwich_error"], rel=1e-4)  # t, 39 of freedom
             assert "sandwich" in result.estimates[0].note
             assert result.verdict == "unchecked"  # the word is about the interval shown, which no check widened
-        result = evaluate(LOG, gamma=0.9, algorithm="dr", resamples=resamples, threads=1)
+        result = evaluate(
+            LOG, gamma=0.9, algorithm="dr", inference=Inference(resamples=resamples), machine=Machine(threads=1)
+        )
         assert np.isnan(result.interval).all()
         assert "dr gives no interval: " in result.reasons[0]
         json.dumps(result.to_dict(), allow_nan=False)
@@ -110,13 +120,23 @@ def test_without_resamples():
 
 def test_two_kinds_of_interval_and_levels():
     wide, narrow = (
-        evaluate(LOG, gamma=0.9, algorithm="lstd", resamples=40, threads=1, level=level) for level in (0.99, 0.8)
+        evaluate(
+            LOG, gamma=0.9, algorithm="lstd", level=level, inference=Inference(resamples=40), machine=Machine(threads=1)
+        )
+        for level in (0.99, 0.8)
     )
     assert wide.interval[0] < narrow.interval[0] < narrow.interval[1] < wide.interval[1]
-    kept = evaluate(LOG, gamma=0.9, algorithm="lstd", threads=1, interval="percentile", level=0.8)
+    kept = evaluate(
+        LOG,
+        gamma=0.9,
+        algorithm="lstd",
+        level=0.8,
+        machine=Machine(threads=1),
+        inference=Inference(interval_method="percentile"),
+    )
     assert kept.interval == pytest.approx(tuple(np.quantile(kept.resampled, [0.1, 0.9])))
     assert len(kept.resampled) == 200
-    same = evaluate(LOG, gamma=0.9, algorithm="lstd", resamples=200, threads=1)
+    same = evaluate(LOG, gamma=0.9, algorithm="lstd", inference=Inference(resamples=200), machine=Machine(threads=1))
     assert kept.resampled.tobytes() == same.resampled.tobytes()
 
 
@@ -125,9 +145,11 @@ def test_blocks_of_one_long_episode():
     one = {**LOG, "episode": np.zeros(len(LOG["t"]), int), "t": np.arange(len(LOG["t"]))}
     one["terminated"] = np.zeros(len(LOG["t"]), bool)
     one["truncated"] = np.r_[one["terminated"][1:], True]
-    with pytest.raises(InputError, match=r"has a single episode .* give block=T0"):
-        evaluate(one, gamma=0.9, algorithm="lstd", threads=1)
-    result = evaluate(one, gamma=0.9, algorithm="lstd", block=4, resamples=10, threads=1)
+    with pytest.raises(InputError, match=r"has a single episode .* give block_length=T0"):
+        evaluate(one, gamma=0.9, algorithm="lstd", machine=Machine(threads=1))
+    result = evaluate(
+        one, gamma=0.9, algorithm="lstd", inference=Inference(block_length=4, resamples=10), machine=Machine(threads=1)
+    )
     n = len(LOG["t"])
     assert result.episodes == -(-n // 4)
     assert result.value == pytest.approx(result(one["obs"][::4]).mean())

@@ -138,7 +138,7 @@ def test_refits_that_fail_are_lost_and_counted():
 @pytest.mark.parametrize("updates", [3, 10_000])
 def test_rules_that_read_stored_steps_take_one_pass(rule, updates):
     hyper = {} if rule == "krylov_gtd" else {"alpha": 0.01}
-    with pytest.raises(InputError, match=f"{rule} takes one pass over a log, got updates={updates}: leave it out."):
+    with pytest.raises(InputError, match=f"{rule} takes one pass over a log, got n_updates={updates}: leave it out."):
         fitted(good_stream(), rule, hyper, updates=updates)
 
 

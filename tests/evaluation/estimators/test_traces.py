@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd import InputError, evaluate, load_evaluation, log_stream
+from gradtd import Inference, InputError, evaluate, load_evaluation, log_stream
 from gradtd.compiled.traces import Tracing
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators.bootstrap import draw_resamples, resampled
@@ -102,7 +102,7 @@ def test_the_checks_speak_of_that_fit(made, features, block, lam, trace):
 
 def test_the_row_without_traces():
     log = walk(300, 2)
-    plain, result = (evaluate(log, algorithm="lstd", lam=lam, **HOW) for lam in (0.0, 0.8))
+    plain, result = (evaluate(log, algorithm="lstd", inference=Inference(lam=lam), **HOW) for lam in (0.0, 0.8))
     rows = {row.method: row for row in result.estimates}
     assert rows["lstd_without_traces"].value == plain.value != result.value
     assert "lam = 0.8" in rows["lstd"].note
@@ -112,7 +112,7 @@ def test_the_row_without_traces():
 @pytest.mark.slow
 def test_rows_beside_and_what_is_told():
     log = walk(300, 2)
-    plain, result = evaluate(log, **HOW), evaluate(log, lam=0.8, **HOW)
+    plain, result = evaluate(log, **HOW), evaluate(log, inference=Inference(lam=0.8), **HOW)
     rows = {row.method: row for row in result.estimates}
     assert rows["auto"].value == pytest.approx(rows["lstd"].value)
     assert rows["lstd_without_traces"].value == plain.value != result.value
@@ -125,23 +125,23 @@ def test_rows_beside_and_what_is_told():
 
 @pytest.mark.slow
 def test_a_rule_is_compared_with_the_solution_of_its_lambda():
-    result = evaluate(walk(300, 2), algorithm="impression_gtd", lam=0.8, trace="tree", **HOW)
+    result = evaluate(walk(300, 2), algorithm="impression_gtd", inference=Inference(lam=0.8, trace="tree"), **HOW)
     assert result.diagnostics.from_lstd < 0.3
     assert result.diagnostics.hyper["lam"] == 0.8
-    refitted = evaluate(walk(300, 2), algorithm="impression_gtd", lam=0.8, resamples=8, **HOW)
+    refitted = evaluate(walk(300, 2), algorithm="impression_gtd", inference=Inference(lam=0.8, resamples=8), **HOW)
     assert 0.3 < refitted.diagnostics.error_ratio < 3  # eight refits: chi with 7 degrees of freedom, far in its tails
 
 
 @pytest.mark.slow
 def test_a_rule_that_keeps_its_own_traces_can_be_named():
-    result = evaluate(walk(300, 2), algorithm="true_online_td", alpha=0.01, lam=0.8, **HOW)
+    result = evaluate(walk(300, 2), algorithm="true_online_td", alpha=0.01, inference=Inference(lam=0.8), **HOW)
     assert result.diagnostics.hyper["lam"] == 0.8
 
 
 def test_features_that_cannot_hold_the_value_are_found_at_every_lambda():
     """Two features for five states: with lam = 0.8 the fit without traces is the one that differs."""
     poor = lambda s: np.c_[s < 2, s >= 2].astype(float)  # noqa: E731
-    result = evaluate(walk(1000, 2), algorithm="lstd", features=poor, lam=0.8, **HOW)
+    result = evaluate(walk(1000, 2), algorithm="lstd", features=poor, inference=Inference(lam=0.8), **HOW)
     assert result.verdict == "not usable"
 
 
@@ -150,13 +150,13 @@ def test_intervals_hold_the_value():
     """Of 60 intervals at 95 % fewer than 51 hold it with a probability of 2e-4 where the level is right."""
     held = 0
     for seed in range(60):
-        low, high = evaluate(walk(200, seed), features="one-hot", lam=0.6, **HOW).interval
+        low, high = evaluate(walk(200, seed), features="one-hot", inference=Inference(lam=0.6), **HOW).interval
         held += low < walk_truth() < high
     assert held >= 51
 
 
 def test_the_page_shows_the_value_against_lambda(tmp_path):
-    result = evaluate(walk(100, 1), algorithm="lstd", lam=0.5, resamples=0, **HOW)
+    result = evaluate(walk(100, 1), algorithm="lstd", inference=Inference(lam=0.5, resamples=0), **HOW)
     result.page(tmp_path / "it.html")
     assert (
         "A flat line says that the features suffice; a slope is a sign of bias." in (tmp_path / "it.html").read_text()

@@ -76,13 +76,17 @@ def test_equal_targets_are_equally_probable_and_their_difference_has_no_width():
 
 def test_importance_sampling_is_compared_on_its_resamples():
     targets = {"left": policy(LEFT), "old": "behaviour"}
-    drawn = gradtd.evaluate(walk(300, seed=3), gamma=0.9, target=targets, algorithm="pdis", resamples=200)
+    drawn = gradtd.evaluate(
+        walk(300, seed=3), gamma=0.9, target=targets, algorithm="pdis", inference=gradtd.Inference(resamples=200)
+    )
     (row,) = drawn.compare().differences
     assert len(drawn["left"].influences) == 0
     apart = drawn["left"].resampled - drawn["old"].resampled
     assert row.error == pytest.approx(apart.std(ddof=1))
     assert sum(place.best for place in drawn.compare().ranking) == pytest.approx(1)
-    without = gradtd.evaluate(walk(300, seed=3), gamma=0.9, target=targets, algorithm="pdis", resamples=0)
+    without = gradtd.evaluate(
+        walk(300, seed=3), gamma=0.9, target=targets, algorithm="pdis", inference=gradtd.Inference(resamples=0)
+    )
     (row,) = without.compare().differences
     assert (row.low, row.verdict) == (None, "not usable")
 
@@ -94,7 +98,7 @@ def test_blocks_that_depend_on_each_other_widen_the_difference():
     log = {"episode": np.zeros(n, int), "obs": (level > 0) * 1, "action": rng.integers(0, 2, n)}
     log |= {"reward": level + rng.normal(size=n), "terminated": np.zeros(n, bool), "action_prob": np.full(n, 0.5)}
     targets = {"a": policy([0.4, 0.6]), "b": policy([0.6, 0.4])}
-    found = gradtd.evaluate(log, gamma=0.5, target=targets, block=10)
+    found = gradtd.evaluate(log, gamma=0.5, target=targets, inference=gradtd.Inference(block_length=10))
     assert found["a"].diagnostics.dependence > 1
     (row,) = found.compare().differences
     apart = found["a"].influences - found["b"].influences

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd import evaluate
+from gradtd import Machine, evaluate
 from naive.evaluation import walk
 
 
@@ -14,7 +14,7 @@ def noisy(episodes=100, seed=0):
 
 
 def found(log):
-    return evaluate(log, gamma=0.9, threads=1)
+    return evaluate(log, gamma=0.9, machine=Machine(threads=1))
 
 
 def test_a_sound_log_has_none():

@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from gradtd import InputError, evaluate, load_evaluation
+from gradtd import InputError, Machine, evaluate, load_evaluation
 from naive.evaluation import real_walk, walk
 
 FEATURES = ["identity", "polynomial", "fourier:order=2", "rbf:n=5", "tiles:tilings=2", "aggregation:bins=3", "one-hot"]
@@ -65,7 +65,7 @@ def test_called_on_observations_it_gives_their_values():
     assert made(first).mean() == pytest.approx(made.value)  # the value is the mean over the starts
     with pytest.raises(InputError, match="column"):
         made([[1.0, 2.0, 3.0]])
-    discrete = evaluate(walk(40), gamma=0.9, algorithm="lstd", threads=1)
+    discrete = evaluate(walk(40), gamma=0.9, algorithm="lstd", machine=Machine(threads=1))
     assert discrete([2, 2]).tolist() == pytest.approx([discrete.value] * 2)
 
 

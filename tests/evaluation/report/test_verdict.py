@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradtd import evaluate, sample_log
+from gradtd import Machine, evaluate, sample_log
 from gradtd.evaluation.estimators.products import condition
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.report.diagnostics import Diagnostics
@@ -503,7 +503,7 @@ def test_an_interval_as_narrow_as_the_regularisation_has_no_width():
     n, ends = lengths.sum(), np.arange(lengths.sum()) % 5 == 4
     log = {"episode": np.repeat(np.arange(21), lengths), "reward": np.full(n, 0.5), "terminated": ends}
     log |= {"obs_0": rng.normal(size=n), "obs_1": rng.normal(size=n), "rho": rng.choice([0.5, 1.0, 1.5], n)}
-    result = evaluate(log, gamma=0.0, threads=1, progress=False)
+    result = evaluate(log, gamma=0.0, progress=False, machine=Machine(threads=1))
     assert result.value == pytest.approx(0.5, abs=1e-12)
     assert result.verdict == "not usable"
     assert any("The interval has no width" in reason for reason in result.reasons)

@@ -114,8 +114,8 @@ def refuse_probabilities_of_taken(target: Any) -> None:
         and not are_names(target)
     ):
         raise InputError(
-            "values='action' needs the target's probabilities of every action, and not of the action taken only: give "
-            "the target as a policy, 'uniform', columns or an array (n, actions)."
+            "value_function='action' needs the target's probabilities of every action, and not of the action taken "
+            "only: give the target as a policy, 'uniform', columns or an array (n, actions)."
         )
 
 
@@ -201,8 +201,8 @@ class RealTarget:
     def __init__(self, target: Any, width: int, samples: int, seed: int) -> None:
         if not callable(target):
             raise InputError(
-                "actions are real-valued: with values='action' give the target as a function of observations that "
-                "returns the action, or of observations and a random generator that returns a sample of it."
+                "actions are real-valued: with value_function='action' give the target as a function of observations "
+                "that returns the action, or of observations and a random generator that returns a sample of it."
             )
         self.target, self.width, self.seed = target, width, seed
         self.draws = samples if _takes_two(target) else 1
@@ -222,7 +222,8 @@ class RealTarget:
         if actions.shape != (rows, self.width):
             raise InputError(
                 f"target must return one action per observation ({rows}, {self.width}), got shape {np.shape(given)}: "
-                "with values='action' it is a function of observations, or of observations and a random generator."
+                "with value_function='action' it is a function of observations, or of observations and a random "
+                "generator."
             )
         return actions
 

@@ -110,7 +110,9 @@ def make_chooser(table: ParquetTable, names: Any, log: Log, target: Any, of_acti
         The map of actions asked for.
     """
     if log.action is None:
-        raise InputError("values='action' needs the log's actions, and it has no column of them: say which it is.")
+        raise InputError(
+            "value_function='action' needs the log's actions, and it has no column of them: say which it is."
+        )
     if callable(of_action) and not hasattr(of_action, "transform"):
         raise InputError(
             "a function of observations and actions is for logs in memory: name a map of actions, or in_parts=False."

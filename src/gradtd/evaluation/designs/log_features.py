@@ -85,8 +85,9 @@ def pieces_of(log: Log, block: int | None) -> Integers:
     episode = log.episode if block is None else cut_into_blocks(log.episode, block)
     if episode[-1] == 0:
         raise InputError(
-            f"{log.name} has a single episode ({len(log)} steps), and episodes are what is resampled: give block=T0 to "
-            "count every T0 steps as one, with T0 long enough that pieces hardly depend on each other."
+            f"{log.name} has a single episode ({len(log)} steps), and episodes are what is resampled: give "
+            "block_length=T0 to count every T0 steps as one, with T0 long enough that pieces hardly depend on each "
+            "other."
         )
     return episode
 

@@ -38,6 +38,7 @@ from gradtd.evaluation.estimators.least_squares import (
 from gradtd.evaluation.estimators.products import trace_rows
 from gradtd.evaluation.estimators.rule_fits import NEAR, Fit, fit_rule, planned_work, refit_rule, suited
 from gradtd.evaluation.estimators.solvers import DENSE
+from gradtd.evaluation.options import FEWEST_PERCENTILES
 from gradtd.evaluation.report.estimate import (
     AUTO,
     COMPUTED,
@@ -47,7 +48,7 @@ from gradtd.evaluation.report.estimate import (
     UNTRACED,
     Estimate,
 )
-from gradtd.evaluation.settings import FEWEST_PERCENTILES, STATE, Settings
+from gradtd.evaluation.settings import STATE, Settings
 
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default, and fewer where 100 refits of a rule would read more numbers than this."""
@@ -110,7 +111,7 @@ class Case:
             return Estimate(method, None, None, None, None, "the products of ratios overflow or vanish")
         if len(known) < 2:
             return Estimate(method, value, None, None, None, f"{len(known)} refits, and an interval needs two of them")
-        low, high = interval_from(value, known, self.settings.level, self.n_episodes, self.settings.interval)
+        low, high = interval_from(value, known, self.settings.level, self.n_episodes, self.settings.interval_method)
         return Estimate(method, value, low, high, float(known.std(ddof=1)), note)
 
 
@@ -176,7 +177,7 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
     theta = case.square.theta if fitted is None else fitted.theta
     resamples = draw_resamples(case.n_episodes, _how_many(case, fitted), settings.seed)
     drawn = importance_estimates(case.stream, theta, case.begins, resamples)
-    rows = importance_rows(case, drawn) if settings.values == STATE else {}
+    rows = importance_rows(case, drawn) if settings.value_function == STATE else {}
     values = {name: drawn.resampled[:, k] for k, name in enumerate(ESTIMATORS)}
     own = method != AUTO and (fitted is None or case.refits)
     plain = resamples if own or case.decision is None else draw_resamples(case.n_episodes, 0, settings.seed)
@@ -219,7 +220,7 @@ def fitted_rule(case: Case, rule: Algorithm | str | None = None, most_work: floa
         near=case.square.value,
         error=case.error,
         seed=settings.seed,
-        updates=settings.updates,
+        updates=settings.n_updates,
         **limit,
     )
 
@@ -318,7 +319,7 @@ def _refused(method: str) -> Estimate:
 def _how_many(case: Case, fitted: Fit | None) -> int:
     if case.settings.resamples is not None:
         return case.settings.resamples
-    if case.settings.interval == "percentile":
+    if case.settings.interval_method == "percentile":
         return FEWEST_PERCENTILES
     if fitted is None or not case.refits:
         return RESAMPLES

@@ -119,7 +119,7 @@ def _refuse_what_needs_a_stream(setup: Setup, updates: int | None) -> None:
     """A log that is all there is read many times over, where a stream passes once."""
     name = setup.algorithm.name
     if setup.algorithm.stored and updates is not None:
-        raise InputError(f"{name} takes one pass over a log, got updates={updates}: leave it out.")
+        raise InputError(f"{name} takes one pass over a log, got n_updates={updates}: leave it out.")
     if setup.hyper.get("capacity") is not None:
         raise InputError(
             f"{name} has the whole log in its buffers, and capacity={setup.hyper['capacity']} would leave it the last "

@@ -93,7 +93,7 @@ REASONS: tuple[Rule, ...] = (
         "state",
         lambda e: above(e.d.never_taken, e.limits.most_never_taken),
         "{d.never_taken:.1%} of the target's next actions were never taken in that state, so nothing in the log says "
-        "what they are worth. Use values='state' with ratios, coarser features, or collect episodes with these "
+        "what they are worth. Use value_function='state' with ratios, coarser features, or collect episodes with these "
         "actions.",
     ),
     Rule(
@@ -102,7 +102,7 @@ REASONS: tuple[Rule, ...] = (
         "errors away",
         lambda e: above(e.d.never_taken_effect, e.limits.most_never_taken_effect),
         "The value depends on actions that the log never took: without them it is {d.never_taken_effect:.1f} standard "
-        "errors away. Use values='state', coarser features, or collect more episodes.",
+        "errors away. Use value_function='state', coarser features, or collect more episodes.",
     ),
     Rule(
         "actions out of range",

@@ -1,0 +1,256 @@
+"""The options of `gradtd.evaluate` in three records: how the log is read, how the value is inferred, on what machine.
+
+Each option stands here once, with its default, its check and its words. `Settings` has the fields of all three.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gradtd.compiled.traces import KINDS
+from gradtd.core import checks
+from gradtd.core.checks import InputError
+
+MOST_RESAMPLES = 10_000
+FEWEST_PERCENTILES = 200
+"""Refits that percentiles need: 5 of them lie beyond each end of a 95 % interval."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogFormat:
+    """How a log is read: ``evaluate(..., log_format=LogFormat(columns={"reward": "r"}))``.
+
+    The fields are keywords of `gradtd.read_log`, which says more about them. A `Log` that was read before is taken as
+    it is.
+
+    Parameters
+    ----------
+    columns
+        Which column is which, where names are not recognised: our names to the table's.
+    log_probabilities
+        "convert" where columns of probabilities hold logarithms; by default such columns are refused.
+    duplicates
+        "drop" drops rows that repeat another one; by default they are refused.
+    one_step
+        True where every row is a whole episode, as in the log of a bandit.
+    actions
+        All actions in the order that probabilities have.
+    time_limit
+        Steps after which an episode was cut off: an end at that step counts as truncated.
+    missing
+        Missing values: "refuse" them, "drop" the rows, or mark them in a column of their own ("indicator").
+
+    >>> LogFormat(time_limit=200)
+    LogFormat(time_limit=200)
+    """
+
+    columns: Mapping[str, Any] | None = None
+    log_probabilities: str = "refuse"
+    duplicates: str = "refuse"
+    one_step: bool | None = None
+    actions: Sequence[Any] | None = None
+    time_limit: int | None = None
+    missing: str = "refuse"
+
+    def __repr__(self) -> str:
+        return changed_fields(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inference:
+    """How a value and its interval are computed: ``evaluate(..., inference=Inference(lam=0.8))``.
+
+    Parameters
+    ----------
+    lam
+        Decay of eligibility traces, from 0 (none) to 1. Above 0 the value is that of the equations with traces, and so
+        are its interval and its checks; least squares without traces is shown next to it.
+    trace
+        The ratio in a trace: "rho", "clipped" (at 1), or "tree" (the target's probability of the action taken). With
+        action values "tree" needs no probabilities of the behaviour.
+    clip
+        The largest importance ratio allowed: less variance, and a bias.
+    resamples
+        Bootstrap samples of whole episodes, 100 by default. The direct solution takes its interval from the checks, and
+        needs them for the comparison rows only. A rule, or lstd, is refitted on every one of them where they are given;
+        0 takes the sandwich error of least squares instead.
+    interval_method
+        How refits become an interval. "student": value -+ t times their standard deviation. "percentile": their
+        quantiles, of 200 refits or more.
+    anytime
+        Whether to add an interval that holds at every look at a log that grows, ``result.anytime``. See
+        ``docs/assumptions.md``.
+    own_refits
+        Whether a rule takes its interval from refits of its own. By default only where resamples are given.
+    block_length
+        Steps that count as one independent piece, for logs of one long episode.
+    n_updates
+        Number of updates of a rule. By default it goes on until its value no longer moves.
+    whiten
+        Whether to learn on whitened features (C = I). The values that can be represented stay the same, and step-sizes
+        become comparable.
+    action_features
+        With action values: the map of actions whose features are multiplied with those of the observations. By default
+        one feature for each discrete action, polynomials of order 2 of real ones. Or a function of observations and
+        actions that returns all features.
+    action_samples
+        Number of actions sampled per state to average over a stochastic policy with real actions.
+
+    >>> Inference(lam=0.8, trace="clipped")
+    Inference(lam=0.8, trace='clipped')
+    """
+
+    lam: float = 0.0
+    trace: str = "rho"
+    clip: float | None = None
+    resamples: int | None = None
+    interval_method: str = "student"
+    anytime: bool = False
+    own_refits: bool | None = None
+    block_length: int | None = None
+    n_updates: int | None = None
+    whiten: bool = True
+    action_features: Any = None
+    action_samples: int = 20
+
+    def __post_init__(self) -> None:
+        checks.fraction("lam", self.lam)
+        checks.one_of("trace", self.trace, KINDS)
+        checks.one_of("interval_method", self.interval_method, ("student", "percentile"))
+        checks.yes_or_no("anytime", self.anytime)
+        checks.whole_number("action_samples", self.action_samples, 1)
+        if self.own_refits is not None and not isinstance(self.own_refits, bool):
+            raise InputError(f"own_refits must be True or False, got {self.own_refits!r}.")
+        for name, least, most in (("resamples", 0, MOST_RESAMPLES), ("block_length", 1, None), ("n_updates", 1, None)):
+            if (given := getattr(self, name)) is not None:
+                checks.whole_number(name, given, least, most)
+        refuse_few_percentiles(self)
+
+    def __repr__(self) -> str:
+        return changed_fields(self)
+
+
+def refuse_few_percentiles(inference: Inference) -> None:
+    """Percentiles of a handful of refits are far too close together."""
+    given = inference.resamples
+    if inference.interval_method == "percentile" and given is not None and given < FEWEST_PERCENTILES:
+        raise InputError(
+            f"interval_method='percentile' needs at least {FEWEST_PERCENTILES} resamples, got {given}: its ends are "
+            "the refits furthest out, and few refits do not get there; give more, or interval_method='student'."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What an evaluation runs on: ``evaluate(..., machine=Machine(threads=4))``.
+
+    Parameters
+    ----------
+    threads
+        Threads to compute on; by default one for each core.
+    in_parts
+        Whether a Parquet log is read part by part, in a memory that does not depend on its length. By default where it
+        holds more than 2e8 numbers. The interval then comes from groups of episodes.
+    checkpoint
+        A folder that keeps what was fitted and the sums of every part of a Parquet log that is read in parts. Started
+        again, the evaluation goes on where it was killed. Where files were added to the log, only those are read, with
+        the features that were fitted at first. See ``docs/large-logs.md``.
+    scheduler
+        The address of a Dask scheduler whose workers read the parts, or ``"local:2"`` for two processes.
+
+    >>> Machine(threads=4)
+    Machine(threads=4)
+    """
+
+    threads: int | None = None
+    in_parts: bool | None = None
+    checkpoint: str | Path | None = None
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.in_parts is not False:
+            return
+        if self.scheduler is not None:
+            raise InputError(
+                "a scheduler is for logs that are read in parts: leave out in_parts=False, or the scheduler."
+            )
+        if self.checkpoint is not None:
+            raise InputError(
+                "a checkpoint is for logs that are read in parts: leave out in_parts=False, or the checkpoint."
+            )
+
+    def __repr__(self) -> str:
+        return changed_fields(self)
+
+
+GROUPS: dict[str, type] = {"log_format": LogFormat, "inference": Inference, "machine": Machine}
+"""The records, by the keyword of `gradtd.evaluate` that takes them."""
+RENAMED = {
+    "values": "value_function",
+    "interval": "interval_method",
+    "block": "block_length",
+    "updates": "n_updates",
+    "samples": "action_samples",
+    "sums": "checkpoint",
+}
+"""Keywords of `gradtd.evaluate` that have other names now."""
+Record = TypeVar("Record", LogFormat, Inference, Machine)
+
+
+def group_of(option: str) -> str | None:
+    """The keyword of the record that has this option."""
+    return next((group for group, record in GROUPS.items() if option in names_of(record)), None)
+
+
+def names_of(record: Any) -> list[str]:
+    return [one.name for one in fields(record)]
+
+
+def changed_fields(record: Any) -> str:
+    """A record as a call would make it: the fields that differ from their defaults."""
+    given = [f"{one.name}={getattr(record, one.name)!r}" for one in fields(record) if _changed(record, one)]
+    return f"{type(record).__name__}({', '.join(given)})"
+
+
+def _changed(record: Any, one: Any) -> bool:
+    value = getattr(record, one.name)
+    return value is not one.default and not (isinstance(value, (str, int, float)) and value == one.default)
+
+
+def record_of(kind: type[Record], name: str, given: Any, old: Mapping[str, Any]) -> Record:
+    """The record that was given, with what came as keywords of old; the default one where nothing was."""
+    if given is not None and not isinstance(given, kind):
+        raise InputError(
+            f"{name} must be of the class {kind.__name__}, {name}={kind.__name__}(...), got {type(given).__name__}."
+        )
+    return replace(given or kind(), **old)
+
+
+def take_old_keywords(given: dict[str, Any], stacklevel: int) -> dict[str, dict[str, Any]]:
+    """Take the options that were keywords of `gradtd.evaluate` once out of ``given``: group to option to value."""
+    taken: dict[str, dict[str, Any]] = {group: {} for group in ("", *GROUPS)}
+    said = []
+    for name in list(given):
+        option = RENAMED.get(name, name)
+        group = group_of(option)
+        if group is None and name not in RENAMED:
+            continue
+        taken[group or ""][option] = given.pop(name)
+        said.append(f"{name}= is now {spelled().get(option, option + '=')}")
+    if said:
+        text = f"Keywords of gradtd.evaluate have moved: {', '.join(said)}. The old ones still work."
+        warnings.warn(text, DeprecationWarning, stacklevel=stacklevel)
+    return taken
+
+
+def spelled() -> dict[str, str]:
+    """Every option of the records, as a call of `gradtd.evaluate` gives it."""
+    return {
+        option: f"{group}={record.__name__}({option}=...)"
+        for group, record in GROUPS.items()
+        for option in names_of(record)
+    }
