@@ -8,6 +8,8 @@ from .core.checks import InputError as InputError
 from .core.stream import Stream as Stream
 from .evaluation.estimators.lambda_values import value_against_lambda as value_against_lambda
 from .evaluation.evaluate import evaluate as evaluate
+from .evaluation.judge import Judgement as Judgement
+from .evaluation.judge import judge as judge
 from .evaluation.log_streams import log_stream as log_stream
 from .evaluation.log_streams import store_stream as store_stream
 from .evaluation.options import Inference as Inference

@@ -1,0 +1,271 @@
+"""`judge`: is somebody else's value function right, and which of several does the log prefer?
+
+The Bellman residual of a value function, r + gamma v(s') - v(s), is a reward like any other. Its value under the target
+policy is the true value minus the one claimed. So `evaluate` with the residual as reward gives the error of the claim,
+with an interval and a verdict, and nothing else has to be written for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+from gradtd.core.quantiles import normal
+from gradtd.evaluation.evaluate import evaluate
+from gradtd.logs import Log, read_log
+from gradtd.logs.ratios import ratios
+from gradtd.logs.row_policies import from_table, kept_columns, policy_over
+
+if TYPE_CHECKING:
+    import pandas
+
+ACCEPTABLE, OFF, UNKNOWN = "acceptable", "off", "cannot tell"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the log says of one value function.
+
+    Parameters
+    ----------
+    name
+        Its name in what was given to `judge`.
+    claimed
+        The value that it claims: its mean over the log's start states, under the target policy.
+    error, interval
+        The true value minus the claimed one, estimated, and the confidence interval of that.
+    corrected
+        ``claimed + error``: the value that the log supports, whatever was claimed.
+    verdict
+        "acceptable": the interval of the error holds 0 and no Bellman moment is significant. "off": one of the two
+        fails. "cannot tell": the evaluation of the residual is not usable.
+    loss
+        The largest standardised Bellman moment with another candidate, the loss of the LSTD-Tournament
+        (arXiv 2502.08021). The candidate with the least one is preferred.
+    largest_moment
+        The largest Bellman moment in standard errors; above ``critical`` the candidate is off.
+    reasons
+        Why the error cannot be estimated, where that is so.
+    """
+
+    name: str
+    claimed: float
+    error: float
+    interval: tuple[float, float]
+    corrected: float
+    verdict: str
+    loss: float
+    largest_moment: float
+    critical: float
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a log says of several value functions. Made by `gradtd.judge`.
+
+    Parameters
+    ----------
+    judged
+        One `Judged` for each value function, in the order given.
+    preferred
+        The name of the one with the least Bellman moments.
+    level
+        The level of the intervals.
+    """
+
+    judged: tuple[Judged, ...]
+    preferred: str
+    level: float
+
+    def __getitem__(self, name: str) -> Judged:
+        return next(row for row in self.judged if row.name == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"preferred": self.preferred, "level": self.level, "judged": [asdict(row) for row in self.judged]}
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row for each value function."""
+        try:
+            import pandas
+        except ImportError:
+            raise InputError("to_frame needs pandas: pip install gradtd[frames].") from None
+        return pandas.DataFrame([asdict(row) for row in self.judged]).set_index("name")
+
+    def __str__(self) -> str:
+        width = max(len(row.name) for row in self.judged)
+        lines = []
+        for row in self.judged:
+            low, high = row.interval
+            lines.append(
+                f"{row.name:{width}s}  claims {row.claimed:.5g}; true value minus claim {row.error:.3g} "
+                f"[{low:.3g}, {high:.3g}]; "
+                f"largest Bellman moment {row.largest_moment:.1f} standard errors: {row.verdict}"
+            )
+            lines += [f"{'':{width}s}  {reason}" for reason in row.reasons]
+        if len(self.judged) > 1:
+            lines.append(f"The log prefers {self.preferred} (least Bellman moments with the other candidates).")
+        return "\n".join(lines)
+
+
+def judge(
+    log: Any, candidates: Mapping[str, Any], *, gamma: float, target: Any = None, behaviour: Any = None, **how: Any
+) -> Judgement:
+    """Judge value functions that somebody else has learned: from FQE, a critic, a simulator, a spreadsheet.
+
+    Returns a `Judgement`: for every value function the error of the value that it claims, with an interval, whether the
+    log accepts it, and which of them the log prefers.
+
+    Parameters
+    ----------
+    log, gamma, target, behaviour
+        As for `gradtd.evaluate`.
+    candidates
+        Value functions by name. A function of observations that returns one number each (state values) or (n, actions)
+        (action values), a function of observations and actions that returns one number each, or, for discrete
+        observations, a table [states] or [states, actions].
+    **how
+        Handed to `gradtd.evaluate`, which estimates the error: for example ``values="action"`` where the log has no
+        probabilities of the behaviour, ``level``, ``features``.
+
+    >>> import gradtd
+    >>> import numpy as np
+    >>> log = gradtd.sample_log("random_walk_tabular", 400, seed=1)
+    >>> truth = gradtd.exact("random_walk_tabular").v_pi       # the true value of every state
+    >>> found = gradtd.judge(log, {"exact": truth, "optimist": truth + 0.3}, gamma=1.0)
+    >>> found["exact"].verdict, found["optimist"].verdict, found.preferred
+    ('acceptable', 'off', 'exact')
+    """
+    if not isinstance(candidates, Mapping) or not candidates:
+        raise InputError('candidates must be a dictionary of value functions, such as {"fqe": q}.')
+    gamma = checks.fraction("gamma", gamma)
+    read = read_log(log, keep=kept_columns(target, behaviour))
+    if not isinstance(log, Log):
+        target, behaviour = from_table(read, target), from_table(read, behaviour)
+    values = {name: _candidate(read, name, given, gamma, target) for name, given in candidates.items()}
+    policies = {"target": target, "behaviour": behaviour}
+    weights = np.ones(len(read))
+    if any(candidate.of_states for candidate in values.values()):
+        weights = ratios(read, target, behaviour=behaviour).rho
+    judged = []
+    for name, candidate in values.items():
+        made = evaluate(replace(read, reward=candidate.residual), gamma=gamma, **policies, **how)
+        error, (low, high) = made.value, made.interval
+        moments = _moments(read, candidate, list(values.values()), weights)
+        critical = normal(1 - (1 - made.level) / (2 * moments.shape[1]))
+        sizes, largest = np.abs(moments[0]), float(np.abs(moments[1]).max())
+        verdict = ACCEPTABLE if low <= 0 <= high and largest <= critical else OFF
+        judged.append(
+            Judged(
+                name,
+                candidate.claimed,
+                error,
+                (low, high),
+                candidate.claimed + error,
+                verdict if made.verdict == "usable" else UNKNOWN,
+                float(sizes.max()),
+                largest,
+                critical,
+                () if made.verdict == "usable" else made.reasons,
+            )
+        )
+    return Judgement(tuple(judged), min(judged, key=lambda row: row.loss).name, made.level)
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A value function on the log: at the steps, at their observations, its residuals, what it claims."""
+
+    taken: Floats  # q(s, a), or v(s)
+    expected: Floats  # v(s)
+    residual: Floats
+    claimed: float
+    of_states: bool
+
+
+def _candidate(log: Log, name: str, given: Any, gamma: float, target: Any) -> _Candidate:
+    table = _table(log, name, given)
+    goes_on = ~log.terminated
+    if table.ndim == 1:
+        here, after, taken = table[log.row], table[log.next_row], table[log.row]
+    else:
+        policy = policy_over(log, "target", target)
+        rows = np.unique(np.r_[log.row, log.next_row[goes_on]])
+        expected = np.full(len(table), np.nan)
+        expected[rows] = (policy(rows)[:, : table.shape[1]] * table[rows]).sum(axis=1)
+        here, after = expected[log.row], expected[log.next_row]
+        taken = table[log.row, np.asarray(log.action)]
+    residual = log.reward + gamma * np.where(goes_on, after, 0.0) - taken
+    claimed = float(here[log.starts].mean())
+    return _Candidate(taken, here, residual, claimed, table.ndim == 1)
+
+
+def _table(log: Log, name: str, given: Any) -> Floats:
+    """The value function at every observation of the log: (rows,) or (rows, actions)."""
+    seen = log.observations
+    if not callable(given):
+        table = checks.finite_array(f"the value function {name!r}", given, np.ndim(given) or 1)
+        if not log.discrete_observations:
+            raise InputError(f"The value function {name!r} is a table, and observations are real: give a function.")
+        outside = (seen < 0) | (seen >= len(table))
+        checks.refuse_where("observation", outside, seen, f"must be a row of the table {name!r}, 0 to {len(table) - 1}")
+        made = np.asarray(table[seen])
+    elif _takes_actions(given):
+        made = np.column_stack([_asked(name, given(seen, np.full(len(seen), a))) for a in range(log.n_actions)])
+    else:
+        made = _asked(name, given(seen))
+    if made.ndim not in (1, 2) or len(made) != len(seen):
+        raise InputError(
+            f"The value function {name!r} was given {len(seen)} observations and returned an array of shape "
+            f"{made.shape}: return one number each, or one for each action."
+        )
+    if made.ndim == 2 and (log.action is None or made.shape[1] < log.n_actions):
+        raise InputError(
+            f"The value function {name!r} has values of {made.shape[1]} actions; the log "
+            + ("has no actions." if log.action is None else f"has {log.n_actions}.")
+        )
+    return made
+
+
+def _asked(name: str, values: Any) -> Floats:
+    label = f"the value function {name!r}"
+    return checks.finite_array(label, np.atleast_1d(values), max(np.ndim(values), 1))
+
+
+def _takes_actions(function: Any) -> bool:
+    """Whether a function wants observations and actions."""
+    try:
+        wanted = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    needed = [p for p in wanted if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    return len(needed) == 2
+
+
+def _moments(log: Log, mine: _Candidate, candidates: list[_Candidate], rho: Floats) -> Floats:
+    """Bellman moments of one candidate: sizes in units of the reward, and the same in standard errors.
+
+    Means of residual times an instrument, which are 0 for the true value function: the instrument is 1, or a
+    candidate's value, less its mean and over its deviation. State values need ratios, and instruments of the
+    observation only. Standard errors come from sums by episode.
+    """
+    columns = [np.ones(len(log))]
+    for other in candidates:
+        values = other.expected if mine.of_states else other.taken
+        deviation = float(values.std())
+        if deviation > 1e-12 * (1 + float(np.abs(values).max())):
+            columns.append((values - values.mean()) / deviation)
+    weighted = mine.residual * (rho if mine.of_states else 1.0)
+    products = np.stack(columns) * weighted
+    sums = np.add.reduceat(products, log.starts, axis=1)
+    mean = products.mean(axis=1)
+    lengths = np.diff(np.r_[log.starts, len(log)])
+    spread = np.sqrt(((sums - mean[:, None] * lengths) ** 2).sum(axis=1)) / len(log)
+    return np.stack([mean, mean / np.maximum(spread, 1e-300)])

@@ -1,0 +1,112 @@
+"""`judge` against value functions whose error is known."""
+
+import numpy as np
+import pytest
+
+import gradtd
+
+STATES, ACTIONS, GAMMA = 6, 2, 0.9
+
+
+@pytest.fixture(scope="module")
+def world():
+    """A small problem with actions, its exact action values under the target, and a log with probabilities."""
+    rng = np.random.default_rng(3)
+    P = rng.dirichlet(np.ones(STATES), (STATES, ACTIONS)) * 0.85
+    reward = rng.normal(size=(STATES, ACTIONS))
+    target = np.tile([0.25, 0.75], (STATES, 1))
+    q = np.zeros((STATES, ACTIONS))
+    for _ in range(2000):
+        q = reward + GAMMA * P @ (target * q).sum(1)
+    rows = []
+    for episode in range(600):
+        s = 0
+        for t in range(200):
+            a = int(rng.integers(2))
+            after = int((rng.random() > P[s, a].cumsum()).sum())
+            rows.append((episode, t, s, a, reward[s, a] + 0.3 * rng.normal(), after == STATES))
+            if after == STATES:
+                break
+            s = after
+    names = ("episode", "t", "obs", "action", "reward", "terminated")
+    log = {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    log["behaviour_probability"] = np.full(len(rows), 0.5)
+    return log, target, q, (target * q).sum(1)
+
+
+def test_the_error_of_a_shifted_function_is_its_shift(world):
+    log, target, q, v = world
+    found = gradtd.judge(log, {"right": q, "high": q + 0.5}, gamma=GAMMA, target=target)
+    right, high = found.judged
+    assert (right.verdict, high.verdict, found.preferred) == ("acceptable", "off", "right")
+    assert right.claimed == pytest.approx(v[0])
+    assert high.error == pytest.approx(right.error - 0.5, abs=1e-9)
+    assert high.corrected == pytest.approx(right.corrected, abs=1e-9)
+    assert high.interval[0] < -0.5 < high.interval[1]
+
+
+def test_all_forms_of_a_value_function_are_the_same(world):
+    log, target, q, v = world
+    forms = {
+        "table": q,
+        "of all actions": lambda seen: q[seen],
+        "of one action": lambda seen, actions: q[seen, actions],
+        "states": lambda seen: v[seen],
+    }
+    found = gradtd.judge(log, forms, gamma=GAMMA, target=target)
+    claimed = [row.claimed for row in found.judged]
+    assert claimed == pytest.approx([v[0]] * 4)
+    errors = [row.error for row in found.judged]
+    assert errors[:3] == pytest.approx([errors[0]] * 3)
+    assert all(row.verdict == "acceptable" for row in found.judged)
+
+
+def test_a_function_that_is_right_at_the_start_only_is_off(world):
+    """The start value is right, the rest is not: Bellman moments see it."""
+    log, target, q, _ = world
+    wrong = q + np.where(np.arange(STATES) == 0, 0.0, 1.0)[:, None]
+    found = gradtd.judge(log, {"right": q, "elsewhere": wrong}, gamma=GAMMA, target=target)
+    assert found["elsewhere"].largest_moment > found["elsewhere"].critical
+    assert found["elsewhere"].verdict == "off"
+    assert found.preferred == "right"
+
+
+def test_moments_are_means_of_residual_times_instrument(world):
+    log, target, q, v = world
+    found = gradtd.judge(log, {"high": q + 0.5}, gamma=GAMMA, target=target)["high"]
+    s, a, over = log["obs"], log["action"], log["terminated"]
+    after = np.r_[v[s[1:]] + 0.5, 0.0]
+    residual = log["reward"] + GAMMA * np.where(over, 0.0, after) - (q[s, a] + 0.5)
+    instrument = q[s, a]
+    products = np.stack([residual, residual * (instrument - instrument.mean()) / instrument.std()])
+    assert found.loss == pytest.approx(np.abs(products.mean(1)).max())
+
+
+def test_probabilities_of_the_behaviour_are_not_needed_for_action_values(world):
+    log, target, q, _ = world
+    without = {name: column for name, column in log.items() if name != "behaviour_probability"}
+    found = gradtd.judge(without, {"right": q, "low": q - 0.5}, gamma=GAMMA, target=target, values="action")
+    assert [row.verdict for row in found.judged] == ["acceptable", "off"]
+
+
+def test_it_prints_and_becomes_a_frame(world):
+    log, target, q, _ = world
+    found = gradtd.judge(log, {"right": q, "high": q + 0.5}, gamma=GAMMA, target=target)
+    assert "The log prefers right" in str(found)
+    assert list(found.to_frame()["verdict"]) == ["acceptable", "off"]
+    assert found.to_dict()["judged"][1]["name"] == "high"
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({}, "dictionary of value functions"),
+        ({"q": lambda seen: 1.0}, "return one number each"),
+        ({"q": lambda seen: np.zeros((len(seen), 1))}, "values of 1 actions; the log has 2"),
+        ({"q": np.zeros((3, 2))}, "must be a row of the table 'q'"),
+    ],
+)
+def test_what_is_no_value_function_is_refused(world, values, sentence):
+    log, target, _, _ = world
+    with pytest.raises(gradtd.InputError, match=sentence):
+        gradtd.judge(log, values, gamma=GAMMA, target=target)
