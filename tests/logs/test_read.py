@@ -106,7 +106,7 @@ def test_terminated_wins_over_truncated_but_not_done():
     table = small(done=[0, 0, 1, 0, 1], terminated=None)
     done = read_log(table)
     assert (done.terminated[4], done.truncated[4]) == (False, True)
-    assert any("'done' was taken as terminated" in note for note in done.notes)
+    assert any("both done and truncated, taken as truncated" in note for note in done.notes)
     assert read_log({**table, "truncated": [0] * 5}).terminated[4]
     assert read_log(table, columns={"terminated": "done"}).terminated[4]  # the user's own word
 
@@ -358,7 +358,7 @@ def test_logarithms_in_a_kept_column_are_converted_where_it_is_read():
         ({"obs_0": [1.0] * 4, "obs_1": [1.0] * 4}, {}, "same length: 'obs_0' has 4, the reward has 5"),
         ({"obs_0": [1.0] * 6, "obs_1": [1.0] * 6}, {}, "same length: 'obs_0' has 6, the reward has 5"),
         ({"next_obs_0": [1.0] * 5, "next_obs_1": [1.0] * 6}, {}, "same length: 'next_obs_0' has 5, 'next_obs_1' has 6"),
-        ({"reward": np.array([1, 2, 3, 4, None])}, {}, "'reward' must be an array of numbers or text"),
+        ({"reward": np.array([1, 2, 3, 4, None])}, {}, "'reward' has no value in row 4"),
         ({"obs_1": [1, 2, 3, np.inf, 5]}, {}, "'obs_1' of the observation must be finite: row 3 is inf"),
         ({"obs_1": list("abcde")}, {}, "one of the columns 'obs_1' and 'next_obs_1' holds text"),
         ({"obs_0": None, "obs_1": None}, {}, r"no observation column was found among episode, t, .*columns="),
@@ -378,7 +378,7 @@ def test_logarithms_in_a_kept_column_are_converted_where_it_is_read():
         ({}, {"columns": {"observation": []}}, "takes one column or several"),
         ({}, {"columns": {"reward": ["t", "reward"]}}, r"columns=\{'reward': ...\} takes one column, got"),
         ({"reward": np.arange(5).astype("datetime64[s]")}, {}, "one number per row, got times"),
-        ({"reward": np.ones((5, 2))}, {}, r"one number per row, got shape \(5, 2\)"),
+        ({"reward": np.ones((5, 2))}, {}, r"the rewards have the shape \(5, 2\), steps by environments"),
         ({"action": np.array([1, "a", None, 2, 3], object)}, {}, "'action' must be an array of numbers or text"),
         ({}, {"columns": "reward"}, "columns must be a dictionary"),
         ({}, {"keep": "colour"}, "no column 'colour' to keep"),

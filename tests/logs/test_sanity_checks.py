@@ -39,7 +39,7 @@ def test_a_column_of_bytes_with_a_known_name_is_not_passed_over(tmp_path):
     assert not log.terminated.any()
 
 
-@pytest.mark.parametrize("name", ["action", "target", "rho", "t", "next_state"])
+@pytest.mark.parametrize("name", ["reward", "target", "rho", "t", "terminated"])
 def test_a_nested_column_with_a_known_name_is_refused(name):
     table = without_next(**{name: {"inside": [1, 2, 3, 4, 5]}})
     with pytest.raises(InputError, match=rf"column '{name}' looks like .* columns=.*: None"):

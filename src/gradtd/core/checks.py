@@ -30,10 +30,13 @@ def printable(text: str, lines: bool = False) -> str:
 
 
 class InputError(ValueError):
-    """Bad input, explained in one sentence: what was given, what is allowed, what to do."""
+    """Bad input, explained in one sentence: what was given, what is allowed, what to do.
 
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
+    With ``lines`` it is a list of such sentences, one per line.
+    """
+
+    def __init__(self, message: str, lines: bool = False) -> None:
+        super().__init__(printable(message, lines))
 
 
 class RowError(InputError):

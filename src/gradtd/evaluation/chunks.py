@@ -25,9 +25,11 @@ from gradtd.evaluation.step_blocks import ELSEWHERE
 from gradtd.logs import Log, Ratios, ratios
 from gradtd.logs.column_names import Roles
 from gradtd.logs.columns import Facts
+from gradtd.logs.data_files import is_data_file
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.parts import Part, Survey, Words, bring_together, survey
-from gradtd.logs.read import EPISODE, LogReader, open_table
+from gradtd.logs.read import EPISODE, LogReader
+from gradtd.logs.sources import open_table
 from gradtd.logs.steps import ENDS, NothingFollows
 
 
@@ -141,6 +143,8 @@ def large_table(log: Any, in_parts: bool | None) -> ParquetTable | None:
                 "in_parts=True, a scheduler and sums need a Parquet file, a folder or a pattern, "
                 f"got {type(log).__name__}."
             )
+        return None
+    if not in_parts and is_data_file(Path(log)):  # it would be read twice
         return None
     table = open_table(log)
     if not isinstance(table, ParquetTable):

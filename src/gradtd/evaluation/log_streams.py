@@ -22,8 +22,8 @@ from gradtd.features import Features, make_features
 from gradtd.logs import Log, ratios, read_log
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.policies import GivenPolicy
-from gradtd.logs.read import open_table
 from gradtd.logs.row_policies import from_table, kept_columns
+from gradtd.logs.sources import open_table
 
 
 def log_stream(

@@ -69,7 +69,7 @@ LESS_USUAL: dict[str, tuple[str, ...]] = {
     "action": ("act", "acts", "a", "action_id", "arm"),
     "reward": ("rew", "rews"),
     "terminated": ("termination", "terminations", "is_terminal", "is_terminated", "is_done", "episode_end"),
-    "truncated": ("truncation", "truncations", "is_truncated", "time_limit_reached"),
+    "truncated": ("truncation", "truncations", "is_truncated", "time_limit_reached", "episode_terminals"),
     "start": ("reset", "resets", "is_first", "episode_start", "episode_starts"),
     "behaviour": ("logging_prob", "logging_probability", "behaviour_p", "behavior_p", "b_prob", "prob_b"),
     "behaviour_log": ("logp", "logprob", "log_prob", "logps", "log_probs", "logprobs", "action_logprob"),
@@ -125,7 +125,7 @@ class Faults:
             raise self.errors[0]
         if self.errors:
             numbered = (f"{k}. {error}" for k, error in enumerate(self.errors, 1))
-            raise InputError("\n".join([f"the log has {len(self.errors)} faults:", *numbered]))
+            raise InputError("\n".join([f"the log has {len(self.errors)} faults:", *numbered]), lines=True)
 
 
 @dataclass
@@ -173,6 +173,8 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
         if role in taken.roles or (role == "user" and "episode" in taken.roles | set(roles.single)):
             continue
         groups = _recognised(role, tuple(free))
+        if role == "terminated":
+            groups = _without_done(groups, roles, taken, tuple(free))
         if len(groups) > 1:
             both = " and ".join(repr(group[0][0]) for group in groups[:2])
             faults.add(
@@ -192,6 +194,20 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
     _check_complete(roles, kinds, faults)
     faults.raise_all()
     return roles
+
+
+def _without_done(
+    groups: list[list[tuple[str, str]]], roles: Roles, taken: _Taken, names: tuple[str, ...]
+) -> list[list[tuple[str, str]]]:
+    """Beside a column for terminated, done marks either end: it tells cuts where no column does."""
+    done = [group for group in groups if spelled(group[0][0]) in DONE]
+    sure = [group for group in groups if group not in done]
+    if len(done) != 1 or len(sure) != 1:
+        return groups
+    if "truncated" not in taken.roles and not _recognised("truncated", names):
+        taken.roles.add("truncated")
+        _assign(roles, "truncated", done[0], BY_NAME)
+    return sure
 
 
 def _take_users(roles: Roles) -> None:
@@ -220,6 +236,21 @@ def spelled(name: str) -> str:
 
 def _role_of(name: str, tier: int) -> str | None:
     return _TIERS[tier].get(name.lower()) or _TIERS[tier].get(spelled(name))
+
+
+def role_of(name: str) -> str | None:
+    """What a column of this name would be taken for, if nothing else is; a component counts as its whole.
+
+    >>> role_of("rew"), role_of("obs.x"), role_of("next_state_1"), role_of("speed")
+    ('reward', 'observation', 'next_observation', None)
+    """
+    for tier in (0, 1):
+        if role := _role_of(name, tier):
+            return role
+        part = _PART.match(name)
+        if part and (role := _role_of(part["stem"], tier)) in SEVERAL:
+            return role
+    return None
 
 
 def _refuse_unreadable(kinds: Mapping[str, str], taken: _Taken, faults: Faults) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -73,12 +74,30 @@ class Column:
         if self.kind == "time":
             self.refuse_missing()
             return self.values, False
+        if self.labels is not None:
+            self.refuse_missing()
+            return self._dates()[self.values], False
         if self.values.dtype.kind in "iu" and self.values.ndim == 1 and self.labels is None:
             self.refuse_missing()
             refuse_merged(self.name, self.values)
             return self.values.astype(np.int64, copy=False), True
         values = self.numbers()
         return values, bool((values == np.floor(values)).all())
+
+    def _dates(self) -> Integers:
+        """Labels that are dates by ISO 8601, in microseconds."""
+        try:
+            dates = [datetime.fromisoformat(label.strip()) for label in self.labels or ()]
+        except ValueError as error:
+            raise InputError(
+                f"column {self.name!r} must hold numbers, times or dates such as 2024-05-01T12:30: "
+                f"{str(error).rstrip('.')}. Convert it with pandas.to_datetime first, or leave it out, "
+                'columns={"t": None}.'
+            ) from None
+        if len({date.tzinfo is None for date in dates}) > 1:
+            raise InputError(f"column {self.name!r} has times with and without a time zone: write all of them alike.")
+        begin = datetime(1970, 1, 1, tzinfo=None if not dates or dates[0].tzinfo is None else UTC)
+        return np.array([(date - begin) // timedelta(microseconds=1) for date in dates] or [0], np.int64)
 
     def ranks(self) -> Integers:
         """Episode ids as 0, 1, ... in the order of the ids."""
@@ -284,91 +303,12 @@ def refuse_unknown_next(state: NDArray[np.int8] | None, steps: Steps, roles: Rol
         raise RowError(f"column {name!r} must be finite: row {row} is nan inside an episode.", row)
 
 
-def chances(
-    found: Mapping[str, Column], roles: Roles, logs: str, facts: Facts, notes: list[str]
-) -> dict[str, Floats | None]:
-    """Probabilities of the action taken, and ratios, in the range they must have."""
-    real_action = facts.real_actions
-    result: dict[str, Floats | None] = {"behaviour": None, "target": None, "rho": None}
-    for kind in ("behaviour", "target"):
-        role = f"{kind}_log" if f"{kind}_log" in roles.single else kind
-        if role in roles.single:
-            name, values = roles.single[role], _probabilities(found[role], role, logs, facts, notes)
-            result[kind] = check_chances(f"column {name!r}", values, kind, real_action)
-    if "rho" in roles.single:
-        name, ratio = roles.single["rho"], found["rho"].numbers()
-        refuse_rows(f"column {name!r}", ratio < 0, ratio, "must not be negative")
-        result["rho"] = ratio
-    return result
-
-
-def check_chances(what: str, values: Floats, kind: str, densities: bool, rows: Integers | None = None) -> Floats:
-    """(0, 1] for the behaviour, which did take the action; [0, 1] for the target; densities may exceed 1.
-
-    ``rows`` are the rows of the table that the values are from, where not all in order.
-    """
-    bad = values <= 0 if kind == "behaviour" else values < 0
-    low = "above 0 since the action was taken" if kind == "behaviour" else "at least 0"
-    refuse_rows(what, bad, values, f"must be {low}", rows)
-    if not densities:
-        percent = "; percentages are to be divided by 100" if values.max(initial=0.0) > 2 else ""
-        refuse_rows(what, values > 1 + 1e-9, values, f"must be at most 1{percent}", rows)
-    return values
-
-
 def refuse_rows(what: str, bad: Flags, values: NDArray[Any], rule: str, rows: Integers | None = None) -> None:
     """Name the first row that is bad."""
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
         more, row = int(bad.sum()) - 1, at if rows is None else int(rows[at])
         raise RowError(f"{what} {rule}: row {row} is {values[at]}{f' (and {more} more)' if more else ''}.", row)
-
-
-def _probabilities(column: Column, role: str, logs: str, facts: Facts, notes: list[str]) -> Floats:
-    named = role.endswith("_log")
-    column, never = _without_zero(column) if named else (column, None)
-    values = column.numbers()
-    if not named and not facts.are_logarithms(column.name):
-        return values
-    if logs != "convert":
-        sign = "is named as logarithms" if named else "holds logarithms (none is above 0)"
-        raise InputError(
-            f"column {column.name!r} {sign} of probabilities: take exp of them, "
-            'or read with log_probabilities="convert".'
-        )
-    return _converted(column.name, values, never, notes)
-
-
-def kept(column: Column, logs: str, facts: Facts, notes: list[str]) -> Floats:
-    """A further column: its numbers, or, where they are logarithms of probabilities to be converted, exp of them."""
-    if logs != "convert" or not facts.are_logarithms(column.name):
-        return column.numbers()
-    filled, never = _without_zero(column)
-    return _converted(column.name, filled.numbers(), never, notes)
-
-
-def kept_earlier(extra: Mapping[str, Floats], names: Iterable[str]) -> tuple[dict[str, Floats], list[str]]:
-    """The further columns of a log that was read before, those of these names converted, and what to say of it."""
-    notes: list[str] = []
-    columns = {f"keep.{name}": Column(name, extra[name]) for name in names if name in extra}
-    facts = facts_of(columns, Roles(keep=tuple(column.name for column in columns.values())))
-    return dict(extra) | {c.name: kept(c, "convert", facts, notes) for c in columns.values()}, notes
-
-
-def _without_zero(column: Column) -> tuple[Column, Flags | None]:
-    """The column with -1 in place of minus infinity, which is the logarithm of 0, and where that was."""
-    if column.values.dtype.kind != "f" or column.values.ndim != 1:
-        return column, None
-    never = np.isneginf(column.values)
-    return Column(column.name, np.where(never, -1.0, column.values), column.missing), never
-
-
-def _converted(name: str, values: Floats, never: Flags | None, notes: list[str]) -> Floats:
-    with np.errstate(over="ignore"):
-        chance = np.exp(values) if never is None else np.where(never, 0.0, np.exp(values))
-    refuse_rows(f"exp of column {name!r}", ~np.isfinite(chance), chance, "must be finite")
-    notes.append(f"column {name!r} held logarithms of probabilities: converted.")
-    return chance
 
 
 def equal_rows(table: Table, roles: Roles, first: Integers, second: Integers) -> Flags:

@@ -1,4 +1,4 @@
-"""Tables on disk: Parquet files, folders of them, CSV. Nothing is ever unpickled."""
+"""Tables on disk: Parquet files, folders of them, CSV; nested data are read in data_files. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from gradtd.core.checks import InputError
 from gradtd.logs.column_names import listed
+from gradtd.logs.data_files import JSON, PACKED, open_data_file, open_json_folder, unpacked_suffix
 from gradtd.logs.tables import PIECE, Piece, Table, arrow_kind, arrow_piece
 
 Casts = tuple[tuple[str, Any], ...]
@@ -22,9 +23,31 @@ MARK = b"gradtd columns"
 """Under this name a log of ours has a digest of its list of columns, which Parquet's checksums of pages leave out."""
 BLOCK = 1 << 22
 """How many bytes of a CSV file are read at a time."""
-PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-"""How a CSV file is packed."""
-_PICKLES = (".pkl", ".pickle", ".npz", ".npy", ".pt", ".joblib")
+CONVERT = {
+    ".pkl": "pandas.read_pickle({0!r})",
+    ".pickle": "pandas.read_pickle({0!r})",
+    ".joblib": "joblib.load({0!r})",
+    ".pt": "torch.load({0!r})",
+    ".pth": "torch.load({0!r})",
+    ".npy": "dict(zip(names, numpy.load({0!r}).T))",
+    ".xlsx": "pandas.read_excel({0!r})",
+    ".xls": "pandas.read_excel({0!r})",
+    ".tsv": "pandas.read_csv({0!r}, sep='\\t')",
+    ".txt": "pandas.read_csv({0!r})",
+    ".dat": "pandas.read_csv({0!r})",
+    ".feather": "pandas.read_feather({0!r})",
+    ".arrow": "pandas.read_feather({0!r})",
+    ".ipc": "pandas.read_feather({0!r})",
+    ".orc": "pandas.read_orc({0!r})",
+    ".mat": "scipy.io.loadmat({0!r}, squeeze_me=True)",
+    ".sas7bdat": "pandas.read_sas({0!r})",
+    ".dta": "pandas.read_stata({0!r})",
+    ".sav": "pandas.read_spss({0!r})",
+    ".db": "pandas.read_sql('select * from log', 'sqlite:///{0}')",
+    ".sqlite": "pandas.read_sql('select * from log', 'sqlite:///{0}')",
+}
+"""Files that are not read, and what loads them."""
+_PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth")
 _BY_THE_WAY = ("_SUCCESS", "_metadata", "_common_metadata")
 
 
@@ -41,20 +64,25 @@ def open_path(path: Path) -> Table:
     if not path.exists():
         raise InputError(f"there is no file or folder {str(path)!r}.")
     if path.is_dir():
+        paths = [one for one in sorted(path.iterdir()) if not one.name.startswith(".") and one.name not in _BY_THE_WAY]
+        if paths and all(unpacked_suffix(one) in JSON for one in paths):
+            return open_json_folder(path, paths)
         return ParquetTable(path.name, _parquet_files(path))
     if not path.is_file():
         raise InputError(f"{str(path)!r} is a pipe or a device, which cannot be read twice: save it to a file first.")
     ending = path.suffix.lower()
     if ending in PARQUET:
         return ParquetTable(path.name, [path])
-    if ending == ".csv" or (ending in PACKED and path.stem.lower().endswith(".csv")):
+    if unpacked_suffix(path) == ".csv":
         return CsvTable(path)
-    if ending in _PICKLES:
-        raise InputError(
-            f"{path.name!r} may hold pickled objects, and a log is never unpickled: "
-            "load it yourself and give a dictionary of arrays, or save it as Parquet."
-        )
-    raise InputError(f"a log is a .parquet or .csv file or a folder of Parquet files, got {path.name!r}.")
+    if (table := open_data_file(path)) is not None:
+        return table
+    load = CONVERT.get(ending, "pandas.DataFrame(...)").format(path.name)
+    why = " may hold pickled objects, and a log is never unpickled" if ending in _PICKLES else " is not read directly"
+    raise InputError(
+        f"{path.name!r}{why}. Read are .parquet, .csv, .json, .jsonl, .npz and .h5, packed as .gz or not, and folders "
+        f"of Parquet or JSON files. Load it yourself: gradtd.read_log({load})."
+    )
 
 
 def _matching(pattern: Path) -> list[Path]:
@@ -237,7 +265,11 @@ def _refuse_other_headers(path: Path) -> None:
         raise InputError(f"the header of {path.name!r} is not UTF-8: save the file with that encoding.") from None
     other = next((name for mark, name in ((b";", "semicolons"), (b"\t", "tabs")) if mark in header), None)
     if other and b"," not in header:
-        raise InputError(f"the header of {path.name!r} has {other} between its names: save the file with commas.")
+        sign = ";" if other == "semicolons" else "\\t"
+        raise InputError(
+            f"the header of {path.name!r} has {other} between its names: save the file with commas, or load it "
+            f"yourself: gradtd.read_log(pandas.read_csv({path.name!r}, sep='{sign}'))."
+        )
 
 
 def _fits(column: Any) -> bool:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError, RowError
+from gradtd.logs.chances import check_chances
 from gradtd.logs.column_names import listed
-from gradtd.logs.columns import check_chances
 from gradtd.logs.log import Log
 from gradtd.logs.policies import observation_chunks, row_chunks
 from gradtd.logs.row_policies import (

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,16 +16,16 @@ from gradtd.core.checks import InputError, RowError
 from gradtd.core.progress import Progress
 from gradtd.logs import columns as narrow_columns
 from gradtd.logs.actions import code_actions
+from gradtd.logs.chances import chances, kept, kept_earlier
 from gradtd.logs.column_names import Roles, resolve, take_rows_alone
 from gradtd.logs.columns import Column, Facts, facts_of, gather
 from gradtd.logs.encoding import MISSING, EncodedTable, count_missing, encode
-from gradtd.logs.files import open_path
 from gradtd.logs.log import Log, row_numbers
-from gradtd.logs.minari_data import MinariTable, is_dataset, is_dataset_id
 from gradtd.logs.observations import read_observations
 from gradtd.logs.sanity_checks import columns_of_one_policy, ends_marked, numbered_like, refuse_swapped, strangers
+from gradtd.logs.sources import open_table
 from gradtd.logs.steps import Rows, Steps, arrange, rows_given, single_steps, smallest_stride
-from gradtd.logs.tables import ArrayTable, FrameTable, Table, with_column
+from gradtd.logs.tables import FrameTable, Table, with_column
 from gradtd.logs.understood import Understood, guesses, told_apart, uses_of
 
 
@@ -201,6 +199,7 @@ class LogReader:
         """The log in a table."""
         roles = self.resolve(table.kinds)
         notes = roles.notes
+        notes += getattr(table, "notes", ())
         found, next_state = gather(table, roles)
         seen = table if self.roles is not None else encode(table, roles, self.missing)
         lost = narrow_columns.drop_missing(found) if self.missing == "drop" else None
@@ -222,9 +221,9 @@ class LogReader:
         narrow_columns.refuse_unknown_next(next_state, steps, roles)
         # Everything narrow is checked before the observations are read.
         reward, logs = found["reward"].numbers(), self.log_probabilities
-        extra = {name: narrow_columns.kept(found[f"keep.{name}"], logs, facts, notes) for name in roles.keep}
+        extra = {name: kept(found[f"keep.{name}"], logs, facts, notes) for name in roles.keep}
         action, labels, action_order = code_actions(found, roles, facts, self.actions)
-        chances = narrow_columns.chances(found, roles, logs, facts, notes)
+        taken = chances(found, roles, logs, facts, notes)
         found.clear()
         try:
             observations, next_row = read_observations(seen, roles, steps, length, progress, notes)
@@ -249,9 +248,9 @@ class LogReader:
             episode=steps.episode,
             action=chosen(action),
             action_labels=labels,
-            behaviour=chosen(chances["behaviour"]),
-            target=chosen(chances["target"]),
-            rho=chosen(chances["rho"]),
+            behaviour=chosen(taken["behaviour"]),
+            target=chosen(taken["target"]),
+            rho=chosen(taken["rho"]),
             extra={name: chosen(values) for name, values in extra.items()},
             observation_names=_component_names(roles, observations),
             name=table.name,
@@ -298,7 +297,10 @@ class LogReader:
             actions=counts,
             order=order,
             notes=log.notes,
-            warnings=guesses(roles, steps.lengths, steps.ended, self.time_limit, unread),
+            warnings=(
+                *guesses(roles, steps.lengths, steps.ended, self.time_limit, unread),
+                *getattr(table, "warnings", ()),
+            ),
         )
 
     def _rows(
@@ -311,7 +313,7 @@ class LogReader:
     ) -> Rows:
         single = roles.single
         flags = {role: found[role].flags() if role in single else None for role in ("terminated", "truncated", "start")}
-        if roles.done_flag:
+        if roles.done_flag and "truncated" not in single:
             notes.append(
                 f"column {single['terminated']!r} was taken as terminated: mark episodes that were only cut off in a "
                 "column truncated."
@@ -355,32 +357,8 @@ def _beyond(values: NDArray[Any], given: Integers | None, n_steps: int) -> NDArr
 
 def _read_before(log: Log, keep: Any) -> Log:
     """A log that was read before, with its kept columns converted from logarithms."""
-    extra, notes = narrow_columns.kept_earlier(log.extra, (keep,) if isinstance(keep, str) else keep)
+    extra, notes = kept_earlier(log.extra, (keep,) if isinstance(keep, str) else keep)
     return replace(log, extra=extra, notes=(*log.notes, *notes)) if notes else log
-
-
-def open_table(source: Any) -> Table:
-    """The table behind whatever was given."""
-    if isinstance(source, str) and is_dataset_id(source) and not Path(source).exists():
-        return MinariTable(source)
-    if isinstance(source, (str, os.PathLike)):
-        return open_path(Path(source))
-    if isinstance(source, FrameTable):
-        return source
-    if isinstance(source, Mapping):
-        return ArrayTable(source)
-    if is_dataset(source):
-        return MinariTable(source)
-    kind = type(source)
-    library = kind.__module__.split(".")[0]
-    if (library in ("pandas", "polars") and kind.__name__ in ("DataFrame", "LazyFrame")) or (
-        library == "pyarrow" and kind.__name__ == "Table"
-    ):
-        return FrameTable(source)
-    raise InputError(
-        "a log is read from a path, a pandas or polars frame, an Arrow table, a dictionary of arrays or a Minari "
-        f"dataset, got {type(source).__name__}."
-    )
 
 
 def _counted(table: Table, roles: Roles) -> str:

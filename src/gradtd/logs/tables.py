@@ -44,9 +44,14 @@ class Table(Protocol):
 
 
 class ArrayTable:
-    """A dictionary of arrays, such as d4rl's; dictionaries inside it are passed over."""
+    """A dictionary of arrays, such as d4rl's; dictionaries inside it are passed over.
+
+    ``notes`` say how its columns were made, ``warnings`` what was guessed.
+    """
 
     sure = True
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def __init__(self, source: Mapping[Any, Any], name: str = "arrays") -> None:
         self.name = name
@@ -68,18 +73,49 @@ class ArrayTable:
         array = self.arrays[name]
         if array is None or array.dtype.kind not in "biufUM" or array.ndim == 0:
             what = "something nested" if array is None else f"{array.dtype} of shape {array.shape}"
+            if array is not None and array.dtype == object:
+                what = "values of several kinds or lengths"
             raise InputError(f"column {name!r} must be an array of numbers or text, one entry per row, got {what}.")
         return array.reshape(len(array), -1) if array.ndim > 2 else array
 
 
 def _array(source: Mapping[Any, Any], key: Any) -> NDArray[Any] | None:
+    value = plain_array(source[key])
+    if isinstance(value, Mapping):
+        return None
     try:
-        value = source[key]
-        return None if isinstance(value, Mapping) else np.asanyarray(value) if np.ma.isMA(value) else np.asarray(value)
-    except ValueError as error:  # rows of different lengths, or pickled objects in a file that NumPy opened
-        raise InputError(
-            f"column {str(key)!r} must be an array of numbers or text: {str(error).rstrip('.')}."
-        ) from None
+        array = np.asanyarray(value) if np.ma.isMA(value) else np.asarray(value)
+    except ValueError:  # rows of different lengths, or None among them
+        array = np.empty(len(value), object)
+        array[:] = value
+    return _of_objects(array) if array.dtype == object and array.ndim else array
+
+
+def plain_array(value: Any) -> Any:
+    """A tensor as an array; everything else as it is."""
+    if hasattr(value, "detach"):
+        value = value.detach()
+    return value.cpu().numpy() if hasattr(value, "cpu") and hasattr(value, "numpy") else value
+
+
+def _of_objects(array: NDArray[Any]) -> NDArray[Any]:
+    """Python's own values as numbers, text or lists; None is missing. As they are where they are of several kinds."""
+    gone = np.array([one is None for one in array.reshape(len(array), -1).T[0]])
+    there = [one for one, lost in zip(array, gone, strict=True) if not lost]
+    if array.ndim > 1 or not there:
+        return array if there else np.full(len(array), np.nan)
+    if len({isinstance(one, str) for one in there}) > 1:
+        return array
+    try:
+        known = np.array(there)
+    except ValueError:
+        return array
+    if known.dtype.kind not in "biufUM":
+        return array
+    filled = np.zeros((len(array), *known.shape[1:]), known.dtype)
+    filled[~gone] = known
+    mask = np.broadcast_to(gone.reshape(-1, *[1] * (known.ndim - 1)), filled.shape)
+    return np.ma.MaskedArray(filled, mask) if gone.any() else filled
 
 
 def _array_kind(array: NDArray[Any]) -> str:
@@ -129,6 +165,7 @@ class FrameTable:
             table = frame if isinstance(frame, pa.Table) else _polars_table(frame)
             refuse_same_names(name, table.column_names)
             self.columns = dict(zip(table.column_names, table.columns, strict=True))
+        self.columns = _without_structs(self.columns)
         self.kinds = {k: "object" if c is None else arrow_kind(c.type) for k, c in self.columns.items()}
 
     def _from_pandas(self, frame: Any) -> None:
@@ -156,6 +193,20 @@ class FrameTable:
         for begin in range(0, rows, PIECE):
             pieces = {name: arrow_piece(name, self.columns[name].slice(begin, PIECE)) for name in columns}
             yield {k: piece._replace(ordered=True) if k in self.ordered else piece for k, piece in pieces.items()}
+
+
+def _without_structs(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of records as one column per field, by dotted names: obs.x, obs.v."""
+    from pyarrow import types
+
+    made: dict[str, Any] = {}
+    for name, column in columns.items():
+        if column is None or not types.is_struct(column.type):
+            made[name] = column
+        else:
+            fields = {f"{name}.{field.name}": part for field, part in zip(column.type, column.flatten(), strict=True)}
+            made |= _without_structs(fields)
+    return made
 
 
 def _polars_table(frame: Any) -> Any:
@@ -206,7 +257,7 @@ def arrow_kind(kind: Any) -> str:
     if types.is_temporal(kind):
         return "time"
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return "list" if arrow_kind(kind.value_type) in ("whole", "real", "truth") else "nested"
+        return "list" if arrow_kind(kind.value_type) in ("whole", "real", "truth", "list") else "nested"
     return "nested"
 
 
@@ -256,15 +307,19 @@ def _flags(array: Any) -> NDArray[np.bool_]:
 
 
 def _list_piece(name: str, array: Any, missing: NDArray[np.bool_] | None) -> Piece:
-    """Lists of one length as a matrix."""
+    """Lists of one length as a matrix; lists of lists, such as images, in one row each."""
     import pyarrow.compute as pc
 
-    there = array if missing is None else array.drop_null()
-    lengths = pc.unique(pc.list_value_length(there)).to_pylist()
-    if len(lengths) > 1 or lengths == [0]:
-        raise InputError(f"the lists in column {name!r} must have one length, got {listed(sorted(lengths))}.")
-    width = lengths[0] if lengths else 1
-    flat = there.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
+    inner, width = array if missing is None else array.drop_null(), 1
+    while arrow_kind(inner.type) == "list":
+        lengths = pc.unique(pc.list_value_length(inner)).to_pylist()
+        if len(lengths) > 1 or lengths in ([0], [None]):
+            raise InputError(
+                f"the lists in column {name!r} must have one length, got {listed(sorted(lengths, key=str))}."
+            )
+        width *= lengths[0] if lengths else 1
+        inner = inner.flatten()
+    flat = inner.to_numpy(zero_copy_only=False).reshape(-1, width)
     if missing is None:
         return Piece(flat)
     values = np.zeros((len(array), width))

@@ -1,0 +1,92 @@
+"""Probabilities of the actions taken, and further columns: checked, and converted where they are logarithms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
+from gradtd.logs.column_names import Roles
+from gradtd.logs.columns import Column, Facts, facts_of, refuse_rows
+from gradtd.logs.steps import Flags
+
+
+def chances(
+    found: Mapping[str, Column], roles: Roles, logs: str, facts: Facts, notes: list[str]
+) -> dict[str, Floats | None]:
+    """Probabilities of the action taken, and ratios, in the range they must have."""
+    real_action = facts.real_actions
+    result: dict[str, Floats | None] = {"behaviour": None, "target": None, "rho": None}
+    for kind in ("behaviour", "target"):
+        role = f"{kind}_log" if f"{kind}_log" in roles.single else kind
+        if role in roles.single:
+            name, values = roles.single[role], _probabilities(found[role], role, logs, facts, notes)
+            result[kind] = check_chances(f"column {name!r}", values, kind, real_action)
+    if "rho" in roles.single:
+        name, ratio = roles.single["rho"], found["rho"].numbers()
+        refuse_rows(f"column {name!r}", ratio < 0, ratio, "must not be negative")
+        result["rho"] = ratio
+    return result
+
+
+def check_chances(what: str, values: Floats, kind: str, densities: bool, rows: Integers | None = None) -> Floats:
+    """(0, 1] for the behaviour, which did take the action; [0, 1] for the target; densities may exceed 1.
+
+    ``rows`` are the rows of the table that the values are from, where not all in order.
+    """
+    bad = values <= 0 if kind == "behaviour" else values < 0
+    low = "above 0 since the action was taken" if kind == "behaviour" else "at least 0"
+    refuse_rows(what, bad, values, f"must be {low}", rows)
+    if not densities:
+        percent = "; percentages are to be divided by 100" if values.max(initial=0.0) > 2 else ""
+        refuse_rows(what, values > 1 + 1e-9, values, f"must be at most 1{percent}", rows)
+    return values
+
+
+def _probabilities(column: Column, role: str, logs: str, facts: Facts, notes: list[str]) -> Floats:
+    named = role.endswith("_log")
+    column, never = _without_zero(column) if named else (column, None)
+    values = column.numbers()
+    if not named and not facts.are_logarithms(column.name):
+        return values
+    if logs != "convert":
+        sign = "is named as logarithms" if named else "holds logarithms (none is above 0)"
+        raise InputError(
+            f"column {column.name!r} {sign} of probabilities: take exp of them, "
+            'or read with log_probabilities="convert".'
+        )
+    return _converted(column.name, values, never, notes)
+
+
+def kept(column: Column, logs: str, facts: Facts, notes: list[str]) -> Floats:
+    """A further column: its numbers, or, where they are logarithms of probabilities to be converted, exp of them."""
+    if logs != "convert" or not facts.are_logarithms(column.name):
+        return column.numbers()
+    filled, never = _without_zero(column)
+    return _converted(column.name, filled.numbers(), never, notes)
+
+
+def kept_earlier(extra: Mapping[str, Floats], names: Iterable[str]) -> tuple[dict[str, Floats], list[str]]:
+    """The further columns of a log that was read before, those of these names converted, and what to say of it."""
+    notes: list[str] = []
+    columns = {f"keep.{name}": Column(name, extra[name]) for name in names if name in extra}
+    facts = facts_of(columns, Roles(keep=tuple(column.name for column in columns.values())))
+    return dict(extra) | {c.name: kept(c, "convert", facts, notes) for c in columns.values()}, notes
+
+
+def _without_zero(column: Column) -> tuple[Column, Flags | None]:
+    """The column with -1 in place of minus infinity, which is the logarithm of 0, and where that was."""
+    if column.values.dtype.kind != "f" or column.values.ndim != 1:
+        return column, None
+    never = np.isneginf(column.values)
+    return Column(column.name, np.where(never, -1.0, column.values), column.missing), never
+
+
+def _converted(name: str, values: Floats, never: Flags | None, notes: list[str]) -> Floats:
+    with np.errstate(over="ignore"):
+        chance = np.exp(values) if never is None else np.where(never, 0.0, np.exp(values))
+    refuse_rows(f"exp of column {name!r}", ~np.isfinite(chance), chance, "must be finite")
+    notes.append(f"column {name!r} held logarithms of probabilities: converted.")
+    return chance

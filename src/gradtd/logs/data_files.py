@@ -1,0 +1,188 @@
+"""Files of nested data: JSON, JSON lines, NumPy's .npz and HDF5. Nothing in them is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.checks import InputError
+from gradtd.logs.column_names import role_of
+from gradtd.logs.nested import columns_of
+from gradtd.logs.tables import Table
+
+JSON = (".json", ".jsonl", ".ndjson")
+HDF5 = (".h5", ".hdf5", ".hdf")
+PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""How a text file is packed, by its last ending."""
+DEEPEST = 20
+"""How many groups of an HDF5 file may be inside each other."""
+
+
+def unpacked_suffix(path: Path) -> str:
+    """The ending that tells what a file holds: .jsonl of log.jsonl.gz."""
+    ending = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if ending in PACKED else ending
+
+
+def is_data_file(path: Path) -> bool:
+    """Whether a file holds nested data, by its ending."""
+    return unpacked_suffix(path) in (*JSON, *HDF5, ".npz")
+
+
+def open_data_file(path: Path) -> Table | None:
+    """The table in a file of nested data; None where its ending says that it is none."""
+    ending = unpacked_suffix(path)
+    if ending in JSON:
+        return _table(read_json(path), path)
+    if ending == ".npz":
+        return _table(_read_npz(path), path)
+    if ending in HDF5:
+        return _table(_read_hdf5(path), path)
+    return None
+
+
+def open_json_folder(folder: Path, paths: list[Path]) -> Table:
+    """Several JSON files as one log, as RLlib writes them."""
+    records: list[Any] = []
+    for path in paths:
+        found = read_json(path)
+        records += found if isinstance(found, list) else [found]
+    return _table(records, folder)
+
+
+def _table(data: Any, path: Path) -> Table:
+    found = columns_of(data)
+    if found is None:
+        raise InputError(f"{path.name!r} holds {type(data).__name__}, not rows, columns or episodes.")
+    _refuse_packed(found.values, path)
+    return found.table(path.name)
+
+
+def _refuse_packed(columns: Mapping[str, Any], path: Path) -> None:
+    """RLlib may pack observations with pickle inside."""
+    for name, values in columns.items():
+        if role_of(name) in ("observation", "next_observation"):
+            first = next(iter(values), None) if isinstance(values, list) else values
+            if isinstance(first, str) and first.startswith("BCJNGGhA"):
+                raise InputError(
+                    f"column {name!r} of {path.name!r} is packed by RLlib, with pickle inside, and a log is never "
+                    'unpickled: write it with output_config={"compress_columns": []}.'
+                )
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds: one value, or one per line."""
+    text = _text(path)
+    try:
+        return _records(json.loads(text))
+    except RecursionError:
+        raise InputError(f"{path.name!r} is nested too deeply to be a log.") from None
+    except ValueError as error:
+        whole = error
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if len(lines) < 2:
+        raise InputError(f"{path.name!r} cannot be read as JSON, it may be damaged or cut short: {whole}.") from None
+    found = []
+    for number, line in lines:
+        try:
+            found.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{path.name!r} cannot be read as JSON, it may be damaged or cut short: line {number}: {error}."
+            ) from None
+    return found
+
+
+def _text(path: Path) -> str:
+    import pyarrow as pa
+
+    packed = PACKED.get(path.suffix.lower())
+    try:
+        with pa.OSFile(str(path)) as file:
+            raw = pa.CompressedInputStream(file, packed).read() if packed else file.read()
+        return str(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise InputError(f"{path.name!r} is not UTF-8: save the file with that encoding.") from None
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path.name!r} cannot be read, it may be damaged or cut short: {error}.") from None
+
+
+def _records(data: Any) -> Any:
+    """What pandas writes by itself: columns of rows by number, or the three parts of "split"."""
+    if not isinstance(data, dict):
+        return data
+    if set(data) >= {"columns", "data"} and isinstance(data["data"], list):
+        return [dict(zip(data["columns"], row, strict=False)) for row in data["data"]]
+    values = list(data.values())
+    by_number = all(isinstance(one, dict) and one and all(key.isdigit() for key in one) for one in values)
+    if by_number and any(role_of(name) for name in data):
+        return {name: list(one.values()) for name, one in data.items()}
+    return data
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except ValueError as error:
+        if "pickle" not in str(error).lower():
+            raise InputError(f"{path.name!r} cannot be read as .npz, it may be damaged: {_gist(error)}.") from None
+        raise InputError(
+            f"{path.name!r} holds pickled objects, and a log is never unpickled. If you trust it, convert it: "
+            f"gradtd.read_log(dict(numpy.load({path.name!r}, allow_pickle=True)))."
+        ) from None
+    except Exception as error:
+        raise InputError(f"{path.name!r} cannot be read as .npz, it may be damaged: {_gist(error)}.") from None
+
+
+def _read_hdf5(path: Path) -> Any:
+    try:
+        import h5py
+    except ImportError:
+        raise InputError(f"{path.name!r} is HDF5, which needs h5py: pip install h5py.") from None
+    try:
+        with h5py.File(path, "r") as file:
+            found = _group(file, h5py, 0)
+    except InputError:
+        raise
+    except Exception as error:  # a damaged file makes it raise all sorts of errors
+        raise InputError(
+            f"{path.name!r} cannot be read as HDF5, it may be damaged or cut short: {_gist(error)}."
+        ) from None
+    return _numbered(found)
+
+
+def _group(group: Any, h5py: Any, depth: int) -> dict[str, Any]:
+    """Groups as dictionaries. Links to other files are passed over."""
+    if depth > DEEPEST:
+        raise InputError("groups of the file are nested too deeply to be a log.")
+    found: dict[str, Any] = {}
+    for name in group:
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            continue
+        item = group[name]
+        if isinstance(item, h5py.Group):
+            found[name] = _group(item, h5py, depth + 1)
+        elif isinstance(item, h5py.Dataset) and item.external is None and not item.is_virtual:
+            text = h5py.check_string_dtype(item.dtype) is not None
+            found[name] = np.asarray(item.asstr()[()] if text else item[()])
+            if text:
+                found[name] = found[name].astype(str)
+    return found
+
+
+def _numbered(found: dict[str, Any]) -> Any:
+    """Arrays of episodes by number, observations_0, rewards_0, ..., as d3rlpy's ReplayBuffer dumps them."""
+    if "rewards_0" not in found or "rewards" in found:
+        return found
+    stems = [name[:-2] for name in found if name.endswith("_0")]
+    count = sum(name.startswith("rewards_") for name in found)
+    return [{stem: found[f"{stem}_{k}"] for stem in stems if f"{stem}_{k}" in found} for k in range(count)]
+
+
+def _gist(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")[:300] or type(error).__name__

@@ -1,0 +1,368 @@
+"""Data as programs hold them: rows, episodes, batches over environments and replay buffers become columns.
+
+Whatever the library, its objects are known by what they have (``episodes``, ``rewards``, ``batch_size``), so none is
+imported. Everything ends in a dictionary of columns, which `gradtd.logs.tables.ArrayTable` hands to the one reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.core.checks import InputError
+from gradtd.logs.column_names import SEVERAL, role_of
+from gradtd.logs.tables import ArrayTable, plain_array
+
+CONTAINERS = (
+    "episodes",
+    "trajectories",
+    "trajs",
+    "rollouts",
+    "paths",
+    "data",
+    "steps",
+    "transitions",
+    "records",
+    "rows",
+)
+"""Keys under which people put a log that has nothing else beside it."""
+FLAGS = ("terminated", "truncated")
+OF_BUFFERS = (
+    "observations",
+    "next_observations",
+    "actions",
+    "rewards",
+    "dones",
+    "timeouts",
+    "episode_starts",
+    "log_probs",
+)
+"""What replay and rollout buffers of Stable-Baselines3 have, one row per step and one column per environment."""
+FLATTENED = {"observations", "actions", "log_probs"}
+"""Those of a rollout buffer that its method ``get`` lays out anew."""
+OF_EPISODES = (
+    *("observations", "next_observations", "actions", "rewards", "terminated", "terminations", "truncated"),
+    *("truncations", "terminals", "timeouts", "dones", "obs", "acts", "rews", "id"),
+)
+"""What objects that are an episode may have: those of Minari, d3rlpy, imitation."""
+LINE = (
+    'give every step names first: [dict(zip(("observation", "action", "reward", "next_observation", "done"), step)) '
+    "for step in steps]."
+)
+
+
+@dataclass
+class Columns:
+    """Columns by name, what to say of how they were made, and what was guessed."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def table(self, name: str) -> ArrayTable:
+        table = ArrayTable(self.values, name)
+        table.notes, table.warnings = tuple(self.notes), tuple(self.warnings)
+        return table
+
+
+def open_data(source: Any, name: str = "data") -> ArrayTable | None:
+    """The table behind data in memory; None where they are of no known kind."""
+    found = columns_of(source)
+    return None if found is None else found.table(name)
+
+
+def open_mapping(source: Mapping[Any, Any]) -> ArrayTable:
+    """The table behind a dictionary."""
+    found: dict[Any, Any] = {}
+    for key in source:
+        try:
+            found[key] = source[key]
+        except ValueError as error:  # pickled objects in a file that NumPy opened
+            raise InputError(
+                f"column {str(key)!r} must be an array of numbers or text: {str(error).rstrip('.')}."
+            ) from None
+    return _of_mapping(found).table("arrays")
+
+
+def columns_of(source: Any) -> Columns | None:
+    """The columns of rows, episodes, a batch or a buffer."""
+    if isinstance(source, Mapping):
+        return _of_mapping(dict(source))
+    if isinstance(source, np.ndarray) and source.dtype.names:
+        return Columns({name: source[name] for name in source.dtype.names})
+    if isinstance(source, list | tuple) and not hasattr(source, "_fields"):
+        return _of_sequence(source)
+    if _is_buffer(source):
+        return _of_buffer(source)
+    if hasattr(source, "batch_size") and hasattr(source, "to_dict"):  # a TensorDict
+        return _of_mapping(dict(source.to_dict()))
+    episodes = getattr(source, "episodes", None)
+    if isinstance(episodes, Sequence) and len(episodes):  # a ReplayBuffer or MDPDataset of d3rlpy
+        return _of_sequence(list(episodes))
+    return None
+
+
+# Mappings: columns, episodes by name, a batch, or a wrapper around one of these.
+
+
+def _of_mapping(source: dict[Any, Any]) -> Columns:
+    flat = flattened(source)
+    if key := _key_of(flat, "reward"):
+        rewards = _array(flat[key])
+        if rewards is not None and rewards.ndim == 2 and rewards.shape[1] > 1:
+            return _unstacked(flat, rewards.shape)
+        return Columns(flat)
+    parts = [_as_mapping(value) for value in source.values()]
+    if source and all(part is not None and _key_of(flattened(part), "reward") for part in parts):
+        return _of_episodes([part for part in parts if part is not None], [str(key) for key in source])
+    inside = [key for key in source if str(key).lower() in CONTAINERS]
+    if len(inside) == 1 and (found := columns_of(source[inside[0]])) is not None:
+        return found
+    if "policy_batches" in source and len(source["policy_batches"]) == 1:  # RLlib's, of one policy
+        return _of_mapping(dict(next(iter(source["policy_batches"].values()))))
+    return Columns(flat)
+
+
+def flattened(source: Mapping[Any, Any], before: str = "") -> dict[str, Any]:
+    """Dictionaries inside a dictionary by dotted names. What stands under "next" follows the step, as in TorchRL.
+
+    >>> flattened({"obs": {"x": [1], "v": [2]}, "next": {"obs": {"x": [3]}, "reward": [0]}})
+    {'obs.x': [1], 'obs.v': [2], 'next_obs.x': [3], 'reward': [0]}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in source.items():
+        name, inside = f"{before}{key}", value if isinstance(value, Mapping) else None
+        if inside is None or role_of(name) not in (None, *SEVERAL):  # one column by its name: refused, as it is nested
+            flat[name] = value
+        elif name == "next":
+            after = flattened(inside)
+            flat |= {f"next_{k}" if role_of(k) == "observation" else k: v for k, v in after.items()}
+        else:
+            flat |= flattened(inside, f"{name}.")
+    return flat
+
+
+def _key_of(columns: Iterable[str], role: str) -> str | None:
+    """The first column that goes by a name of this role."""
+    return next((name for name in columns if role_of(name) == role), None)
+
+
+def _as_mapping(item: Any) -> Mapping[Any, Any] | None:
+    """A dictionary, a named tuple, a data class or an episode as a mapping; None where it is none of these."""
+    if isinstance(item, Mapping):
+        return item
+    if hasattr(item, "_asdict"):
+        return dict(item._asdict())
+    if hasattr(item, "batch_size") and hasattr(item, "to_dict"):
+        return dict(item.to_dict())
+    if hasattr(item, "rewards") or hasattr(item, "rews"):
+        return {name: getattr(item, name) for name in OF_EPISODES if getattr(item, name, None) is not None}
+    if hasattr(item, "__dataclass_fields__"):
+        return {name: getattr(item, name) for name in item.__dataclass_fields__}
+    return None
+
+
+# Sequences: rows, episodes, or lists of rows.
+
+
+def _of_sequence(source: Sequence[Any]) -> Columns:
+    if not len(source):
+        raise InputError("the list has no rows: give one dictionary per step, or one per episode.")
+    items = [_as_mapping(item) for item in source]
+    if all(item is not None for item in items):
+        maps = [flattened(item) for item in items if item is not None]
+        key = _key_of(maps[0], "reward")
+        if key is not None and np.ndim(plain_array(maps[0][key])) > 0:
+            return _of_episodes(maps, None)
+        return Columns(_rows(maps))
+    if all(isinstance(item, list | tuple) for item in source):
+        rows = [[_as_mapping(step) for step in episode] for episode in source]
+        if all(step is not None for episode in rows for step in episode):
+            return _of_lists(rows)
+        raise InputError(f"the steps are tuples or lists, and nothing says what stands where: {LINE}")
+    kinds = sorted({type(item).__name__ for item in source})
+    raise InputError(
+        f"a list must have one dictionary per step, or one per episode, got {', '.join(kinds[:3])}. With tuples {LINE}"
+    )
+
+
+def _rows(maps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Columns of rows; what a row lacks is missing."""
+    names = dict.fromkeys(name for row in maps for name in row)
+    return {name: [row.get(name) for row in maps] for name in names}
+
+
+def _of_lists(episodes: Sequence[Sequence[Any]]) -> Columns:
+    """Episodes that are lists of steps."""
+    rows = [flattened(step) for episode in episodes for step in episode]
+    columns = _rows(rows)
+    if not _key_of(columns, "episode"):
+        columns["episode"] = np.repeat(np.arange(len(episodes)), [len(episode) for episode in episodes])
+    return Columns(columns)
+
+
+def _of_episodes(episodes: Sequence[Mapping[Any, Any]], names: Sequence[str] | None) -> Columns:
+    """Episodes that have arrays, one entry per step; the observations may have one more, which followed the last."""
+    parts = [_episode(number, flattened(episode)) for number, episode in enumerate(episodes)]
+    first = parts[0]
+    joined: dict[str, Any] = {}
+    for key in first:
+        if any(key not in part for part in parts):
+            lacks = next(number for number, part in enumerate(parts) if key not in part)
+            if role_of(key) is not None:
+                raise InputError(f"episode {lacks} lacks {key!r}, which the first one has: give it to all of them.")
+            continue
+        joined[key] = _joined([part[key] for part in parts])
+    if not _key_of(joined, "episode"):
+        lengths = [len(part[_key_of(part, "reward") or ""]) for part in parts]
+        joined["episode"] = np.repeat(np.arange(len(parts)) if names is None else np.array(names), lengths)
+    return Columns(joined)
+
+
+def _episode(number: int, given: dict[str, Any]) -> dict[str, Any]:
+    """The columns of one episode, each as long as its rewards."""
+    key = _key_of(given, "reward")
+    if key is None:
+        raise InputError(f"episode {number} has no rewards; it has {', '.join(given) or 'nothing'}.")
+    length = len(plain_array(given[key]))
+    made: dict[str, Any] = {}
+    for name, value in given.items():
+        array, role = _array(value), role_of(name)
+        if array is None:
+            continue
+        if array.ndim == 0:  # one for the whole episode; an end is that of its last step
+            if role in FLAGS:
+                made[name] = np.arange(length) == length - 1 if bool(array) else np.zeros(length, bool)
+            else:
+                made[name] = np.full(length, array)
+        elif len(array) == length:
+            made[name] = array
+        elif role == "observation" and len(array) == length + 1:
+            made[name] = array[:-1]
+            made.setdefault(f"next_{name}", array[1:])
+        elif role is not None:
+            more = " or one more" if role == "observation" else ""
+            raise InputError(
+                f"episode {number} has {length} rewards and {len(array)} entries of {name!r}: give as many{more}."
+            )
+    return made
+
+
+# Batches and buffers.
+
+
+def _unstacked(columns: dict[str, Any], shape: tuple[int, ...], time: int | None = None) -> Columns:
+    """Arrays (T, N, ...) of N environments as rows, one environment after the other."""
+    found = Columns()
+    arrays = {name: array for name, value in columns.items() if (array := _array(value)) is not None and array.ndim}
+    for name, array in arrays.items():
+        if array.shape[:2] != shape[:2] and role_of(name) is not None:
+            raise InputError(
+                f"the rewards have the shape {shape[:2]}, steps by environments, and {name!r} has {array.shape}: give "
+                "all of them that shape."
+            )
+    arrays = {name: array for name, array in arrays.items() if array.shape[:2] == shape[:2]}
+    if time is None:
+        time = _time_axis(arrays, found)
+    if time == 0:
+        arrays = {name: np.swapaxes(array, 0, 1) for name, array in arrays.items()}
+    n, steps = next(iter(arrays.values())).shape[:2]
+    for name, array in arrays.items():
+        rest = array.reshape(n * steps, *array.shape[2:])
+        found.values[name] = rest[:, 0] if rest.ndim == 2 and rest.shape[1] == 1 else rest
+    if not _key_of(arrays, "episode"):
+        ends = np.zeros((n, steps), bool)
+        for name in arrays:
+            if role_of(name) in FLAGS:
+                ends |= found.values[name].reshape(n, steps).astype(bool)
+        begins = np.c_[np.ones(n, bool), ends[:, :-1]]
+        for name in arrays:
+            if role_of(name) == "start":
+                begins |= found.values[name].reshape(n, steps).astype(bool)
+        found.values["episode"] = np.cumsum(begins) - 1
+    return found
+
+
+def _time_axis(arrays: Mapping[str, NDArray[Any]], found: Columns) -> int:
+    """Which of the first two axes is the time: by next observations, then by ends; else the first, with a warning."""
+    now, after = _key_of(arrays, "observation"), _key_of(arrays, "next_observation")
+    a, b = next(iter(arrays.values())).shape[:2]
+    if now and after:
+        x, y = arrays[now], arrays[after]
+        along = [bool((x[1:] == y[:-1]).mean() > 0.5) if a > 1 else False]
+        along.append(bool((x[:, 1:] == y[:, :-1]).mean() > 0.5) if b > 1 else False)
+        if along[0] != along[1]:
+            return along.index(True)
+    ends = [arrays[name].reshape(a, b) != 0 for name in arrays if role_of(name) in FLAGS]
+    if ends:
+        done = np.logical_or.reduce(ends)
+        rows, columns = done[:, :-1].any(), done[:-1].any()  # ends before the last of each axis
+        if rows != columns:
+            return 1 if columns else 0
+    found.warnings.append(
+        f"The arrays have the shape {(a, b)}. The first axis was taken for the time, {b} environments side by side. "
+        "Where it is the other way round, swap the axes: numpy.swapaxes(array, 0, 1)."
+    )
+    return 0
+
+
+def _is_buffer(source: Any) -> bool:
+    return all(hasattr(source, name) for name in ("observations", "actions", "rewards", "pos", "full"))
+
+
+def _of_buffer(source: Any) -> Columns:
+    """A replay or rollout buffer of Stable-Baselines3: what was added, the oldest first."""
+    filled = len(source.rewards) if source.full else int(source.pos)
+    if not filled:
+        raise InputError(f"the {type(source).__name__} is empty: collect steps first.")
+    order = np.arange(filled)
+    if source.full and type(source).__name__.endswith("ReplayBuffer"):
+        order = np.roll(order, -int(source.pos))
+    given = {name: getattr(source, name, None) for name in OF_BUFFERS}
+    if getattr(source, "optimize_memory_usage", False):  # next observations are those of the rows after
+        given["next_observations"] = None
+    flat = flattened({name: value for name, value in given.items() if value is not None})
+    arrays = {name: array for name, value in flat.items() if (array := _array(value)) is not None and array.ndim}
+    if getattr(source, "generator_ready", False):  # training has laid some of them out, one environment after the other
+        steps, environments = source.rewards.shape
+        for name in FLATTENED & set(arrays):
+            rest = arrays[name].reshape(environments, steps, *arrays[name].shape[1:])
+            arrays[name] = np.swapaxes(rest, 0, 1)
+    found = _unstacked({name: array[order] for name, array in arrays.items()}, (filled, source.rewards.shape[1]), 0)
+    return _without_beginnings(found, source.rewards.shape[1]) if len(order) and order[0] else found
+
+
+def _without_beginnings(found: Columns, environments: int) -> Columns:
+    """Without the episodes that began before the oldest step: where they started is not known any more."""
+    episode = found.values["episode"].reshape(environments, -1)
+    begun = (episode == episode[:, :1]).reshape(-1)
+    if begun.all():
+        found.warnings.append("The buffer has no whole episode: what it begins with is taken for a start.")
+        return found
+    found.values = {name: values[~begun] for name, values in found.values.items()}
+    found.notes.append(f"Rows of episodes whose beginning the buffer has overwritten, dropped: {int(begun.sum())}.")
+    return found
+
+
+# Values.
+
+
+def _array(value: Any) -> NDArray[Any] | None:
+    """An array of numbers, text or truth values; None where it cannot be one."""
+    try:
+        array = np.asanyarray(plain_array(value))
+    except ValueError:
+        return None
+    return array if array.dtype.kind in "biufUM" or array.dtype == object else None
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> Any:
+    try:
+        return np.concatenate(parts)
+    except ValueError:
+        shapes = sorted({str(part.shape[1:]) for part in parts})
+        raise InputError(f"episodes have entries of different shapes, {' and '.join(shapes[:3])}.") from None
