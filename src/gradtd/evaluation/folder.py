@@ -30,15 +30,14 @@ from gradtd.evaluation.chunks import (
 from gradtd.evaluation.decide import decide
 from gradtd.evaluation.designs.chooser import Chooser, make_chooser
 from gradtd.evaluation.designs.log_features import MOST_CHECKED, is_auto
-from gradtd.evaluation.designs.pair_states import pair_state_design
-from gradtd.evaluation.designs.pairs import PairDesign, pair_ladder
+from gradtd.evaluation.designs.pairs import PairDesign, pair_ladder, pair_state_design
 from gradtd.evaluation.designs.real import real_design
 from gradtd.evaluation.designs.states import States, are_cells, state_design
 from gradtd.evaluation.designs.time_features import NO_CLOCK, clock_of
 from gradtd.evaluation.folder_answer import answer
 from gradtd.evaluation.kept_sums import add_to_kept
 from gradtd.evaluation.moments import shape_of
-from gradtd.evaluation.part_sums import MOST_GROUPS, Job, PartSums, Reduction, groups_for, sum_parts
+from gradtd.evaluation.part_sums import MOST_GROUPS, Job, PartSums, Source, groups_for, sum_parts
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.estimate import AUTO
 from gradtd.evaluation.report.result import Evaluation
@@ -204,30 +203,22 @@ def _few(features: Features) -> Features:
 
 
 @dataclass(frozen=True, eq=False)
-class _FolderSource:
+class _FolderSource(Source):
     """Sums of all parts of a folder, made anew each time."""
 
     folder: Folder
     executor: Executor
     progress: StageProgress | None
-    later: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
         return self.folder.notes
 
-    def moments(self, job: Job) -> PartSums:
-        """The sums of the whole log."""
-        total = Reduction()
-        self.steps(job, total.put)
-        return total.total()
-
     def steps(self, job: Job, put: Callable[[PartSums], None]) -> None:
-        """The sums of every part; those of states have their steps."""
         sum_parts(job, self.folder.seen.parts(), put, self.executor, self.progress)
 
 
-def _evaluate_job(job: Job, source: Any, sample: Sample, settings: Settings) -> Evaluation:
+def _evaluate_job(job: Job, source: Source, sample: Sample, settings: Settings) -> Evaluation:
     """The decision and the report, from sums of groups or from the steps of states."""
     if settings.tracing is not None:
         refuse_unknown_chances(settings, sample[1].target)
@@ -249,8 +240,7 @@ def _evaluate_job(job: Job, source: Any, sample: Sample, settings: Settings) -> 
     seen = job.steps(*sample)
 
     def read(lam: float) -> PartSums:
-        made: PartSums = source.moments(replace(job, lam=lam))
-        return made
+        return source.moments(replace(job, lam=lam))
 
     by_group = GroupEquations(read, job.design.ladder, job.clock, seen, job.lam)
     decision = decide(by_group, settings.level, settings.limits)

@@ -13,8 +13,7 @@ from gradtd.evaluation.checks import BlockEquations, GroupEquations
 from gradtd.evaluation.decide import Decision
 from gradtd.evaluation.designs.base import GIVEN
 from gradtd.evaluation.designs.log_features import TOO_MANY
-from gradtd.evaluation.designs.pair_states import PairStateDesign
-from gradtd.evaluation.designs.pairs import PairDesign
+from gradtd.evaluation.designs.pairs import PairDesign, PairStateDesign
 from gradtd.evaluation.designs.real import RealDesign
 from gradtd.evaluation.designs.states import StateDesign
 from gradtd.evaluation.estimators.bootstrap import interval_from, poisson_weights, student_interval
@@ -25,7 +24,7 @@ from gradtd.evaluation.estimators.solvers import SparseSolver, solved_each
 from gradtd.evaluation.extra_answers import extra_answers
 from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.moments import Moments
-from gradtd.evaluation.part_sums import Job
+from gradtd.evaluation.part_sums import Job, Source
 from gradtd.evaluation.report.diagnostics import diagnose
 from gradtd.evaluation.report.estimate import AUTO, Estimate
 from gradtd.evaluation.report.result import Evaluation, build_evaluation
@@ -61,7 +60,7 @@ def answer(
     numbers: StepSums,
     decision: Decision,
     settings: Settings,
-    source: Any,
+    source: Source,
 ) -> Evaluation:
     """The report on a log in parts: from sums by group, or from the steps of states that were kept."""
     given = (job, numbers, decision, settings, source)
@@ -124,7 +123,7 @@ def _of_moments(sums: Moments, columns: Integers, n_steps: float, error: float) 
 
 
 def _of_groups(
-    equations: GroupEquations, job: Job, numbers: StepSums, decision: Decision, settings: Settings, source: Any
+    equations: GroupEquations, job: Job, numbers: StepSums, decision: Decision, settings: Settings, source: Source
 ) -> _Answer:
     """Real observations, from sums by group."""
     sums, seen = equations.last.moments, equations.sample
@@ -195,7 +194,7 @@ def _refits(found: LeastSquares, sums: Moments, columns: Integers, settings: Set
 
 
 def _of_states(
-    equations: BlockEquations, job: Job, numbers: StepSums, decision: Decision, settings: Settings, source: Any
+    equations: BlockEquations, job: Job, numbers: StepSums, decision: Decision, settings: Settings, source: Source
 ) -> _Answer:
     """Discrete observations, from the steps that were kept."""
     columns, fit = job.design.ladder.rungs[decision.rung], decision.fit

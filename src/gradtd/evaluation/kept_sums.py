@@ -42,7 +42,7 @@ from gradtd.evaluation.kept_files import (
     write_fitted,
 )
 from gradtd.evaluation.kept_units import File, Placed, Unit, cut_files, look_at, place, refuse_apart, refuse_changed
-from gradtd.evaluation.part_sums import Job, PartSums, Reduction, SumPart
+from gradtd.evaluation.part_sums import Job, PartSums, Reduction, Source, SumPart
 from gradtd.evaluation.settings import ACTION, Settings
 from gradtd.logs import Log, Ratios
 from gradtd.logs import parts as cutting
@@ -192,7 +192,7 @@ class _SumPart:
 
 
 @dataclass(frozen=True, eq=False)
-class KeptSource:
+class KeptSource(Source):
     """Sums of a log for one target: reads what is not kept, and adds up."""
 
     store: Store
@@ -210,7 +210,6 @@ class KeptSource:
 
     @property
     def later(self) -> bool:
-        """Whether files came after features had been fitted."""
         now = (self.folder.seen.rows, len(self.folder.table.paths))
         return (self.fitted.rows, self.fitted.files) != now
 
@@ -226,12 +225,6 @@ class KeptSource:
             names = ", ".join(self.changed)
             notes.append(f"files changed after their sums had been kept, and were read again: {names}.")
         return tuple(notes)
-
-    def moments(self, job: Job) -> PartSums:
-        """The sums of the whole log."""
-        total = Reduction()
-        self.steps(job, total.put)
-        return total.total()
 
     def steps(self, job: Job, put: Callable[[PartSums], None]) -> None:
         """The sums of all units in their order; those of states part by part, with their steps."""

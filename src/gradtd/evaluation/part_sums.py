@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from gradtd.evaluation.checks import products
 from gradtd.evaluation.chunks import ChunkReader, LogChunk
 from gradtd.evaluation.designs.base import Design, Rows, Steps, known_chances, steps_of
 from gradtd.evaluation.designs.chooser import Chooser
-from gradtd.evaluation.designs.pair_states import PairStateDesign
+from gradtd.evaluation.designs.pairs import PairStateDesign
 from gradtd.evaluation.designs.states import StateDesign
 from gradtd.evaluation.moments import Moments, Shape, read_moments, shape_of
 from gradtd.evaluation.report.step_sums import StepSums, sum_steps
@@ -172,6 +173,30 @@ class Reduction:
             last = self._waiting.pop()[2]
             self._waiting[-1][2].add(last)
         return self._waiting.pop()[2]
+
+
+class Source(ABC):
+    """A log in parts: the sums of its parts, in their order."""
+
+    @property
+    def later(self) -> bool:
+        """Whether files came after features had been fitted."""
+        return False
+
+    @property
+    @abstractmethod
+    def notes(self) -> tuple[str, ...]:
+        """What was done to read it."""
+
+    @abstractmethod
+    def steps(self, job: Job, put: Callable[[PartSums], None]) -> None:
+        """Hand on the sums of every part; those of states have their steps."""
+
+    def moments(self, job: Job) -> PartSums:
+        """The sums of the whole log."""
+        total = Reduction()
+        self.steps(job, total.put)
+        return total.total()
 
 
 def sum_parts(

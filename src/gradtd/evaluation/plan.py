@@ -21,8 +21,7 @@ from gradtd.evaluation.designs.log_features import (
     make_log_features,
     pieces_of,
 )
-from gradtd.evaluation.designs.network import network_design
-from gradtd.evaluation.designs.real import RealDesign, real_design
+from gradtd.evaluation.designs.real import RealDesign, network_design, real_design
 from gradtd.evaluation.designs.states import StateDesign, are_cells, state_design, states_of
 from gradtd.evaluation.estimators.products import AS_DENSE, AS_DENSE_SOLVED
 from gradtd.evaluation.report.estimate import ESTIMATORS, NETWORK, Estimate

@@ -106,12 +106,12 @@ def solve_sparse(
     """Every fit that the checks compare; ``asked`` says that the value asked for has traces of its own."""
     own = Traces(blocks, sums, None) if asked else None
     plain = [
-        _plain(name, sums, columns) if own is None else _traced(name, sums, own, columns)
+        _fit(name, sums, _Plain(sums, columns) if own is None else _Traced(sums, own, columns), columns)
         for name, columns in ladder.sets.items()
     ]
     headlines = [(name, ladder.rungs[name]) for name in ladder.headlines]
     other = Traces(blocks, sums, lam)
-    traced = [_traced(name, sums, other, columns) for name, columns in headlines]
+    traced = [_fit(name, sums, _Traced(sums, other, columns), columns) for name, columns in headlines]
     timed = []
     if clock.shape[1]:
         time, by_name = _read_time(blocks, sums, clock), {s.name: s for s in plain}
@@ -119,32 +119,43 @@ def solve_sparse(
     return Solutions(plain, traced, timed)
 
 
-def _plain(name: str, sums: SparseMoments, columns: Integers) -> Solution:
-    """`fits.solve` for sparse sums."""
-    A = [a[columns][:, columns] for a in sums.A]
-    total, C = sum(A[1:], A[0]), sums.C[columns][:, columns]
-    b, starts = sums.b[:, columns], sums.starts[:, columns]
-    total_b, total_s, n = b.sum(0), starts.sum(0), int(sums.pieces.sum())
-    solver = SparseSolver(total, C)
-    theta, left = solver.solve(-total_b), solver.solve(total_s / n, transposed=True)
-    value = float(total_s @ theta / n)
+def _fit(name: str, sums: SparseMoments, system: _Plain | _Traced, columns: Integers) -> Solution:
+    """`fits.solve` for sparse sums: the equations solved, and solved again without each tenth of the pieces."""
+    starts, n = sums.starts[:, columns], int(sums.pieces.sum())
+    total = starts.sum(0)
+    theta, left = system.solve(-system.right()), system.solve(total / n, transposed=True)
+    value = float(total @ theta / n)
     without = [
-        float((total_s - starts[g]) @ SparseSolver(total - a, C, exact=CLOSE).solve(b[g] - total_b, guess=theta))
-        / (n - int(sums.pieces[g]))
-        for g, a in enumerate(A)
-        if sums.pieces[g] < n
+        float((total - starts[g]) @ system.solve(-system.right(g), without=g, guess=theta)) / (n - int(pieces))
+        for g, pieces in enumerate(sums.pieces)
+        if pieces < n
     ]
-    return _solution(name, sums, columns, theta, left, value, without)
-
-
-def _solution(
-    name: str, sums: SparseMoments, columns: Integers, theta: Floats, left: Floats, value: float, without: list[float]
-) -> Solution:
     C = sums.C[columns][:, columns]
     missing = SparseSolver(C, C).solve(sums.missing[columns])
     # A tenth without which the Krylov method did not arrive says nothing of the bias.
     bias = jackknife_bias(without, value) if np.isfinite(without).all() else np.nan
     return Solution(name, columns, theta, left, value, bias, rank(sums, columns), missing)
+
+
+class _Plain:
+    """The equations of some columns: sparse matrices, by tenth."""
+
+    def __init__(self, sums: SparseMoments, columns: Integers) -> None:
+        self.A, self.b = [a[columns][:, columns] for a in sums.A], sums.b[:, columns]
+        self.total, self.C = sum(self.A[1:], self.A[0]), sums.C[columns][:, columns]
+        self.solver = SparseSolver(self.total, self.C)
+
+    def right(self, without: int | None = None) -> Floats:
+        """b, without a tenth where one is given."""
+        return np.asarray(self.b.sum(0) - (0.0 if without is None else self.b[without]))
+
+    def solve(
+        self, c: Floats, transposed: bool = False, without: int | None = None, guess: Floats | None = None
+    ) -> Floats:
+        """The solution, without a tenth where one is given."""
+        if without is None:
+            return self.solver.solve(c, transposed)
+        return SparseSolver(self.total - self.A[without], self.C, exact=CLOSE).solve(c, guess=guess)
 
 
 def rank(sums: SparseMoments, columns: Integers) -> int:
@@ -273,26 +284,13 @@ class Traces:
         return np.asarray(made @ square)
 
 
-def _traced(name: str, sums: SparseMoments, traces: Traces, columns: Integers) -> Solution:
-    """The same with traces; without a number where the Krylov method does not arrive."""
-    n, starts = int(sums.pieces.sum()), sums.starts[:, columns]
-    system = _System(sums, traces, columns)
-    theta = system.solve(-system.right())
-    left = system.solve(starts.sum(0) / n, transposed=True)
-    value, without = float(starts.sum(0) @ theta / n), []
-    for g in range(len(starts)):
-        again = system.solve(-system.right(g), without=g, guess=theta)
-        without.append(float((starts.sum(0) - starts[g]) @ again / (n - int(sums.pieces[g]))))
-    return _solution(name, sums, columns, theta, left, value, without)
-
-
 def solve_with_traces(sums: SparseMoments, blocks: StepBlocks, columns: Integers) -> Solution:
     """The value asked for, where it has traces."""
-    return _traced("", sums, Traces(blocks, sums, None), columns)
+    return _fit("", sums, _Traced(sums, Traces(blocks, sums, None), columns), columns)
 
 
-class _System:
-    """Equations with traces, in units in which features have mean square one; a column that no ratio reaches stays 0.
+class _Traced:
+    """The same with traces, in units in which features have mean square one; a column that no ratio reaches stays 0.
 
     ``own`` are sums of rho x^2 by tenth: about the diagonal of -A.
     """

@@ -7,8 +7,7 @@ import pytest
 
 from gradtd.evaluation.action_values import plan_pairs
 from gradtd.evaluation.designs.chooser import Chooser
-from gradtd.evaluation.designs.pair_states import pair_state_design
-from gradtd.evaluation.designs.pairs import PairDesign
+from gradtd.evaluation.designs.pairs import PairDesign, pair_state_design
 from gradtd.evaluation.designs.states import state_design, states_of
 from gradtd.evaluation.settings import Settings
 from gradtd.logs import read_log

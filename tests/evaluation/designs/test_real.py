@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradtd.evaluation.designs.base import GIVEN
-from gradtd.evaluation.designs.real import real_design, with_features
+from gradtd.evaluation.designs.real import real_design
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.features import make_features
 from gradtd.logs import read_log
@@ -26,6 +26,15 @@ def test_a_long_log_has_waves_enough_to_check_the_features_given():
     assert short.waves.frequencies.shape[1] == 30
 
 
+def test_a_rung_may_be_just_as_much_wider_as_the_limits_say():
+    """Cosines of one column, 1 to 64: every rung has twice those of the one before, and that is enough."""
+    seen = np.random.default_rng(0).normal(size=(500, 1))
+    ladder = real_design(seen, None, 10**5, 10**4, replace(DEFAULT, most_columns=64, rung_growth=2.0)).ladder
+    sizes = [len(ladder.rungs[name]) for name in ladder.headlines]
+    assert sizes == [4, 8, 16, 32, 64]
+    assert [name.split(" cosines")[0] for name in ladder.checkers] == ["32", "64"]
+
+
 def test_limits_bound_the_columns():
     seen = np.random.default_rng(0).normal(size=(500, 2))
     most = replace(DEFAULT, most_columns=12, fewest_columns=5)
@@ -40,7 +49,7 @@ def test_rows_are_features_then_cosines_then_waves(named):
     log = read_log(real_walk(40))
     features = make_features("polynomial").fit(log.observations) if named else None
     base = features.transform(log.observations) if named else None
-    design = with_features(real_design(log.observations, base, len(log), 40), features)
+    design = replace(real_design(log.observations, base, len(log), 40), features=features)
     found = design.rows(log).at(np.arange(len(log.observations)))
     turns = log.observations @ design.waves.frequencies + design.waves.phases
     own = np.zeros((len(found), 0)) if base is None else base
