@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from gradtd.evaluation.checks import BlockEquations, effective_products, products, weights_by_time
+from gradtd.evaluation.checks import BlockEquations, effective_products, other_lambda, products, weights_by_time
 from gradtd.evaluation.designs.base import Traced
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.step_blocks import MemoryBlocks
@@ -68,6 +68,12 @@ def test_the_other_lambda_has_more_memory_or_none():
     assert equations.other_lambda(DEFAULT) == DEFAULT.largest_lambda
     equations.lam = 0.5
     assert equations.other_lambda(DEFAULT) == 0.0
+
+
+def test_a_short_trace_is_compared_with_one_that_is_longer():
+    """Ratios so far apart that they allow no traces: the other lambda is still that much above the one asked for."""
+    assert other_lambda(0.3, 1e9, 100) == pytest.approx(0.3 + DEFAULT.least_lambda)
+    assert other_lambda(0.0, 1e9, 100) == DEFAULT.least_lambda
 
 
 def test_products_of_ratios():

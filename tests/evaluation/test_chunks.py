@@ -1,6 +1,7 @@
 """Which rows are an episode: files that number their episodes anew, single episodes, and no column of episodes."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 import gradtd
 from gradtd.cli.messages import typed
+from gradtd.evaluation.chunks import episodes_of_sample
 from gradtd.logs import parts as cutting
 from gradtd.logs.files import ParquetTable
 
@@ -183,3 +185,8 @@ def test_what_does_not_tell_where_episodes_end_is_refused(tmp_path, some_episode
         gradtd.InputError, match=rf"'truncated' has no .* row 0.*Row 0 is row {last[12] + 1} of the log"
     ):
         evaluate(log)
+
+
+@pytest.mark.parametrize(("rows", "episodes", "wanted"), [(10**6, 10**5, 409), (10**6, 100, 32), (10**6, 10**6, 4096)])
+def test_a_sample_has_some_thousand_rows_and_never_few_episodes(rows, episodes, wanted):
+    assert episodes_of_sample(SimpleNamespace(rows=rows, episodes=episodes)) == wanted

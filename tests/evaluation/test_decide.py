@@ -1,12 +1,18 @@
 """The checks behind the word usable: what they choose, what they refuse, and what they keep."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from gradtd import Machine, evaluate, load_evaluation, sample_log
-from gradtd.evaluation.decide import extrapolation
+from gradtd.evaluation import decide as decide_module
+from gradtd.evaluation.checks import Fits
+from gradtd.evaluation.decide import decide, extrapolation
+from gradtd.evaluation.designs.base import GIVEN, Ladder
+from gradtd.evaluation.fits import Fit
+from gradtd.evaluation.intervals import paired_error
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.memory import plan_targets
 from gradtd.evaluation.settings import Settings
@@ -152,6 +158,41 @@ def test_checks_are_kept(tmp_path):
 def test_blocks_that_depend_have_a_larger_error():
     found = judged(sample_log("baird", steps=3000, seed=1), gamma=0.5, block=30, resamples=0)
     assert found.numbers["dependence"] >= 1
+
+
+def test_the_report_measures_the_decision():
+    """What the log lacks, against half the interval; the bias, in errors; how much longer the checked interval is."""
+    log, target = read_log(walk(100)), np.tile([0.3, 0.7], (5, 1))
+    settings = Settings(gamma=0.9)
+    plan, found = plan_targets(log, {"it": target}, settings)["it"]
+    made = plan.decide(settings, found.rho, None)
+    told = judged(log, target=target).numbers
+    assert made.fit.missed > 0
+    assert told["lacking_moves"] == pytest.approx(2 * made.fit.missed / (made.own.high - made.own.low))
+    assert told["refit_bias"] == pytest.approx(abs(made.fit.bias) / made.fit.error)
+    assert told["hull_times"] == pytest.approx((made.hull.high - made.hull.low) / (made.own.high - made.own.low))
+    assert told["hull_of_limit"] == pytest.approx((made.hull.high - made.hull.low) / made.limit)
+
+
+@pytest.mark.parametrize("way", [-1, 1])
+@pytest.mark.parametrize(("noise", "counts"), [(0.2, True), (1.5, True), (2.5, False)])
+def test_a_richer_fit_that_is_away_makes_its_side_longer(monkeypatch, way, noise, counts):
+    """By sqrt(a^2 - e^2), where it is a away with the paired error e; without power it does not count."""
+    rng = np.random.default_rng(0)
+    psi, more = rng.normal(size=(2, 400))
+    psi, more = psi - psi.mean(), noise * (more - more.mean())
+    error = Fit("", 1.0, psi, 0.0, 3).error
+    plain = Fit(GIVEN, 1.0, psi, 0.0, 3, spread=100 * error)
+    richer = Fit("richer", 1.0 + way * 2 * error, psi + more, 0.0, 9)
+    ladder = Ladder({GIVEN: np.arange(3)}, {"richer": np.arange(9)}, (GIVEN,), complete=False, endless=False)
+    fits = Fits({GIVEN: plain, "richer": richer}, {}, {}, {}, 0.9)
+    monkeypatch.setattr(decide_module, "all_fits", lambda *_: fits)
+    found = decide(SimpleNamespace(ladder=ladder, other_lambda=lambda limits: 0.9))
+    longer = np.sqrt(max(0.0, 4 * error**2 - paired_error(plain, richer) ** 2)) if counts else 0.0
+    assert found.richer == counts
+    assert not found.differs
+    assert found.hull.low == pytest.approx(found.own.low - (longer if way < 0 else 0.0))
+    assert found.hull.high == pytest.approx(found.own.high + (longer if way > 0 else 0.0))
 
 
 def test_the_limit_of_ever_more_columns():

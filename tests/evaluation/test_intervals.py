@@ -29,6 +29,17 @@ def test_errors_of_dependent_blocks():
     assert inflation(np.zeros(50)) == 1.0
 
 
+def test_correlations_count_with_weights_that_fall_to_half():
+    """Newey-West by a loop: up to the first lag that could be chance, lag k of u with 1 - k / (2 u + 2)."""
+    psi = np.convolve(np.random.default_rng(4).normal(size=403), np.ones(4), "valid")
+    psi -= psi.mean()
+    r = [(psi[k:] * psi[:-k]).mean() / (psi**2).mean() for k in range(1, 41)]
+    used = next(k for k in range(40) if r[k] <= 2 / np.sqrt(400))
+    assert used == 3
+    wanted = 1 + 2 * sum(r[k] * (1 - (k + 1) / (2 * used + 2)) for k in range(used))
+    assert inflation(psi) == pytest.approx(wanted)
+
+
 def test_an_interval_of_normal_influences_is_student_s():
     psi = np.random.default_rng(1).normal(size=3000)
     fit = fit_of(psi - psi.mean())

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gradtd.evaluation.checks import products
+from gradtd.evaluation.designs.base import CHUNK
 from gradtd.evaluation.designs.time_features import NO_CLOCK
 from gradtd.evaluation.moments import Moments, group_edges, read_moments, shape_of, tenth_of
 from naive import checks
@@ -36,6 +37,32 @@ def test_all_sums_are_those_of_a_loop(make, lam, groups):
     assert set(wanted) == set(found.arrays()) - {"products"} | EQUATIONS
     for name, array in wanted.items():
         np.testing.assert_allclose(getattr(found, name), array, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_a_piece_that_is_longer_than_a_chunk_is_one_piece():
+    """Rows are made 2048 steps at a time; traces and the time run on from one chunk to the next."""
+    rng, lengths = np.random.default_rng(0), [2300, 40, 260]
+    n = sum(lengths)
+    assert lengths[0] > CHUNK > lengths[1]
+    columns = {"episode": np.repeat(np.arange(3), lengths), "obs_0": rng.normal(size=n), "reward": rng.normal(size=n)}
+    log = columns | {"terminated": np.isin(np.arange(n), np.cumsum(lengths) - 1)}
+    design, steps = checks.planned(log, "polynomial", rho=rng.choice([0.5, 1.5], n))
+    clock, weights = checks.clock_for(steps), products(steps.rho, steps.discount, steps.begins)
+    found = summed(steps, design.ladder, np.arange(3), 0.8, clock, weights)
+    wanted = checks.moments(steps, np.arange(3), 3, 0.8, design.ladder.n_headline_columns, clock, weights)
+    for name, array in wanted.items():
+        np.testing.assert_allclose(getattr(found, name), array, rtol=1e-8, atol=1e-8, err_msg=name)
+
+
+def test_a_trace_that_overflows_ends_with_its_piece():
+    design, steps = checks.planned(walk(60, 3, cut=6), "one-hot")
+    group = tenth_of(steps.n_pieces)
+    first = int(steps.begins[np.flatnonzero(group)[0]])
+    wild = replace(steps, rho=np.where(np.arange(len(steps)) < first, 1e300, steps.rho))
+    with np.errstate(all="ignore"):
+        found, plain = (summed(one, design.ladder, group, 0.9, NO_CLOCK) for one in (wild, steps))
+    assert not np.isfinite(found.traced_A[0]).all()
+    np.testing.assert_array_equal(found.traced_A[1:], plain.traced_A[1:])
 
 
 def test_few_rows_are_counted_and_many_are_read():

@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gradtd.compiled.traces import Tracing
 from gradtd.evaluation.checks import BlockEquations
 from gradtd.evaluation.decide import decide
 from gradtd.evaluation.designs.base import steps_of
+from gradtd.evaluation.designs.log_features import cut_into_blocks
 from gradtd.evaluation.designs.states import columns_of, state_design, states_of
 from gradtd.evaluation.sparse_moments import read_sparse_moments
 from gradtd.evaluation.step_blocks import MemoryBlocks
@@ -90,3 +92,20 @@ def test_sums_of_cells_are_those_of_dense_rows():
     for g, A in enumerate(found.A):
         np.testing.assert_allclose(A.toarray(), wanted.A[g], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.C.toarray(), wanted.C, rtol=1e-9, atol=1e-9)
+
+
+def test_traces_run_on_from_block_to_block():
+    """Blocks of three steps, pieces of longer episodes: the value and its error are those of dense rows."""
+    log = read_log(table_of(4))
+    pieces = cut_into_blocks(log.episode, 3)
+    states = states_of(log, pieces)
+    base = columns_of(len(states.values), np.arange(len(states.values)))
+    design = state_design(states, base, int(pieces[-1]) + 1)
+    made = []
+    for one in (design, replace(design, table=design.table.toarray())):
+        steps = steps_of(log, one.rows(log, pieces), log.rho, 0.95, pieces, Tracing(0.7, "rho"))
+        assert (steps.traced.decay[steps.begins[:-1]] > 0).any()
+        made.append(checks.fits_of(steps, design.ladder))
+    for name, fit in made[1].plain.items():
+        assert made[0].plain[name].value == pytest.approx(fit.value, rel=1e-6, abs=1e-8)
+        assert made[0].plain[name].error == pytest.approx(fit.error, rel=1e-5)

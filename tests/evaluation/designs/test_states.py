@@ -8,7 +8,7 @@ import scipy.sparse
 
 from gradtd import InputError
 from gradtd.evaluation.designs.base import GIVEN
-from gradtd.evaluation.designs.states import are_cells, merge_states, state_design, states_of
+from gradtd.evaluation.designs.states import States, are_cells, merge_states, state_design, states_of
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.logs import read_log
 from naive.evaluation import walk
@@ -87,6 +87,15 @@ def test_columns_of_fits_with_states_and_pairs():
     every = state_design(states, np.eye(5), 60, limits=OFTEN)
     assert every.ladder.complete
     assert set(every.ladder.sets) == {GIVEN, "with pairs of states"}
+
+
+def test_a_pair_of_states_needs_twice_the_visits_of_a_state():
+    counts = np.array([[2, 0, 20], [0, 1, 19], [1, 1, 40]])
+    states = States(np.arange(2), np.array([20, 59]), counts, np.array([20, 59]))
+    assert DEFAULT.fewest_visits == 10
+    assert state_design(states, np.ones((2, 1)), 60).pairs.tolist() == [[1, 1], [2, 0]]
+    assert [1, 0] not in state_design(states, np.ones((2, 1)), 60, limits=OFTEN).pairs.tolist()
+    assert len(state_design(states, np.ones((2, 1)), 60, limits=OFTEN).pairs) == 3
 
 
 def test_rare_states_share_a_column_where_states_are_many():

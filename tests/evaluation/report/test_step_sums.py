@@ -26,7 +26,44 @@ def test_chunks_add_up_to_the_log():
     exact, in_bins = wanted.pop("top_hundredth_carries"), alike.pop("top_hundredth_carries")
     assert in_bins == pytest.approx(exact, rel=0.05)  # chunks have a histogram only
     assert alike == pytest.approx(wanted)
+    np.testing.assert_allclose(added.ratios, whole.ratios)
+    assert added.ratios[0].sum() == len(rho)
     assert added.told()[1] == ["ratios were clipped: 4."]
+
+
+def test_sums_are_those_of_a_loop():
+    log = walk(30, 3, cut=6)
+    rho = log["target"] / log["action_prob"]
+    found, read = sums_of(log, rho), read_log(log)
+    wanted = dict.fromkeys(("r2", "r4", "rho", "rho2", "early_rewards", "not_one", "weights", "off2", "beyond"), 0.0)
+    for e in range(30):
+        steps = np.flatnonzero(read.episode == e)
+        product, left = 1.0, 1.0
+        for t in steps:
+            over = bool(read.terminated[t])
+            wanted["r2"] += read.reward[t] ** 2
+            wanted["r4"] += read.reward[t] ** 4
+            wanted["rho"] += rho[t]
+            wanted["rho2"] += rho[t] ** 2
+            wanted["early_rewards"] += read.reward[t] != 0 and not over
+            wanted["not_one"] += rho[t] != 1
+            product, left = product * rho[t], left * (0.0 if over else 0.9)
+        wanted["weights"] += product
+        wanted["off2"] += (rho[steps].sum() - len(steps)) ** 2
+        wanted["beyond"] += left
+    assert {name: found[name] for name in wanted} == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("early", [0.0, 1.0])
+def test_a_value_that_rewards_do_not_allow(early):
+    """With rewards at the end alone a return is at most the largest; with others as much more as gamma allows."""
+    log = walk(20, 3)
+    log["reward"] = np.where(log["terminated"], 1.0, early)
+    found = sums_of(log, np.ones(len(log["t"])))
+    most = 10.0 if early else 1.0
+    assert found.beyond_rewards(0.9, most, 0.5) == pytest.approx(0.0, abs=1e-9)
+    assert found.beyond_rewards(0.9, most + 1.0, 0.5) == pytest.approx(2.0)
+    assert found.beyond_rewards(0.9, -1.0, 0.5) == pytest.approx(2.0)
 
 
 def test_ratios_that_are_all_zero_leave_no_sample():
