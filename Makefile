@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 
-.PHONY: test test-all lint types unit unit-all demo reproduce bench browser docs links fuzz test-lowest test-wheel clean
+.PHONY: test test-all lint types unit unit-all demo reproduce bench browser docs links fuzz test-lowest test-wheel dist clean
 
 # The tests of minutes, and all of them: kills, clusters, browsers, reproductions, and code that takes long to compile
 # are marked slow. mypy, one process on one core, checks while tests run.
@@ -72,6 +72,13 @@ test-lowest: $(READY)
 
 test-wheel: $(READY)
 	$(BIN)/python tests/packages/installed.py wheel --python $(PYTHON)
+
+# The sdist and the wheel that a release publishes, checked, in dist/.
+dist: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build==1.6.1 twine==7.0.0
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/python -m twine check --strict dist/*
 
 # What the tests in a real browser need; without it they are skipped.
 browser: $(READY)

@@ -13,6 +13,7 @@ from peer_cases import classic
 from peer_cases.task import Task
 
 Row = dict[str, Any]
+ONE_THREAD = gradtd.Machine(threads=1)
 
 
 def second_order(observations: np.ndarray, states: int) -> np.ndarray:
@@ -54,7 +55,7 @@ def plain_lstdq(task: Task) -> float:
 
 
 def _gradtd(task: Task, **how: Any) -> Row:
-    actions = how.get("values") == "action"
+    actions = how.get("value_function") == "action"
     policies = {"target": task.law} if actions else {}
     found = gradtd.evaluate(
         task.as_table(not actions),
@@ -79,7 +80,7 @@ def rows(task: Task) -> list[Row]:
         found.append({"name": name, **(made if isinstance(made, dict) else {"value": made}), "seconds": seconds})
 
     add("gradtd", lambda: _gradtd(task))
-    add("gradtd, action values", lambda: _gradtd(task, values="action"))
+    add("gradtd, action values", lambda: _gradtd(task, value_function="action"))
     add("LSTD, second order", lambda: plain_lstd(task))
     if not (task.states * task.target.shape[1] > 4000):
         add("LSTD-Q, second order", lambda: plain_lstdq(task))

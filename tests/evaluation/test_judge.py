@@ -85,7 +85,7 @@ def test_moments_are_means_of_residual_times_instrument(world):
 def test_probabilities_of_the_behaviour_are_not_needed_for_action_values(world):
     log, target, q, _ = world
     without = {name: column for name, column in log.items() if name != "behaviour_probability"}
-    found = gradtd.judge(without, {"right": q, "low": q - 0.5}, gamma=GAMMA, target=target, values="action")
+    found = gradtd.judge(without, {"right": q, "low": q - 0.5}, gamma=GAMMA, target=target, value_function="action")
     assert [row.verdict for row in found.judged] == ["acceptable", "off"]
 
 

@@ -132,7 +132,7 @@ def judge(
         (action values), a function of observations and actions that returns one number each, or, for discrete
         observations, a table [states] or [states, actions].
     **how
-        Handed to `gradtd.evaluate`, which estimates the error: for example ``values="action"`` where the log has no
+        Handed to `gradtd.evaluate`, which estimates the error: for example ``value_function="action"`` where the log has no
         probabilities of the behaviour, ``level``, ``features``.
 
     >>> import gradtd
