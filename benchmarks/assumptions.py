@@ -15,7 +15,7 @@ import numpy as np
 
 import gradtd
 
-GIVEN: dict[str, Any] = {"progress": False, "threads": 1}
+GIVEN: dict[str, Any] = {"progress": False, "machine": gradtd.Machine(threads=1)}
 Array = np.ndarray[Any, Any]
 
 
@@ -57,11 +57,14 @@ class World:
             s, alive = then[go], alive[go]
             if not len(s):
                 break
-        table = np.concatenate(rows)
-        table = table[np.lexsort((table[:, 1], table[:, 0]))]
-        names = ("episode", "t", "obs", "action", "reward", "terminated", "action_prob")
-        whole = ("episode", "t", "obs", "action", "terminated")
-        return {n: table[:, k].astype(np.int64) if n in whole else table[:, k] for k, n in enumerate(names)}
+        return _columns(np.concatenate(rows))
+
+
+def _columns(table: Array) -> dict[str, Array]:
+    table = table[np.lexsort((table[:, 1], table[:, 0]))]
+    names = ("episode", "t", "obs", "action", "reward", "terminated", "action_prob")
+    whole = ("episode", "t", "obs", "action", "terminated")
+    return {n: table[:, k].astype(np.int64) if n in whole else table[:, k] for k, n in enumerate(names)}
 
 
 def _draw(chances: Array, rng: np.random.Generator) -> Array:
@@ -86,6 +89,10 @@ def first_episodes(log: dict[str, Array], n: int) -> dict[str, Array]:
     return {name: values[: np.searchsorted(log["episode"], n)] for name, values in log.items()}
 
 
+def run(log: Any, world: World, **inference: Any) -> gradtd.Evaluation:
+    return gradtd.evaluate(log, world.target, world.gamma, inference=gradtd.Inference(**inference), **GIVEN)
+
+
 def holds(interval: Any, truth: float) -> bool:
     return bool(interval[0] <= truth <= interval[1])
 
@@ -97,21 +104,16 @@ def anytime(logs: int = 300, looks: int = 36) -> None:
     for k in range(logs):
         world = random_world(7000 + k)
         log, truth = world.log(int(at[-1]), 8000 + k), world.truth()
-        target = world.target
         for n in at:
             part = gradtd.read_log(first_episodes(log, int(n)))
-            made = gradtd.evaluate(
-                part, gamma=world.gamma, target=target, inference=gradtd.Inference(anytime=True, resamples=0), **GIVEN
-            )
+            made = run(part, world, anytime=True, resamples=0)
             assert made.anytime is not None
             wrong[:, k] |= [not holds(one, truth) for one in (made.interval, (made.anytime.low, made.anytime.high))]
             times.append((made.anytime.high - made.anytime.low) / (made.interval[1] - made.interval[0]))
         if k < 20:
             for way in (False, True):
                 begin = time.process_time()
-                gradtd.evaluate(
-                    part, gamma=world.gamma, target=target, inference=gradtd.Inference(anytime=way), **GIVEN
-                )
+                run(part, world, anytime=way)
                 cost[int(way)] += time.process_time() - begin
     print(
         f"{logs} logs, {looks} looks: wrong at some look {wrong[0].mean():.1%} (interval for one look), "
@@ -120,7 +122,104 @@ def anytime(logs: int = 300, looks: int = 36) -> None:
     )
 
 
-MODES: dict[str, Callable[[], None]] = {"anytime": anytime}
+def robust_truth(world: World, strength: float, sign: int) -> float:
+    """Robust dynamic programming on the true problem: the least value (sign 1) or the largest (sign -1)."""
+    V, b = np.zeros(world.states + 1), world.behaviour
+    low, high = b + (1 - b) / strength, b + (1 - b) * strength
+    for _ in range(600):
+        Y = sign * (world.R + world.gamma * V)
+        order = np.argsort(Y, axis=2)
+        p = np.take_along_axis(world.P, order, 2)
+        before = np.cumsum(p, axis=2) - p
+        more = np.clip((1 - low)[..., None] - before * (high - low)[..., None], 0, p * (high - low)[..., None])
+        Q = sign * (np.take_along_axis(Y, order, 2) * (p * low[..., None] + more)).sum(axis=2)
+        V[:-1] = (world.target * Q).sum(axis=1)
+    return float(world.start @ V[:-1])
+
+
+def hidden_cause(world: World, strength: float, effect: float, seed: int) -> tuple[World, tuple[Array, Array, Array]]:
+    """A cause u of two values, drawn at every step, that moves the odds of action 1 by just that factor either way.
+
+    Returns the world without it, as the target lives in it, the chance of u = 1 by state, the behaviour by u, and what
+    u adds to the reward by state and action.
+    """
+    rng = np.random.default_rng(seed)
+    odds = world.behaviour[:, 1] / world.behaviour[:, 0]
+    one, other = strength * odds / (1 + strength * odds), odds / strength / (1 + odds / strength)
+    share = (world.behaviour[:, 1] - other) / (one - other)
+    by_u = np.stack([np.c_[1 - other, other], np.c_[1 - one, one]])
+    adds = effect * rng.uniform(0.5, 1, (world.states, 2)) * [-1, 1] * (1 if seed % 2 else -1)
+    mean = world.R + (share[:, None] * adds)[..., None]
+    return World(world.P, mean, world.behaviour, world.target, world.gamma, world.start), (share, by_u, adds)
+
+
+def confounded_log(world: World, cause: tuple[Array, Array, Array], episodes: int, seed: int) -> dict[str, Array]:
+    """Actions are drawn by u, and rewards have what it adds; what is recorded is the behaviour without it."""
+    share, by_u, adds = cause
+    reward = world.R - (share[:, None] * adds)[..., None]
+    rng, rows = np.random.default_rng(seed), []
+    s, alive = rng.choice(world.states, episodes, p=world.start), np.arange(episodes)
+    for t in range(400):
+        u = (rng.random(len(s)) < share[s]).astype(int)
+        a = _draw(by_u[u, s], rng)
+        then = _draw(world.P[s, a], rng)
+        r = reward[s, a, then] + u * adds[s, a] + 0.1 * rng.standard_normal(len(s))
+        rows.append(np.c_[alive, np.full(len(s), t), s, a, r, then == world.states, world.behaviour[s, a]])
+        s, alive = then[then < world.states], alive[then < world.states]
+        if not len(s):
+            break
+    return _columns(np.concatenate(rows))
+
+
+def confounding(problems: int = 20, logs: int = 100) -> None:
+    """Bounds against robust dynamic programming; coverage where the cause is as strong as stated; cost."""
+    off, strengths = [], (1.5, 3.0)
+    for k in range(problems):
+        world = random_world(16000 + k)
+        log = gradtd.read_log(world.log(8000, 16100 + k, noise=0.0))
+        for strength in strengths:
+            made = run(log, world, confounding=strength)
+            assert made.confounding is not None
+            for sign, bound in zip((1, -1), made.confounding.bounds, strict=True):
+                exact = robust_truth(world, strength, sign)
+                off.append(abs(bound - exact) / abs(exact))
+    print(
+        f"{problems} problems, factors {strengths}: bounds off by {np.median(off):.2%} (median), {max(off):.2%} (most)"
+    )
+    for strength in (1.5, 2.0):
+        inside = np.zeros((2, logs), bool)
+        used = 0
+        for k in range(logs):
+            world, cause = hidden_cause(random_world(16500 + k), strength, 1.0, 16600 + k)
+            log = gradtd.read_log(confounded_log(world, cause, 500, 16700 + k))
+            made = run(log, world, confounding=strength)
+            assert made.confounding is not None
+            truth, used = world.truth(), used + (made.verdict == "usable")
+            inside[:, k] = [holds(one, truth) for one in (made.interval, (made.confounding.low, made.confounding.high))]
+        print(
+            f"cause of strength {strength:g}, {logs} logs ({used} usable): the plain interval holds the truth in "
+            f"{inside[0].mean():.0%}, the interval for that strength in {inside[1].mean():.0%}"
+        )
+    for name, log in (("states", _large(False)), ("real observations", _large(True))):
+        cost = np.zeros(2)
+        for k, way in enumerate((None, 1.5)):
+            begin = time.process_time()
+            asked = gradtd.Inference(confounding=way, against=-1.0 if way else None)
+            gradtd.evaluate(log, "uniform", 0.95, inference=asked, **GIVEN)
+            cost[k] = time.process_time() - begin
+        print(f"cost with {len(log)} steps, {name}: {cost[1] / cost[0]:.2f} times an evaluation ({cost[0]:.2f} s)")
+
+
+def _large(real: bool) -> Any:
+    columns = random_world(1, states=20).log(5000, 2)
+    if real:
+        places = np.random.default_rng(3).standard_normal((20, 3))[columns.pop("obs")]
+        places = places + 0.3 * np.random.default_rng(4).standard_normal(places.shape)
+        columns |= {f"obs_{k}": places[:, k] for k in range(3)}
+    return gradtd.read_log(columns)
+
+
+MODES: dict[str, Callable[[], None]] = {"anytime": anytime, "confounding": confounding}
 
 
 def main() -> None:

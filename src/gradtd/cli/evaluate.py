@@ -173,6 +173,23 @@ def evaluate(
             rich_help_panel=INFERENCE,
         ),
     ] = False,
+    confounding: Annotated[
+        float | None,
+        typer.Option(
+            help="Add the interval with a cause that nobody recorded, which changes the odds of every action by at "
+            "most this factor: 1.5. And how strong a cause would tip the answer.",
+            parser=number,
+            metavar=NUMBER,
+            rich_help_panel=INFERENCE,
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="What the answer tips at: a number, or behaviour for the value of the log's own policy.",
+            rich_help_panel=INFERENCE,
+        ),
+    ] = None,
     block_length: Annotated[
         int | None,
         typer.Option(
@@ -295,6 +312,8 @@ def evaluate(
             interval_method="percentile" if percentile else "student",
             own_refits=True if own_refits else None,
             anytime=anytime,
+            confounding=confounding,
+            against=against if against in (None, "behaviour") else number(against),
             block_length=block_length,
             n_updates=n_updates,
             whiten=not no_whiten,

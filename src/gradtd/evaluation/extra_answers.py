@@ -1,19 +1,107 @@
-"""What may be asked beside the value, from the same decision: fields of an `Evaluation`."""
+"""What may be asked beside the value, from the same decision and the same equations: fields of an `Evaluation`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 from gradtd.evaluation.anytime import anytime
+from gradtd.evaluation.conditional_quantiles import Conditioning
 from gradtd.evaluation.decide import Decision
-from gradtd.evaluation.settings import Settings
+from gradtd.evaluation.estimators.methods import Case
+from gradtd.evaluation.estimators.products import values_of
+from gradtd.evaluation.sensitivity import Against, Bounded, Confounding, confounding
+from gradtd.evaluation.settings import STATE, Settings
+from gradtd.logs import Log, Ratios
+
+MOST_OBSERVED = 8
+"""Columns of the observation that quantiles are conditioned on."""
 
 
-def extra_answers(decision: Decision | None, episodes: float, settings: Settings) -> dict[str, Any]:
+class SeenLog(NamedTuple):
+    """A log in memory for one target: its case, the log with its observations, ratios, and the mean of x x'."""
+
+    case: Case
+    log: Log
+    ratios: Ratios
+    C: Any
+
+
+def extra_answers(
+    decision: Decision | None, episodes: float, settings: Settings, seen: SeenLog | None = None
+) -> dict[str, Any]:
     """Everything that was asked for beside the value; nothing where the value was not checked."""
     if decision is None:
         return {}
     made: dict[str, Any] = {}
     if settings.anytime:
         made["anytime"] = anytime(decision, episodes, settings.level, settings.limits)
+    if settings.confounding is not None and seen is not None and not _of_own_policy(seen.case):
+        made["confounding"] = _confounding(decision, settings, seen)
     return made
+
+
+def _of_own_policy(case: Case) -> bool:
+    """Whether the value is that of the log's own policy, which needs no probabilities."""
+    return case.on_policy and case.settings.value_function == STATE
+
+
+def _confounding(decision: Decision, settings: Settings, seen: SeenLog) -> Confounding:
+    case, known = seen.case, seen.ratios.behaviour
+    if known is None and seen.log.behaviour is not None:
+        known = seen.log.behaviour
+    real = seen.log.action is not None and not seen.log.discrete_actions
+    chance = np.zeros(len(case.stream)) if known is None or real else known
+    log = Bounded(case.stream, case.starts, case.begins, seen.C, chance, conditioning(seen))
+    assert settings.confounding is not None
+    return confounding(log, decision, settings.confounding, _against(log, settings), settings.level, settings.limits)
+
+
+def _against(log: Bounded, settings: Settings) -> Against:
+    given = settings.against
+    if given is None:
+        given = "behaviour" if settings.value_function == STATE else 0.0
+    if given != "behaviour":
+        return Against(float(given), "zero" if given == 0 else "the value given")
+    if settings.value_function != STATE:
+        raise InputError(
+            "against='behaviour' needs values of states: give a number, or leave value_function='action' out."
+        )
+    own = log.behaviour()
+    return Against(own.value, "the behaviour's value", own.psi)
+
+
+def conditioning(seen: SeenLog) -> Conditioning:
+    """Outcomes given the observation and the action: by group where both are discrete, else by regression."""
+    case, log = seen.case, seen.log
+    steps = np.asarray(case.stream.steps)
+    piece = np.repeat(np.arange(case.n_episodes), np.diff(case.begins))
+    half = piece % 2 if case.n_episodes > 1 else np.zeros(len(piece), np.int64)
+    pairs = case.settings.value_function != STATE
+    action = log.action if log.discrete_actions and log.action is not None and not pairs else None
+    if log.discrete_observations:
+        place = steps["row"] if pairs or not len(log.observations) else log.observations[log.row]
+        key = np.unique(place, return_inverse=True)[1]
+        if action is not None:
+            key = key * (int(action.max()) + 1) + action
+        return Conditioning(np.unique(key, return_inverse=True)[1], half)
+    group = np.zeros(len(piece), np.int64) if action is None else np.unique(action, return_inverse=True)[1]
+    return Conditioning(group, half, _columns(seen, steps["row"]))
+
+
+def _columns(seen: SeenLog, rows: Any) -> Floats:
+    """A constant, the value of the row and its square, the observation and its squares, real actions; scaled."""
+    log, case = seen.log, seen.case
+    value = values_of(case.stream.features, case.square.theta)[rows]
+    parts = [value[:, None]]
+    if len(log.observations):
+        parts.append(np.asarray(log.observations[log.row], np.float64).reshape(len(rows), -1)[:, :MOST_OBSERVED])
+    if log.action is not None and not log.discrete_actions:
+        parts.append(np.asarray(log.action, np.float64).reshape(len(rows), -1)[:, :MOST_OBSERVED])
+    columns = np.concatenate(parts, axis=1)
+    scale = columns.std(axis=0)
+    columns = (columns - columns.mean(axis=0))[:, scale > 0] / scale[scale > 0]
+    return np.asarray(np.c_[np.ones(len(rows)), columns, columns**2])

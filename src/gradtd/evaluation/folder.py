@@ -108,6 +108,10 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
         raise InputError(
             "a behaviour is not estimated from a log that is read in parts: give a column of probabilities."
         )
+    if settings.confounding is not None:
+        raise InputError(
+            "confounding solves the log's equations again and again, with other rewards each time: give in_parts=False."
+        )
     if settings.block_length is not None:
         raise InputError(
             "block_length is for logs in memory: the interval of a log in parts comes from groups of episodes by the "

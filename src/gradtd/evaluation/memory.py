@@ -19,7 +19,7 @@ from gradtd.evaluation.estimators.importance_sampling import DR, marginal_weight
 from gradtd.evaluation.estimators.lambda_values import against_lambda
 from gradtd.evaluation.estimators.methods import Case, Solved, for_pictures, influences_of, make_case, solve
 from gradtd.evaluation.estimators.products import trace_rows
-from gradtd.evaluation.extra_answers import extra_answers
+from gradtd.evaluation.extra_answers import SeenLog, extra_answers
 from gradtd.evaluation.limits import Limits
 from gradtd.evaluation.plan import Plan, is_network, make_network_plan, make_plan
 from gradtd.evaluation.report.comparison import Evaluations
@@ -119,7 +119,7 @@ def evaluate_target(
         checks=() if decision is None else decision.checks,
         warnings=found.notes,
         notes=ready.notes,
-        extras=extra_answers(judged, case.n_episodes, settings),
+        extras=extra_answers(judged, case.n_episodes, settings, SeenLog(case, plan.log, found, ready.C)),
         target=name,
         log=ready.log.name,
         understood=ready.log.understood.with_target(found.shares, ready.log.action_labels),

@@ -84,6 +84,13 @@ class Inference:
     anytime
         Whether to add an interval that holds at every look at a log that grows, ``result.anytime``. See
         ``docs/assumptions.md``.
+    confounding
+        A factor above 1 by which a cause that nobody recorded may change the odds of every action:
+        ``result.confounding`` has the interval with such a cause, and how strong one would have to be to make the
+        interval contain ``against``.
+    against
+        A number, or "behaviour" for the value of the log's own policy, the default for values of states; for those of
+        actions it is zero.
     own_refits
         Whether a rule takes its interval from refits of its own. By default only where resamples are given.
     block_length
@@ -110,6 +117,8 @@ class Inference:
     resamples: int | None = None
     interval_method: str = "student"
     anytime: bool = False
+    confounding: float | None = None
+    against: float | str | None = None
     own_refits: bool | None = None
     block_length: int | None = None
     n_updates: int | None = None
@@ -122,6 +131,12 @@ class Inference:
         checks.one_of("trace", self.trace, KINDS)
         checks.one_of("interval_method", self.interval_method, ("student", "percentile"))
         checks.yes_or_no("anytime", self.anytime)
+        if self.confounding is not None:
+            checks.number_above("confounding", self.confounding, 1)
+        if self.against is not None and self.against != "behaviour":
+            checks.number("against", self.against)
+        if self.against is not None and self.confounding is None:
+            raise InputError("against says what confounding is held against: give confounding, such as 1.5, with it.")
         checks.whole_number("action_samples", self.action_samples, 1)
         if self.own_refits is not None and not isinstance(self.own_refits, bool):
             raise InputError(f"own_refits must be True or False, got {self.own_refits!r}.")

@@ -148,11 +148,14 @@ def refuse_without_ratios(settings: Settings) -> None:
 
 def refuse_without_influences(settings: Settings) -> None:
     """Importance sampling has no influences that were checked, and no answers that are made of them."""
-    if settings.anytime and settings.method in ESTIMATORS:
+    asked = [name for name in ("anytime", "confounding") if getattr(settings, name) not in (None, False)]
+    if asked and settings.method in ESTIMATORS:
         raise InputError(
-            f"anytime=True needs the influences of the direct solution, and algorithm={settings.method!r} has none: "
+            f"{asked[0]} needs the influences of the direct solution, and algorithm={settings.method!r} has none: "
             "leave one of them out."
         )
+    if settings.confounding is not None and settings.tracing is not None:
+        raise InputError("confounding bounds values without traces: leave lam or confounding out.")
 
 
 def level_of(level: Any) -> float:

@@ -34,6 +34,10 @@ LAMBDA_CAPTION = (
     "Least squares with eligibility traces, in these features: at 0 it relies on the features most, at 1 on returns "
     "alone. A flat line says that the features suffice; a slope is a sign of bias."
 )
+CONFOUNDING_CAPTION = (
+    "How far a cause that nobody recorded could move the value, if it is drawn anew at every step. One that stays the "
+    "same for a whole episode could move it further."
+)
 SHADES = {"usable": COLOURS[0], "unchecked": COLOURS[4], "not usable": "#a8a8a8"}
 """Colours of the verdicts in the picture."""
 WEAK = "#a8a8a8"
@@ -147,6 +151,27 @@ def histogram_figure(evaluation: Evaluation, what: str, title: str, name: str, u
     return figure
 
 
+def confounding_figure(evaluation: Evaluation) -> Any:
+    """The interval against the strength of an unrecorded cause, and what it is held against."""
+    cause = evaluation.confounding
+    assert cause is not None
+    figure, axes = canvas("Value with an unrecorded cause of action and outcome")
+    strength, low, high = (list(column) for column in zip(*cause.curve, strict=True))
+    axes.fill_between(strength, low, high, color=COLOURS[0], alpha=0.2, linewidth=0, label="interval")
+    axes.plot([strength[0], strength[-1]], [evaluation.value] * 2, color=COLOURS[0], linewidth=1.6, label="value")
+    told = f"{cause.against_name}, {cause.against:.4g}"
+    axes.axhline(cause.against, color="#555555", linestyle=(0, (4, 2)), linewidth=1.2, label=told)
+    if 1 < cause.tipping <= strength[-1]:
+        axes.plot([cause.tipping], [cause.against], "o", color=COLOURS[1], label=f"tips at {cause.tipping:.2f}")
+    axes.set_xscale("log")
+    axes.set_xticks(strength, [f"{one:g}" for one in strength])
+    axes.minorticks_off()
+    axes.set_xlabel("strength of the unrecorded cause (factor of the odds)")
+    axes.set_ylabel("value from the start states")
+    figure.legend(frameon=False, fontsize=9, loc="outside lower center", ncols=4)
+    return figure
+
+
 def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
     """Every picture that this evaluation has something to show in, with a caption."""
     made = {
@@ -161,6 +186,8 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
             "Fits with fewer and more features and with memory. The interval contains those precise enough to count."
         )
         made["checks"] = checks_figure(evaluation), caption
+    if evaluation.confounding is not None:
+        made["confounding"] = confounding_figure(evaluation), CONFOUNDING_CAPTION
     against_lambda = evaluation.lambda_values
     if against_lambda is not None:
         made["lambda"] = against_lambda.figure(), LAMBDA_CAPTION

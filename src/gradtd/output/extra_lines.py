@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gradtd.evaluation.report.result import Evaluation
+    from gradtd.evaluation.sensitivity import Confounding
 
 
 def extra_lines(evaluation: Evaluation) -> list[str]:
@@ -16,4 +17,19 @@ def extra_lines(evaluation: Evaluation) -> list[str]:
             f"At every look: {evaluation.level:.0%} confidence sequence {at_any_time.low:.5g} to "
             f"{at_any_time.high:.5g}, {at_any_time.times:.2f} times as wide as for one look."
         )
+    if (cause := evaluation.confounding) is not None:
+        lines.append(
+            f"Unrecorded cause: with one that changes the odds of every {cause.each} by a factor of up to "
+            f"{cause.strength:g}, the {evaluation.level:.0%} interval is {cause.low:.5g} to {cause.high:.5g}. "
+            f"{_tipping(cause)}"
+        )
     return lines
+
+
+def _tipping(cause: Confounding) -> str:
+    what = f"{cause.against_name} ({cause.against:.5g})"
+    if cause.tipping <= 1:
+        return f"The interval contains {what} even without such a cause."
+    if cause.tipping == float("inf"):
+        return f"No factor up to {cause.curve[-1][0]:g} makes it contain {what}."
+    return f"From a factor of {cause.tipping:.2f} on it contains {what}."

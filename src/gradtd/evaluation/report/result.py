@@ -19,7 +19,9 @@ from gradtd.evaluation.decide import Check
 from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import Estimate
+from gradtd.evaluation.report.extra_fields import read_extras, told_extras
 from gradtd.evaluation.report.verdict import judge
+from gradtd.evaluation.sensitivity import Confounding
 from gradtd.features import Features, from_dict
 from gradtd.features.actions import ActionFeatures, PairFunction
 from gradtd.logs import Understood
@@ -83,8 +85,9 @@ class Evaluation:
         Rungs and checkers: what richer and poorer features and fits with memory say of the value.
     pictured
         Histograms that the pictures show.
-    anytime
-        The interval that holds at every look at a growing log, where it was asked for.
+    anytime, confounding
+        The interval that holds at every look at a growing log; what an unrecorded cause could do to the value. None
+        where they were not asked for.
     target
         The name of the target.
     log
@@ -113,6 +116,7 @@ class Evaluation:
     checks: tuple[Check, ...] = ()
     pictured: Mapping[str, Floats] = field(default_factory=dict)
     anytime: Anytime | None = None
+    confounding: Confounding | None = None
     target: str = "target"
     log: str = "log"
     understood: Understood = field(default_factory=Understood)
@@ -187,8 +191,7 @@ class Evaluation:
             "checks": [vars(check) for check in self.checks],
             "diagnostics": self.diagnostics.to_dict(),
         }
-        if self.anytime is not None:
-            rest["anytime"] = vars(self.anytime)
+        rest |= told_extras(self)
         return dict(plain(head | rest))
 
     def save(self, path: str | Path) -> Path:
@@ -360,7 +363,7 @@ def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict
         features=from_dict(described),
         resampled=arrays["resampled"],
         influences=arrays.get("influences", np.zeros(0)),
-        anytime=Anytime(**told["anytime"]) if "anytime" in told else None,
+        **read_extras(told),
         pictured=_part(arrays, "pictured."),
         understood=Understood.from_dict(told.get("understood", {})),
     )

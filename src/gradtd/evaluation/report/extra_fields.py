@@ -1,0 +1,39 @@
+"""Further answers of an evaluation as JSON has them, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from gradtd.evaluation.anytime import Anytime
+from gradtd.evaluation.sensitivity import Confounding
+
+if TYPE_CHECKING:
+    from gradtd.evaluation.report.result import Evaluation
+
+RECORDS: dict[str, Any] = {"anytime": Anytime, "confounding": Confounding}
+"""Fields of an `Evaluation` that are records of their own, or None."""
+
+
+def told_extras(evaluation: Evaluation) -> dict[str, Any]:
+    """The answers that were asked for, by name. A tipping point that is never reached is None in JSON."""
+    made = {name: getattr(evaluation, name) for name in RECORDS}
+    return {name: asdict(record) for name, record in made.items() if record is not None}
+
+
+def read_extras(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The same fields from what `told_extras` made."""
+    made: dict[str, Any] = {}
+    for name, record in RECORDS.items():
+        if name in told:
+            known = {entry.name: _tuples(told[name][entry.name]) for entry in fields(record)}
+            made[name] = record(**known)
+    if "confounding" in told and told["confounding"]["tipping"] is None:
+        made["confounding"] = Confounding(**(asdict(made["confounding"]) | {"tipping": float("inf")}))
+    return made
+
+
+def _tuples(value: Any) -> Any:
+    """Lists of JSON as the tuples that records have."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -1,0 +1,204 @@
+"""How far a cause that nobody recorded could move the value: sharp bounds of the marginal sensitivity model.
+
+A cause u of action and outcome, drawn anew at every step, may change the odds of every action by a factor of at most L:
+odds(a | s, u) / odds(a | s) is between 1 / L and L. Then the true chance of an outcome Y = r + discount V(s') over the
+one seen where a was taken is between l = b + (1 - b) / L and h = b + (1 - b) L, with b the behaviour's probability of
+a, and has mean one. The least mean of Y is reached with h below the quantile q of share 1 / (1 + L) and l above it:
+
+    min E[w Y] = l E[Y] + (1 - l) (q - E[max(q - Y, 0)] (1 + L)),
+
+and any other q gives less (Kallus and Zhou 2020, arXiv 2002.04518; Bruns-Smith and Zhou, arXiv 2302.00662). So the
+bound is the solution of the log's equations with other rewards and discounts, which depend on the solution: it is
+solved a few times. Its influences are those of these equations, because q is where its derivative is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.stream import Stream
+from gradtd.evaluation.conditional_quantiles import Conditioning
+from gradtd.evaluation.decide import Decision
+from gradtd.evaluation.estimators.least_squares import LeastSquares, least_squares
+from gradtd.evaluation.estimators.products import values_of
+from gradtd.evaluation.intervals import interval
+from gradtd.evaluation.limits import DEFAULT, Limits
+
+GRID = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+"""Strengths at which bounds are solved for the tipping point and for the picture."""
+MOST_SOLVES, STILL = 60, 0.01
+"""Solves of one bound at most; it is done once it moves by less than this many standard errors."""
+
+
+@dataclass(frozen=True)
+class Confounding:
+    """What an unrecorded cause could do to the value.
+
+    Parameters
+    ----------
+    strength
+        The strength L asked for: the factor by which the cause may change the odds of every action.
+    low, high
+        The interval with a cause of that strength: bounds of the value, and their statistical error.
+    bounds
+        The bounds of the value themselves.
+    against, against_name
+        What the tipping point is about: a number, and what it is.
+    tipping
+        The least strength at which the interval contains that number: 1 where it does so without a cause, infinite
+        where no strength up to 10 is enough.
+    each
+        "action" where the strength bounds the odds of every action; "transition" where the behaviour's probabilities
+        are not known, and it bounds the chance of every outcome.
+    curve
+        Rows (strength, low, high) of the picture.
+    """
+
+    strength: float
+    low: float
+    high: float
+    bounds: tuple[float, float]
+    against: float
+    against_name: str
+    tipping: float
+    each: str
+    curve: tuple[tuple[float, float, float], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """One target's equations, ready to be solved for bounds.
+
+    Parameters
+    ----------
+    stream, starts, begins, C
+        The steps over features, as `least_squares` takes them.
+    chance
+        The behaviour's probability of every action taken; zeros where it is not known.
+    given
+        What outcomes are conditioned on.
+    """
+
+    stream: Stream
+    starts: Any
+    begins: Integers
+    C: Any
+    chance: Floats
+    given: Conditioning
+    still: float = STILL
+
+    def solve(self, strength: float, sign: int, guess: LeastSquares) -> LeastSquares:
+        """The least value (sign 1), or the least value of minus the rewards (sign -1), from a guess of it."""
+        steps = np.asarray(self.stream.steps)
+        reward, discount = sign * steps["reward"], steps["discount"]
+        low = self.chance + (1 - self.chance) / strength
+        found = guess
+        for _ in range(MOST_SOLVES):
+            outcome = reward + discount * values_of(self.stream.features, found.theta)[steps["next_row"]]
+            q = self.given.quantile(outcome, 1 / (1 + strength), sign)
+            below = (1 + strength) * (outcome < q)
+            weight = low + (1 - low) * below
+            made = self._solved(weight * reward + (1 - low) * q * (1 - below), weight * discount)
+            moved, found = abs(made.value - found.value), made
+            if not moved > self.still * made.error:
+                break
+        return found
+
+    def both(self, strength: float, guess: list[LeastSquares]) -> list[LeastSquares]:
+        """The two bounds, that of the upper one with its sign turned."""
+        return [self.solve(strength, sign, found) for sign, found in zip((1, -1), guess, strict=True)]
+
+    def _solved(self, reward: Floats, discount: Floats) -> LeastSquares:
+        steps = np.array(self.stream.steps)
+        steps["reward"], steps["discount"] = reward, discount
+        highest = int(max(steps["row"].max(), steps["next_row"].max()))
+        other = Stream.of_own(self.stream.features, steps, self.stream.name, highest, None, self.stream.starts)
+        return least_squares(other, self.starts, self.begins, C=self.C)
+
+    def nominal(self, sign: int) -> LeastSquares:
+        """Without a cause."""
+        steps = np.asarray(self.stream.steps)
+        return self._solved(sign * steps["reward"], np.array(steps["discount"]))
+
+    def behaviour(self) -> LeastSquares:
+        """The value of the log's own policy, in the same features."""
+        steps = np.array(self.stream.steps)
+        steps["rho"] = 1.0
+        highest = int(max(steps["row"].max(), steps["next_row"].max()))
+        other = Stream.of_own(self.stream.features, steps, self.stream.name, highest, None, self.stream.starts)
+        return least_squares(other, self.starts, self.begins, C=self.C)
+
+
+@dataclass(frozen=True, eq=False)
+class Against:
+    """What a tipping point is about: a number, its name, and its influences where it is estimated."""
+
+    value: float
+    name: str
+    psi: Floats | float = 0.0
+
+
+def confounding(
+    log: Bounded, decision: Decision, strength: float, against: Against, level: float, limits: Limits = DEFAULT
+) -> Confounding:
+    """The interval at a strength, and the strength at which the interval contains a value."""
+    own = interval(decision.fit, level, limits)
+    down, up = max(0.0, own[0] - decision.shown.low), max(0.0, decision.shown.high - own[1])
+
+    def ends(bounds: list[LeastSquares], psi: Floats | float = 0.0) -> tuple[float, float]:
+        low = _side(bounds[0], psi, decision, level, limits) - down
+        return low, -(_side(bounds[1], -psi, decision, level, limits) - up)
+
+    bounds = [log.nominal(1), log.nominal(-1)]
+    gaps = {1.0: _gap(ends(bounds, against.psi), against.value)}
+    rows, asked = [(1.0, *ends(bounds))], bounds
+    for one in sorted({*GRID, strength}):
+        bounds = log.both(one, bounds)
+        rows.append((one, *ends(bounds)))
+        gaps[one] = _gap(ends(bounds, against.psi), against.value)
+        asked = bounds if one <= strength else asked
+        if one >= strength and gaps[one] <= 0:
+            break
+    tipping = tipping_point(gaps)
+    if 1 < tipping < np.inf:  # once more where the line between two strengths says
+        gaps[tipping] = _gap(ends(log.both(tipping, bounds), against.psi), against.value)
+        tipping = tipping_point(gaps)
+    shown = next(row for row in rows if row[0] == strength)
+    each = "action" if log.chance.any() else "transition"
+    pair = (asked[0].value, -asked[1].value)
+    return Confounding(strength, shown[1], shown[2], pair, against.value, against.name, tipping, each, tuple(rows))
+
+
+def _side(bound: LeastSquares, psi: Floats | float, decision: Decision, level: float, limits: Limits) -> float:
+    """The lower end of the interval of a bound; ``psi`` are influences of what it is compared with."""
+    fit = replace(decision.fit, value=bound.value, psi=bound.psi - psi)
+    return interval(fit, level, limits)[0]
+
+
+def _gap(ends: tuple[float, float], value: float) -> float:
+    """How far a value is outside of an interval; 0 or less where it is inside."""
+    return max(ends[0] - value, value - ends[1])
+
+
+def tipping_point(gaps: Mapping[float, float]) -> float:
+    """Where the gap is closed first, between strengths by a line over their logarithms; infinite where it is never.
+
+    >>> tipping_point({1.0: 3.0, 2.0: 1.0, 4.0: -1.0})
+    2.82842712474619
+    """
+    strengths = np.array(sorted(gaps))
+    apart = np.array([gaps[float(one)] for one in strengths])
+    closed = np.flatnonzero(apart <= 0)
+    if not len(closed):
+        return float("inf")
+    k = int(closed[0])
+    if k == 0:
+        return 1.0
+    before, after = np.log(strengths[k - 1 : k + 1])
+    share = apart[k - 1] / (apart[k - 1] - apart[k])
+    return float(np.exp(before + share * (after - before)))
