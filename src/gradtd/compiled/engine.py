@@ -37,7 +37,7 @@ from numba.extending import overload, register_jitable
 from gradtd.compiled import intrinsics
 from gradtd.compiled.cache import keep_safely, say_once
 from gradtd.compiled.dispatch import CHOICES, Choice
-from gradtd.compiled.intrinsics import INSTEAD
+from gradtd.compiled.intrinsics import INSTEAD, reading
 from gradtd.core.arrays import Plain
 from gradtd.core.checks import InputError
 
@@ -86,6 +86,36 @@ def _compile_once(function: Plain, _interpreted: bool, _checked: bool) -> Plain:
     return compile_function(function)
 
 
+def compile_packed(make: Callable[[Plain], Plain], arguments: Any, compile: bool | None = None) -> tuple[Plain, bool]:
+    """``make(unpack)`` compiled for packed arguments of this kind, and whether it is compiled.
+
+    ``unpack(packed, i)`` gives it the arguments of run i.
+    """
+    if (interpreted() if compile is None else not compile) or _jit_disabled():
+        return _wrapping_integers(make(_taken)), False
+    kind = numba.typeof(arguments)
+    unpack = _unpacker(str(kind))
+    with _one_at_a_time:
+        if unpack not in INSTEAD:
+            reader = reading(kind)
+            INSTEAD[unpack] = lambda packed, i: reader
+    return compile_function(make(unpack), compile), True
+
+
+def _taken(packed: Any, i: int) -> Any:
+    return packed[i]
+
+
+@lru_cache(maxsize=256)
+def _unpacker(kind: str) -> Plain:
+    """One function for each type, which is told apart by its closure; the engine compiles `intrinsics.reading`."""
+
+    def unpack(packed: Any, i: int) -> Any:
+        return packed[i] if kind else None
+
+    return unpack
+
+
 @lru_cache(maxsize=256)
 def _kernel(mark: str, function: Plain) -> _Kernel:
     """One kernel a process for the same code; the mark changes where a constant that it reads does."""
@@ -119,6 +149,11 @@ class _Kernel:
             raise InputError(f"the rule does not compile; {_gist(error)}") from error
 
     @property
+    def direct(self) -> Plain:
+        """The compiled function itself, for who has called it and found that it compiles."""
+        return self._call
+
+    @property
     def stats(self) -> Any:
         return self._call.stats  # type: ignore[attr-defined]
 
@@ -148,8 +183,8 @@ def _counted(function: Any) -> Plain:
     cells = []
     for cell in function.__closure__ or ():
         inside = cell.cell_contents
-        if isinstance(inside, python_types.FunctionType):
-            inside = _copied(inside, inside.__closure__)
+        if isinstance(inside, python_types.FunctionType) and inside not in INSTEAD and inside not in CHOICES:
+            inside = _counted(inside)
             register_jitable(inside)
         cells.append(python_types.CellType(inside))
     return _copied(function, tuple(cells))

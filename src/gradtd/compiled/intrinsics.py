@@ -1,4 +1,7 @@
-"""LLVM intrinsics that Numba does not expose: prefetch instructions. Interpreted, plain functions stand for them."""
+"""LLVM code that Numba does not expose: prefetch instructions, and arguments read from a table of words (`packing`).
+
+Interpreted, plain functions stand for them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.core import types as numba_types
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 from gradtd.compiled import prefetch
 from gradtd.core.arrays import Plain
@@ -85,3 +89,71 @@ INSTEAD: dict[Plain, Plain] = {
     prefetch.prefetch_entry: lambda array, k: _prefetching_one,
 }
 """What is compiled in place of a plain function."""
+
+
+def reading(kind: Any) -> Plain:
+    """What is compiled in place of ``unpack(packed, i)``: arguments i of this Numba type, from words at an address."""
+
+    @intrinsic
+    def read(typing_context: Any, packed: Any, i: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            base = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+            words = _Words(context, builder, base, builder.mul(arguments[1], ir.IntType(64)(_length(kind))))
+            return words.value(kind)
+
+        return kind(packed, i), generate
+
+    def unpacked(packed: Any, i: Any) -> Any:
+        return read(packed, i)  # type: ignore[call-arg]
+
+    return unpacked
+
+
+def _length(kind: Any) -> int:
+    """How many words a value of this type has."""
+    if isinstance(kind, numba_types.NoneType):
+        return 0
+    if isinstance(kind, numba_types.BaseTuple):
+        parts: Any = kind.types  # type: ignore[attr-defined]
+        return sum(_length(part) for part in parts)
+    return 3 + 2 * kind.ndim if isinstance(kind, numba_types.Array) else 1
+
+
+class _Words:
+    """Code that reads one value after the other; an array has its address, size, item size, shape and strides.
+
+    It belongs to whoever packed it: there is no record of its memory, so no references are counted.
+    """
+
+    def __init__(self, context: Any, builder: Any, base: Any, first: Any) -> None:
+        self.context, self.builder, self.base, self.first, self.at = context, builder, base, first, 0
+
+    def word(self) -> Any:
+        place = self.builder.add(self.first, ir.IntType(64)(self.at))
+        self.at += 1
+        return self.builder.load(self.builder.gep(self.base, [place]))
+
+    def value(self, kind: Any) -> Any:
+        builder = self.builder
+        if isinstance(kind, numba_types.NoneType):
+            return self.context.get_dummy_value()
+        if isinstance(kind, numba_types.BaseTuple):
+            parts = [self.value(part) for part in kind.types]  # type: ignore[attr-defined]
+            return self.context.make_tuple(builder, kind, parts)
+        if isinstance(kind, numba_types.Array):
+            return self.array(kind)
+        if isinstance(kind, numba_types.Float):
+            return builder.bitcast(self.word(), ir.DoubleType())
+        if isinstance(kind, numba_types.Boolean):
+            return builder.trunc(self.word(), ir.IntType(1))
+        return self.word()
+
+    def array(self, kind: Any) -> Any:
+        made = self.context.make_array(kind)(self.context, self.builder)
+        data, _, itemsize = self.word(), self.word(), self.word()
+        pack: Plain = cgutils.pack_array
+        shape, strides = (pack(self.builder, [self.word() for _ in range(kind.ndim)]) for _ in range(2))
+        populate: Plain = populate_array
+        address = self.builder.inttoptr(data, made.data.type)
+        populate(made, data=address, shape=shape, strides=strides, itemsize=itemsize, meminfo=None)
+        return made._getvalue()

@@ -21,12 +21,17 @@ from gradtd.core.stream import StreamView
 
 def compile_run(algorithm: Algorithm, drawing: Drawing, compile: bool | None = None) -> Plain:
     """The loop around an algorithm's rule, compiled and cached on disk; a user's own rule like ours."""
-    return engine.compile_function(_driver(*_parts(algorithm, drawing)), compile)
+    return engine.compile_function(driver_of(algorithm, drawing), compile)
+
+
+def driver_of(algorithm: Algorithm, drawing: Drawing) -> Plain:
+    """The loop around an algorithm's rule, as a plain function."""
+    return _driver(*_parts(algorithm, drawing))
 
 
 def code_of(algorithm: Algorithm, drawing: Drawing) -> str:
     """A digest of all the code that a run of an algorithm goes through."""
-    return engine.fingerprint(_driver(*_parts(algorithm, drawing)), algorithm.init)
+    return engine.fingerprint(driver_of(algorithm, drawing), algorithm.init)
 
 
 def _parts(algorithm: Algorithm, drawing: Drawing) -> tuple[Plain, ...]:
@@ -67,8 +72,16 @@ def take(wanted: Snapshots, place: int, theta: Any, average: Floats, averaged: i
 
 @lru_cache(maxsize=256)  # the same function for the same rule: it is compiled once
 def _driver(update: Plain, used: Plain, observe: Plain, read: Plain, insert: Plain, draw: Plain) -> Plain:
+    # ``final``: nothing follows, so weights are looked at after the last step in any case.
     def drive(
-        stream: StreamView, buffers: Buffers, run: Run, plan: Plan, wanted: Snapshots, begin: int, count: int
+        stream: StreamView,
+        buffers: Buffers,
+        run: Run,
+        plan: Plan,
+        wanted: Snapshots,
+        begin: int,
+        count: int,
+        final: bool,
     ) -> int:
         state, hyper, first, second, rng, average = run.state, run.hyper, run.first, run.second, run.rng, run.average
         clock = run.clock[0]
@@ -106,7 +119,7 @@ def _driver(update: Plain, used: Plain, observe: Plain, read: Plain, insert: Pla
                 read(state, stream, now, hyper)
                 take(wanted, taken, theta, average, averaged, alpha, plan.limit)
                 taken += 1
-            if (seen % interval == 0 or seen == last) and not within(theta, plan.limit):
+            if (seen % interval == 0 or (final and seen == last)) and not within(theta, plan.limit):
                 for place in range(taken, at.shape[0]):
                     take(wanted, place, theta, average, 0, alpha, plan.limit)
                 diverged_at = seen

@@ -43,6 +43,11 @@ class Tracing(NamedTuple):
     kind: str = "rho"
     emphatic: bool = False
 
+    @property
+    def numbers(self) -> Floats:
+        """As compiled code reads them: `LAM`, `CLIPPED`, `EMPHATIC`."""
+        return np.array([self.lam, float(self.kind == "clipped"), float(self.emphatic)])
+
     def ratios(self, steps: Any, target: Floats | None, name: str) -> Floats:
         """c of every step."""
         if self.kind == "tree":
@@ -87,19 +92,11 @@ class Tracer:
 
     def weights(self, steps: NDArray[Any], target: Floats | None, name: str) -> tuple[Floats, Floats]:
         """For every step the share of the trace before that it takes over, and the weight of its features."""
-        tracing, episode = self.tracing, np.asarray(steps["episode"])
-        discount = np.asarray(steps["discount"])
-        same = np.r_[self.episode[0] == episode[0], episode[1:] == episode[:-1]]
-        out = discount * (tracing.lam * tracing.ratios(steps, target, name))
-        taken = np.where(same, np.r_[self.carried[0], out[:-1]], 0.0)
-        weight = np.ones(len(steps))
-        if tracing.emphatic:
-            follow = discount * steps["rho"]
-            engine.compile_function(emphases, self._compile)(
-                np.where(same, np.r_[self.carried[1], follow[:-1]], 0.0), tracing.lam, self.carried, weight
-            )
-            self.carried[1] = follow[-1]
-        self.carried[0], self.episode[0] = out[-1], episode[-1]
+        tracing, taken, weight = self.tracing, np.empty(len(steps)), np.empty(len(steps))
+        columns = [steps["discount"], steps["rho"], tracing.ratios(steps, target, name)]
+        told = tuple(np.array(column, np.float64) for column in columns)
+        write = engine.compile_function(write_shares, self._compile)
+        write(tracing.numbers, self.carried, self.episode, np.array(steps["episode"]), told, taken, weight)
         return taken, weight
 
     def add(self, features: Floats, steps: NDArray[Any], target: Floats | None, name: str, out: Floats) -> None:
@@ -205,22 +202,53 @@ def _sparse_traces(stream: Stream, tracer: Tracer) -> SparseRows:
     return room.cut()
 
 
-def emphases(follow: Floats, lam: float, carried: Floats, out: Floats) -> None:
-    """out = lam + (1 - lam) F, F = follow F + 1"""
-    for t in range(follow.shape[0]):
-        carried[2] = follow[t] * carried[2] + 1.0
-        out[t] = lam + (1.0 - lam) * carried[2]
+LAM, CLIPPED, EMPHATIC = 0, 1, 2
+"""Numbers of `Tracing.numbers`."""
+SHARE, FOLLOW, FOLLOW_ON = 0, 1, 2
+"""Numbers of `Tracer.carried`."""
+
+
+def step_shares(numbers: Floats, carried: Floats, latest: Any, episode: int, step: Any) -> tuple[float, float]:
+    """The share of the trace before that a step takes over, and the weight of its features.
+
+    ``step`` has its discount, its ratio, and the ratio c of its trace. ``carried`` keeps what the next step takes over.
+    """
+    discount, rho, c = step
+    same = latest[0] == episode
+    taken, weight = carried[SHARE] if same else 0.0, 1.0
+    if numbers[EMPHATIC] != 0.0:
+        carried[FOLLOW_ON] = (carried[FOLLOW] if same else 0.0) * carried[FOLLOW_ON] + 1.0
+        weight = numbers[LAM] + (1.0 - numbers[LAM]) * carried[FOLLOW_ON]
+        carried[FOLLOW] = discount * rho
+    carried[SHARE], latest[0] = discount * (numbers[LAM] * c), episode
+    return taken, weight
+
+
+def write_shares(
+    numbers: Floats, carried: Floats, latest: Any, episode: Any, steps: Any, taken: Floats, weight: Floats
+) -> None:
+    """`step_shares` of many steps"""
+    discount, rho, c = steps
+    for t in range(taken.shape[0]):
+        taken[t], weight[t] = step_shares(numbers, carried, latest, episode[t], (discount[t], rho[t], c[t]))
 
 
 def write_dense_traces(features: Floats, rows: Any, taken: Floats, weight: Floats, latest: Floats, out: Floats) -> None:
-    """out[t] = taken e + weight x; ``latest`` is e before the first step, and after the last"""
+    """`write_dense_trace` of many steps"""
     for t in range(rows.shape[0]):
-        for k in range(latest.shape[0]):
-            e = weight[t] * features[rows[t], k]
-            if taken[t] != 0.0:  # a trace that has overflown ends with its episode
-                e += taken[t] * latest[k]
-            latest[k] = e
-            out[t, k] = e
+        write_dense_trace(features, rows[t], taken[t], weight[t], latest, out, t)
+
+
+def write_dense_trace(
+    features: Floats, row: Any, taken: float, weight: float, latest: Floats, out: Floats, t: int
+) -> None:
+    """out[t] = taken e + weight x; ``latest`` is e of the step before, and afterwards of this one"""
+    for k in range(latest.shape[0]):
+        e = weight * features[row, k]
+        if taken != 0.0:  # a trace that has overflown ends with its episode
+            e += taken * latest[k]
+        latest[k] = e
+        out[t, k] = e
 
 
 def write_sparse_traces(
@@ -230,11 +258,15 @@ def write_sparse_traces(
     while t < rows.shape[0]:
         if most_entries(features, rows[t], out, first + t) > out.data.shape[0]:
             return t
-        largest[0] = largest_entry(features, rows[t], largest[0] if taken[t] != 0.0 else 0.0)
-        least = DROPPED * largest[0]
-        out.begin[first + t + 1] = merge_row(features, rows[t], taken[t], weight[t], least, out, first + t)
+        write_sparse_trace(features, rows[t], taken[t], weight[t], largest, out, first + t)
         t += 1
     return t
+
+
+def write_sparse_trace(features: Any, row: Any, taken: float, weight: float, largest: Floats, out: Any, t: int) -> None:
+    """Write row t of ``out``; there is room for it"""
+    largest[0] = largest_entry(features, row, largest[0] if taken != 0.0 else 0.0)
+    out.begin[t + 1] = merge_row(features, row, taken, weight, DROPPED * largest[0], out, t)
 
 
 def most_entries(features: Any, row: Index, out: Any, t: int) -> Any:

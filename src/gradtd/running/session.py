@@ -160,7 +160,7 @@ class Session:
     def drive(self, run: Run, stream: StreamView, buffers: Buffers, wanted: Snapshots, begin: int, count: int) -> int:
         """Take ``count`` steps of a stream from ``begin`` on; returns the step of divergence or -1."""
         try:
-            return int(self.kernel(stream, buffers, run, self.setup.plan, wanted, begin, count))
+            return int(self.kernel(stream, buffers, run, self.setup.plan, wanted, begin, count, True))
         except ZeroDivisionError:
             raise InputError(
                 f"{self.rule.name} divided by zero: its settings, or what was loaded of its state, leave no number "

@@ -110,6 +110,7 @@ def tight(monkeypatch):
 
     monkeypatch.setattr(window, "LEAST", 8)
     monkeypatch.setattr(queue, "LONGEST_QUEUE", 7)
+    monkeypatch.setattr("gradtd.running.online.learner.RECENT", 0)
     counted(window.Window, "drop_the_rest")
     counted(window.Rows, "drop_unused")
     return moves
@@ -233,9 +234,12 @@ def test_memory_stays_bounded(split):
 
 
 def test_rules_that_draw_no_old_steps_keep_a_few():
-    learner = Learner(D, "td", alpha=0.01).partial_fit(make_stream(steps=6000))
-    assert len(learner._queue.runs[0].window.steps) == window.LEAST
-    assert len(learner._queue.rows.table) == 4 * queue.LONGEST_QUEUE
+    learner = Learner(D, "td", alpha=0.01).partial_fit(make_stream(steps=20_000))
+    assert len(learner._queue.runs[0].window.steps) <= 1.5 * (queue.RECENT + queue.LONGEST_QUEUE)
+    assert len(learner._queue.rows.table) <= 3 * (queue.RECENT + queue.LONGEST_QUEUE)
+    horde = gradtd.Horde(D, ["one"], "td", alpha=0.01).partial_fit(make_stream(steps=6000))
+    assert len(horde._queue.runs[0].window.steps) == window.LEAST
+    assert len(horde._queue.rows.table) == 4 * queue.LONGEST_QUEUE
 
 
 def test_features_of_a_step_and_the_next_are_stored_once(tight):
@@ -335,14 +339,15 @@ def test_before_learning_starts_the_start_weights_predict():
 
 class TestEpisodes:
     def _numbers(self, *steps):
-        learner = Learner(1, "td", alpha=0.1, compile=False)
+        learner, numbers = Learner(1, "td", alpha=0.1, compile=False), []
         for step in steps:
             if step == "cut":
                 learner.new_episode()
             else:
                 episode, discount = step
                 learner.update([1.0], 0.0, [1.0], discount=discount, episode=episode)
-        return learner._queue._episode[: learner._queue.waiting].tolist()
+                numbers.append(learner._queue.episodes.number)
+        return numbers
 
     def test_an_episode_ends_with_discount_zero_or_a_cut(self):
         assert self._numbers((None, 0.9), (None, 0), (None, 0.9), "cut", (None, 0.9), "cut", "cut", (None, 0)) == [

@@ -10,8 +10,8 @@ import scipy.sparse
 import gradtd
 from gradtd import Horde, InputError, Learner
 from gradtd.compiled.traces import Tracing, traces_of
-from gradtd.running.online import queue, window
-from gradtd.running.online.window import GrowingRows
+from gradtd.running.online import growing_rows, queue, window
+from gradtd.running.online.growing_rows import GrowingRows
 
 WIDE, N = 40_000, 260
 BUFFERS = {"batch_size": 3, "capacity": 30}
@@ -94,10 +94,11 @@ def tight(monkeypatch):
         moves["traces" if type(self) is GrowingRows else "rows"] += 0 < len(kept) < self.size
         plain(self, kept)
 
-    monkeypatch.setattr(window, "LEAST_ROOM", 8)
-    monkeypatch.setattr(window, "_PIECE", 4)
+    monkeypatch.setattr(growing_rows, "LEAST_ROOM", 8)
+    monkeypatch.setattr(growing_rows, "_PIECE", 4)
     monkeypatch.setattr(window, "LEAST", 8)
     monkeypatch.setattr(queue, "LONGEST_QUEUE", 7)
+    monkeypatch.setattr("gradtd.running.online.learner.RECENT", 0)
     monkeypatch.setattr(GrowingRows, "keep_only", counted)
     return moves
 

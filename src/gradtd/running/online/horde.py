@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.compiled.online import GOES_ON
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
@@ -15,9 +16,11 @@ from gradtd.core.checks import InputError
 from gradtd.core.executors import n_threads
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
-from gradtd.running.online.learner import OnlineLearner, discount_number, ratio_number
+from gradtd.running.online.given import discount_number, ended, ratio_number
+from gradtd.running.online.online_learner import OnlineLearner
 from gradtd.running.online.online_run import OnlineRun
 from gradtd.running.online.queue import StepQueue
+from gradtd.running.online.window import Rows
 
 
 class Horde(OnlineLearner):
@@ -35,7 +38,9 @@ class Horde(OnlineLearner):
         The rule of all demons that have none of their own.
     **hyper
         The hyper-parameters of all demons, except that one with an ``algorithm`` of its own takes its own only.
-    capacity, seed, theta0, compile
+    gamma, sparse, compile
+        As in `gradtd.Learner`.
+    capacity, seed, theta0
         As in `gradtd.Learner`, for all demons that do not set it themselves.
     threads : int, optional
         Threads that work off the queue of steps, by default one for each core. The result does not depend on it.
@@ -53,6 +58,8 @@ class Horde(OnlineLearner):
         demons: Mapping[str, Mapping[str, Any]] | Iterable[str],
         algorithm: Algorithm | str = "impression_gtd",
         *,
+        gamma: float | None = None,
+        sparse: bool = False,
         capacity: int | None = 100_000,
         seed: int = 0,
         theta0: Any = None,
@@ -67,27 +74,111 @@ class Horde(OnlineLearner):
             settings = common | ({} if "algorithm" in own else hyper) | dict(own)
             rule, room, key, start = (settings.pop(label) for label in common)
             made[name] = OnlineRun(rule, settings, d, capacity=room, seed=key, theta0=start, compile=compile)
-        super().__init__(list(made), StepQueue(d, list(made.values()), n_threads(threads)))
+        queue = StepQueue(d, list(made.values()), n_threads(threads), compile)
+        super().__init__(list(made), queue, sparse, gamma)
 
     def update(
-        self, phi: Any, reward: Any, phi_next: Any, rho: Any = 1.0, discount: Any = None, episode: int | None = None
+        self,
+        phi: Any,
+        reward: Any,
+        phi_next: Any,
+        rho: Any = 1.0,
+        discount: Any = None,
+        episode: int | None = None,
+        *,
+        terminated: bool | None = None,
+        truncated: bool | None = None,
     ) -> None:
-        """Take one step.
+        """Take one step; demons learn from it at once where somebody asks for a value, else from many steps together.
 
-        Without ``episode`` the episode goes on until a step had discount 0 for every demon, or `new_episode` is called.
+        Without ``episode`` the episode goes on until a step had discount 0 for every demon, was truncated, or
+        `new_episode` is called.
 
         Parameters
         ----------
-        phi, phi_next : array or SciPy sparse row
+        phi, phi_next : array, or SciPy sparse row; with ``sparse=True`` indices
             The features that the step started from, and those that it led to.
         reward, rho, discount : float, dict or array
             A number for all demons, a number for each name, or one number per demon.
         episode : int, optional
             A number that stays the same while an episode lasts and grows from one to the next.
+        terminated, truncated : bool, optional
+            As in `gradtd.Learner.update`, for all demons.
         """
-        reward = self._each("reward", reward, checks.number)
-        discount, rho = self._each("discount", discount, discount_number), self._each("rho", rho, ratio_number)
-        self._put(phi, phi_next, reward, discount, rho, episode)
+        cut = GOES_ON
+        if discount is None:
+            discount = self._gamma
+        with self._lock:
+            queue = self._queue
+            if terminated is not None or truncated is not None:
+                over, cut = ended(0.0, terminated, truncated)
+                discount = over if terminated else discount
+            if not (episode is None and self._put_fast(phi, phi_next, (reward, discount, rho), cut)):
+                numbers = [
+                    self._each(name, value, check)
+                    for name, value, check in (
+                        ("reward", reward, checks.number),
+                        ("discount", discount, discount_number),
+                        ("rho", rho, ratio_number),
+                    )
+                ]
+                number = self._episode(episode)
+                self._stage(phi, phi_next)
+                queue.episodes.begin_step(number)
+                queue.given[0], queue.given[1], queue.given[2] = numbers
+                queue.put(cut)
+            if cut:
+                queue.episodes.cut()
+
+    def _put_fast(self, phi: Any, phi_next: Any, numbers: tuple[Any, Any, Any], cut: int) -> bool:
+        """A step whose rows are as they are stored, its numbers floats or arrays: compiled code checks them."""
+        queue = self._queue
+        rows = queue.rows
+        if (
+            queue.broken
+            or not isinstance(rows, Rows)
+            or queue.episodes.label is not None
+            or type(phi) is not np.ndarray
+            or type(phi_next) is not np.ndarray
+            or phi.dtype is not rows.staged.dtype
+            or phi_next.dtype is not rows.staged.dtype
+            or phi.shape != rows.staged[0].shape
+            or phi_next.shape != rows.staged[0].shape
+        ):
+            return False
+        for i, value in enumerate(numbers):
+            kind = type(value)
+            if kind is not float and not (
+                kind is np.ndarray and value.shape == queue.shape and value.dtype.kind == "f"
+            ):
+                return False
+            queue.given[i] = value
+        rows.staged[0], rows.staged[1] = phi, phi_next
+        return queue.try_put(cut)
+
+    def update_many(
+        self,
+        phi: Any,
+        reward: Any,
+        phi_next: Any,
+        rho: Any = 1.0,
+        discount: Any = None,
+        *,
+        terminated: Any = None,
+        truncated: Any = None,
+    ) -> Horde:
+        """Take many steps, one after the other, in tables (steps, features); returns the horde.
+
+        ``reward``, ``rho`` and ``discount`` are a number or one entry per step, a mapping of these by demon, or a table
+        (steps, demons).
+        """
+        if self._sparse:
+            raise InputError(
+                "update_many of a horde takes rows of numbers: with sparse=True call update for each step."
+            )
+        numbers = {"reward": reward, "discount": discount, "rho": rho}
+        self._put_many((phi, phi_next), numbers, (terminated, truncated))
+        return self
 
     def partial_fit(
         self,
@@ -119,18 +210,21 @@ class Horde(OnlineLearner):
     @property
     def theta(self) -> dict[str, Floats]:
         """The weights of every demon."""
-        return dict(zip(self._names, self._queue.thetas(), strict=True))
+        with self._lock:
+            return dict(zip(self._names, self._queue.thetas(), strict=True))
 
     @property
     def updates(self) -> dict[str, int]:
         """How many updates every demon made."""
-        self._queue.work_off()
+        with self._lock:
+            self._queue.work_off()
         return {name: run.updates for name, run in zip(self._names, self._queue.runs, strict=True)}
 
     @property
     def diverged_at(self) -> dict[str, int]:
         """The step at which a demon was found diverged, -1 where it was not."""
-        self._queue.work_off()
+        with self._lock:
+            self._queue.work_off()
         return {name: run.diverged_at for name, run in zip(self._names, self._queue.runs, strict=True)}
 
     def __repr__(self) -> str:
@@ -140,7 +234,8 @@ class Horde(OnlineLearner):
     def load(cls, path: str | Path, *, threads: int | None = None, compile: bool | None = None) -> Horde:
         """The horde that was saved to a file."""
         horde = cls.__new__(cls)
-        OnlineLearner.__init__(horde, *saving.load(path, "Horde", n_threads(threads), compile))
+        names, queue, more = saving.load(path, "Horde", n_threads(threads), compile)
+        OnlineLearner.__init__(horde, names, queue, more.get("indices", False), more.get("gamma"))
         return horde
 
     def _each(self, name: str, value: Any, check: Callable[[str, Any], float]) -> Any:

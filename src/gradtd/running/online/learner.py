@@ -2,118 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gradtd.compiled.online import DONE, FULL, GOES_ON, NEWS, REFUSED
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
+from gradtd.running.online.given import checked_column, discount_number, ended, ends_of_many, ratio_number
+from gradtd.running.online.online_learner import OnlineLearner
 from gradtd.running.online.online_run import OnlineRun
-from gradtd.running.online.queue import StepQueue
-from gradtd.running.online.sparse_rows import is_sparse
+from gradtd.running.online.queue import RECENT, StepQueue
+from gradtd.running.online.window import Rows
 
-_NUMBERS = ("reward", "discount", "rho")
-
-
-class OnlineLearner:
-    """What `Learner` and `Horde` have in common."""
-
-    def __init__(self, names: list[str], queue: StepQueue) -> None:
-        self._names, self._queue = names, queue
-
-    @property
-    def n_features(self) -> int:
-        return self._queue.n_features
-
-    @property
-    def seen(self) -> int:
-        """How many steps were given."""
-        return self._queue.seen
-
-    def new_episode(self) -> None:
-        """Say that the episode was cut off (truncated): the next step begins another one."""
-        self._queue.episodes.cut()
-
-    def save(self, path: str | Path) -> None:
-        """Write everything to one .npz file, without pickle; what is loaded goes on as if it had never stopped."""
-        saving.save(path, type(self).__name__, self._names, self._queue)
-
-    def _put(self, phi: Any, phi_next: Any, reward: Any, discount: Any, rho: Any, episode: Any) -> None:
-        if episode is not None:
-            episode = checks.whole_number("episode", episode, -(2**62), 2**62)
-        ends = discount == 0 if isinstance(discount, float) else bool((discount == 0).all())
-        self._queue.put(phi, phi_next, reward, discount, rho, ends, episode)
-
-    def _put_stream(self, stream: Any, given: Mapping[str, Any]) -> None:
-        if not isinstance(stream, Stream):
-            raise InputError(f"partial_fit takes a Stream (see Stream.from_arrays), got {type(stream).__name__}.")
-        if stream.n_features != self.n_features:
-            raise InputError(f"{stream.name} has {stream.n_features} features, this learner {self.n_features}.")
-        numbers = np.empty((3, len(stream), len(self._names)))
-        for i, name in enumerate(_NUMBERS):
-            numbers[i] = stream.steps[name][:, None]
-            for demon, values in (given.get(name) or {}).items():
-                label = f"{name}[{demon!r}]"
-                column = checks.number_a_step(label, values, len(stream))
-                if len(column) != len(stream):
-                    raise InputError(f"{label} needs one entry per step ({len(stream)}), got {len(column)}.")
-                _CHECK_COLUMNS[name](label, column)
-                numbers[i, :, self._names.index(checks.known_name("demon", demon, self._names))] = column
-        self._queue.put_stream(stream, numbers)
-
-    def _values(self, phi: Any) -> list[Any]:
-        if is_sparse(phi):
-            given = checks.feature_table(phi)
-            if given.shape[1] != self.n_features:
-                raise InputError(f"phi needs {self.n_features} features in its last axis, got shape {given.shape}.")
-            return [given @ theta for theta in self._queue.thetas()]
-        try:
-            ndim = np.ndim(phi)
-        except ValueError:
-            ndim = 2
-        table = checks.finite_array("phi", phi, 2 if ndim == 2 else 1)
-        if table.shape[-1] != self.n_features:
-            raise InputError(f"phi needs {self.n_features} features in its last axis, got shape {table.shape}.")
-        values = [table @ theta for theta in self._queue.thetas()]
-        return values if ndim == 2 else [float(value) for value in values]
+_INT64 = np.dtype(np.int64)
+_FLOAT64 = np.dtype(np.float64)
+ndarray = np.ndarray
 
 
-def _any_number(label: str, column: Floats) -> None:
-    """A reward may be any finite number."""
+class _Fast:
+    """What a step needs whose rows are as they are stored: looked up once, so that it costs what its rule does."""
 
+    shape: tuple[int, ...]
+    __slots__ = ("address", "dtype", "first", "kernel", "lengths", "room", "second", "shape", "weights")
 
-def _not_negative(label: str, column: Floats) -> None:
-    checks.refuse_where(label, column < 0, column, "must not be negative")
-
-
-def _fractions(label: str, column: Floats) -> None:
-    checks.refuse_where(label, (column < 0) | (column > 1), column, "must lie in [0, 1]")
-
-
-_CHECK_COLUMNS = {"reward": _any_number, "discount": _fractions, "rho": _not_negative}
-
-
-def discount_number(name: str, value: Any) -> float:
-    if value is None:
-        raise InputError("discount must be given: gamma, or 0 where the episode terminated.")
-    return checks.fraction(name, value)
-
-
-def ratio_number(name: str, value: Any) -> float:
-    return checks.number_at_least(name, value, 0)
+    def __init__(self, queue: StepQueue) -> None:
+        rows: Any = queue.rows
+        group = queue.groups[0]
+        self.kernel, self.address = getattr(group.kernel, "direct", group.kernel), group.packed.address()
+        self.weights = queue.runs[0].live
+        if isinstance(rows, Rows):
+            self.first, self.second, self.dtype = rows.staged[0], rows.staged[1], rows.staged.dtype
+            self.shape, self.room, self.lengths = (queue.n_features,), -1, None
+        else:
+            self.first, self.second = rows.staged.indices
+            self.shape, self.room, self.lengths, self.dtype = (), len(self.first), rows.staged.length, _INT64
 
 
 class Learner(OnlineLearner):
     """A value estimate that learns step by step, in bounded memory.
 
     After n steps it has the weights, to the last bit, that `gradtd.learn` finds on a stream of these n steps with the
-    same ``capacity``. Rules that draw no old steps keep a few only.
+    same ``capacity``. Rules that draw no old steps keep a few only. Several threads may use one learner: each step is
+    taken whole.
 
     Parameters
     ----------
@@ -123,6 +59,11 @@ class Learner(OnlineLearner):
         The rule, or its name in `gradtd.ALGORITHMS`.
     **hyper
         The hyper-parameters of the rule, for example ``alpha=0.1``.
+    gamma : float, optional
+        The discount of every step that is given none.
+    sparse : bool
+        A row is given as the indices of its features that are one, as tile coding has them, or as a pair (indices,
+        values). Otherwise rows are arrays of numbers, or of SciPy.
     capacity : int, optional
         How many steps each of its buffers holds, the oldest leaving first. None keeps all of them.
     seed : int
@@ -147,6 +88,8 @@ class Learner(OnlineLearner):
         n_features: int,
         algorithm: Algorithm | str = "impression_gtd",
         *,
+        gamma: float | None = None,
+        sparse: bool = False,
         capacity: int | None = 100_000,
         seed: int = 0,
         theta0: Any = None,
@@ -155,33 +98,174 @@ class Learner(OnlineLearner):
     ) -> None:
         d = checks.whole_number("n_features", n_features, 1)
         run = OnlineRun(algorithm, hyper, d, capacity=capacity, seed=seed, theta0=theta0, compile=compile)
-        super().__init__([run.rule.name], StepQueue(d, [run], 1))
+        self._begin([run.rule.name], StepQueue(d, [run], 1, compile), sparse, gamma)
+
+    def _begin(self, names: list[str], queue: StepQueue, sparse: Any, gamma: Any) -> None:
+        OnlineLearner.__init__(self, names, queue, sparse, gamma)
+        self._fast: _Fast | None = None  # until a step has shown how rows are given
+        window = queue.runs[0].window
+        if not window.has_buffers:
+            window.recent = min(RECENT, 2**19 // self.n_features)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_fast": None}
 
     def update(
-        self, phi: Any, reward: Any, phi_next: Any, rho: Any = 1.0, discount: Any = None, episode: int | None = None
+        self,
+        phi: Any,
+        reward: Any,
+        phi_next: Any,
+        rho: Any = 1.0,
+        discount: Any = None,
+        episode: int | None = None,
+        *,
+        terminated: bool | None = None,
+        truncated: bool | None = None,
     ) -> None:
-        """Take one step.
+        """Take one step, and learn from it.
 
-        The episode goes on until a step with discount 0 was given or `new_episode` is called.
+        The episode goes on until a step terminates (``discount=0`` or ``terminated=True``), is truncated, or
+        `new_episode` is called.
 
         Parameters
         ----------
-        phi : array or SciPy sparse row
+        phi : array, or SciPy sparse row; with ``sparse=True`` indices
             The features that the step started from. The first step decides how all are stored: float32 as long as
             all are given so, in half the memory, else float64.
         reward : float
             Its reward.
-        phi_next : array or SciPy sparse row
+        phi_next : array, or SciPy sparse row; with ``sparse=True`` indices
             The features that it led to.
         rho : float
             The target's probability of the action taken over the behaviour's.
-        discount : float
-            Gamma, and 0 where the episode terminated.
+        discount : float, optional
+            Gamma, and 0 where the episode terminated. By default the learner's ``gamma``.
         episode : int, optional
             A number that stays the same while an episode lasts and grows from one to the next.
+        terminated : bool, optional
+            The episode terminated with this step: its discount is 0.
+        truncated : bool, optional
+            The episode was cut off behind this step: ``phi_next`` counts, and the next step begins another one.
         """
-        reward, discount = checks.number("reward", reward), discount_number("discount", discount)
-        self._put(phi, phi_next, reward, discount, ratio_number("rho", rho), episode)
+        cut = GOES_ON
+        if discount is None:
+            discount = self._gamma
+        if terminated is not None or truncated is not None:
+            discount, cut = ended(discount, terminated, truncated)
+        with self._lock:
+            fast = self._fast
+            if (
+                fast is not None
+                and episode is None
+                and type(phi) is ndarray
+                and type(phi_next) is ndarray
+                and phi.dtype is fast.dtype
+                and phi_next.dtype is fast.dtype
+                and type(reward) is float
+                and type(discount) is float
+                and type(rho) is float
+            ):
+                if fast.lengths is None:
+                    fits = phi.shape == fast.shape and phi_next.shape == fast.shape
+                    if fits:
+                        fast.first[:] = phi
+                        fast.second[:] = phi_next
+                else:
+                    n, m = phi.size, phi_next.size
+                    fits = phi.ndim == 1 and phi_next.ndim == 1 and n <= fast.room and m <= fast.room
+                    if fits:
+                        fast.first[:n], fast.second[:m] = phi, phi_next
+                        fast.lengths[0], fast.lengths[1] = -1 - n, -1 - m
+                if fits:
+                    try:
+                        code = fast.kernel(fast.address, 1, reward, discount, rho, cut)
+                    except BaseException as error:
+                        self._fast = None
+                        self._queue.interrupted(error)
+                        raise
+                    if code == DONE or self._attend(code, reward, discount, rho, cut):
+                        return
+            self._put(phi, phi_next, (reward, discount, rho), cut, episode)
+
+    def _attend(self, code: int, reward: float, discount: float, rho: float, cut: int) -> bool:
+        """What compiled code leaves to Python: make room, notice what has changed. False where a step was refused."""
+        queue = self._queue
+        if code == FULL:
+            queue.make_room(1)
+            code = queue.take(reward, discount, rho, cut)
+        elif code == NEWS:
+            queue.hear()
+        elif code != REFUSED:
+            queue.work_off()
+        self._refresh()
+        return code != REFUSED
+
+    def _refresh(self) -> None:
+        queue = self._queue
+        plain = queue.episodes.label is None and (isinstance(queue.rows, Rows) or self._sparse)
+        self._fast = _Fast(queue) if plain else None
+
+    def _put(self, phi: Any, phi_next: Any, numbers: tuple[Any, Any, Any], cut: int, episode: Any) -> None:
+        """A step that is not as rows are stored, or not allowed: it is checked, and said what is wrong with it."""
+        reward, discount = checks.number("reward", numbers[0]), discount_number("discount", numbers[1])
+        rho, number = ratio_number("rho", numbers[2]), self._episode(episode)
+        self._stage(phi, phi_next)
+        self._queue.episodes.begin_step(number)
+        self._queue.take(reward, discount, rho, cut)
+        if cut:
+            self._queue.episodes.cut()
+        self._refresh()
+
+    def update_many(
+        self,
+        phi: Any,
+        reward: Any,
+        phi_next: Any,
+        rho: Any = 1.0,
+        discount: Any = None,
+        *,
+        terminated: Any = None,
+        truncated: Any = None,
+    ) -> Learner:
+        """Take many steps, one after the other; returns the learner.
+
+        Rows are tables (steps, features), all else has one entry per step or one number for all. A step begins where
+        the one before it led to, unless that one ended an episode. With ``sparse=True`` rows are lists of rows of
+        indices, or a table of them.
+
+        >>> learner = Learner(2, "td", alpha=0.5, gamma=0.9)
+        >>> learner.update_many([[1, 0], [0, 1]], [0, 1], [[0, 1], [0, 0]], terminated=[False, True])
+        Learner(td, 2 features: 2 steps seen, 1 episode)
+        """
+        if self._sparse:
+            self._update_each(phi, reward, phi_next, (rho, discount), (terminated, truncated))
+        else:
+            numbers = {"reward": reward, "discount": discount, "rho": rho}
+            self._put_many((phi, phi_next), numbers, (terminated, truncated))
+            with self._lock:
+                self._fast = None
+        return self
+
+    def _update_each(self, phi: Any, reward: Any, phi_next: Any, numbers: Any, ends: Any) -> None:
+        n = len(phi)
+        if len(phi_next) != n:
+            raise InputError(f"phi_next needs one row per step ({n}), got {len(phi_next)}.")
+        rho, discount = numbers
+        discount = discount_number("discount", self._gamma) if discount is None else discount
+        given = {"reward": reward, "rho": rho, "discount": discount}
+        columns = {name: checked_column(name, name, values, n).tolist() for name, values in given.items()}
+        terminated, truncated = (flags.tolist() for flags in ends_of_many(ends[0], ends[1], n))
+        with self._lock:
+            for t in range(n):
+                self.update(
+                    phi[t],
+                    columns["reward"][t],
+                    phi_next[t],
+                    columns["rho"][t],
+                    columns["discount"][t],
+                    terminated=terminated[t],
+                    truncated=truncated[t],
+                )
 
     def partial_fit(self, stream: Stream) -> Learner:
         """Take all steps of a stream, a part of a log; returns the learner.
@@ -192,36 +276,52 @@ class Learner(OnlineLearner):
         columns are stored densely.
         """
         self._put_stream(stream, {})
+        self._fast = None
         return self
 
     def predict(self, phi: Any) -> Any:
         """The value phi . theta, a number for one row of features and an array for several."""
+        fast = self._fast
+        if (
+            fast is not None
+            and fast.weights is not None
+            and type(phi) is ndarray
+            and phi.shape == fast.shape
+            and (phi.dtype is _FLOAT64 or phi.dtype is fast.dtype)
+        ):
+            with self._lock:
+                value = float(phi.dot(fast.weights))
+            if value - value == 0.0:  # else something is not finite, and is said
+                return value
         return self._values(phi)[0]
 
     @property
     def theta(self) -> Floats:
         """The weights (or their average, where one is reported); before learning starts, those of the start."""
-        return self._queue.thetas()[0]
+        with self._lock:
+            return self._queue.thetas()[0]
 
     @property
     def updates(self) -> int:
         """How many updates the steps given so far have led to."""
-        self._queue.work_off()
         return self._queue.runs[0].updates
 
     @property
     def diverged_at(self) -> int:
         """The step at which the weights were found diverged, -1 where they were not. From then on it is frozen."""
-        self._queue.work_off()
         return self._queue.runs[0].diverged_at
 
     def __repr__(self) -> str:
         episodes = self._queue.episodes.number + 1
-        return f"Learner({self._names[0]}, {self.n_features} features: {self.seen} steps seen, {episodes} episodes)"
+        ending = "" if episodes == 1 else "s"
+        return (
+            f"Learner({self._names[0]}, {self.n_features} features: {self.seen} steps seen, {episodes} episode{ending})"
+        )
 
     @classmethod
     def load(cls, path: str | Path, *, compile: bool | None = None) -> Learner:
         """The learner that was saved to a file."""
         learner = cls.__new__(cls)
-        OnlineLearner.__init__(learner, *saving.load(path, "Learner", 1, compile))
+        names, queue, more = saving.load(path, "Learner", 1, compile)
+        learner._begin(names, queue, more.get("indices", False), more.get("gamma"))
         return learner

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gradtd.algorithms import as_algorithm
 from gradtd.compiled.loop import reported
+from gradtd.compiled.online import DIVERGED, Shared
 from gradtd.compiled.plan import Run, Snapshots
 from gradtd.compiled.sparse_state import share_cleared
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.running.online.window import Window
@@ -50,7 +50,6 @@ class OnlineRun:
         self.run: Run | None = None
         self.window = Window(self.session.setup, self.seed, n_features, compile)
         self.weights, self._alphas = start[None].copy(), np.full(1, np.nan)
-        self.diverged_at = -1
 
     @property
     def rule(self) -> Algorithm:
@@ -68,41 +67,55 @@ class OnlineRun:
         self.run = self.session.begin(self.weights[0], (self.seed, 0), sparse=sparse)
         return self.run
 
-    def learn(self, features: Any, steps: NDArray[Any]) -> None:
-        """Take new steps; the weights after the last of them are in ``weights``."""
-        if self.diverged_at >= 0:
-            return
+    def arguments(self, features: Any, shared: Shared, place: int) -> tuple[Any, ...]:
+        """What compiled code is told of this run; nobody wants snapshots while it learns."""
         run = self.run = share_cleared(self.run or self.begin(not isinstance(features, np.ndarray)))
-        begin = self.window.append(steps)
-        self.window.trace(features, begin)
-        clock = run.clock
-        clock["taken"] = 0
-        # A rule that reads changes its state by being asked: it is asked on a copy, when somebody wants to know. And
-        # where rows are sparse nobody looks at all weights before.
-        later = self.session.setup.algorithm.read or isinstance(run.state.theta, tuple)
-        at = _NEVER if later else clock["seen"] + len(steps)
-        self.diverged_at = self._drive(run, features, at, begin, len(steps))
-        if self.diverged_at >= 0:
-            self.weights[0] = reported(run.state.theta, self.session.setup.plan.limit, average=False)
+        plan, wanted = self.session.setup.plan, Snapshots(_NEVER, self.weights, self._alphas)
+        window = self.window
+        return window.view(features), window.buffers, run, plan, wanted, window.own(place), shared
+
+    def hear(self) -> None:
+        """Notice that the weights have diverged: they are kept as they are, and no step is any more."""
+        if self.diverged_at >= 0 and self.run is not None and self.window.size:
+            self.weights[0] = reported(self.run.state.theta, self.session.setup.plan.limit, average=False)
             self.window.clear()
 
-    def theta(self, features: Any) -> Floats:
-        """The weights now; before learning starts, those of the start."""
+    @property
+    def diverged_at(self) -> int:
+        """The step at which the weights were found diverged, -1 where they were not."""
+        return int(self.window.counts[DIVERGED])
+
+    @property
+    def live(self) -> Floats | None:
+        """The array whose numbers are the weights that are reported, as they change; None where there is no such."""
         if self.run is None or self.diverged_at >= 0:
-            return np.array(self.weights[0])
-        if isinstance(self.run.state.theta, tuple):
-            self.weights[0] = reported(self.run.state.theta, self.session.setup.plan.limit)
-        if self.session.setup.algorithm.read and self.diverged_at < 0 and self.window.size:
-            state = type(self.run.state)(*(array.copy() for array in self.run.state))
-            clock = self.run.clock.copy()
-            clock["taken"] = 0
-            copy = self.run._replace(state=state, clock=clock)
-            self._drive(copy, features, clock["seen"].copy(), self.window.size - 1, 0)
+            start: Floats = self.weights[0]
+            return start
+        if self.session.setup.algorithm.read or isinstance(self.run.state.theta, tuple):
+            return None
+        theta: Floats = self.run.average if self.run.clock["averaged"][0] > 0 else self.run.state.theta
+        return theta
+
+    def theta(self, ask: Callable[[tuple[Any, ...]], Any]) -> Floats:
+        """The weights now; before learning starts, those of the start. ``ask`` is called for a rule that reads."""
+        live = self.live
+        if live is not None:
+            limit = self.session.setup.plan.limit
+            return np.array(live) if self.diverged_at >= 0 else reported(live, limit)
+        run: Any = self.run
+        if isinstance(run.state.theta, tuple):
+            self.weights[0] = reported(run.state.theta, self.session.setup.plan.limit)
+        if self.session.setup.algorithm.read and self.window.size:
+            self._read(ask)
         return np.array(self.weights[0])
 
-    def _drive(self, run: Run, features: Any, at: Integers, begin: int, count: int) -> int:
-        wanted = Snapshots(at, self.weights, self._alphas)
-        return self.session.drive(run, self.window.view(features), self.window.buffers, wanted, begin, count)
+    def _read(self, ask: Callable[[tuple[Any, ...]], Any]) -> None:
+        """A rule that reads changes its state by being asked: it is asked on a copy."""
+        run: Any = self.run
+        state = type(run.state)(*(array.copy() for array in run.state))
+        clock = run.clock.copy()
+        clock["taken"] = 0
+        ask((run._replace(state=state, clock=clock), Snapshots(clock["seen"].copy(), self.weights, self._alphas)))
 
     @property
     def updates(self) -> int:

@@ -1,71 +1,48 @@
-"""The core that `Learner` and `Horde` share: steps wait in a queue, and every run learns from them in its turn."""
+"""What `Learner` and `Horde` share: rows and steps are put where compiled code finds them, and all runs learn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradtd.compiled.engine import compile_packed
+from gradtd.compiled.loop import driver_of
+from gradtd.compiled.online import (
+    DONE,
+    EPISODE,
+    FREE,
+    FULL,
+    LATEST,
+    NEWS,
+    NO_STEP,
+    OVER,
+    ROWS,
+    SEEN,
+    TRACES_FULL,
+    WAITING,
+    Shared,
+    put_kernel,
+    step_kernel,
+)
+from gradtd.compiled.packing import Packed, kind_of
 from gradtd.core import checks
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.checks import InputError
 from gradtd.core.memory_limits import refuse_beyond_memory
-from gradtd.core.stream import STEP, SparseRows, Stream, episode_numbers
+from gradtd.core.stream import SparseRows
+from gradtd.running.online.episode_counter import EpisodeCounter
+from gradtd.running.online.given import IndexRow, dense_row
 from gradtd.running.online.online_run import OnlineRun
-from gradtd.running.online.sparse_rows import (
-    SparseTable,
-    compressed,
-    is_sparse,
-    row_bytes,
-    scipy_rows,
-    sparse_row,
-    stacked,
-)
+from gradtd.running.online.sparse_rows import SparseTable, is_sparse, sparse_row
 from gradtd.running.online.window import Rows
 
 
-class EpisodeCounter:
-    """Numbers the episodes 0, 1, ... as their steps arrive."""
-
-    def __init__(self) -> None:
-        self.number = -1
-        self.label: int | None = None  # the number that a user gave to an episode, and whether it is the present one
-        self.labelled, self.over = False, True
-
-    def number_of(self, episode: int | None, ends: bool) -> int:
-        """The episode of the next step; ``ends`` says that nothing follows it."""
-        if episode is not None:
-            self._check(episode)
-            goes_on = self.labelled and episode == self.label
-            self.label, self.labelled = episode, True
-        else:
-            goes_on = not self.over
-            self.labelled = self.labelled and goes_on
-        self.number += not goes_on
-        self.over = ends
-        return self.number
-
-    def _check(self, episode: int) -> None:
-        if self.label is not None and (episode < self.label or (episode == self.label and not self.labelled)):
-            raise InputError(
-                f"episode {episode} came back, the latest was {self.label}: the steps of an episode must be contiguous "
-                "and episode numbers must not fall; leave episode out to have them counted."
-            )
-
-    def numbers_of(self, episode: Integers, ends: bool) -> Integers:
-        """The same for a part of a log: its first step goes on with the latest episode, unless that one is over."""
-        first = self.number_of(None, ends)
-        numbers: Integers = first + episode_numbers(episode)
-        self.number = int(numbers[-1])
-        self.labelled = self.labelled and self.number == first
-        return numbers
-
-    def cut(self) -> None:
-        """The next step begins an episode, though the latest one was not ended."""
-        self.over, self.labelled = True, False
+def _numbers(row: Any) -> NDArray[Any]:
+    return row.data if isinstance(row, SparseRows) else row
 
 
 LONGEST_QUEUE = 512
@@ -73,34 +50,75 @@ _QUEUE_NUMBERS = 2**19
 _WORTH_A_THREAD = 64
 WIDEST_SPARSE = 4096
 """Sparse rows with more features than this are not stored densely."""
+RECENT = 4096
+"""Steps that a learner keeps for who asks how it stands, where its rule draws none."""
 
 
-def _mark(row: Any) -> bytes:
-    return row_bytes(row, 0) if isinstance(row, SparseRows) else row.tobytes()
+class Group(NamedTuple):
+    """Runs of one kind: the loop compiled for them, and their arguments."""
 
-
-def _numbers(row: Any) -> NDArray[Any]:
-    return row.data if isinstance(row, SparseRows) else row
+    kernel: Plain
+    packed: Packed
+    runs: list[int]
 
 
 class StepQueue:
-    """Steps that wait, and the runs that learn from them: features are stored once, steps and state once per run."""
+    """Steps, and the runs that learn from them: features are stored once, steps and state once per run.
 
-    def __init__(self, n_features: int, runs: list[OnlineRun], threads: int) -> None:
-        self.n_features, self.runs, self.threads = n_features, runs, threads
-        self.episodes = EpisodeCounter()
+    A learner's one run learns from a step when it is given. The runs of a horde let steps wait, up to
+    ``LONGEST_QUEUE``, or until somebody asks for weights.
+    """
+
+    def __init__(self, n_features: int, runs: list[OnlineRun], threads: int, compile: bool | None = None) -> None:
+        self.n_features, self.runs, self.threads, self.compile = n_features, runs, threads, compile
+        self.counts = np.zeros(7, np.int64)
+        self.counts[[LATEST, EPISODE]], self.counts[OVER] = -1, 1
+        self.episodes = EpisodeCounter(self.counts)
         self.most = LONGEST_QUEUE
         self.rows: Rows | SparseTable | None = None  # until the first step says how rows are stored
         self.kind: Any = None  # float32 or float64, until then
-        self.seen = self.waiting = self._rows_waiting = 0
-        self._table = np.zeros((0, n_features))
-        self._sparse: list[SparseRows] = []
-        self._ends = np.zeros((2, self.most), np.int64)
-        self._episode = np.zeros(self.most, np.int64)
-        self._numbers = np.zeros((3, self.most, len(runs)))
-        self._next = b""
+        self.given = np.zeros((3, len(runs)))
+        self._allocate()
+        self.groups: list[Group] = []
+        self._kernels: dict[Any, tuple[Plain, bool]] = {}
+        self._packed_at: Any = None
+        self.shape = (len(runs),)
         self._pool: ThreadPoolExecutor | None = None
-        self._compiled = self._broken = False
+        self._compiled = self.broken = False
+
+    def _allocate(self) -> None:
+        self._numbers = np.zeros((3, self.most, len(self.runs)))
+        self._places = np.zeros((self.most, 3), np.int64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy has arrays of its own, so it packs them anew."""
+        return self.__dict__ | {
+            "groups": [],
+            "_kernels": {},
+            "_packed_at": None,
+            "_put": None,
+            "_shared": None,
+            "_pool": None,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.episodes.counts = self.counts
+        if self.rows is not None:
+            self.rows.counts = self.counts
+            if isinstance(self.rows, SparseTable):
+                self.rows.count = self.counts[ROWS : ROWS + 1]
+        self.counts[FREE] = 0
+
+    @property
+    def seen(self) -> int:
+        return int(self.counts[SEEN])
+
+    @property
+    def waiting(self) -> int:
+        return int(self.counts[WAITING])
+
+    # How rows are stored
 
     def store(self, sparse: bool) -> Rows | SparseTable:
         """Rows are stored from now on, as the first of them were given; sparse only where every rule can read that."""
@@ -109,7 +127,7 @@ class StepQueue:
         self.kind = self.kind or np.float64
         if sparse and all(run.keeps_sparse for run in self.runs):
             self._store_traces(True)
-            self.rows = SparseTable(self.n_features, self.kind)
+            self.rows = SparseTable(self.n_features, self.kind, self.counts)
             return self.rows
         most = max(1, min(LONGEST_QUEUE, _QUEUE_NUMBERS // self.n_features))
         refuse_beyond_memory(
@@ -118,61 +136,70 @@ class StepQueue:
             "take fewer features, or give sparse rows",
         )
         self._store_traces(False)
-        self.most, self._table = most, np.zeros((2 * most, self.n_features), self.kind)
-        self.rows = Rows(self.n_features, 4 * most, self.kind)
+        self.most = most
+        self._allocate()
+        self.rows = Rows(self.n_features, 4 * most, self.kind, self.counts)
         return self.rows
 
     def _store_traces(self, sparse: bool) -> None:
         for run in self.runs:
             run.window.store(sparse)
 
-    def _take_kind(self, narrow: bool) -> None:
+    def take_kind(self, narrow: bool) -> None:
         """Rows are float32 as long as all of them are given so; the first that is not makes all of them float64."""
         if self.kind is None:
             self.kind = np.float32 if narrow else np.float64
         elif self.kind == np.float32 and not narrow:
             self.work_off()
-            self.kind, self._table = np.float64, self._table.astype(np.float64)
+            self.kind = np.float64
             if self.rows is not None:
                 self.rows.widen()
+            self.make_room(1)
 
-    def put(
-        self, phi: Any, phi_next: Any, reward: Any, discount: Any, rho: Any, ends: bool, episode: int | None
-    ) -> None:
-        """Put one step into the queue; reward, discount and rho are checked, a number or one per run."""
-        row, next_row = self._rows_of(phi, phi_next)
-        mark, next_mark = (_mark(found) for found in (row, next_row))
-        k = self.waiting
-        self._episode[k] = self.episodes.number_of(episode, ends)
-        if k == 0 or mark != self._next:
-            self._put_row(row)
-        self._ends[0, k] = self._rows_waiting - 1
-        self._next = next_mark
-        self._put_row(next_row)
-        self._ends[1, k] = self._rows_waiting - 1
-        self._numbers[0, k], self._numbers[1, k], self._numbers[2, k] = reward, discount, rho
-        self.waiting += 1
-        self.seen += 1
-        if self.waiting == self.most:
-            self.work_off()
+    def refuse_wide(self, name: str) -> None:
+        """Sparse rows that would be stored densely, where they are wide."""
+        if self.n_features > WIDEST_SPARSE:
+            raise InputError(
+                f"{name} is sparse with {self.n_features} features, and this learner stores rows densely, as its first "
+                f"step was or because a rule reads dense rows only: with {WIDEST_SPARSE} features at most. Give sparse "
+                "rows from the first step on, and rules that read them."
+            )
 
-    def _rows_of(self, phi: Any, phi_next: Any) -> tuple[Any, Any]:
-        """The two rows of a step, checked, and stored as the first step's were."""
+    # One step
+
+    def stage(self, phi: Any, phi_next: Any) -> None:
+        """Check the two rows of a step, and stage them as the first step's were stored."""
+        self.refuse_broken()
         given = {"phi": phi, "phi_next": phi_next}
         sparse = isinstance(self.rows, SparseTable) if self.rows else any(map(is_sparse, given.values()))
         check = self._sparse_features if sparse else self._dense_features
-        found = [check(name, values) for name, values in given.items()]
-        self._take_kind(all(_numbers(row).dtype == np.float32 for row in found))
+        found: list[Any] = [check(name, values) for name, values in given.items()]
+        self.take_kind(all(_numbers(row).dtype == np.float32 for row in found))
         if sparse and not isinstance(self.store(True), SparseTable):
             found = [self._dense_features(name, values) for name, values in given.items()]
-        self.store(False)
-        return self._as_stored(found[0]), self._as_stored(found[1])
+        rows: Any = self.store(False)
+        if isinstance(rows, SparseTable):
+            rows.stage_rows([(row.indices, row.data) for row in found])
+        else:
+            rows.staged[0], rows.staged[1] = found
+        self.pack()
 
-    def _as_stored(self, row: Any) -> Any:
-        """A row in the numbers that rows are stored in, so that equal ones look alike."""
-        if _numbers(row).dtype == self.kind:
-            return row
-        return row._replace(data=row.data.astype(self.kind)) if isinstance(row, SparseRows) else row.astype(self.kind)
+    def stage_indices(self, rows: list[IndexRow]) -> None:
+        """The same for checked rows that were given by their indices."""
+        self.take_kind(False)
+        table: Any = self.store(True)
+        if isinstance(table, SparseTable):
+            for indices, _ in rows:
+                table.stage_room(len(indices))
+            if all(data is None for _, data in rows):
+                for i, (indices, _) in enumerate(rows):
+                    table.stage_ones(i, indices)
+            else:
+                table.stage_rows([(at, np.ones(len(at)) if data is None else data) for at, data in rows])
+        else:
+            self.refuse_wide("phi")
+            table.staged[0], table.staged[1] = (dense_row(row, self.n_features) for row in rows)
+        self.pack()
 
     def _sparse_features(self, name: str, values: Any) -> SparseRows:
         return sparse_row(name, values, self.n_features)
@@ -186,90 +213,168 @@ class StepQueue:
             raise InputError(f"{name} needs {self.n_features} entries, one per feature; got {len(row)}.")
         return row
 
-    def refuse_wide(self, name: str) -> None:
-        """Sparse rows that would be stored densely, where they are wide."""
-        if self.n_features > WIDEST_SPARSE:
+    def put(self, cut: int) -> None:
+        """Let the staged step wait, whose checked numbers are in ``given``."""
+        if not self.try_put(cut):
+            raise RuntimeError("a checked step was refused")
+
+    def try_put(self, cut: int) -> bool:
+        """The same for numbers that compiled code is to check; False where they are refused."""
+        self.pack()
+        code = self._put(self._shared.address(), cut)
+        if code == FULL:
+            self.make_room(1)
+            code = self._put(self._shared.address(), cut)
+        return bool(code >= 0)
+
+    def take(self, reward: float, discount: float, rho: float, cut: int) -> int:
+        """Put the staged step and learn from it, in one call; returns the code of `put`."""
+        group = self.groups[0]
+        code = self.guarded(group.kernel, group.packed.address(), 1, reward, discount, rho, cut)
+        if code == FULL:
+            self.make_room(1)
+            group = self.groups[0]
+            code = self.guarded(group.kernel, group.packed.address(), 1, reward, discount, rho, cut)
+        if code == TRACES_FULL:
+            self.work_off()
+        elif code == NEWS:
+            self.hear()
+        return DONE if code in (TRACES_FULL, NEWS) else code
+
+    def guarded(self, kernel: Plain, *arguments: Any) -> int:
+        """Call compiled code; after an error in the middle of it nothing can be trusted any more."""
+        try:
+            return int(kernel(*arguments))
+        except BaseException as error:
+            self.interrupted(error)
+            raise
+
+    def interrupted(self, error: BaseException) -> None:
+        """An error came while runs were learning. Compiled code cannot be interrupted in the middle of a step."""
+        if isinstance(error, KeyboardInterrupt) and self.groups and self.groups[0].packed.compiled:
+            return
+        self.broken = True
+        if isinstance(error, ZeroDivisionError):
+            rule = self.runs[0].rule.name
             raise InputError(
-                f"{name} is sparse with {self.n_features} features, and this learner stores rows densely, as its first "
-                f"step was or because a rule reads dense rows only: with {WIDEST_SPARSE} features at most. Give sparse "
-                "rows from the first step on, and rules that read them."
-            )
+                f"{rule} divided by zero: its settings, or what was loaded of its state, leave no number to go on with."
+            ) from None
 
-    def _put_row(self, values: Any) -> None:
-        if isinstance(values, SparseRows):
-            self._sparse.append(values)
-        else:
-            self._table[self._rows_waiting] = values
-        self._rows_waiting += 1
-
-    def work_off(self) -> None:
-        """Learn from the steps in the queue."""
-        if self._broken:
+    def refuse_broken(self) -> None:
+        if self.broken:
             raise InputError(
                 "learning was interrupted in the middle of a step, so the weights cannot be trusted: "
                 "load what was saved last, or begin anew."
             )
-        k, rows = self.waiting, self._rows_waiting
-        if k:
-            self.waiting = self._rows_waiting = 0
-            table = stacked(self._sparse) if self._sparse else self._table[:rows]
-            self._sparse = []
-            self._learn(table, self._ends[:, :k], self._numbers[:, :k], self._episode[:k])
 
-    def put_stream(self, stream: Stream, numbers: NDArray[np.float64]) -> None:
-        """Learn from a part of a log; ``numbers`` holds reward, discount and rho, (3, steps, runs)."""
-        self.work_off()
-        given_sparse = not isinstance(stream.features, np.ndarray)
-        self._take_kind(stream.features.dtype == np.float32)
-        sparse = isinstance(self.store(given_sparse), SparseTable)
-        if given_sparse and not sparse:
-            self.refuse_wide(stream.name)
-        steps = stream.steps
-        episode = self.episodes.numbers_of(steps["episode"], bool((numbers[1, -1] == 0).all()))
-        for begin in range(0, len(stream), self.most):
-            part = slice(begin, begin + self.most)
-            ends = np.stack([steps["row"][part], steps["next_row"][part]])
-            used, index = np.unique(ends, return_inverse=True)
-            table: Any = stream.features[used]
-            if sparse:
-                table = compressed(scipy_rows(table), self.kind)
-            else:
-                table = np.asarray(table.toarray() if given_sparse else table, self.kind)
-            self.seen += ends.shape[1]
-            self._learn(table, index.reshape(ends.shape), numbers[:, part], episode[part])
+    # All steps that wait
 
-    def _learn(self, table: Any, ends: Integers, numbers: NDArray[np.float64], episode: Integers) -> None:
-        self._broken = True
-        rows: Any = self.store(False)
-        place = rows.add(table, int(ends[0, 0]), [run.window for run in self.runs])
-        steps = np.zeros((len(self.runs), len(episode)), STEP)
-        steps["row"], steps["next_row"] = place[ends]
-        for name, values in zip(("reward", "discount", "rho"), numbers, strict=True):
-            steps[name] = values.T
-        steps["episode"] = episode
-        rows.latest = int(steps["next_row"][0, -1])
+    def work_off(self) -> None:
+        """Learn from the steps that wait."""
+        self.refuse_broken()
+        if self.waiting:
+            self.pack()
+            while not self._learn():
+                self._lengthen_traces()
+            self.counts[WAITING] = 0
+            self.hear()
 
-        held = rows.table
-
-        def learn(i: int) -> None:
-            self.runs[i].learn(held, steps[i])
-
-        self._for_each(learn, len(episode) >= _WORTH_A_THREAD)
-        self._broken = False
-
-    def _for_each(self, work: Callable[[int], None], worth_it: bool) -> None:
-        """Call for every run, on several threads but for the first time: so each kernel is compiled once."""
-        everyone = range(len(self.runs))
-        if worth_it and self._compiled and min(self.threads, len(self.runs)) > 1:
+    def _learn(self) -> bool:
+        """Whether every run has learned from all that waits; False where one needs room for its traces."""
+        pieces = [(group, k, len(group.runs)) for group in self.groups for k in [0]]
+        if self.waiting >= _WORTH_A_THREAD and self._compiled and min(self.threads, len(self.runs)) > 1:
             self._pool = self._pool or ThreadPoolExecutor(self.threads)
-            list(self._pool.map(work, everyone))
-            return
-        for i in everyone:
-            work(i)
-        self._compiled = True
+            pieces = [(group, k, 1) for group in self.groups for k in range(len(group.runs))]
+            codes = list(self._pool.map(self._learn_piece, pieces))
+        else:
+            codes = list(map(self._learn_piece, pieces))
+            self._compiled = True
+        return TRACES_FULL not in codes
+
+    def _learn_piece(self, piece: tuple[Group, int, int]) -> int:
+        group, first, count = piece
+        return self.guarded(group.kernel, group.packed.address(first), count, 0.0, 0.0, 0.0, NO_STEP)
+
+    def _lengthen_traces(self) -> None:
+        rows: Any = self.rows
+        for run in self.runs:
+            waits = self.seen - run.window.given
+            if waits and run.diverged_at < 0:
+                row = int(self._places[self.waiting - waits, 0])
+                run.window.lengthen_traces(rows.held, row)
+        self.pack()
+
+    def hear(self) -> None:
+        """Notice what the latest steps have changed: a run may have diverged."""
+        for run in self.runs:
+            run.hear()
+
+    def make_room(self, more: int) -> None:
+        """Learn from what waits, and see that so many more steps fit."""
+        self.work_off()
+        rows: Any = self.store(False)
+        windows = [run.window for run in self.runs]
+        episode = int(self.counts[EPISODE])
+        if rows.room() < more or (isinstance(rows, SparseTable) and not rows.has_room(0, rows.staged_entries)):
+            rows.make_room(2 * more, windows)
+        free = [window.make_room(more, episode) for window in windows]
+        self.counts[FREE] = min(self.most, rows.room(), *free)
+        self.pack()
+
+    def pack(self) -> StepQueue:
+        """Pack the arguments of all runs, where an array was replaced since."""
+        rows: Any = self.store(False)
+        version = (rows.version, *(run.window.version for run in self.runs))
+        if version == self._packed_at:
+            return self
+        shared = Shared(self.counts, rows.stage, self.given, self._numbers, self._places)
+        arguments = [run.arguments(rows.held, shared, i) for i, run in enumerate(self.runs)]
+        kinds: dict[Any, list[int]] = {}
+        for i, (run, one) in enumerate(zip(self.runs, arguments, strict=True)):
+            driver = driver_of(run.session.setup.algorithm, run.session.drawing)
+            kinds.setdefault((driver, kind_of(one)), []).append(i)
+        self.groups = [
+            Group(*self._kernel(kind, arguments[runs[0]], [arguments[i] for i in runs]), runs)
+            for kind, runs in kinds.items()
+        ]
+        self._put, self._shared = self._kernel(("put", kind_of(shared)), shared, [shared])
+        self._packed_at = version
+        return self
+
+    def _kernel(self, kind: Any, example: Any, arguments: list[Any]) -> tuple[Plain, Packed]:
+        if kind not in self._kernels:
+            driver = kind[0]
+            make = put_kernel if driver == "put" else lambda unpack: step_kernel(driver, unpack)
+            self._kernels[kind] = compile_packed(make, example, self.compile)
+        kernel, compiled = self._kernels[kind]
+        return kernel, Packed(arguments, compiled)
+
+    def put_block(self, table: Any, ends: Integers, numbers: NDArray[np.float64], episode: Integers) -> None:
+        """Learn from steps whose checked rows are in a table; ``ends`` has the row and the next row of each."""
+        rows: Any = self.store(False)
+        n = len(episode)
+        windows = [run.window for run in self.runs]
+        place = rows.add(table, int(ends[0, 0]), windows)
+        for window in windows:
+            window.make_room(n, int(episode[0]) - 1)
+        self.counts[FREE] = 0  # what follows is to look how much room is left
+        self._places[:n, 0], self._places[:n, 1] = place[ends]
+        self._places[:n, 2], self._numbers[:, :n] = episode, numbers
+        self.counts[LATEST] = self._places[n - 1, 1]
+        self.counts[WAITING] = n
+        self.counts[SEEN] += n
+        self.work_off()
 
     def thetas(self) -> list[Floats]:
         """The weights of every run, all steps given so far learned from."""
         self.work_off()
-        held = self.rows.table if self.rows else None
-        return [run.theta(held) for run in self.runs]
+        return [run.theta(partial(self._ask, i)) for i, run in enumerate(self.runs)]
+
+    def _ask(self, i: int, told: tuple[Any, ...]) -> None:
+        """Let a rule that reads do so, on a copy of its state."""
+        self.pack()
+        group = next(group for group in self.groups if i in group.runs)
+        found = list(group.packed.arguments[group.runs.index(i)])
+        found[2], found[4] = told
+        packed = Packed([tuple(found)], group.packed.compiled)
+        self.guarded(group.kernel, packed.address(), 1, 0.0, 0.0, 0.0, NO_STEP)

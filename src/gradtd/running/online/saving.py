@@ -15,16 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.algorithms import ALGORITHMS, as_algorithm
+from gradtd.compiled.online import DIVERGED, SEEN
+from gradtd.compiled.traces import sparse_rows_at
 from gradtd.compiled.vectors import Cleared
 from gradtd.core import checks
+from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
 from gradtd.core.stream import STEP, SparseRows
 from gradtd.core.stream_arrays import refuse_bad_numbers
+from gradtd.running.online.episode_counter import EpisodeCounter
+from gradtd.running.online.growing_rows import GrowingRows
 from gradtd.running.online.online_run import OnlineRun, online_session
-from gradtd.running.online.queue import EpisodeCounter, StepQueue
+from gradtd.running.online.queue import StepQueue
 from gradtd.running.online.sparse_rows import SparseTable
-from gradtd.running.online.window import GrowingRows, Window
+from gradtd.running.online.window import Window
 
 MADE_BY = "gradtd learner"
 FORMAT = 2
@@ -33,8 +38,8 @@ MOST_STEPS = 2**53
 """No learner has seen more steps; up to here counts and numbers of episodes are exact and do not overflow."""
 
 
-def save(path: str | Path, kind: str, names: list[str], queue: StepQueue) -> None:
-    """Write a queue and its runs to a file; it is put in place when it is whole."""
+def save(path: str | Path, kind: str, names: list[str], queue: StepQueue, more: Mapping[str, Any]) -> None:
+    """Write a queue and its runs to a file, and what else a learner has; it is put in place when it is whole."""
     target = Path(path)
     if not target.absolute().parent.is_dir():
         raise InputError(f"save: there is no folder {str(target.absolute().parent)!r}.")
@@ -42,11 +47,13 @@ def save(path: str | Path, kind: str, names: list[str], queue: StepQueue) -> Non
     rows = queue.store(False)
     rows.drop_unused([run.window for run in queue.runs])
     sparse = isinstance(rows, SparseTable)
-    arrays: Arrays = _put_table("features", rows, rows.size)
     for run in queue.runs:
-        run.theta(rows.table)  # where rows are sparse, what is reported is made up now
         if run.run is None:
             run.begin(sparse)
+    for run, theta in zip(queue.runs, queue.thetas(), strict=True):
+        run.weights[0] = theta
+    used = _used_rows(queue, rows.size)
+    arrays: Arrays = _put_table("features", rows, used)
     header = {
         "made_by": MADE_BY,
         "format": FORMAT,
@@ -55,21 +62,37 @@ def save(path: str | Path, kind: str, names: list[str], queue: StepQueue) -> Non
         "n_features": queue.n_features,
         "seen": queue.seen,
         "sparse": sparse,
-        "episodes": vars(queue.episodes),
-        "runs": [_put_run(arrays, f"{i}.", names[i], run) for i, run in enumerate(queue.runs)],
-    }
+        "episodes": {name: getattr(queue.episodes, name) for name in ("number", "label", "labelled", "over")},
+        "runs": [_put_run(arrays, f"{i}.", names[i], run, used) for i, run in enumerate(queue.runs)],
+    } | dict(more)
     try:
         write_arrays(target, arrays, header)
     except OSError as error:
         raise InputError(f"cannot write {str(target)!r}: {error.strerror}.") from None
 
 
-def _put_table(name: str, rows: Any, size: int) -> Arrays:
-    """Features or traces as a file has them."""
+def _used_rows(queue: StepQueue, size: int) -> slice | Integers:
+    """The rows that steps in the file point to: all of them, unless steps are kept for a standing only."""
+    windows = [run.window for run in queue.runs]
+    if not any(window.recent for window in windows):
+        return slice(size)
+    ends = [window.steps[end][window.held()] for window in windows for end in ("row", "next_row")]
+    return np.unique(np.concatenate(ends)).astype(np.int64)
+
+
+def _put_table(name: str, rows: Any, used: slice | Integers) -> Arrays:
+    """Rows of features, or traces, as a file has them."""
     if not isinstance(rows, GrowingRows):
-        return {name: (rows if isinstance(rows, np.ndarray) else rows.table)[:size]}
+        return {name: (rows if isinstance(rows, np.ndarray) else rows.table)[used]}
     held = rows.table
-    return {f"{name}.data": held.data, f"{name}.indices": held.indices, f"{name}.begin": held.begin[: size + 1]}
+    if isinstance(used, slice):
+        return {
+            f"{name}.data": held.data,
+            f"{name}.indices": held.indices,
+            f"{name}.begin": held.begin[: rows.size + 1],
+        }
+    some = sparse_rows_at(held, used)
+    return {f"{name}.data": some.data, f"{name}.indices": some.indices, f"{name}.begin": some.begin}
 
 
 def _sparse_rows(arrays: Arrays, name: str, data: NDArray[Any], rows: int | None, n_features: int) -> SparseRows:
@@ -97,7 +120,7 @@ def _traces(arrays: Arrays, name: str, window: Window, steps: int) -> Any:
     return _array(arrays, name, FLOAT, (steps, window.n_features))
 
 
-def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun) -> dict[str, Any]:
+def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun, rows: slice | Integers) -> dict[str, Any]:
     if ALGORITHMS.get(run.rule.name) is not run.rule:
         raise InputError(
             f"a rule of your own, {run.rule.name}, is code, and code is not saved: keep its theta instead."
@@ -112,10 +135,14 @@ def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun) -> dict[str
         else:
             hyper[label] = value
     window, size = run.window, run.window.size
-    arrays[prefix + "steps"] = window.steps[:size].view(np.ndarray).astype(STEP)
+    held = slice(size) if isinstance(rows, slice) else window.held()
+    steps = window.steps[held].view(np.ndarray).astype(STEP)
+    if not isinstance(rows, slice):
+        steps["row"], steps["next_row"] = (np.searchsorted(rows, steps[end]) for end in ("row", "next_row"))
+    arrays[prefix + "steps"] = steps
     arrays[prefix + "side"], arrays[prefix + "unit"] = window.side[:size], window.unit[:size]
     if window.tracer:
-        arrays.update(_put_table(prefix + "traces", window.traces, size))
+        arrays.update(_put_table(prefix + "traces", window.traces, held))
     arrays.update({prefix + label: array for label, array in _fixed(run).items()})
     return {
         "name": name,
@@ -161,7 +188,11 @@ def _refuse_other_state(arrays: Arrays, prefix: str, expected: Arrays) -> None:
         )
 
 
-def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> tuple[list[str], StepQueue]:
+Loaded = tuple[list[str], StepQueue, Mapping[str, Any]]
+"""Names, the queue, and the header, which may have more."""
+
+
+def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> Loaded:
     """The names and the queue in a file that `save` wrote."""
     with reading(path, f"a file that {kind}.save wrote"):
         header, arrays = read_arrays(Path(path))
@@ -171,7 +202,7 @@ def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> tup
             raise InputError(f"{str(path)!r} has format {header['format']!r}, this version of gradtd reads {FORMAT}.")
         if header["kind"] != kind:
             raise InputError(f"{str(path)!r} holds a {header['kind']}: load it with {header['kind']}.load.")
-        return _restore(header, arrays, threads, compile)
+        return *_restore(header, arrays, threads, compile), header
 
 
 def _restore(
@@ -197,23 +228,24 @@ def _restore(
         n_features,
         [_run(e, f"{i}.", arrays, n_features, rows, sparse, compile) for i, e in enumerate(entries)],
         threads,
+        compile,
     )
     queue.kind = (features.data if sparse else features).dtype.type
     held: Any = queue.store(sparse)
     for run in queue.runs:
         if run.window.given > seen or (run.diverged_at < 0 and run.window.given < seen):
             raise InputError(f"the file's run was given {run.window.given} steps of {seen}: it is damaged.")
-    queue.seen = seen
+    queue.counts[SEEN] = seen
     held.keep(features)
     _restore_episodes(queue.episodes, header["episodes"])
     return names, queue
 
 
 def _restore_episodes(episodes: EpisodeCounter, found: Mapping[str, Any]) -> None:
-    episodes.number = checks.whole_number("the number of the latest episode", found["number"], -1, MOST_STEPS)
+    number = checks.whole_number("the number of the latest episode", found["number"], -1, MOST_STEPS)
     label = found["label"]
-    episodes.label = None if label is None else checks.whole_number("the latest episode", label, -(2**62), 2**62)
-    episodes.labelled, episodes.over = bool(found["labelled"]), bool(found["over"])
+    label = None if label is None else checks.whole_number("the latest episode", label, -(2**62), 2**62)
+    episodes.restore(number, label, bool(found["labelled"]), bool(found["over"]))
 
 
 def _run(
@@ -248,7 +280,7 @@ def _run(
     for end in ("row", "next_row"):
         checks.refuse_where(end, steps[end] >= rows, steps[end], f"must be a row of features, 0 to {rows - 1}")
     given = checks.whole_number("given", entry["given"], len(steps), MOST_STEPS)
-    run.diverged_at = checks.whole_number("diverged_at", entry["diverged_at"], -1, given)
+    run.window.counts[DIVERGED] = checks.whole_number("diverged_at", entry["diverged_at"], -1, given)
     _check_counts(run, given, len(steps))
     run.window.restore(given, steps, side, unit, traces)
     return run

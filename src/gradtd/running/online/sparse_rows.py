@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from gradtd.compiled.online import LATEST, ROWS, SparseStage, StagedRows
 from gradtd.compiled.traces import sparse_rows_at
 from gradtd.core import checks
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream_arrays import SparseRows
-from gradtd.running.online.window import GrowingRows, Window, places_of_used
+from gradtd.running.online.growing_rows import LEAST_ROOM, GrowingRows, roomy
+from gradtd.running.online.window import Window, places_of_used
 
 
 def is_sparse(values: Any) -> bool:
@@ -47,13 +49,6 @@ def scipy_rows(table: Any) -> Any:
     return table if is_sparse(table) else scipy.sparse.csr_array(table)
 
 
-def stacked(rows: Sequence[SparseRows]) -> SparseRows:
-    """Single rows, one below the other."""
-    begin = np.r_[0, np.cumsum([len(row.data) for row in rows])].astype(np.int64)
-    data, indices = (np.concatenate(parts) for parts in zip(*((row.data, row.indices) for row in rows), strict=True))
-    return SparseRows(data, indices, begin, rows[0].n_columns)
-
-
 def row_bytes(rows: SparseRows, row: int) -> bytes:
     """What tells two rows apart."""
     part = slice(int(rows.begin[row]), int(rows.begin[row + 1]))
@@ -61,39 +56,87 @@ def row_bytes(rows: SparseRows, row: int) -> bytes:
 
 
 class SparseTable(GrowingRows):
-    """The rows that windows still need, each once where a step follows another; ``latest`` as in `window.Rows`."""
+    """The rows that windows still need, each once where a step follows another; ``counts`` as in `window.Rows`."""
 
-    def __init__(self, n_features: int, kind: Any = np.float64) -> None:
-        super().__init__(n_features, kind)
-        self.latest = -1
+    def __init__(self, n_features: int, kind: Any, counts: Integers) -> None:
+        super().__init__(n_features, kind, counts[ROWS : ROWS + 1])
+        self.counts, self.version = counts, 0
+        self._stage_of(LEAST_ROOM, kind)
+
+    def _stage_of(self, room: int, kind: Any) -> None:
+        self.staged = StagedRows(np.zeros((2, room), np.int64), np.ones((2, room), kind), np.zeros(2, np.int64))
+        self.version += 1
+
+    @property
+    def held(self) -> SparseRows:
+        """The rows as compiled code reads them."""
+        return self.whole
+
+    @property
+    def stage(self) -> SparseStage:
+        """Where compiled code finds the two rows of a step, and puts them."""
+        return SparseStage(self.whole, self.staged)
+
+    def stage_room(self, entries: int) -> None:
+        """See that rows of so many entries can be staged."""
+        if entries > self.staged.indices.shape[1]:
+            self._stage_of(roomy(entries), self.staged.data.dtype)
+
+    def stage_rows(self, rows: Sequence[tuple[Any, Any]]) -> None:
+        """The two rows of a step: indices, and numbers."""
+        self.stage_room(max(len(indices) for indices, _ in rows))
+        for i, (indices, data) in enumerate(rows):
+            n = len(indices)
+            self.staged.indices[i, :n], self.staged.data[i, :n], self.staged.length[i] = indices, data, n
+
+    def stage_ones(self, i: int, indices: Integers) -> None:
+        """Row i of a step, given by the features that are one."""
+        n = len(indices)
+        self.staged.indices[i, :n], self.staged.length[i] = indices, -1 - n
+
+    @property
+    def staged_entries(self) -> int:
+        """How many entries the two staged rows have."""
+        return sum(-1 - n if n < 0 else n for n in self.staged.length.tolist())
+
+    def room(self) -> int:
+        """How many more steps fit, as far as their entries do."""
+        return (len(self._begin) - 2 - self.size) // 2
 
     def add(self, block: SparseRows, first: int, windows: Sequence[Window]) -> Integers:
         """Keep these rows and return their places; row ``first`` is where the earliest of the new steps begins."""
-        shared = self.latest >= 0 and row_bytes(self.table, self.latest) == row_bytes(block, first)
+        latest = int(self.counts[LATEST])
         rows = len(block.begin) - 1
         new = np.arange(rows)
-        if shared:
+        if latest >= 0 and row_bytes(self.table, latest) == row_bytes(block, first):
             new = new[new != first]
         kept = sparse_rows_at(block, new)
         if not self.has_room(len(new), len(kept.data)):
-            self.drop_unused(windows)
-            self.grow(len(new), len(kept.data))
-        places = np.full(rows, self.latest)
+            self.make_room(len(new), windows, len(kept.data))
+        places = np.full(rows, self.counts[LATEST])
         places[new] = self.size + np.arange(len(new))
         self.put(kept)
         return places
 
+    def make_room(self, more: int, windows: Sequence[Window], entries: int | None = None) -> None:
+        """Move the rows that the windows still need to the front, and see that some more rows and entries fit."""
+        self.drop_unused(windows)
+        self.grow(more, self.staged_entries if entries is None else entries)
+        self.version += 1
+
     def widen(self) -> None:
         """Store float64 from now on."""
         self._data = self._data.astype(np.float64)
+        self._stage_of(self.staged.indices.shape[1], np.float64)
 
     def keep(self, rows: SparseRows) -> None:
         """Hold these rows and no others; no step leads to one of them yet."""
         super().keep(rows)
-        self.latest = -1
+        self.counts[LATEST] = -1
+        self.version += 1
 
     def drop_unused(self, windows: Sequence[Window]) -> None:
         """Move the rows of steps that may still be drawn to the front."""
         kept, place = places_of_used(self.size, windows)
-        self.latest = int(place[self.latest]) if self.latest >= 0 else -1
+        self.counts[LATEST] = place[self.counts[LATEST]] if self.counts[LATEST] >= 0 else -1
         self.keep_only(kept)

@@ -1,0 +1,128 @@
+"""What a step is given as, checked: its numbers, its end, and rows that are indices. Each refusal is one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradtd.compiled.online import CUT, GOES_ON
+from gradtd.core import checks
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
+
+IndexRow = tuple[Integers, Floats | None]
+"""Indices, and their numbers; None where all are one."""
+
+
+def discount_number(name: str, value: Any) -> float:
+    if value is None:
+        raise InputError(
+            "discount must be given: gamma, or 0 where the episode terminated. Or give the learner gamma=, and steps "
+            "terminated= and truncated=."
+        )
+    return checks.fraction(name, value)
+
+
+def ratio_number(name: str, value: Any) -> float:
+    return checks.number_at_least(name, value, 0)
+
+
+def ended(discount: Any, terminated: Any, truncated: Any) -> tuple[Any, int]:
+    """The discount of a step and what it says of the end of its episode."""
+    over = terminated is True or (terminated is not None and checks.yes_or_no("terminated", terminated))
+    cut = truncated is True or (truncated is not None and checks.yes_or_no("truncated", truncated))
+    if over and discount is not None:
+        discount = 0.0 * discount_number("discount", discount)
+    return (0.0 if over else discount), CUT if cut else GOES_ON
+
+
+def _any_number(label: str, column: Floats) -> None:
+    """A reward may be any finite number."""
+
+
+def _not_negative(label: str, column: Floats) -> None:
+    checks.refuse_where(label, column < 0, column, "must not be negative")
+
+
+def _fractions(label: str, column: Floats) -> None:
+    checks.refuse_where(label, (column < 0) | (column > 1), column, "must lie in [0, 1]")
+
+
+_CHECK_COLUMNS = {"reward": _any_number, "discount": _fractions, "rho": _not_negative}
+NUMBERS = tuple(_CHECK_COLUMNS)
+"""The numbers of a step, in the order in which they are stored."""
+
+
+def checked_column(name: str, label: str, values: Any, steps: int) -> Floats:
+    """One number per step; a single number stands for all of them."""
+    if name == "discount" and values is None:
+        discount_number(label, values)
+    column = checks.number_a_step(label, values, steps)
+    if len(column) != steps:
+        raise InputError(f"{label} needs one entry per step ({steps}), got {len(column)}.")
+    _CHECK_COLUMNS[name](label, column)
+    return column
+
+
+def checked_table(name: str, values: Any, steps: int, names: Sequence[str]) -> Floats:
+    """One number per step and run: a number or a column for all, a mapping of these, or a table (steps, runs)."""
+    if isinstance(values, Mapping):
+        if values.keys() != set(names):
+            raise InputError(
+                f"{name} needs an entry for every demon ({', '.join(names)}), "
+                f"got {', '.join(map(str, values)) or 'none'}."
+            )
+        return np.stack([checked_column(name, f"{name}[{run!r}]", values[run], steps) for run in names], axis=1)
+    if np.ndim(values) < 2:
+        return np.repeat(checked_column(name, name, values, steps)[:, None], len(names), axis=1)
+    table = checks.finite_array(name, values, 2)
+    if table.shape != (steps, len(names)):
+        raise InputError(f"{name} needs shape {(steps, len(names))}, steps and demons; got {table.shape}.")
+    _CHECK_COLUMNS[name](name, table)
+    return table
+
+
+def ends_of_many(terminated: Any, truncated: Any, steps: int) -> tuple[Any, Any]:
+    """Which of many steps terminate, and which are truncated; None where nothing is said."""
+    found = []
+    for name, values in (("terminated", terminated), ("truncated", truncated)):
+        if values is None:
+            found.append(np.zeros(steps, bool))
+            continue
+        flags = np.asarray(values)
+        if flags.dtype != bool or flags.shape != (steps,):
+            raise InputError(f"{name} needs one True or False per step ({steps}), got {flags.dtype} of {flags.shape}.")
+        found.append(flags)
+    return found[0], found[1]
+
+
+def index_row(name: str, values: Any, n_features: int) -> IndexRow:
+    """A row given by its indices, or by a pair of indices and values."""
+    pair = isinstance(values, tuple) and len(values) == 2 and np.ndim(values[0]) == 1
+    given, numbers = values if pair else (values, None)
+    found = np.asarray(given)
+    if found.size == 0 and found.ndim == 1:
+        found = found.astype(np.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise InputError(
+            f"{name} must be a row of indices (whole numbers), or a pair (indices, values), as this learner has "
+            f"sparse=True; got {found.dtype} of shape {found.shape}. Rows of numbers go to a learner without it."
+        )
+    outside = (found < 0) | (found >= n_features)
+    checks.refuse_where(name, outside, found, f"must hold indices of features, 0 to {n_features - 1}")
+    indices = found.astype(np.int64)
+    if numbers is None:
+        return indices, None
+    data = checks.finite_array(f"{name}'s values", numbers, 1)
+    if len(data) != len(indices):
+        raise InputError(f"{name} has {len(indices)} indices and {len(data)} values: give one value for each index.")
+    return indices, data
+
+
+def dense_row(row: IndexRow, n_features: int) -> Floats:
+    """The same row as an array of numbers."""
+    made = np.zeros(n_features)
+    np.add.at(made, row[0], 1.0 if row[1] is None else row[1])
+    return made

@@ -1,0 +1,120 @@
+"""Sparse rows with room for more, and how arrays grow: by half, so that moving what is held stays rare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.compiled.traces import sparse_rows_at
+from gradtd.core.arrays import Integers
+from gradtd.core.stream_arrays import SparseRows
+
+LEAST_ROOM = 1024
+"""Rows and entries that there is room for, however few are held."""
+_PIECE = 4096
+
+
+def roomy(needed: int) -> int:
+    """The size of an array that has to hold so much: half as much again, so that moving stays rare."""
+    return needed + needed // 2
+
+
+def too_tight(length: int, needed: int) -> bool:
+    """Whether an array would be full again soon: it grows then, to a size that stays bounded by what is held."""
+    return length < needed + needed // 4
+
+
+def move_to_front(array: NDArray[Any], kept: Integers) -> None:
+    """array[:len(kept)] = array[kept], for increasing indices, a piece at a time so that no second copy is made."""
+    for i in range(0, len(kept), _PIECE):
+        piece = kept[i : i + _PIECE]
+        array[i : i + len(piece)] = array[piece]
+
+
+def resized(array: NDArray[Any], length: int, used: int) -> NDArray[Any]:
+    """A new array of another length that begins with the used part of this one."""
+    new = np.zeros((length, *array.shape[1:]), array.dtype)
+    new[:used] = array[:used]
+    return new
+
+
+class GrowingRows:
+    """Compressed rows, and room for more: ``size`` rows are held.
+
+    What stands behind them in ``begin`` is at most the end of the last: rows that are not held have no entries.
+    """
+
+    def __init__(self, n_features: int, kind: Any = np.float64, count: Integers | None = None) -> None:
+        self.n_features = n_features
+        self.count = np.zeros(1, np.int64) if count is None else count  # compiled code counts, too
+        self._data, self._indices = np.zeros(LEAST_ROOM, kind), np.zeros(LEAST_ROOM, np.uint32)
+        self._begin = np.zeros(LEAST_ROOM, np.int64)
+
+    @property
+    def size(self) -> int:
+        """The number of rows held."""
+        return int(self.count[0])
+
+    @size.setter
+    def size(self, size: int) -> None:
+        self.count[0] = size
+
+    @property
+    def used(self) -> int:
+        """The number of entries held."""
+        return int(self._begin[self.size])
+
+    @property
+    def table(self) -> SparseRows:
+        """What is held, as compiled code reads it; two numbers of ``begin`` at least."""
+        begin = self._begin[: max(self.size, 1) + 1]
+        return SparseRows(self._data[: self.used], self._indices[: self.used], begin, self.n_features)
+
+    @property
+    def whole(self) -> SparseRows:
+        """The arrays with their free ends, for who fills them."""
+        return SparseRows(self._data, self._indices, self._begin, self.n_features)
+
+    def put(self, rows: SparseRows) -> None:
+        """Further rows; there is room for them."""
+        count, begin = len(rows.begin) - 1, self.used
+        end = begin + len(rows.data)
+        self._data[begin:end], self._indices[begin:end] = rows.data, rows.indices
+        self._begin[self.size + 1 : self.size + count + 1] = begin + rows.begin[1:]
+        self.size += count
+
+    def has_room(self, rows: int, entries: int) -> bool:
+        """Whether so many more rows and entries fit."""
+        return self.size + rows + 1 < len(self._begin) and self.used + entries <= len(self._data)
+
+    def grow(self, rows: int, entries: int) -> None:
+        """Room for so many more rows and entries."""
+        if too_tight(len(self._begin), self.size + rows + 2):
+            self._begin = resized(self._begin, roomy(self.size + rows + 2), self.size + 1)
+        if too_tight(len(self._data), self.used + entries):
+            self._lengthen(roomy(self.used + entries), self.used)
+
+    def lengthen(self, entries: int) -> None:
+        """Room for so many entries in all, while rows are being filled behind those held."""
+        if entries > len(self._data):
+            self._lengthen(roomy(entries), len(self._data))
+
+    def _lengthen(self, length: int, used: int) -> None:
+        self._data, self._indices = resized(self._data, length, used), resized(self._indices, length, used)
+
+    def keep_only(self, kept: Integers) -> None:
+        """Hold these rows only, in their order; what remains moves to the front, with no second copy of all."""
+        if len(kept) == self.size:
+            return
+        held, self.size = self.table, 0
+        for i in range(0, len(kept), _PIECE):
+            self.put(sparse_rows_at(held, kept[i : i + _PIECE]))
+        self._begin[self.size + 1 :] = self.used
+
+    def keep(self, rows: SparseRows) -> None:
+        """Hold these rows and no others."""
+        self.keep_only(np.zeros(0, np.int64))
+        self.grow(len(rows.begin) - 1, len(rows.data))
+        self.put(rows)

@@ -1,0 +1,172 @@
+"""What `Learner` and `Horde` have in common: how rows and numbers come in, and how values are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from gradtd.compiled.engine import compile_function
+from gradtd.compiled.online import sum_at, sums_at
+from gradtd.compiled.vectors import WEIGHT, Weights
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+from gradtd.core.stream import Stream
+from gradtd.running.online import saving
+from gradtd.running.online.blocks import put_many, put_stream
+from gradtd.running.online.given import (
+    NUMBERS,
+    checked_column,
+    checked_table,
+    discount_number,
+    ends_of_many,
+    index_row,
+)
+from gradtd.running.online.online_run import OnlineRun
+from gradtd.running.online.queue import StepQueue
+from gradtd.running.online.sparse_rows import is_sparse
+
+
+class OnlineLearner:
+    """What `Learner` and `Horde` have in common."""
+
+    def __init__(self, names: list[str], queue: StepQueue, sparse: Any = False, gamma: Any = None) -> None:
+        self._names, self._queue = names, queue
+        self._lock = RLock()
+        self._sparse = checks.yes_or_no("sparse", sparse)
+        self._gamma = None if gamma is None else checks.fraction("gamma", gamma)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=RLock())
+
+    @property
+    def n_features(self) -> int:
+        return self._queue.n_features
+
+    @property
+    def seen(self) -> int:
+        """How many steps were given."""
+        return self._queue.seen
+
+    @property
+    def gamma(self) -> float | None:
+        """The discount of steps that are given none."""
+        return self._gamma
+
+    def new_episode(self) -> None:
+        """Say that the episode was cut off (truncated): the next step begins another one."""
+        with self._lock:
+            self._queue.episodes.cut()
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one .npz file, without pickle; what is loaded goes on as if it had never stopped."""
+        with self._lock:
+            saving.save(path, type(self).__name__, self._names, self._queue, self._more())
+
+    def _more(self) -> dict[str, Any]:
+        """What a file has of the learner itself."""
+        return ({"gamma": self._gamma} if self._gamma is not None else {}) | ({"indices": True} if self._sparse else {})
+
+    def _stage(self, phi: Any, phi_next: Any) -> None:
+        """Check the rows of a step, and put them where compiled code finds them."""
+        queue = self._queue
+        queue.refuse_broken()
+        if not self._sparse or is_sparse(phi) or is_sparse(phi_next):
+            queue.stage(phi, phi_next)
+            return
+        queue.stage_indices(
+            [index_row(name, row, self.n_features) for name, row in (("phi", phi), ("phi_next", phi_next))]
+        )
+
+    def _episode(self, episode: Any) -> int | None:
+        return None if episode is None else checks.whole_number("episode", episode, -(2**62), 2**62)
+
+    def _put_stream(self, stream: Any, given: Mapping[str, Any]) -> None:
+        if not isinstance(stream, Stream):
+            raise InputError(f"partial_fit takes a Stream (see Stream.from_arrays), got {type(stream).__name__}.")
+        if stream.n_features != self.n_features:
+            raise InputError(f"{stream.name} has {stream.n_features} features, this learner {self.n_features}.")
+        numbers = np.empty((3, len(stream), len(self._names)))
+        for i, name in enumerate(NUMBERS):
+            numbers[i] = stream.steps[name][:, None]
+            for demon, values in (given.get(name) or {}).items():
+                column = checked_column(name, f"{name}[{demon!r}]", values, len(stream))
+                numbers[i, :, self._names.index(checks.known_name("demon", demon, self._names))] = column
+        with self._lock:
+            put_stream(self._queue, stream, numbers)
+
+    def _put_many(self, rows: tuple[Any, Any], numbers: Mapping[str, Any], ends: tuple[Any, Any]) -> None:
+        """Steps that follow each other, their rows in two tables."""
+        tables = [checks.finite_array(name, table, 2, narrow=True) for name, table in zip(_ENDS, rows, strict=True)]
+        for name, table in zip(_ENDS, tables, strict=True):
+            if table.shape != (len(tables[0]), self.n_features):
+                raise InputError(
+                    f"{name} needs shape {(len(tables[0]), self.n_features)}, one row of features per step; "
+                    f"got {table.shape}."
+                )
+        steps = len(tables[0])
+        if not steps:
+            return
+        given = dict(numbers)
+        if given["discount"] is None:
+            given["discount"] = discount_number("discount", self._gamma)
+        columns = np.stack([checked_table(name, given[name], steps, self._names) for name in NUMBERS])
+        terminated, truncated = ends_of_many(ends[0], ends[1], steps)
+        columns[1][terminated] = 0.0
+        over = (columns[1] == 0).all(axis=1) | truncated
+        with self._lock:
+            put_many(self._queue, tables, columns, over)
+
+    def _values(self, phi: Any) -> list[Any]:
+        with self._lock:
+            if self._sparse and not is_sparse(phi):
+                return self._values_at(phi)
+            if is_sparse(phi):
+                given = checks.feature_table(phi)
+                if given.shape[1] != self.n_features:
+                    raise InputError(f"phi needs {self.n_features} features in its last axis, got shape {given.shape}.")
+                return [given @ theta for theta in self._queue.thetas()]
+            try:
+                ndim = np.ndim(phi)
+            except ValueError:
+                ndim = 2
+            table = checks.finite_array("phi", phi, 2 if ndim == 2 else 1)
+            if table.shape[-1] != self.n_features:
+                raise InputError(f"phi needs {self.n_features} features in its last axis, got shape {table.shape}.")
+            values = [table @ theta for theta in self._queue.thetas()]
+            return values if ndim == 2 else [float(value) for value in values]
+
+    def _values_at(self, phi: Any) -> list[Any]:
+        """The values of rows given by their indices: of one, or of many with as many entries each."""
+        self._queue.work_off()
+        if isinstance(phi, np.ndarray) and phi.ndim == 2:
+            indices, _ = index_row("phi", phi.ravel(), self.n_features)
+            table = indices.reshape(phi.shape)
+            many = compile_function(sums_at, self._queue.compile)
+            out = [np.empty(len(table)) for _ in self._queue.runs]
+            for i, run in enumerate(self._queue.runs):
+                many(*self._lagging(run, i), table, out[i])
+            return out
+        indices, data = index_row("phi", phi, self.n_features)
+        data = np.zeros(0) if data is None else data
+        one = compile_function(sum_at, self._queue.compile)
+        return [float(one(*self._lagging(run, i), indices, data)) for i, run in enumerate(self._queue.runs)]
+
+    def _lagging(self, run: OnlineRun, i: int) -> tuple[Floats, Floats, float]:
+        """The weights of a run as values less a share of a lag: so nobody has to look at all of them."""
+        theta = None if run.run is None else run.run.state.theta
+        if isinstance(theta, Weights) and run.diverged_at < 0 and not run.session.setup.algorithm.read:
+            weight = float(theta.numbers[WEIGHT])
+            return theta.values, theta.lag, 1.0 / weight if weight > 0 and len(theta.lag) else 0.0
+        live = run.live
+        return (self._queue.thetas()[i] if live is None else live), np.zeros(0), 0.0
+
+
+_ENDS = ("phi", "phi_next")
