@@ -75,6 +75,26 @@ def test_only_the_engine_imports_numba():
     assert sorted(users) == ["cache.py", "engine.py", "intrinsics.py"]
 
 
+MADE_IN = {
+    "Diagnostics": {"diagnostics.py"},
+    "Evaluation": {"result.py"},
+    "Decision": {"decide.py"},
+    "Limits": {"limits.py"},
+    "StreamView": {"stream.py", "window.py"},
+    "compile_run": {"session.py"},
+}
+"""Records and functions that the docs say are made or called in one place; a stream's view by those who hold steps."""
+
+
+def test_what_has_one_place_is_made_there():
+    found = {name: set() for name in MADE_IN}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in found:
+                found[node.func.id].add(path.name)
+    assert found == MADE_IN
+
+
 def test_importing_gradtd_is_light():
     heavy = (
         "numba",

@@ -183,6 +183,7 @@ def deal(buffers: Buffers, rng: Words, first: Batch, second: Batch, stamp: int) 
     n = stored(buffers, 0)
     begin = np.uint64(buffers.arrived[0] - n)
     for _ in range(32):
+        # One word of random bits stands for a coin per episode, by a hash of both: no list of coins has to be made.
         coins = next_word(rng)
         if _draw_with_coin(buffers, begin, n, rng, coins, 0, first, stamp) and _draw_with_coin(
             buffers, begin, n, rng, coins, 1, second, stamp
@@ -256,6 +257,7 @@ class Split:
         if not self.stores:
             return no_buffers(len(stream))
         n = len(stream)
+        # A stream that is mapped from disk gives room on disk: these arrays are as long as it is.
         side, kept = stream.room(n, np.uint8), stream.room(n if self.dealt else 0, np.int64)
         first, several, n_first = None, False, 0
         for part in _pieces(n):

@@ -47,6 +47,7 @@ def _new_batch(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
     if now.seen % m != 0:
         return False
     for i in range(m):
+        # The latest m steps end at this one; those before the first of a second pass stand at the end of the stream.
         latest = np.int64(now.t) - (m - 1 - i)
         now.first[i] = latest if latest >= 0 else latest + buffers.capacity
     return True

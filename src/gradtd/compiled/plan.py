@@ -105,6 +105,7 @@ _PREFIX = "Record__"
 def __getattr__(name: str) -> type[tuple[Any, ...]]:
     if not name.startswith(_PREFIX):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # A kernel loaded from the cache asks this module for the class by its name, perhaps before anybody made it here.
     made: type[tuple[Any, ...]] = namedtuple(name, name.removeprefix(_PREFIX).split("__"), module=__name__)  # type: ignore[misc]  # noqa: PYI024
     globals()[name] = made
     return made

@@ -1,4 +1,4 @@
-"""Where experience becomes trusted: the only place that makes what compiled code reads of a stream.
+"""Where experience becomes trusted: what compiled code reads of a stream is checked here, and nowhere else.
 
 Compiled code checks no index. So every number that it uses as one is checked here, once per stream, and kept where
 nobody changes it afterwards: the steps are an array of our own that others see through a read-only view, and so are

@@ -109,6 +109,7 @@ class ChunkReader:
         for rows, begins, hashes in part.chunks(self.needed):
             order, at = np.arange(len(hashes)), None
             if groups:
+                # Each run of steps of one group is one product of matrices: ordered by group there are few.
                 order = np.argsort(hashes % np.uint64(groups), kind="stable")
             lengths = np.diff(begins)[order]
             edges = np.r_[0, np.cumsum(lengths)]
@@ -215,6 +216,7 @@ class Folder:
         if not made.reader.scanned():
             return made
         facts = Facts()
+        # Codes of actions, strides and kinds of probabilities must be those of all rows, whichever chunk is read first.
         for _, one in executor.each(made.scan, self.seen.parts()):  # facts merge in any order
             facts = facts.merge(one)
         return replace(made, reader=replace(made.reader, facts=facts))
@@ -301,6 +303,7 @@ def find_states(seen: Survey, reader: ChunkReader, executor: Executor) -> States
     found: list[States] = []
     for _, one in executor.each(_StatesOfPart(reader), seen.parts()):  # counts: in any order
         found.append(one)
+        # Merging costs as much as both have: what is of one size is merged, so that no pair is merged once a part.
         while len(found) > 1 and len(found[-2].pairs) <= 2 * len(found[-1].pairs):
             found[-2:] = [merge_states(found[-2:])]
     return merge_states(found)

@@ -164,6 +164,7 @@ def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = N
     if not (np.isfinite(sums.A[:, columns][:, :, columns]).all() and np.isfinite(sums.C[pick]).all()):
         nothing = np.full(len(columns), np.nan)
         return Solution(name, own, nothing, nothing, np.nan, np.nan, len(columns), nothing)
+    # Whitened columns: directions that the log does not have are left out, and TINY means the same for all features.
     W = whitener(sums.C[pick] / n, REDUNDANT)
     W = W[:, W.any(axis=0)]
     A = np.array([W.T @ a[pick] @ W for a in sums.A])
@@ -174,8 +175,10 @@ def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = N
         nothing = W @ total_b
         return Solution(name, own, nothing, nothing, 0.0, 0.0, 0, nothing)
     theta = solved(total, -total_b)
+    # How the value moves with each equation: influences are residuals of the steps times this.
     left = solved(total.T, total_s / n)
     value = float(total_s @ theta / n)
+    # The jackknife takes the sums of one tenth away; the log is not read again.
     without = [
         float((total_s - starts[g]) @ solved(total - A[g], b[g] - total_b) / (n - sums.pieces[g]))
         for g in range(len(A))

@@ -92,7 +92,10 @@ def _with_sample(evaluation: Evaluation, name: str, folder: Folder, sample: Samp
 
 
 def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
-    """What a log that is read in parts cannot have; this is the one place that refuses it."""
+    """Refuse settings that no log in parts can have; this is the one place that looks at settings for that.
+
+    What depends on the log, such as the number of its features, is refused where that is known.
+    """
     if settings.method not in METHODS:
         raise InputError(
             f"a log that is read in parts is solved directly, got algorithm={settings.method!r}: take 'auto' or "
@@ -158,6 +161,7 @@ def _fit_states(states: States, episodes: int, reader: ChunkReader, settings: Se
     named = not is_auto(settings.features)
     features = make_features(settings.features) if named else default_features(states.values)
     if not features.fitted:  # to states as often as they were observed, as features of a log in memory are
+        # A million rows tell an aggregation as much as all of them, and fitting needs them in memory.
         times = states.observed * min(1.0, MOST_ROWS / states.observed.sum())
         features = features.fit(np.repeat(states.values, np.maximum(times.round().astype(np.int64), 1)))
     base = features.transform(states.values)
@@ -241,6 +245,7 @@ def _evaluate_job(job: Job, source: Source, sample: Sample, settings: Settings) 
             equations = BlockEquations(steps, job.design.ladder, job.groups)
             decision = decide(equations, settings.level, settings.limits)
             return answer(job, equations, numbers, decision, settings, source)
+    # What is no sum of products, such as the largest of two numbers, cannot be had from sums: the sample has to do.
     seen = job.steps(*sample)
 
     def read(lam: float) -> PartSums:

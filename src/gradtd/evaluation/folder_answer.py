@@ -275,6 +275,7 @@ def _choices(
     numbers.unseen, numbers.unseen_pairs = float(asked[:, never.all(axis=0)].sum()), None
     told: dict[str, Any] = {"values": ACTION, "never_taken": part}
     if part:
+        # How much choices matter that the log never took: the value of a target that never makes them.
         again = read_sparse_moments(equations.source, design.without(never))
         A, C = again.columns(columns)[0], sums.columns(columns)[1]
         theta = SparseSolver(A, C).solve(-again.b.sum(axis=0)[columns])
@@ -314,6 +315,7 @@ def _first_order(value: float, fit: Fit, pieces: Floats, settings: Settings) -> 
     """The value with Poisson weights of groups, to first order by their influences: nothing is solved again."""
     filled = pieces[pieces > 0]
     weights = _resample(filled, settings)
+    # Influences of groups were scaled to have the mean of those of pieces; here they are sums over pieces again.
     psi = fit.psi * (filled.sum() / len(filled))
     return np.asarray(value + (weights @ psi) / (weights @ filled))
 

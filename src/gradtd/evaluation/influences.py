@@ -45,6 +45,7 @@ def fits_from(solved: Sequence[Solution], sums: PieceSums, pieces: Floats, n_ste
     of those of its pieces, scaled so that the mean is that of the pieces' influences.
     """
     E, filled = float(pieces.sum()), pieces > 0
+    # Groups of other sizes than one: the error of a mean of G groups must be that of the mean of all E pieces.
     scale = filled.sum() / E
     return [
         Fit(
@@ -216,6 +217,7 @@ def add_steps(
                 carried = 0.0
             delta = reward + discount * after - value
             along = left * rho
+            # A trace may be infinite, and 0 times that is no number.
             if carried != 0.0:
                 along += rho * carried * by_fit[3, j]
             by_fit[3, j] = along
@@ -225,6 +227,7 @@ def add_steps(
             by_piece[e, 2, j] += delta * product
             by_fit[0, j] += value
             by_fit[1, j] += value * value
+            # Where the projection of 1 - rho is below 0, ratios happen to be above 1 on average: nothing lacks.
             lack = max(0.0, lack)
             by_fit[2, j] += lack
             by_fit[4, j] += abs(left) * lack

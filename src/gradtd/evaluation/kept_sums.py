@@ -134,6 +134,7 @@ class KeptLog:
         here = [(file, path) for file, path in here if file.rows]
         _refuse_twice([file for file, _ in here])
         known, changed = _still_there(store, [file for file, _ in here])
+        # Known files keep their places, so that their units, and with them their sums, stay what they are.
         before = {file.identity for file in _files_of(known)}
         new = [(file, path) for file, path in here if file.identity not in before]
         paths = {file.identity: path for file, path in here}
@@ -302,6 +303,7 @@ class _Reading:
             refuse_changed(self.source.paths[file.identity], file)
         total = Reduction()
         for k in range(parts):
+            # Steps of states stay with the parts: all of a unit at once might not fit into memory.
             total.put(replace(self.there(unit, k), blocks=[]))
         self.store.keep(unit, self.key, total.total())
         if not self.job.of_states:

@@ -53,6 +53,7 @@ def look_at(path: Path) -> File:
     """A file as it is now."""
     rows = sum(ParquetTable.group_sizes(path))
     try:
+        # Size, time and footer, not the rows: looking at a folder must not read it.
         told = path.stat()
         return File(str(path.resolve()), rows, told.st_size, told.st_mtime_ns, _footer(path))
     except OSError as error:
@@ -117,6 +118,7 @@ def cut_files(files: Sequence[File], begins: Any, at: int) -> list[Unit]:
     waiting: list[File] = []
     for file in files:
         place = np.searchsorted(begins, at)
+        # An episode may go on in the next file. A unit ends only where an episode does.
         if sum(one.rows for one in waiting) >= ROWS_OF_A_UNIT and begins[place] == at:
             made.append(Unit(tuple(waiting)))
             waiting = []

@@ -239,6 +239,7 @@ class _Reader:
                 weighted = np.ascontiguousarray(left[:, :n])
                 made.marginal += cross(weighted, weighted)
                 first, cuts = _pieces_in(begins, start, start + len(here))
+                # A piece may begin in the chunk before: its sums are added to what is there.
                 of_piece[first - run[0] : first - run[0] + len(cuts)] += np.add.reduceat(weighted, cuts)
         made.marginal_episodes += of_piece.T @ of_piece
         made.marginal_sum += of_piece.sum(axis=0)
@@ -286,6 +287,7 @@ def _count_rows(total: Moments, steps: Steps, group: Integers, edges: Integers) 
     for first, last in pairwise(edges.tolist()):
         part = slice(int(steps.begins[first]), int(steps.begins[last]))
         row, rho, g = rows.row[part], steps.rho[part], group[first]
+        # The sum of rho x (discount x_next)' is table' P table, with P the weights by pair of rows.
         pairs = coo_array((rho * steps.discount[part], (row, rows.next_row[part])), shape=(S, S)).tocsr()
         own = np.bincount(row, rho, minlength=S)
         total.A[g] += table.T @ (pairs @ table - own[:, None] * table)

@@ -206,12 +206,14 @@ def _timed(sums: SparseMoments, time: _Time, clock: Floats, plain: Solution) -> 
     columns = plain.columns
     A, C = sums.columns(columns)
     solver, of_C = SparseSolver(A, C), SparseSolver(C, C)
+    # Of the columns of the time only what the features do not say counts: their Schur complement in C, whitened (W).
     same = np.array([of_C.solve(c) for c in time.C[columns].T]).T
     scale = feature_scale(time.C_own)
     left, turn = np.linalg.eigh(scale[:, None] * (time.C_own - time.C[columns].T @ same) * scale)
     W = scale[:, None] * turn[:, left > REDUNDANT] / np.sqrt(left[left > REDUNDANT])
     to, back, own = time.to[columns] @ W, W.T @ time.back[:, columns], W.T @ time.own @ W
     gone = np.array([solver.solve(c) for c in to.T]).reshape(-1, len(columns)).T
+    # Eliminate the features from the block equations [[A, to], [back, own]]: K small equations of the time are left.
     beta = solved(own - back @ gone, -(W.T @ time.b) - back @ plain.theta)
     start = W.T @ clock[0] - to.T @ plain.left
     late = solved((own - back @ gone).T, start)
@@ -311,6 +313,7 @@ class _Traced:
         from scipy.sparse.linalg import LinearOperator
 
         own = self.own.sum(0) - (0.0 if without is None else self.own[without])
+        # A column that only the tenth left out reaches has an empty equation now: it keeps the weight 0.
         live = np.flatnonzero(own > 1e-12 * self.own.sum(0))
         scale, full = self.scale[live], np.zeros(len(c))
 

@@ -115,6 +115,7 @@ class Session:
         cleared = {name for name, kind in storage.items() if kind is Storage.CLEARED}
         hyper = {**self.setup.hyper, "n_steps": n_steps}
         try:
+            # A quadratic through three small cases: making the arrays for all features would take the memory asked about.
             made = [self.setup.algorithm.init(k, hyper) for k in (1, 2, 3)]
         except InputError:  # it was given a matrix, which says how many features there are
             return 8 * n_features
@@ -199,6 +200,7 @@ class Session:
         self._refuse_wide_batch(stream, steps)
         buffers = self.buffers(stream, seed, unit=unit, filled=filled)
         if self.setup.algorithm.watches:
+            # Rules that watch before they learn need more steps behind the one with which buffers are full.
             waits = 0 if filled else self.setup.split.filled_after(buffers, self.setup.plan.fill)
             self._refuse_too_short(stream, steps, waits)
         run = self.begin(theta0, seed, len(stream), not isinstance(stream.features, np.ndarray))

@@ -252,6 +252,7 @@ def _rows_of_chunk(rows: Rows, some: slice, write: Writer | None) -> tuple[Any, 
         there = after - first
         there[elsewhere] = n + np.arange(len(elsewhere))
         return feats, row - first, there
+    # Any other order: rows that several steps share are made once.
     needed, where = np.unique(np.concatenate([row, after]), return_inverse=True)
     feats = np.empty((len(needed), rows.n_columns))
     write(needed, feats)
@@ -263,6 +264,7 @@ def numbers_of(steps: Steps, some: slice, lam: float, products: Floats | None = 
     numbers = np.zeros((6, some.stop - some.start))
     numbers[RHO], numbers[DISCOUNT], numbers[REWARD] = steps.rho[some], steps.discount[some], steps.reward[some]
     numbers[DECAY, 1:] = lam * numbers[DISCOUNT, :-1]
+    # A chunk may begin inside a piece: its trace goes on from the step before.
     numbers[DECAY, 0] = lam * steps.discount[some.start - 1] if some.start else 0.0
     first, last = np.searchsorted(steps.begins, [some.start, some.stop])
     numbers[DECAY, steps.begins[first:last] - some.start] = 0.0

@@ -54,6 +54,7 @@ def lay_out(choices: Choices, log: Log, taken_at: Any, after_at: Any, first_at: 
     chosen = np.concatenate([choices.codes, np.full(len(at) - n, choices.n_actions)])
     chosen[n : 2 * n][log.terminated] = choices.codes[log.terminated]
     mix[n : 2 * n][log.terminated] = choices.taken[log.terminated]
+    # Few states and actions: pairs come again and again, and their features are computed once.
     kind, first, index = np.unique(at * kinds + chosen, return_index=True, return_inverse=True)
     return PairRows(kind // kinds, mix[first], index[:n], index[n : 2 * n], index[2 * n :])
 

@@ -96,6 +96,7 @@ def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limit
     cosines = Cosines(n=1).fit(observations)
     varies = cosines.learned["varies"]
     k, d = len(varies), 0 if base is None else base.shape[1]
+    # Sums cost n D^2: a long log has the work bound D, a short one the number of its episodes and steps.
     affordable = limits.rung_share * max(np.sqrt(limits.most_work / n_steps) - d, limits.fewest_columns)
     carried = min(limits.most_columns, max(limits.fewest_columns, n_pieces), n_steps / limits.steps_per_column)
     D = max(int(min(carried, affordable)), k + 1)

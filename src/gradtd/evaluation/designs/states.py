@@ -165,6 +165,7 @@ def state_design(
     met = base[np.flatnonzero(visits)]
     complete = bool((len(np.unique(met.indices)) if cells else np.linalg.matrix_rank(met)) >= (visits > 0).sum())
     often = np.argsort(-visits, kind="stable")[: 0 if complete else most]
+    # A feature of a state that was hardly visited adds an equation with hardly a step in it.
     often = often[visits[often] >= limits.fewest_visits]
     most_pairs = most // 2 if cells else min(most // 2, MOST_DENSE_PAIRS)
     pairs = states.pairs[np.argsort(-states.pairs[:, 2], kind="stable")][:most_pairs]

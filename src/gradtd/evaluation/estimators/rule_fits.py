@@ -209,6 +209,7 @@ def _until(
     largest = most * count
     while True:
         wanted = room_for(np.array([count // 2, count]), stream.n_features)
+        # Tail averages begin at half of the steps: with twice as many the fit starts anew.
         lasting = session.lasting(count)
         step = lasting.over(stream, theta0, seed, wanted, count=count, unit=unit, filled=batches(lasting.setup))
         run = Run(wanted.thetas[1], wanted.thetas[0], step >= 0, count)

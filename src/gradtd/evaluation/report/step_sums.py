@@ -244,6 +244,7 @@ def count_piece(steps: Any, first: int, last: int, made: Any) -> None:
         made.ratios[1, place] += rho
         made.by_time[0, i - first] += steps.weight[i]
         made.by_time[1, i - first] += steps.weight[i] * steps.weight[i]
+    # The product of a long episode over- or underflows on the way, and its logarithm does not.
     whole, off = 2.0**logs, ratio - (last - first)
     sums = (elsewhere, r2, r4, early, ratio, ratio2, not_one, whole, whole * whole, off, off * off, left)
     for k in range(len(sums)):

@@ -149,6 +149,7 @@ def compute(unit: Unit) -> tuple[str, Values]:
     thetas = np.empty((unit.count, len(at), len(start)))
     diverged_at, learned = np.empty(unit.count, np.int64), np.ones(unit.count, np.bool_)
     for place in range(unit.count):
+        # The seed names the run, not the unit: blocks of any size give the same bytes.
         seed = (unit.seed, unit.first + place)
         wanted = Snapshots(at, thetas[place], np.empty(len(at)))
         diverged_at[place], never = attempt(task.session, draw(task.steps, *seed), start, seed, wanted)
@@ -201,6 +202,7 @@ class Parts:
             content = self.file_of(unit).read_bytes()
         except FileNotFoundError:
             return None
+        # A part without a line was written just before a kill: it counts if it can be read; `adopt` lists it.
         listed = self.listed.get(unit.digest)
         if listed is not None and listed != _checksum(content):
             log.warning("the part of %s was changed or cut: it is run again", unit)
