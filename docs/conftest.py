@@ -24,6 +24,13 @@ def _folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
+def _beside(request, monkeypatch):
+    """Pages that import a module which stands beside them."""
+    if request.path.parent.name == "coming-from":
+        monkeypatch.syspath_prepend(request.path.parent)
+
+
+@pytest.fixture(autouse=True)
 def _data(request):
     if request.path.name == "icu-sepsis.md" and find_spec("icu_sepsis") is None:
         pytest.skip("no icu-sepsis here: pip install --no-deps -r requirements-data.txt")
