@@ -5,9 +5,11 @@ import sys
 import time
 import types
 
+import numpy as np
 import pytest
 
 import gradtd
+from gradtd.compiled import engine
 from gradtd.core import progress
 from gradtd.core.progress import progress_bar, stage
 
@@ -119,3 +121,33 @@ def test_one_stage_of_several():
     report(1, 2)
     assert told == [("reading", 1, 2)]
     assert stage(None, "reading") is None
+
+
+def test_no_bar_stands_at_the_end_of_a_stage(terminal):
+    """What comes after a stage may take long, and says nothing of how far it is."""
+    with progress_bar("my log", what=True) as report:
+        report("refitting", 1, 4)
+        assert _until(lambda: "25%" in terminal.getvalue())
+        report("refitting", 4, 4)
+        time.sleep(0.3)
+    assert "100%" not in terminal.getvalue()
+
+
+def test_a_bar_says_what_is_compiled(terminal):
+    """The function is compiled here and now: the number that it reads is another one in every run."""
+    other = time.time_ns()
+
+    def double(values):
+        values[0] = 2.0 * values[0] + 0.0 * other
+
+    compiled = engine.compile_function(double, compile=True)
+    with progress_bar("my log") as report:
+        report(1, 4)
+        assert _until(lambda: "25%" in terminal.getvalue())
+        compiled(np.ones(3))
+        assert "compiling double (once, about 1 s)" in terminal.getvalue()
+        before = terminal.getvalue().count("compiling")
+        compiled(np.ones(4))
+        report(2, 4)
+        assert _until(lambda: "50%" in terminal.getvalue())
+    assert terminal.getvalue().count("compiling") == before

@@ -12,18 +12,23 @@ What is in the folder is run, so only a folder and files that nobody else can wr
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import pickle
 import stat
 import warnings
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.event import Event, Listener, register
 from numba.core.serialize import dumps
 
 from gradtd.core.files import open_own, replace_file
+from gradtd.core.progress import announce
 
+log = logging.getLogger(__name__)
 _DIGEST = 32
 _said: set[str] = set()
 
@@ -185,3 +190,39 @@ class _Implementation(CompileResultCacheImpl):
 
 class _Cache(FunctionCache):
     _impl_class = _Implementation
+
+
+def kernel_names(function: Any) -> list[str]:
+    """Those of a function and of the functions in its closure: of the rule that a loop was made for, too."""
+    inside = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [part.__name__ for part in (function, *inside) if isinstance(part, FunctionType)]
+
+
+LOOP_SECONDS, OTHER_SECONDS = 5, 1
+"""About how long it takes to compile the loop around a rule, and anything else."""
+
+
+class _Compiling(Listener):
+    """Tells the progress bar and the log what is compiled, while it is: not what is loaded from the disk."""
+
+    def __init__(self) -> None:
+        self.now: list[str] = []
+
+    def on_start(self, event: Event) -> None:
+        names = kernel_names(event.data["dispatcher"].py_func)
+        self.now.append(names[0])
+        if len(self.now) > 1:  # a part of what was announced
+            return
+        loop = len(names) > 1
+        what = f"the loop of {names[1]}" if loop else names[0]
+        text = f"compiling {what} (once, about {LOOP_SECONDS if loop else OTHER_SECONDS} s)"
+        log.info("%s", text)
+        announce(text)
+
+    def on_end(self, event: Event) -> None:
+        self.now.pop()
+        if not self.now:
+            announce(None)
+
+
+register("numba:compile", _Compiling())  # type: ignore[no-untyped-call]

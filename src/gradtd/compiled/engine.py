@@ -35,7 +35,7 @@ from numba.core.typed_passes import NativeLowering
 from numba.extending import overload, register_jitable
 
 from gradtd.compiled import intrinsics
-from gradtd.compiled.cache import keep_safely, say_once
+from gradtd.compiled.cache import keep_safely, kernel_names, say_once
 from gradtd.compiled.dispatch import CHOICES, Choice
 from gradtd.compiled.intrinsics import INSTEAD, reading
 from gradtd.core.arrays import Plain
@@ -119,14 +119,8 @@ def _unpacker(kind: str) -> Plain:
 @lru_cache(maxsize=256)
 def _kernel(mark: str, function: Plain) -> _Kernel:
     """One kernel a process for the same code; the mark changes where a constant that it reads does."""
-    log.debug("kernel %s of %s", mark, ", ".join(_names(function)))
+    log.debug("kernel %s of %s", mark, ", ".join(kernel_names(function)))
     return _Kernel(_jit(function, mark, _nrt=False), lambda: _jit(_counted(function), mark))
-
-
-def _names(function: Any) -> list[str]:
-    """Those of a function and of the functions in its closure: of the rule that a loop was made for, too."""
-    inside = [cell.cell_contents for cell in function.__closure__ or ()]
-    return [part.__name__ for part in (function, *inside) if isinstance(part, python_types.FunctionType)]
 
 
 class _Kernel:

@@ -22,6 +22,8 @@ StageProgress = Callable[[str, int, int], Any]
 WAIT = 1.0
 """Seconds of work after which a bar appears."""
 _only_one = Lock()
+_shown: list[Bar] = []
+"""The bar of this process, where there is one."""
 
 
 @contextmanager
@@ -45,9 +47,11 @@ def progress_bar(label: str, what: bool = False, progress: Any = None) -> Iterat
         yield None
         return
     bar = Bar(label, shown, 0.0 if progress else WAIT)
+    _shown.append(bar)
     try:
         yield bar.stage if what else bar.report
     finally:
+        _shown.remove(bar)
         bar.close()
         _only_one.release()
 
@@ -55,6 +59,12 @@ def progress_bar(label: str, what: bool = False, progress: Any = None) -> Iterat
 def stage(progress: StageProgress | None, what: str) -> Progress | None:
     """The progress of one stage of the work, to hand to a function that knows of no stages."""
     return None if progress is None else lambda done, total: progress(what, done, total)
+
+
+def announce(text: str | None) -> None:
+    """Have the bar say what the work waits for, such as a compiler; None: it goes on."""
+    for bar in list(_shown):
+        bar.announce(text)
 
 
 class Display(Protocol):
@@ -71,6 +81,7 @@ class Bar:
     def __init__(self, label: str, make: Callable[[], Display], wait: float) -> None:
         self._label, self._make = label, make
         self._state: tuple[str, float, float | None] = (label, 0, None)
+        self._announced: str | None = None
         self._display: Display | None = None
         self._lock, self._closed = Lock(), False
         self._timer = Timer(wait, self._appear)
@@ -83,8 +94,24 @@ class Bar:
     def stage(self, what: str, done: float, total: float) -> None:
         with self._lock:
             self._state = (what, done, total)
-            if self._display is not None and not self._closed:
-                self._display.show(*self._state)
+            self._show()
+
+    def announce(self, text: str | None) -> None:
+        with self._lock:
+            self._announced = text
+            self._show()
+
+    def _show(self) -> None:
+        """What is announced, or how far a stage is; one that is done has no length, so that nothing stands at 100 %."""
+        if self._display is None or self._closed:
+            return
+        what, done, total = self._state
+        if self._announced is not None:
+            self._display.show(self._announced, 0, None)
+        elif total is not None and done >= total:
+            self._display.show(what, 0, None)
+        else:
+            self._display.show(what, done, total)
 
     def close(self) -> None:
         self._timer.cancel()
@@ -99,7 +126,7 @@ class Bar:
                 return
             try:
                 self._display = self._make()
-                self._display.show(*self._state)
+                self._show()
             except Exception as error:  # whatever the display has, the work goes on
                 logging.getLogger(__name__).debug("no progress bar: %s", error)
                 self._display = None
@@ -126,7 +153,9 @@ class Terminal:
         self._bar.start()
 
     def show(self, label: str, done: float, total: float | None) -> None:
-        self._bar.update(self._task, description=printable(label).replace("[", "\\["), completed=done, total=total)
+        task, text = self._bar.tasks[0], printable(label).replace("[", "\\[")
+        task.total = total  # update would take None for no change
+        self._bar.update(self._task, description=text, completed=done, refresh=text != task.description)
 
     def close(self) -> None:
         self._bar.stop()

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
@@ -36,7 +35,7 @@ from gradtd.evaluation.estimators.least_squares import (
     start_features,
 )
 from gradtd.evaluation.estimators.products import trace_rows
-from gradtd.evaluation.estimators.rule_fits import NEAR, Fit, fit_rule, planned_work, refit_rule, suited
+from gradtd.evaluation.estimators.rule_fits import Fit, fit_rule, refit_rule, suited
 from gradtd.evaluation.estimators.solvers import DENSE
 from gradtd.evaluation.options import FEWEST_PERCENTILES
 from gradtd.evaluation.report.estimate import (
@@ -52,8 +51,6 @@ from gradtd.evaluation.settings import STATE, Settings
 
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Refits by default, and fewer where 100 refits of a rule would read more numbers than this."""
-BESIDE, LITTLE_WORK = "impression_gtd", 1e7
-"""The rule in a row next to the direct solution, where its batches have at most so many numbers: a quarter second."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +189,7 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
             "drl", found.value, found.error, reason=few_episodes(found.episodes, settings.limits)
         )
     if method == AUTO:
-        rows |= auto_rows(case, rows["lstd"])
+        rows[AUTO] = auto_row(case, rows["lstd"])
         values[AUTO] = _first_order(case, resamples) if case.decision else values["lstd"]
     elif fitted is not None and own:
         rows[method], values[method] = refitted_row(case, fitted, resamples, progress)
@@ -201,43 +198,36 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
     rows.setdefault(method, _refused(method))
     values.setdefault(method, np.zeros(0))
     rows = mark_rows(rows, case.stream, drawn.contributions, case.begins, case.square.error, settings.limits)
-    order = [method, *(name for name in (BESIDE, UNTRACED, *COMPUTED) if name in rows and name != method)]
+    order = [method, *(name for name in (UNTRACED, *COMPUTED) if name in rows and name != method)]
     estimates = tuple(rows[name] for name in order)
     return Solved(estimates, values[method], theta, fitted, len(resamples), drawn, len(values[method]) if own else 0)
 
 
-def fitted_rule(case: Case, rule: Algorithm | str | None = None, most_work: float | None = None) -> Fit:
-    """The rule asked for, or another one, fitted to the log."""
+def fitted_rule(case: Case) -> Fit:
+    """The rule asked for, fitted to the log."""
     settings = case.settings
-    chosen = settings.algorithm if rule is None else rule
-    hyper = suited(chosen, {**(settings.hyper if rule is None else {}), **settings.of_traces}, case.square.sums)
-    limit = {} if most_work is None else {"most_work": most_work}
+    hyper = suited(settings.algorithm, {**settings.hyper, **settings.of_traces}, case.square.sums)
     return fit_rule(
         case.stream,
-        chosen,
+        settings.algorithm,
         hyper,
         start=case.mean_start,
         near=case.square.value,
         error=case.error,
         seed=settings.seed,
         updates=settings.n_updates,
-        **limit,
     )
 
 
-def auto_rows(case: Case, plain: Estimate) -> dict[str, Estimate]:
-    """The direct solution with the interval that the checks decided, and Impression GTD where that costs little."""
+def auto_row(case: Case, plain: Estimate) -> Estimate:
+    """The direct solution with the interval that the checks decided.
+
+    Rules that converge to the same solution are not fitted here: the loop around one takes longest to compile.
+    """
     value, decision = case.square.value, case.decision
     if decision is None:
-        return {AUTO: Estimate(AUTO, value, plain.low, plain.high, plain.error, plain.note)}
-    rows = {AUTO: direct_row(value, decision, case.settings)}
-    hyper = suited(BESIDE, case.settings.of_traces, case.square.sums)
-    if planned_work(case.stream, BESIDE, hyper) <= LITTLE_WORK and case.n_episodes > 1:
-        beside = fitted_rule(case, BESIDE, LITTLE_WORK)
-        arrived = abs(float(case.mean_start @ beside.theta) - value) <= NEAR * case.error
-        if not beside.diverged and arrived:
-            rows[BESIDE] = solved_row(case, beside, BESIDE)
-    return rows
+        return Estimate(AUTO, value, plain.low, plain.high, plain.error, plain.note)
+    return direct_row(value, decision, case.settings)
 
 
 def solved_row(case: Case, fitted: Fit, method: str) -> Estimate:

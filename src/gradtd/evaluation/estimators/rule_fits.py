@@ -92,13 +92,12 @@ def fit_rule(
     error: float,
     seed: int,
     updates: int | None = None,
-    most_work: float = MOST_WORK,
 ) -> Fit:
     """Learn from a whole log until the value of the start states stands still.
 
     ``start`` are the mean features of the start states, ``near`` is their value by least squares and ``error`` its
     standard error: a fit that stands still, but not there, goes on too. ``updates`` fixes the number of steps instead.
-    A fit ends when it has read ``most_work`` numbers.
+    A fit ends when it has read ``MOST_WORK`` numbers.
     """
     session = Session(rule, hyper, n_steps=len(stream))
     setup = session.setup
@@ -109,7 +108,7 @@ def fit_rule(
         arrived = abs(float(start @ theta) - near) <= NEAR * error
         return arrived and abs(float(start @ (theta - half))) <= STILL * error
 
-    most = 1.0 if updates else min(MOST, _affordable(stream, setup, most_work) / count)
+    most = 1.0 if updates else min(MOST, _affordable(stream, setup, MOST_WORK) / count)
     found = _until(still, session, stream, np.zeros(stream.n_features), (seed, 0), count, most)
     moved = abs(float(start @ (found.theta - found.half)))
     return Fit(found.theta, found.updates, moved, found.diverged, updates is not None, session)
@@ -135,12 +134,6 @@ def first_count(stream: Stream, setup: Setup, noise: float = NOISE) -> int:
     if batches(setup):
         return max(UPDATES, int(n / (2 * min(setup.m1, setup.m2 or setup.m1) * noise)))
     return n * max(1, -(-UPDATES // n))
-
-
-def planned_work(stream: Stream, rule: Algorithm | str, hyper: Mapping[str, Any]) -> float:
-    """How many numbers the first fit of a rule reads."""
-    setup = Session(rule, hyper, n_steps=len(stream)).setup
-    return float(first_count(stream, setup) * max(setup.m1, 1) * stream.n_features)
 
 
 def _affordable(stream: Stream, setup: Setup, work: float) -> float:
