@@ -183,7 +183,7 @@ FILES = {
     "pickle": (_file("log.pkl", pickle.dumps({"a": 1})), "a log is never unpickled"),
     "array file": (_file("log.npz", b"PK"), "a log is never unpickled"),
     "pickle as Parquet": (_file("log.parquet", pickle.dumps({"a": 1})), "cannot be read as Parquet"),
-    "unknown ending": (_file("log.json", b"{}"), "a .parquet or .csv file or a folder of Parquet files"),
+    "unknown ending": (_file("log.xyz", b"{}"), "Read are .parquet, .csv, .json, .jsonl, .npz and .h5"),
     "nothing": (lambda path: "nowhere.parquet", "there is no file or folder 'nowhere.parquet'"),
     "nested rewards": (_nested, "reward"),
 }

@@ -294,7 +294,7 @@ def test_actions_beyond_those_of_the_log_are_refused():
     ("target", "options", "sentence"),
     [
         (None, {}, "needs the target's probabilities of every action"),
-        (np.ones(3), {}, "needs the target's probabilities of every action"),
+        (np.ones(3), {}, "needs one probability or action per step"),
         ("uniform", {"clip": 2.0}, "no use for clip"),
         ("uniform", {"algorithm": "dr"}, "no use for dr"),
         ("uniform", {"clip": 2.0, "lam": 0.5, "trace": "tree"}, "no use for clip"),

@@ -159,7 +159,7 @@ def test_environments_by_name_and_progress():
         (Written(), "uniform", {}, "FlattenObservation"),
         ("NoSuchThing-v1", "uniform", {}, "Gymnasium cannot make the environment 'NoSuchThing-v1'"),
         (7, "uniform", {}, "env must be a Gymnasium environment"),
-        (Corridor(), "random", {}, "'uniform', got 'random'"),
+        (Corridor(), "random", {}, "'uniform' or one of the log's actions, 0, 1; got 'random'"),
         (Corridor(), TABLE[:, :1] + [[0.5]], {}, "one row per state and one column per action"),
         (Corridor(), TABLE * 0.5, {}, "must sum to 1"),
         (Grid(), TABLE, {}, "a table for behaviour needs discrete observations"),

@@ -58,8 +58,8 @@ def test_a_function_sees_the_observations_of_the_steps_in_order_and_in_chunks():
         return np.tile([0.5, 0.5], (len(observations), 1))
 
     found = ratios(read_log(table), policy)
-    assert [len(h) for h in heard] == [CHUNK, 10]
-    assert np.array_equal(np.concatenate(heard), table["obs"])
+    assert [len(h) for h in heard] == [3, CHUNK, 10]  # a few rows first
+    assert np.array_equal(np.concatenate(heard[1:]), table["obs"])
     assert (found.rho == 0.5).all()
     assert found.unseen_mass == 0.5
 
@@ -158,14 +158,14 @@ def test_an_action_of_one_episode_only_gets_a_small_chance_and_no_zero():
         ({"behaviour": None}, TARGET, {}, "behaviour='estimate'"),
         ({"action": None}, TARGET, {}, "no action column"),
         ({}, "pi", {}, "'uniform' or the name of a kept column, got 'pi'"),
-        ({}, np.ones(3), {}, rf"one probability per step \({N}\), got 3"),
+        ({}, np.ones(3), {}, rf"one probability or action per step \({N}\), got 3"),
         ({}, TARGET[:2], {}, "must be a row of the table target, 0 to 1"),
         ({}, TARGET[:, :2] / TARGET[:, :2].sum(axis=1, keepdims=True), {}, r"at least 3 actions\), got shape"),
         ({}, TARGET * 0.9, {}, "must sum to 1 over the actions: row 0 sums to 0.9"),
-        ({}, lambda states: TARGET[states][:5], {}, "one row per observation"),
+        ({}, lambda states: TARGET[states][:5], {}, r"given 600 observations and returned numbers of shape \(5, 3\)"),
         ({}, np.full(N, -0.5), {}, "must be at least 0: row 0"),
         ({}, np.full(N, 1.5), {}, "must be at most 1: row 0"),
-        ({}, np.full(N, 50), {}, "must be at most 1; percentages are to be divided by 100: row 0"),
+        ({}, np.full(N, 50), {}, "probabilities in percent are to be divided by 100"),
         ({"obs": STATE[:, None] + 0.5}, TARGET, {}, "a table for target needs discrete observations"),
         ({}, TARGET, {"behaviour": np.eye(4, 3) + np.eye(4, 3, -3)}, "since the action was taken: row"),
         ({}, TARGET, {"behaviour": np.full(N, 1e-320)}, "the ratio of row 0 is not finite"),

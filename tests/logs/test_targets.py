@@ -127,7 +127,7 @@ def test_densities_on_both_sides_keep_working():
         (EVERY * 0.9, "must sum to 1 over the actions: row 0 sums to 0.9"),
         (-EVERY, "must not be negative"),
         (np.where(EVERY > 0.9, np.nan, EVERY) * np.nan, "must be finite"),
-        (TAKEN[:-1], r"one probability per step \(330\), or per row of the table \(360\), got 359"),
+        (TAKEN[:-1], r"one probability or action per step \(330\), or per row of the table \(360\), got 359"),
         (["pi_0", "pi_9"], "there is no column 'pi_9'"),
         (["pi_0", "pi_1"], "at least 3 actions"),
         (Probabilities(EVERY[:7]), r"one row of probabilities per row of the log \(360\), got 7"),
@@ -137,7 +137,10 @@ def test_densities_on_both_sides_keep_working():
         (lambda states: np.full(len(states), 9), None),
         (lambda states: np.full(len(states), -1), "must be actions, 0 to 2"),
         (lambda states: np.full(len(states), "left"), "must return whole numbers for actions"),
-        (lambda states: np.full(len(states), 0.5), "must have 2 dimensions"),
+        (
+            lambda states: np.full(len(states), 0.5),
+            r"returned numbers of shape \(330,\) from 0.5 to 0.5. Return the probabilities of all actions",
+        ),
     ],
 )
 def test_targets_that_are_refused(target, sentence):

@@ -47,5 +47,5 @@ def keeping(kept: Callable[[], str]) -> Iterator[None]:
 
 def end(sentence: str, code: int) -> NoReturn:
     """One line on stderr, and the end."""
-    print(f"gradtd: {printable(sentence)}", file=sys.stderr)
+    print(f"gradtd: {printable(sentence, lines=True)}", file=sys.stderr)
     raise SystemExit(code) from None

@@ -27,9 +27,8 @@ from gradtd.evaluation.settings import (
     refuse_without_influences,
     refuse_without_ratios,
 )
-from gradtd.logs import Log, read_log
-from gradtd.logs.policies import GivenPolicy
-from gradtd.logs.row_policies import from_table, kept_columns
+from gradtd.logs.given_policies import read_beside
+from gradtd.logs.policies import GivenPolicy, several
 
 
 @overload
@@ -172,7 +171,8 @@ def evaluate(
     refuse_without_influences(settings)
     if settings.n_updates is not None and settings.computed:
         raise InputError(f"{settings.method} makes no updates, got n_updates={settings.n_updates}: leave it out.")
-    targets = dict(target) if isinstance(target, Mapping) else {"target": target}
+    named = several(target)
+    targets = {"target": target} if named is None else named
     if not targets:
         raise InputError("target must name at least one policy to evaluate, got an empty dictionary.")
     asks_for_parts = machine.scheduler is not None or machine.checkpoint is not None
@@ -185,17 +185,16 @@ def evaluate(
                 made = evaluate_folder(table, targets, settings, executor, report)
         else:
             made = _evaluate_memory(log, targets, settings, report)
-    return made if isinstance(target, Mapping) else made["target"]
+    return made["target"] if named is None else made
 
 
 def _evaluate_memory(
     log: Any, targets: dict[str, Any], settings: Settings, report: StageProgress | None
 ) -> Evaluations:
-    keep = kept_columns(*targets.values(), settings.behaviour)
-    read = read_log(log, keep=keep, progress=stage(report, "reading"), **settings.reading)
-    if not isinstance(log, Log):  # what was given by row of the table is brought into the order of the log's steps
-        targets = {name: from_table(read, policy) for name, policy in targets.items()}
-        settings = replace(settings, behaviour=from_table(read, settings.behaviour))
+    policies = {f"target {name}": policy for name, policy in targets.items()} | {"behaviour": settings.behaviour}
+    read, policies = read_beside(log, policies, progress=stage(report, "reading"), **settings.reading)
+    settings = replace(settings, behaviour=policies["behaviour"])
+    targets = {name: policies[f"target {name}"] for name in targets}
     plans = plan_targets(read, targets, settings)
     del read  # and with it observations that no check needs, unless they are the caller's
     if len(plans) > 1:

@@ -47,6 +47,8 @@ from gradtd.evaluation.step_blocks import StepFile
 from gradtd.features import Features, OneHot, default_features, make_features
 from gradtd.logs import Log, Ratios
 from gradtd.logs.files import ParquetTable
+from gradtd.logs.models import is_model
+from gradtd.logs.policies import is_constant
 from gradtd.logs.row_policies import are_names, kept_columns
 
 __all__ = ["evaluate_folder", "large_table"]
@@ -105,7 +107,7 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
         *((f"the target {name!r}", given) for name, given in targets.items()),
         ("behaviour", settings.behaviour),
     ):
-        if not (given is None or isinstance(given, str) or callable(given) or are_names(given)):
+        if not (given is None or callable(given) or is_model(given) or is_constant(given) or are_names(given)):
             raise InputError(f"{what} of a log that is read in parts must be the name of a column or a function.")
     if settings.behaviour == "estimate":
         raise InputError(

@@ -19,9 +19,9 @@ from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.quantiles import normal
 from gradtd.evaluation.evaluate import evaluate
-from gradtd.logs import Log, read_log
+from gradtd.logs import Log
+from gradtd.logs.given_policies import policy_over, read_beside
 from gradtd.logs.ratios import ratios
-from gradtd.logs.row_policies import from_table, kept_columns, policy_over
 
 if TYPE_CHECKING:
     import pandas
@@ -132,8 +132,8 @@ def judge(
         (action values), a function of observations and actions that returns one number each, or, for discrete
         observations, a table [states] or [states, actions].
     **how
-        Handed to `gradtd.evaluate`, which estimates the error: for example ``value_function="action"`` where the log has no
-        probabilities of the behaviour, ``level``, ``features``.
+        Handed to `gradtd.evaluate`, which estimates the error: for example ``value_function="action"`` where the log
+        has no probabilities of the behaviour, ``level``, ``features``.
 
     >>> import gradtd
     >>> import numpy as np
@@ -146,11 +146,9 @@ def judge(
     if not isinstance(candidates, Mapping) or not candidates:
         raise InputError('candidates must be a dictionary of value functions, such as {"fqe": q}.')
     gamma = checks.fraction("gamma", gamma)
-    read = read_log(log, keep=kept_columns(target, behaviour))
-    if not isinstance(log, Log):
-        target, behaviour = from_table(read, target), from_table(read, behaviour)
+    read, policies = read_beside(log, {"target": target, "behaviour": behaviour})
+    target, behaviour = policies["target"], policies["behaviour"]
     values = {name: _candidate(read, name, given, gamma, target) for name, given in candidates.items()}
-    policies = {"target": target, "behaviour": behaviour}
     weights = np.ones(len(read))
     if any(candidate.of_states for candidate in values.values()):
         weights = ratios(read, target, behaviour=behaviour).rho

@@ -19,10 +19,11 @@ from gradtd.evaluation.chunks import ChunkReader, Folder, LogChunk, find_states,
 from gradtd.evaluation.designs.base import known_chances, rows_of_log, stream_of
 from gradtd.evaluation.settings import Settings
 from gradtd.features import Features, make_features
-from gradtd.logs import Log, ratios, read_log
+from gradtd.logs import ratios
 from gradtd.logs.files import ParquetTable
+from gradtd.logs.given_policies import read_beside
 from gradtd.logs.policies import GivenPolicy
-from gradtd.logs.row_policies import from_table, kept_columns
+from gradtd.logs.row_policies import kept_columns
 from gradtd.logs.sources import open_table
 
 
@@ -57,12 +58,10 @@ def log_stream(
     Stream(random_walk_tabular: 884 steps, 100 episodes, 7 features, dense)
     """
     discount = checks.fraction("gamma", gamma)
-    read = read_log(log, keep=kept_columns(target, behaviour), **reading)
+    read, policies = read_beside(log, {"target": target, "behaviour": behaviour}, **reading)
     fitted = make_features(features)
     fitted = fitted if fitted.fitted else fitted.fit(read.observations)
-    if not isinstance(log, Log):
-        target, behaviour = from_table(read, target), from_table(read, behaviour)
-    found = ratios(read, target, behaviour=behaviour)
+    found = ratios(read, policies["target"], behaviour=policies["behaviour"])
     table = fitted.rows(read.observations)
     rows = rows_of_log(read, table.shape[1])
     return stream_of(read, table, rows, read.episode, found.rho, discount, known_chances(read, found))

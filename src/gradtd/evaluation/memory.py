@@ -28,8 +28,9 @@ from gradtd.evaluation.report.estimate import ESTIMATORS
 from gradtd.evaluation.report.log_faults import look_for_faults
 from gradtd.evaluation.report.result import Evaluation, build_evaluation
 from gradtd.evaluation.report.step_sums import effective_size, sum_steps
-from gradtd.evaluation.settings import ACTION, STATE, Settings, refuse_unknown_chances
+from gradtd.evaluation.settings import ACTION, STATE, Settings, refuse_unknown_chances, refuse_without_ratios
 from gradtd.logs import Log, Ratios, ratios
+from gradtd.logs.ratios import is_deterministic
 
 
 def plan_targets(log: Log, targets: Mapping[str, Any], settings: Settings) -> dict[str, tuple[Plan, Ratios]]:
@@ -38,6 +39,11 @@ def plan_targets(log: Log, targets: Mapping[str, Any], settings: Settings) -> di
     for name, policy in targets.items():
         if settings.value_function == ACTION and not is_own(policy):
             plans[name] = plan_pairs(log, policy, settings)
+        elif is_deterministic(log, policy):
+            pairs = replace(settings, value_function=ACTION, clip=None)
+            refuse_without_ratios(pairs)
+            of_pairs, found = plan_pairs(log, policy, pairs)
+            plans[name] = of_pairs, replace(found, notes=(*found.notes, DETERMINISTIC))
     rest = {name: policy for name, policy in targets.items() if name not in plans}
     given = {"behaviour": settings.behaviour, "clip": settings.clip, "seed": settings.seed}
     made = {name: ratios(log, one, **given) for name, one in rest.items()}
@@ -47,6 +53,12 @@ def plan_targets(log: Log, targets: Mapping[str, Any], settings: Settings) -> di
         plan = make_plan(log, settings)
         plans |= {name: (plan, one) for name, one in made.items()}
     return {name: plans[name] for name in targets}
+
+
+DETERMINISTIC = (
+    "The target returns real actions, and so has no densities: it was evaluated with action values, as by "
+    "value_function='action'."
+)
 
 
 def is_own(policy: Any) -> bool:
@@ -79,7 +91,8 @@ def settings_for(plan: Plan, settings: Settings) -> Settings:
     """The settings for one target: the log's own policy has values of observations, and ratios 1 in its traces."""
     tracing = settings.tracing
     if isinstance(plan, PairPlan):
-        return settings.with_trace(None if tracing is None else traces_as_given(tracing))
+        traced = settings.with_trace(None if tracing is None else traces_as_given(tracing))
+        return replace(traced, value_function=ACTION)
     if settings.value_function == ACTION and tracing is not None:
         tracing = tracing._replace(kind="rho")
     return replace(settings.with_trace(tracing), value_function=STATE)

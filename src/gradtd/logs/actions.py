@@ -47,6 +47,27 @@ def code_actions(
     return rank[np.searchsorted(np.array(known)[rank], values)].astype(np.int64), tuple(known), order
 
 
+def chosen_actions(column: Column, labels: tuple[Any, ...] | None, known: Any) -> NDArray[Any] | None:
+    """Codes of a further column that holds actions: text or whole numbers that are some of the log's; else None."""
+    if column.missing is not None and column.missing.any():
+        return None
+    if column.labels is not None:
+        place = {label: code for code, label in enumerate(labels or ())}
+        codes = np.array([place.get(label, -1) for label in column.labels] or [0], np.int64)[column.values]
+        return codes if (codes >= 0).all() else None
+    if column.kind not in ("whole", "truth") or column.values.ndim != 1 or known is None or not len(column.values):
+        return None
+    values = column.values.astype(np.int64)
+    if not (values == column.values).all() or (labels is not None and isinstance(labels[0], str)):
+        return None
+    if not np.isin(values, known).all():
+        return None
+    if labels is None:
+        return values
+    rank = np.argsort(np.array(labels))
+    return rank[np.searchsorted(np.array(labels)[rank], values)].astype(np.int64)
+
+
 def _as_said(column: str, known: list[Any], said: Sequence[Any]) -> list[Any]:
     given = list(said)
     if isinstance(said, str) or len(set(given)) < len(given):

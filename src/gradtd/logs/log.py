@@ -71,6 +71,8 @@ class Log:
         Whether it was found out, and not said, that every row is an episode of one step.
     unmarked
         Episodes of the table whose last row is neither terminated nor truncated.
+    chosen
+        Kept columns that hold actions, as a policy would take them: their codes, one per step.
     index
         The index of the pandas frame that the log was read from, where it is not 0, 1, ...; None otherwise.
     understood
@@ -109,6 +111,7 @@ class Log:
     unmarked: int = 0
     actions_taken: Integers | None = None
     index: Any = None
+    chosen: Mapping[str, Integers] = field(default_factory=dict)
     understood: Understood = field(default_factory=Understood)
 
     def __post_init__(self) -> None:

@@ -1,9 +1,14 @@
-"""Policies as people have them: a function of observations, a table, or a word."""
+"""The one place where a policy, in whatever form it is given, becomes probabilities.
+
+A policy is asked about a few rows first. What comes back says how to ask it, or is explained in a message.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,18 +16,33 @@ from numpy.typing import ArrayLike, NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.logs.answers import Actions, checked_probabilities, codes_of, one_hot, rows_of, settled, together, told
 from gradtd.logs.column_names import listed
+from gradtd.logs.models import Labelled, as_function, is_model
+from gradtd.logs.tables import plain_array
 
 CHUNK = 65_536
 """How many observations a policy is asked about at once."""
-_SUM_TOLERANCE = 1e-5  # a softmax in single precision is as good as that
+ASKED_TWICE = 50
+"""Observations that a policy that returns actions is asked about a second time: one that draws them says another."""
 
 Policy = Callable[[NDArray[Any]], Floats]
 """What we ask: the probabilities of all actions, one row per observation."""
-GivenPolicy = str | Callable[..., Any] | ArrayLike
-"""What a user may give for a policy: a function, a table, an array, names of columns, or a word."""
+States = Mapping[int, Any] | Mapping[float, Any] | Mapping[tuple[float, ...], Any]
+"""A policy by its states: their actions, or their probabilities."""
+
+
+class Predicts(Protocol):
+    """A model of another library."""
+
+    predict: Any
+
+
+GivenPolicy = str | Callable[..., Any] | ArrayLike | States | Predicts
+"""What a user may give for a policy: a function, a model, a table, a dictionary, an array, columns, or a word."""
 WORDS = ("behaviour", "estimate", "uniform")
 """What is no name of a column."""
+WAYS = "the probabilities of all actions, shape ({rows}, {actions}), or one action for each"
 
 
 def as_policy(
@@ -33,20 +53,234 @@ def as_policy(
     *,
     more: bool = False,
     labels: tuple[Any, ...] | None = None,
+    columns: tuple[tuple[str, ...], ...] = (),
 ) -> Policy:
     """``policy(observations) -> probabilities (n, actions)``, checked at every call.
 
-    A table [states, actions] is for discrete observations. A function may also return one action per observation: then
-    it is deterministic. ``more`` says that there may be more actions than ``n_actions``, as where those are only the
-    ones that were seen; "uniform" is over those. ``labels`` are the names of the actions, where these are not 0, 1, ...
+    A table [states, actions] is for discrete observations. ``more`` says that there may be more actions than
+    ``n_actions``, as where those are only the ones that were seen; "uniform" is over those. ``labels`` are the names of
+    the actions, where these are not 0, 1, ...
     """
-    if isinstance(policy, str):
-        if policy != "uniform":
-            raise InputError(f"{name} must be a function, a table or 'uniform', got {policy!r}.")
+    if isinstance(policy, Asked):
+        return policy
+    actions = Actions(n_actions, labels, more, columns)
+    if isinstance(policy, str) and policy == "uniform":
         return lambda observations: np.full((len(observations), n_actions), 1.0 / n_actions)
-    if callable(policy):
-        return lambda seen: _of_function(name, policy(seen), len(seen), n_actions, more, labels)
-    return _from_table(name, policy, n_actions, discrete, more)
+    if is_constant(policy):
+        code = code_of(name, policy, actions)
+        return Asked(name, lambda seen: np.full(len(seen), code), Actions(n_actions, None, more), "all")
+    if isinstance(policy, Mapping):
+        return Asked(name, _States(name, policy, actions), actions, "one")
+    if callable(policy) or is_model(policy):
+        return Asked(name, as_function(name, policy, columns), actions)
+    return Asked(name, _from_table(name, policy, n_actions, discrete, more), actions, "all")
+
+
+def is_constant(policy: Any) -> bool:
+    """Whether a policy is one action: a number, True or False, a label."""
+    return isinstance(policy, str | int | np.integer | np.bool_ | float)
+
+
+def code_of(name: str, action: Any, actions: Actions) -> int:
+    """The code of an action that a policy always takes."""
+    names = [str(one) for one in actions.names]
+    if str(action) in names and not isinstance(action, bool):
+        return names.index(str(action))
+    whole = isinstance(action, int | np.integer | np.bool_) or (isinstance(action, float) and action.is_integer())
+    if whole and actions.labels is None and int(action) >= 0 and (actions.more or int(action) < actions.count):
+        return int(action)
+    raise InputError(
+        f"{name} must be a policy, a column, 'uniform' or one of the log's actions, {listed(names)}; got {action!r}."
+    )
+
+
+class Asked:
+    """A policy that is asked about observations: all at once, or each by itself if it can only be asked so.
+
+    Parameters
+    ----------
+    name
+        What messages call it.
+    function
+        What is asked.
+    actions
+        What it chooses among.
+    mode
+        "all" or "one"; found out where it is not given.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], actions: Actions, mode: str = "") -> None:
+        self.name, self.function, self.actions, self.mode = name, function, actions, mode
+        self.notes: tuple[str, ...] = ()
+        self.by_position = False  # whether probabilities came without the names of their actions
+
+    def __call__(self, observations: NDArray[Any]) -> Floats:
+        if not self.mode:
+            self.mode = self._find_mode(observations)
+        return self._probabilities(self._answers(observations), len(observations))
+
+    def _answers(self, observations: NDArray[Any]) -> Any:
+        if self.mode == "all":
+            return settled(self._ask(observations))
+        if observations.ndim == 1:
+            states, where = np.unique(observations, return_inverse=True)
+            return together([self._one(self._ask(state)) for state in states], where)
+        return together([self._one(self._ask(row)) for row in observations])
+
+    def _ask(self, seen: Any) -> Any:
+        try:
+            return self.function(seen)
+        except InputError:
+            raise
+        except Exception as error:
+            what = f"a NumPy array of observations, shape {seen.shape}," if np.ndim(seen) else "one observation"
+            raise InputError(
+                f"{self.name} was given {what} and raised {type(error).__name__}: {_gist(error)}. A policy takes all "
+                f"observations at once, or one, and returns probabilities or actions."
+            ) from error
+
+    def _one(self, answer: Any) -> Any:
+        """The answer about one observation: an action, or the probabilities in the order of the actions."""
+        if isinstance(answer, Mapping):
+            names = list(self.actions.names)
+            for action in answer:
+                if action not in names:
+                    raise InputError(
+                        f"{self.name} gave a probability of {action!r}; the log's actions are {listed(names)}."
+                    )
+            return Labelled(np.array([float(answer.get(action, 0.0)) for action in names]), names)
+        found = settled(answer)
+        if isinstance(found, Labelled):
+            return found
+        return found.reshape(-1) if found is not None and found.size != 1 else found
+
+    def _find_mode(self, observations: NDArray[Any]) -> str:
+        """Ask about a few rows: as many as neither actions nor numbers of an observation, so that answers are told."""
+        width = 1 if observations.ndim == 1 else observations.shape[1]
+        count = next(k for k in (2, 3, 4, 5) if k not in (self.actions.count, width))
+        few = observations[np.arange(count) % len(observations)]
+        failed: InputError | None = None
+        answer: Any = None
+        try:
+            answer = settled(self._ask(few))
+            if rows_of(answer) == count:
+                self._refuse_draws(observations, answer, "all")
+                return "all"
+        except InputError as error:
+            if not isinstance(error.__cause__, Exception):
+                raise
+            failed = error
+        try:
+            each = together([self._one(self._ask(row)) for row in few])
+        except InputError:
+            each = None
+        if rows_of(each) == count and (isinstance(each, Labelled) or (each.ndim <= 2 and each.dtype.kind in "biufU")):
+            self._refuse_draws(observations, each, "one")
+            self.notes = (
+                f"{self.name} was asked about one observation at a time. A function of all of them is faster.",
+            )
+            return "one"
+        raise failed or InputError(self._explained(answer, count))
+
+    def _refuse_draws(self, observations: NDArray[Any], answer: Any, mode: str) -> None:
+        """A policy that draws its action is not the policy of the actions drawn."""
+        if isinstance(answer, Labelled) or answer.ndim > 1 or answer.dtype.kind not in "biufU":
+            return
+        seen = observations[np.arange(ASKED_TWICE) % len(observations)]
+        said = []
+        for _ in range(2):
+            answers = self._ask(seen) if mode == "all" else [self._one(self._ask(row)) for row in seen]
+            said.append(settled(answers))
+        if said[0].shape != said[1].shape or (said[0] != said[1]).any():
+            raise InputError(
+                f"{self.name} returned other actions when it was asked again about the same observations: it draws "
+                f"them. Return {self._wanted('n')} that does not change."
+            )
+
+    def _wanted(self, rows: Any) -> str:
+        return WAYS.format(rows=rows, actions=self.actions.count)
+
+    def _explained(self, answer: Any, rows: int) -> str:
+        return f"{self.name} was given {rows} observations and returned {told(answer)}. Return {self._wanted(rows)}."
+
+    def _probabilities(self, answer: Any, rows: int) -> Floats:
+        """Probabilities, or, from a deterministic policy, one action per observation."""
+        if isinstance(answer, Labelled):
+            return self._by_label(answer, rows)
+        if rows_of(answer) != rows or answer.ndim > 2:
+            turned = answer is not None and answer.ndim == 2 and answer.shape[1] == rows
+            hint = " Turn it round: return the array's .T." if turned else ""
+            raise InputError(self._explained(answer, rows) + hint)
+        if answer.ndim == 2 and answer.shape[1] == 1 and self.actions.count > 1:
+            answer = answer[:, 0]
+        if answer.ndim == 1:
+            return one_hot(self._codes(answer), self.actions.count)
+        self.by_position = True
+        return checked_probabilities(self.name, answer, rows, self.actions.count, self.actions.more)
+
+    def _by_label(self, answer: Labelled, rows: int) -> Floats:
+        """Columns that are named after the actions, in their order; actions without a column have probability 0."""
+        values = np.asarray(plain_array(answer.values))
+        given = [one.item() if isinstance(one, np.generic) else one for one in answer.labels]
+        if values.shape != (rows, len(given)):
+            raise InputError(self._explained(values, rows))
+        codes = codes_of(self.name, np.array(given), self.actions)
+        every = np.zeros((rows, max(self.actions.count, int(codes.max()) + 1)))
+        every[:, codes] = values
+        return checked_probabilities(self.name, every, rows, self.actions.count, self.actions.more)
+
+    def _codes(self, answer: NDArray[Any]) -> Integers:
+        if answer.dtype.kind == "f" and not (answer == np.floor(answer)).all():
+            both = "np.column_stack([1 - p, p]) where they are probabilities of action 1"
+            act = "np.rint(x).astype(int) where they are actions"
+            two = f": {both}, {act}" if self.actions.count == 2 else f": {act}"
+            raise InputError(f"{self._explained(answer, len(answer))} Of these numbers x{two}.")
+        return codes_of(self.name, answer, self.actions)
+
+
+@dataclass(frozen=True, eq=False)
+class _States:
+    """A dictionary {state: action} or {state: probabilities}."""
+
+    name: str
+    states: Mapping[Any, Any]
+    actions: Actions
+    known: dict[Any, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.known.update({_key(state): answer for state, answer in self.states.items()})
+
+    def __call__(self, state: Any) -> Any:
+        key = _key(state)
+        if key not in self.known and np.ndim(state):
+            key = self._label(state)
+        if key not in self.known:
+            raise InputError(
+                f"{self.name} has no entry for the observation {_shown(state)}; it has {len(self.known)}, for example "
+                f"{_shown(next(iter(self.states), None))}."
+            )
+        return self.known[key]
+
+    def _label(self, row: NDArray[Any]) -> Any:
+        """The text that a row of one-hot columns stands for, where the observation was one column of text."""
+        names = self.actions.columns[0] if self.actions.columns else ()
+        if len(names) == len(row) and all("=" in name for name in names) and row.sum() == 1:
+            return names[int(row.argmax())].partition("=")[2]
+        return None
+
+
+def _key(state: Any) -> Any:
+    """A state as a key: equal numbers are equal keys."""
+    if isinstance(state, str):
+        return state
+    row = np.asarray(state)
+    if row.dtype.kind not in "biuf":
+        return state
+    return float(row) if row.ndim == 0 else float(row[0]) if row.size == 1 else tuple(map(float, row))
+
+
+def _shown(state: Any) -> str:
+    return str(np.asarray(state).tolist()) if np.ndim(state) else repr(state)
 
 
 def _from_table(name: str, policy: Any, n_actions: int, discrete: bool, more: bool) -> Policy:
@@ -65,54 +299,41 @@ def _from_table(name: str, policy: Any, n_actions: int, discrete: bool, more: bo
     return look_up
 
 
-def _of_function(
-    name: str, values: Any, rows: int, n_actions: int, more: bool, labels: tuple[Any, ...] | None
-) -> Floats:
-    """What a function returned: probabilities, or, from a deterministic policy, one action per observation."""
-    given = np.asarray(values)
-    if given.ndim == 1 and len(given) == rows and given.dtype.kind in "iuU":
-        codes = _codes(name, given, n_actions, more, labels)
-        chosen = np.zeros((rows, max(n_actions, int(codes.max(initial=0)) + 1)))
-        chosen[np.arange(rows), codes] = 1.0
-        return chosen
-    return checked_probabilities(name, values, rows, n_actions, more)
+def takes_two(function: Any) -> bool:
+    """Whether a function needs a second argument, as densities (actions) and samplers (a generator) do."""
+    try:
+        needed = [
+            one
+            for one in inspect.signature(function).parameters.values()
+            if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        return False
+    return len(needed) >= 2
 
 
-def _codes(
-    name: str, given: NDArray[Any], n_actions: int, more: bool, labels: tuple[Any, ...] | None
-) -> NDArray[np.int64]:
-    """Codes of the actions that a deterministic policy chose."""
-    if labels is not None:
-        place = {label: code for code, label in enumerate(labels)}
-        for label in np.unique(given).tolist():
-            if label not in place:
-                raise InputError(f"{name} chose the action {label!r}; the log's actions are {listed(labels)}.")
-        return np.array([place[label] for label in given.tolist()], np.int64)
-    if given.dtype.kind == "U":
-        raise InputError(f"{name} must return whole numbers for actions, as the log has them, got text.")
-    outside = (given < 0) | ((given >= n_actions) & (not more))
-    checks.refuse_where(f"{name}'s actions", outside, given, f"must be actions, 0 to {n_actions - 1}")
-    return given.astype(np.int64)
+def several(target: Any) -> dict[str, Any] | None:
+    """Targets by name, where several were given: a dictionary with names for keys, or a list of policies."""
+    if isinstance(target, Mapping):
+        named = all(isinstance(key, str) for key in target)
+        return {str(key): policy for key, policy in target.items()} if named else None
+    if not isinstance(target, list | tuple) or not target:
+        return None
+    words = all(isinstance(one, str) for one in target) and any(one in WORDS for one in target)
+    if not words and not any(callable(one) or is_model(one) or isinstance(one, Mapping) for one in target):
+        return None
+    names = [one if isinstance(one, str) else _called(one, number) for number, one in enumerate(target, 1)]
+    names = [one if names.count(one) == 1 else f"{one} {number}" for number, one in enumerate(names, 1)]
+    return dict(zip(names, target, strict=True))
 
 
-def checked_probabilities(name: str, values: Any, rows: int | None, n_actions: int, more: bool) -> Floats:
-    """Probabilities (rows, actions) that are not negative and sum to one; one row per state where rows is None."""
-    table = checks.finite_array(f"{name}'s probabilities", values, 2)
-    width = table.shape[1]
-    if (rows is not None and len(table) != rows) or width < n_actions or (width > n_actions and not more):
-        wanted = (
-            f"{'one row per state' if rows is None else f'one row per observation ({rows})'} and one column per action"
-        )
-        raise InputError(
-            f"{name} must give {wanted} ({'at least ' if more else ''}{n_actions} actions), got shape {table.shape}."
-        )
-    checks.refuse_where(f"{name}'s probabilities", table < 0, table, "must not be negative")
-    sums = table.sum(axis=1)
-    off = np.abs(sums - 1) > _SUM_TOLERANCE
-    if off.any():
-        at = int(np.flatnonzero(off)[0])
-        raise InputError(f"{name}'s probabilities must sum to 1 over the actions: row {at} sums to {sums[at]:.6g}.")
-    return table
+def _called(policy: Any, number: int) -> str:
+    name = getattr(policy, "__name__", type(policy).__name__)
+    return f"policy {number}" if name.startswith("<") or name in ("ndarray", "list", "dict") else str(name)
+
+
+def _gist(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")[:200] or "no message"
 
 
 def observation_chunks(observations: NDArray[Any], rows: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
@@ -121,7 +342,7 @@ def observation_chunks(observations: NDArray[Any], rows: NDArray[Any]) -> Iterat
         yield at, observations[rows[at]]
 
 
-def row_chunks(rows: NDArray[Any] | Integers) -> Iterator[slice]:
+def row_chunks(rows: NDArray[Any] | Integers | Sequence[int]) -> Iterator[slice]:
     """Which of the rows a policy is asked about at a time."""
     for begin in range(0, len(rows), CHUNK):
         yield slice(begin, begin + CHUNK)

@@ -14,20 +14,13 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError, RowError
 from gradtd.logs.chances import check_chances
 from gradtd.logs.column_names import listed
+from gradtd.logs.given_policies import is_action, one_a_step, policy_over, prepared
 from gradtd.logs.log import Log
-from gradtd.logs.policies import observation_chunks, row_chunks
-from gradtd.logs.row_policies import (
-    Asked,
-    InOrder,
-    Probabilities,
-    are_names,
-    by_index,
-    by_name,
-    one_a_step,
-    policy_over,
-    steps_in_table,
-)
+from gradtd.logs.models import densities_of, is_model
+from gradtd.logs.policies import is_constant, observation_chunks, row_chunks, takes_two
+from gradtd.logs.row_policies import ByRow, InOrder, Probabilities, steps_in_table
 from gradtd.logs.sanity_checks import refuse_other_ratios
+from gradtd.logs.tables import plain_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,29 +117,17 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
     shares = _weighted_shares(log, rho) if found.shares is None else found.shares
     rho, cut, over = _clipped(rho, limit)
     warned = () if unseen is None else (unseen,)
-    said = (*said, *_order_notes(log, target))
+    said = (*said, *found.notes)
     return Ratios(rho, (*said, *warned, *cut), unseen, mass, found.pairs, wanted, taken, estimated, over, shares)
 
 
-def _order_notes(log: Log, target: Any) -> tuple[str, ...]:
+def _order_notes(log: Log) -> tuple[str, ...]:
     """A warning where probabilities go by position, and actions are text whose order nobody gave."""
-    if not log.understood.order_guessed or target is None or isinstance(target, str | InOrder):
+    if not log.understood.order_guessed:
         return ()
-    if isinstance(target, Probabilities):
-        if target.named:
-            return ()
-        target = target.now
-    if callable(target):
-        target = target(log.observations[log.row[:1]])
-    columns = target if are_names(target) else getattr(target, "columns", None)
-    if np.ndim(target) < 2 and columns is None:
-        return ()  # actions by their labels, or one number per row
-    if columns is not None and by_name(log, list(columns)):
-        return ()
-    order = listed(log.action_labels or ())
     return (
-        f"The target's probabilities were taken in the alphabetical order of the actions, {order}. "
-        "Say the order with actions=[...], or name columns after the actions.",
+        "Probabilities were taken in the alphabetical order of the actions, "
+        f"{listed(log.action_labels or ())}. Say the order with actions=[...], or name columns after the actions.",
     )
 
 
@@ -183,6 +164,7 @@ class _Chances:
     mass: float | None = None
     pairs: float | None = None
     shares: Floats | None = None
+    notes: tuple[str, ...] = ()
 
 
 def _weighted_shares(log: Log, rho: Floats) -> Floats | None:
@@ -195,12 +177,12 @@ def _weighted_shares(log: Log, rho: Floats) -> Floats | None:
 def _chances(log: Log, name: str, given: Any) -> _Chances:
     """The probability of each action taken under a policy, in whatever form that is given."""
     real_action = log.action is not None and not log.discrete_actions
-    given = by_index(log, name, given)
-    if isinstance(given, str) and given != "uniform":
+    given = prepared(log, name, given)
+    if isinstance(given, str) and given != "uniform" and (given in log.extra or not is_action(log, given)):
         return _Chances(_column(log, name, given, real_action))
-    one_a_row = not callable(given) and not isinstance(given, Probabilities | str) and not are_names(given)
-    if isinstance(given, InOrder) or (one_a_row and np.ndim(given) == 1):
-        return _Chances(check_chances(name, one_a_step(log, name, given), name, real_action, steps_in_table(log)))
+    if isinstance(given, InOrder):
+        taken = check_chances(name, one_a_step(log, name, given), name, real_action, steps_in_table(log))
+        return _Chances(taken, notes=given.notes)
     if real_action:
         return _Chances(_densities(log, name, given))
     return _from_policy(log, name, policy_over(log, name, given))
@@ -209,9 +191,10 @@ def _chances(log: Log, name: str, given: Any) -> _Chances:
 def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
     if given not in log.extra:
         also = "'behaviour', 'uniform'" if name == "target" else "'estimate', 'uniform'"
+        actions = f", or one of the actions, {listed(log.action_labels)}" if log.action_labels else ""
         raise InputError(
-            f"{name} must be {also} or the name of a kept column, got {given!r}; kept are {listed(log.extra)}: "
-            "give the name to read_log(keep=...)."
+            f"{name} must be {also} or the name of a kept column{actions}, got {given!r}; kept are "
+            f"{listed(log.extra)}: give the name to read_log(keep=...)."
         )
     if given in log.of_every_action:
         raise InputError(
@@ -228,22 +211,38 @@ def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
     return check_chances(f"column {given!r}", values, name, real_action, steps_in_table(log))
 
 
+def is_deterministic(log: Log, given: Any) -> bool:
+    """Whether a policy over real actions returns them, so that it has no densities: only action values can tell."""
+    if log.action is None or log.discrete_actions or given is None or isinstance(given, str | InOrder | Probabilities):
+        return False
+    if densities_of(given) is not None:
+        return False
+    return is_model(given) or is_constant(given) or (callable(given) and not takes_two(given))
+
+
 def _densities(log: Log, name: str, given: Any) -> Floats:
+    if is_deterministic(log, given):
+        raise InputError(
+            f"actions are real-valued and {name} returns them, so it has no densities: give value_function='action', "
+            f"or {name} as a function (observations, actions) that returns densities."
+        )
+    given = densities_of(given) or given
     if not callable(given):
         raise InputError(
-            f"actions are real-valued: give {name} as a function policy(observations, actions) that returns densities."
+            f"actions are real-valued: give {name} as a function (observations, actions) that returns densities, or, "
+            "with value_function='action', as a function of observations that returns the action."
         )
     assert log.action is not None
     density = np.empty(len(log))
     for at, seen in observation_chunks(log.observations, log.row):
-        values = checks.finite_array(f"{name}'s densities", given(seen, log.action[at]), 1)
+        values = checks.finite_array(f"{name}'s densities", plain_array(given(seen, log.action[at])), 1)
         if len(values) != len(seen):
             raise InputError(f"{name} must return one density per step ({len(seen)}), got {len(values)}.")
         density[at] = values
     return check_chances(f"{name}'s densities", density, name, True, steps_in_table(log))
 
 
-def _from_policy(log: Log, name: str, policy: Asked) -> _Chances:
+def _from_policy(log: Log, name: str, policy: ByRow) -> _Chances:
     """Ask about every step, once: the action taken, and the mass of actions that were never taken."""
     assert log.action is not None
     states = np.unique(log.observations[log.row], return_inverse=True)[1] if log.discrete_observations else None
@@ -262,7 +261,10 @@ def _from_policy(log: Log, name: str, policy: Asked) -> _Chances:
     unseen, total = _unseen(log, mass / len(log)) if name == "target" else (None, None)
     what = f"{name}'s probability of the action taken"
     taken_chance = check_chances(what, chance, name, False, steps_in_table(log))
-    return _Chances(taken_chance, unseen, total, None if states is None else pairs / len(log), mass / len(log))
+    by_state, notes = None if states is None else pairs / len(log), getattr(policy, "notes", ())
+    if getattr(policy, "by_position", False):
+        notes = (*notes, *_order_notes(log))
+    return _Chances(taken_chance, unseen, total, by_state, mass / len(log), notes)
 
 
 def _taken(log: Log, states: Integers | None) -> NDArray[np.bool_]:

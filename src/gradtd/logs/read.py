@@ -15,7 +15,7 @@ from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError, RowError
 from gradtd.core.progress import Progress
 from gradtd.logs import columns as narrow_columns
-from gradtd.logs.actions import code_actions
+from gradtd.logs.actions import chosen_actions, code_actions
 from gradtd.logs.chances import chances, kept, kept_earlier
 from gradtd.logs.column_names import Roles, resolve, take_rows_alone
 from gradtd.logs.columns import Column, Facts, facts_of, gather
@@ -221,8 +221,12 @@ class LogReader:
         narrow_columns.refuse_unknown_next(next_state, steps, roles)
         # Everything narrow is checked before the observations are read.
         reward, logs = found["reward"].numbers(), self.log_probabilities
-        extra = {name: kept(found[f"keep.{name}"], logs, facts, notes) for name in roles.keep}
         action, labels, action_order = code_actions(found, roles, facts, self.actions)
+        known = labels or _codes_taken(facts, None)
+        codes = {name: chosen_actions(found[f"keep.{name}"], labels, known) for name in roles.keep if name != EPISODE}
+        choices = {name: values for name, values in codes.items() if values is not None}
+        numeric = [name for name in roles.keep if found[f"keep.{name}"].labels is None or name not in choices]
+        extra = {name: kept(found[f"keep.{name}"], logs, facts, notes) for name in numeric}
         taken = chances(found, roles, logs, facts, notes)
         found.clear()
         try:
@@ -252,6 +256,7 @@ class LogReader:
             target=chosen(taken["target"]),
             rho=chosen(taken["rho"]),
             extra={name: chosen(values) for name, values in extra.items()},
+            chosen={name: chosen(values) for name, values in choices.items()},
             observation_names=_component_names(roles, observations),
             name=table.name,
             notes=tuple(notes),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,13 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.logs.answers import checked_probabilities
 from gradtd.logs.column_names import listed
 from gradtd.logs.log import Log
-from gradtd.logs.policies import WORDS, as_policy, checked_probabilities
+from gradtd.logs.policies import WORDS
 
-Asked = Callable[[Any], Floats]
+ByRow = Callable[[Any], Floats]
 """The probabilities of all actions at some rows of a log's observations."""
-
-
-MANY_STATES = 4
-"""A table with more rows than so many times the log's states is none of them, if the log has as many rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +27,8 @@ class Probabilities:
     Parameters
     ----------
     now
-        An array (rows, actions), or the names of the columns that hold them, in the order of the actions.
+        An array (rows, actions), or the names of the columns that hold them, in the order of the actions. An array
+        (rows,) has the probabilities of the actions taken only.
     after
         The same for the next observation. Action values need it where that is no row of the log.
     order
@@ -38,6 +36,8 @@ class Probabilities:
         found out from their length.
     named
         Whether columns are known to be in the order of the actions, as they were matched by name.
+    notes
+        What to say of how they were understood.
 
     >>> Probabilities(["pi_0", "pi_1"]).columns
     ('pi_0', 'pi_1')
@@ -47,6 +47,7 @@ class Probabilities:
     after: Any = None
     order: str | None = None
     named: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -56,9 +57,10 @@ class Probabilities:
 
 @dataclass(frozen=True, eq=False)
 class InOrder:
-    """One number per step, in the order of the steps."""
+    """One number per step, in the order of the steps: the probability of the action taken."""
 
     values: Floats
+    notes: tuple[str, ...] = ()
 
 
 def are_names(given: Any) -> bool:
@@ -66,15 +68,16 @@ def are_names(given: Any) -> bool:
     return isinstance(given, (list, tuple)) and len(given) > 0 and all(isinstance(name, str) for name in given)
 
 
-def kept_columns(*given: Any) -> list[str]:
-    """The names of columns among what was given for policies."""
+def kept_columns(*given: Any, known: Iterable[str] | None = None) -> list[str]:
+    """The names of columns among what was given for policies; of single words those that are ``known`` columns."""
+    names = None if known is None else set(known)
     found: list[str] = []
     for one in given:
-        if isinstance(one, str) and one not in WORDS:
+        if isinstance(one, str) and one not in WORDS and (names is None or one in names):
             found.append(one)
         elif isinstance(one, Probabilities):
             found.extend(one.columns)
-        elif are_names(one):
+        elif are_names(one) and (names is None or names & set(one)):  # else they are labels of actions
             found.extend(one)
     return list(dict.fromkeys(found))
 
@@ -91,124 +94,9 @@ def by_name(log: Log, columns: Sequence[Any]) -> list[int] | None:
     return None
 
 
-def by_index(log: Log, name: str, given: Any) -> Any:
-    """A pandas Series or DataFrame as the steps have it: rows by its index, columns of actions by their names."""
-    kind = type(given)
-    if kind.__module__.split(".")[0] != "pandas" or kind.__name__ not in ("Series", "DataFrame"):
-        return given
-    places = by_name(log, list(given.columns)) if kind.__name__ == "DataFrame" and log.discrete_actions else None
-    values = given if places is None else given.iloc[:, places]
-    length = len(log) if log.n_given is None else log.n_given
-    if len(given) != length:
-        return values.to_numpy()  # one row per step, or a table of states: refused or taken by its length
-    rows = log.index if log.index is not None else range(length)
-    if list(given.index) != list(rows):
-        where = given.index.get_indexer(rows) if given.index.is_unique else np.array([-1])
-        if (where < 0).any():
-            raise InputError(
-                f"the index of {name} is not that of the log's table, so its rows cannot be matched: give it the same "
-                f"index, or {name}.to_numpy() where its rows are in the order of the table."
-            )
-        values = values.iloc[where]
-    table = values.to_numpy()
-    return (
-        Probabilities(table, order="table", named=places is not None)
-        if table.ndim == 2
-        else InOrder(table[steps_in_table(log)])
-    )
-
-
-def from_table(log: Log, given: Any) -> Any:
-    """Arrays that were given beside a table, as the steps of the log that was read from it have them."""
-    given = by_index(log, "target", given)
-    if isinstance(given, InOrder):
-        return given
-    if isinstance(given, Probabilities):
-        return given if given.order else replace(given, order="table")
-    if given is None or isinstance(given, str) or callable(given) or are_names(given) or log.n_given is None:
-        return given
-    length = len(given) if np.ndim(given) else 0
-    if length != log.n_given:
-        return given
-    if np.ndim(given) == 1:
-        return InOrder(np.asarray(given)[steps_in_table(log)])
-    return Probabilities(given, order="table") if _by_row(log, given) else given
-
-
 def steps_in_table(log: Log) -> Integers:
     """The row of the table that every step of the log was read from."""
     return np.arange(len(log)) if log.given is None else np.asarray(log.given[: len(log)])
-
-
-def one_a_step(log: Log, name: str, given: Any) -> Floats:
-    """One number per step, from an array as long as the log, or as the table that it was read from."""
-    if isinstance(given, InOrder):
-        return checks.finite_array(name, given.values, 1)
-    values = checks.finite_array(name, given, 1)
-    if len(values) == log.n_given and len(values) != len(log):
-        return np.asarray(values[steps_in_table(log)])
-    if len(values) != len(log):
-        dropped = f", or per row of the table ({log.n_given})" if log.n_given not in (None, len(log)) else ""
-        raise InputError(f"{name} needs one probability per step ({len(log)}){dropped}, got {len(values)}.")
-    if log.n_given == len(log) and (steps_in_table(log) != np.arange(len(log))).any():
-        other = values[steps_in_table(log)]
-        if (other != values).any():
-            raise InputError(
-                f"the rows of {log.name} were sorted when it was read, and {name} may be in the order of either: read "
-                "it with the log as a kept column, or give evaluate the table itself."
-            )
-    return values
-
-
-def policy_over(log: Log, name: str, given: Any) -> Asked:
-    """A policy of discrete actions, in whatever form, to be asked about rows of the log's observations."""
-    if log.action is None:
-        raise InputError(f"the log has no action column, so {name} cannot be asked about its actions: give an array.")
-    if are_names(given):
-        given = Probabilities(given)
-    if isinstance(given, Probabilities):
-        return Beside(log, name, given)
-    if not callable(given) and not isinstance(given, str) and np.ndim(given) == 2 and _by_row(log, given):
-        return Beside(log, name, Probabilities(given))
-    policy = as_policy(name, given, log.n_actions, log.discrete_observations, more=True, labels=log.action_labels)
-    return lambda rows: policy(log.observations[rows])
-
-
-def _by_row(log: Log, given: Any) -> bool:
-    """Whether an array has one row per row of the log, and is no table [states, actions]."""
-    if len(given) not in (len(log), log.n_given):
-        _refuse_almost(log, given)
-        return False
-    if not log.discrete_observations or log.observations.min() < 0:
-        return True
-    states = int(log.observations.max()) + 1
-    if states > len(given) or MANY_STATES * states < len(given):
-        return True
-    rows = np.asarray(given)
-    by_state, by_row = rows[log.observations[log.row]], _in_order(log, rows, None)
-    if (by_state != by_row).any():
-        raise InputError(
-            f"{len(rows)} rows of probabilities may be one per state or one per row of the log, which has as many: "
-            "give a function of the observations, or gradtd.logs.Probabilities(array) for one per row."
-        )
-    return True
-
-
-def _refuse_almost(log: Log, given: Any) -> None:
-    """Nobody has a table of so many more states than the log, and almost as many as it has rows."""
-    rows = log.n_given or len(log)
-    near = len(log) / 2 <= len(given) <= 2 * rows
-    if log.discrete_observations and near and len(given) > MANY_STATES * (int(log.observations.max()) + 1):
-        raise InputError(
-            f"the array of probabilities has {len(given)} rows: a table [states, actions] would need about "
-            f"{int(log.observations.max()) + 1}, and one row per row of the log {rows}."
-        )
-
-
-def _in_order(log: Log, values: Any, order: str | None) -> Any:
-    """The rows of the steps."""
-    as_table = order == "table" or (order is None and len(values) != len(log))
-    return values[steps_in_table(log)] if as_table else values[: len(log)]
 
 
 class Beside:
@@ -219,7 +107,8 @@ class Beside:
     """
 
     def __init__(self, log: Log, name: str, given: Probabilities) -> None:
-        self.log, self.name = log, name
+        self.log, self.name, self.notes = log, name, given.notes
+        self.by_position = not given.named and not (are_names(given.now) and by_name(log, given.now))
         if given.order is not None:
             checks.one_of("order", given.order, ("table", "steps"))
         now = self._at_observations(given.now, given.order)

@@ -22,8 +22,8 @@ def open_table(source: Any) -> Table:
         return MinariTable(source)
     if isinstance(source, (str, os.PathLike)):
         return open_path(Path(source))
-    if isinstance(source, FrameTable):
-        return source
+    if hasattr(source, "pieces") and hasattr(source, "kinds"):  # opened before
+        return source  # type: ignore[no-any-return]
     if isinstance(source, Mapping):
         return open_mapping(source)
     if is_dataset(source):

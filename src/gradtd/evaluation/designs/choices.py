@@ -7,7 +7,6 @@ the mean is exact; over real ones it is one action of a deterministic target, or
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,9 +19,12 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import episode_begins
 from gradtd.features import Features, make_features
-from gradtd.logs import Log, Probabilities
-from gradtd.logs.policies import row_chunks
-from gradtd.logs.row_policies import Beside, are_names, policy_over
+from gradtd.logs import Log
+from gradtd.logs.given_policies import policy_over, prepared
+from gradtd.logs.models import as_function, is_model
+from gradtd.logs.policies import is_constant, row_chunks, takes_two
+from gradtd.logs.row_policies import Beside, InOrder
+from gradtd.logs.tables import plain_array
 
 OF_REAL_ACTIONS = "polynomial:order=2"
 """The map of real actions where none is named."""
@@ -75,7 +77,7 @@ class Choices:
 def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, actions: int = 0) -> Choices:
     """Of a target over discrete actions; there are at least so many ``actions``."""
     assert log.action is not None
-    refuse_probabilities_of_taken(target)
+    target = refuse_probabilities_of_taken(log, target)
     policy = policy_over(log, "target", target)
     starts = log.row[episode_begins(pieces)[:-1]]
     width = max(log.n_actions, policy(starts[:1]).shape[1], actions)
@@ -105,18 +107,16 @@ def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, ac
     return Choices(*mapped, codes, by_state, fitted, bias, width, never, kept, unseen, shares=shares)
 
 
-def refuse_probabilities_of_taken(target: Any) -> None:
-    one_a_row = target is None or (isinstance(target, str) and target != "uniform")
-    if one_a_row or (
-        not callable(target)
-        and not isinstance(target, Probabilities | str)
-        and np.ndim(target) == 1
-        and not are_names(target)
-    ):
+def refuse_probabilities_of_taken(log: Log, target: Any) -> Any:
+    """The target as it is asked about all actions; refused where it has only probabilities of those taken."""
+    target = prepared(log, "target", target)
+    column = isinstance(target, str) and target in log.extra
+    if target is None or column or isinstance(target, InOrder):
         raise InputError(
             "value_function='action' needs the target's probabilities of every action, and not of the action taken "
             "only: give the target as a policy, 'uniform', columns or an array (n, actions)."
         )
+    return target
 
 
 def _never_taken(log: Log, starts: Any, width: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -199,14 +199,18 @@ class RealTarget:
     """A target over real actions: deterministic, a function of observations, or a sampler with a generator."""
 
     def __init__(self, target: Any, width: int, samples: int, seed: int) -> None:
+        if is_constant(target) and not isinstance(target, str):
+            fixed = float(target)
+            target = lambda seen: np.full((len(seen), width), fixed)  # noqa: E731
+        target = as_function("target", target) if is_model(target) else target
         if not callable(target):
             raise InputError(
                 "actions are real-valued: with value_function='action' give the target as a function of observations "
                 "that returns the action, or of observations and a random generator that returns a sample of it."
             )
         self.target, self.width, self.seed = target, width, seed
-        self.draws = samples if _takes_two(target) else 1
-        self.random = _takes_two(target)
+        self.draws = samples if takes_two(self.target) else 1
+        self.random = takes_two(self.target)
 
     def about(self, observations: Any, rows: Any) -> Iterator[tuple[slice, Floats, float]]:
         """Actions for these rows, some at a time and one sample after the other, each with its weight."""
@@ -214,7 +218,8 @@ class RealTarget:
         for part in row_chunks(rows):
             seen = observations[rows[part]]
             for _ in range(self.draws):
-                given = self.target(seen, rng) if self.random else self.target(seen)
+                given = plain_array(self.target(seen, rng) if self.random else self.target(seen))
+                given = given[0] if isinstance(given, tuple) and len(given) == 2 else given
                 yield part, self._checked(given, len(seen)), 1 / self.draws
 
     def _checked(self, given: Any, rows: int) -> Floats:
@@ -226,18 +231,6 @@ class RealTarget:
                 "generator."
             )
         return actions
-
-
-def _takes_two(function: Any) -> bool:
-    try:
-        needed = [
-            one
-            for one in inspect.signature(function).parameters.values()
-            if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-        ]
-    except (TypeError, ValueError):
-        return False
-    return len(needed) >= 2
 
 
 def as_columns(actions: Any) -> Floats:

@@ -133,12 +133,13 @@ def make_chooser(table: ParquetTable, names: Any, log: Log, target: Any, of_acti
                 "give a function of observations alone, or in_parts=False."
             )
         return Chooser(target, fitted, bias, 0, (ranges[0], ranges[1]))
-    refuse_probabilities_of_taken(target)
+    target = refuse_probabilities_of_taken(log, target)
     seen = int(ranges[1, 0]) + 1
-    if not isinstance(target, str):
+    uniform = isinstance(target, str) and target == "uniform"
+    if not uniform:
         seen = max(seen, len(target)) if are_names(target) else _actions_of(target, log, seen)
     fitted, bias, _ = map_of_codes(of_action, seen)
-    return Chooser(Uniform(seen) if isinstance(target, str) else target, fitted, bias, seen)
+    return Chooser(Uniform(seen) if uniform else target, fitted, bias, seen)
 
 
 def _actions_of(target: Any, log: Log, seen: int) -> int:

@@ -1,0 +1,287 @@
+"""Policies as they are given beside a log: arrays, frames and columns by row, and what is asked about observations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+from gradtd.logs.answers import Actions, codes_of, one_hot
+from gradtd.logs.column_names import listed
+from gradtd.logs.log import Log
+from gradtd.logs.models import is_model
+from gradtd.logs.policies import WORDS, Asked, Policy, as_policy, is_constant
+from gradtd.logs.read import read_log
+from gradtd.logs.row_policies import (
+    Beside,
+    ByRow,
+    InOrder,
+    Probabilities,
+    are_names,
+    by_name,
+    kept_columns,
+    steps_in_table,
+)
+from gradtd.logs.sources import open_table
+from gradtd.logs.tables import plain_array
+
+MANY_STATES = 4
+"""A table with more rows than so many times the log's states is none of them, if the log has as many rows."""
+
+
+def by_index(log: Log, name: str, given: Any) -> Any:
+    """A Series or DataFrame as the steps have it: rows by its index in pandas, columns of actions by their names."""
+    kind = type(given)
+    library = kind.__module__.split(".")[0]
+    if library not in ("pandas", "polars") or kind.__name__ not in ("Series", "DataFrame"):
+        return given
+    places = by_name(log, list(given.columns)) if kind.__name__ == "DataFrame" and log.discrete_actions else None
+    length = len(log) if log.n_given is None else log.n_given
+    if library == "polars":
+        table = given.to_numpy() if places is None else given.to_numpy()[:, places]
+        return Probabilities(table, named=True) if places is not None and len(table) == length else table
+    values = given if places is None else given.iloc[:, places]
+    if len(given) != length:
+        return values.to_numpy()  # one row per step, or a table of states: refused or taken by its length
+    rows = log.index if log.index is not None else range(length)
+    if list(given.index) != list(rows):
+        where = given.index.get_indexer(rows) if given.index.is_unique else np.array([-1])
+        if (where < 0).any():
+            raise InputError(
+                f"the index of {name} is not that of the log's table, so its rows cannot be matched: give it the same "
+                f"index, or {name}.to_numpy() where its rows are in the order of the table."
+            )
+        values = values.iloc[where]
+    table = values.to_numpy()
+    if table.ndim == 1:
+        return _of_rows(log, name, table, "table")
+    return Probabilities(table, order="table", named=places is not None)
+
+
+def read_beside(source: Any, policies: Mapping[str, Any], **reading: Any) -> tuple[Log, dict[str, Any]]:
+    """A log, read with the columns that policies need, and the policies as the steps of the log have them.
+
+    ``policies`` are by name; the one that made the log is called behaviour.
+    """
+    if isinstance(source, Log):
+        return read_log(source, keep=kept_columns(*policies.values()), **reading), dict(policies)
+    table = open_table(source)
+    log = read_log(table, keep=kept_columns(*policies.values(), known=table.kinds), **reading)
+    for policy in policies.values():
+        if isinstance(policy, str) and policy not in (*WORDS, *table.kinds) and not is_action(log, policy):
+            actions = f", and no action; the actions are {listed(log.action_labels)}" if log.action_labels else ""
+            raise InputError(f"there is no column {policy!r}{actions}; the columns are {listed(table.kinds)}.")
+    said = {name: "behaviour" if name == "behaviour" else "target" for name in policies}
+    return log, {name: from_table(log, policy, said[name]) for name, policy in policies.items()}
+
+
+def is_action(log: Log, word: str) -> bool:
+    """Whether a word is the name of an action of the log."""
+    return log.discrete_actions and word in map(str, log.action_labels or range(log.n_actions))
+
+
+def from_table(log: Log, given: Any, name: str = "target") -> Any:
+    """A policy that was given beside a table, as the steps of the log that was read from it have it."""
+    return prepared(log, name, given, "table")
+
+
+def prepared(log: Log, name: str, given: Any, order: str | None = None) -> Any:
+    """A policy in a form that can be asked: what has one entry per row of the log becomes probabilities of its steps.
+
+    ``order`` says whose rows arrays have. What was prepared before stays as it is.
+    """
+    given = by_index(log, name, given)
+    if given is None or isinstance(given, InOrder | Asked) or callable(given) or isinstance(given, Mapping):
+        return given
+    if isinstance(given, Probabilities):
+        if not are_names(given.now) and np.ndim(given.now) == 1:
+            return _of_rows(log, name, np.asarray(given.now), given.order or order, sure=True)
+        return given if given.order or order is None else replace(given, order=order)
+    if isinstance(given, str):
+        return _of_rows(log, name, log.chosen[given], "steps", coded=True) if given in log.chosen else given
+    if is_model(given) or is_constant(given):
+        return given
+    if are_names(given) and not _are_labels(log, given):
+        return given
+    values = np.asarray(plain_array(given))
+    if values.ndim == 1:
+        return _of_rows(log, name, values, order)
+    if order == "table" and len(values) == log.n_given:
+        return Probabilities(values, order=order) if _by_row(log, values) else values
+    return values
+
+
+def _are_labels(log: Log, given: Sequence[str]) -> bool:
+    return len(given) in (len(log), log.n_given) and not set(given) <= set(log.extra) and bool(log.action_labels)
+
+
+def _of_rows(log: Log, name: str, values: Any, order: str | None, *, sure: bool = False, coded: bool = False) -> Any:
+    """One entry per row: actions where they are text, whole numbers or truth values, else probabilities of those taken.
+
+    ``sure`` says that they are known to be probabilities, ``coded`` that they are known to be codes of actions.
+    """
+    _refuse_length(log, name, len(values))
+    if order is None and len(values) == log.n_given and len(values) != len(log):
+        order = "table"
+    if values.dtype == object and all(isinstance(one, str) for one in values):
+        values = values.astype(str)
+    one_or_none = values.dtype.kind in "biuf" and bool(np.isin(values, (0, 1)).all())
+    if sure or not log.discrete_actions or log.action is None or values.dtype.kind not in "biufU":
+        return _taken(log, name, values, order)
+    if values.dtype.kind == "f" and not coded:
+        return _taken(log, name, values, order, one_or_none)
+    if values.dtype.kind == "b" and log.n_actions > 2:
+        raise InputError(
+            f"{name} holds truth values, and the log has {log.n_actions} actions: give the actions that it would take, "
+            "or where they say whether it would take the action of the row, .astype(float)."
+        )
+    codes = values if coded else codes_of(name, values, Actions(log.n_actions, log.action_labels))
+    notes: tuple[str, ...] = ()
+    if one_or_none and log.action_labels is None:
+        notes = (
+            f"{name} holds 0 and 1 only, as whole numbers: they were taken for the actions that it would take. If they "
+            f"are probabilities of the actions taken, say {name}=gradtd.logs.Probabilities(array).",
+        )
+    if order is None:
+        _refuse_either_order(log, name, codes)
+    return Probabilities(one_hot(codes.astype(np.int64), log.n_actions), order=order, named=True, notes=notes)
+
+
+def _taken(log: Log, name: str, values: Any, order: str | None, one_or_none: bool = False) -> InOrder:
+    """Probabilities of the actions taken, in the order of the steps."""
+    notes: tuple[str, ...] = ()
+    say = (
+        f"say {name}=gradtd.logs.Probabilities(array) where they are probabilities of the actions taken, and "
+        f"{name}=array.astype(int) where they are actions"
+    )
+    if one_or_none and log.n_actions <= 2 and len(np.unique(values)) == 2:
+        raise InputError(f"{name} holds 0.0 and 1.0 only, and so may be either: {say}.")
+    if one_or_none:
+        notes = (f"{name} holds 0.0 and 1.0 only: {say}. They were taken for probabilities.",)
+    real = log.action is not None and not log.discrete_actions
+    if real and values.dtype.kind in "iuf" and (values < 0).any():
+        raise InputError(
+            f"{name} has negative numbers, so they are no densities of the actions taken. If they are actions, give "
+            f"the policy as a function, {name}=model.predict, with value_function='action'."
+        )
+    if real and not isinstance(order, str):
+        notes = (*notes, f"{name} has one number per row: they were taken for densities of the actions taken.")
+    values = checks.finite_array(name, values, 1)
+    if order != "table":
+        values = one_a_step(log, name, values)
+        return InOrder(values, notes)
+    return InOrder(values[steps_in_table(log)], notes)
+
+
+def one_a_step(log: Log, name: str, given: Any) -> Floats:
+    """One number per step, from an array as long as the log, or as the table that it was read from."""
+    if isinstance(given, InOrder):
+        return checks.finite_array(name, given.values, 1)
+    values = checks.finite_array(name, given, 1)
+    _refuse_length(log, name, len(values))
+    if len(values) == log.n_given and len(values) != len(log):
+        return np.asarray(values[steps_in_table(log)])
+    _refuse_either_order(log, name, values)
+    return values
+
+
+def _refuse_length(log: Log, name: str, length: int) -> None:
+    if length not in (len(log), log.n_given):
+        dropped = f", or per row of the table ({log.n_given})" if log.n_given not in (None, len(log)) else ""
+        raise InputError(f"{name} needs one probability or action per step ({len(log)}){dropped}, got {length}.")
+
+
+def _refuse_either_order(log: Log, name: str, values: Any) -> None:
+    """Where rows were sorted, an array beside the log may be in the order before or after."""
+    if len(values) == len(log) == log.n_given and (values[steps_in_table(log)] != values).any():
+        raise InputError(
+            f"the rows of {log.name} were sorted when it was read, and {name} may be in the order of either: read "
+            "it with the log as a kept column, or give evaluate the table itself."
+        )
+
+
+def policy_over(log: Log, name: str, given: Any) -> ByRow:
+    """A policy of discrete actions, in whatever form, to be asked about rows of the log's observations."""
+    if log.action is None:
+        raise InputError(f"the log has no action column, so {name} cannot be asked about its actions: give an array.")
+    given = prepared(log, name, given)
+    if are_names(given):
+        given = Probabilities(given)
+    if isinstance(given, Probabilities):
+        return Beside(log, name, given)
+    if isinstance(given, np.ndarray) and given.ndim == 2 and _by_row(log, given):
+        return Beside(log, name, Probabilities(given))
+    return Observed(log, policy_of(log, name, given))
+
+
+def policy_of(log: Log, name: str, given: Any) -> Policy:
+    """A policy that is asked about observations of this log."""
+    names, known = component_names(log), (log.n_actions, log.discrete_observations)
+    return as_policy(name, given, *known, more=True, labels=log.action_labels, columns=names)
+
+
+def component_names(log: Log) -> tuple[tuple[str, ...], ...]:
+    """The names that the numbers of an observation go by: ours, and those of the table's columns."""
+    used = next((use.columns for use in log.understood.columns if use.role == "observation"), ())
+    return (log.observation_names, used)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """A policy that is asked about rows of a log's observations."""
+
+    log: Log
+    policy: Policy
+
+    def __call__(self, rows: Any) -> Floats:
+        return self.policy(self.log.observations[rows])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return getattr(self.policy, "notes", ())
+
+    @property
+    def by_position(self) -> bool:
+        return getattr(self.policy, "by_position", False)
+
+
+def _by_row(log: Log, given: Any) -> bool:
+    """Whether an array has one row per row of the log, and is no table [states, actions]."""
+    if len(given) not in (len(log), log.n_given):
+        _refuse_almost(log, given)
+        return False
+    if not log.discrete_observations or log.observations.min() < 0:
+        return True
+    states = int(log.observations.max()) + 1
+    if states > len(given) or MANY_STATES * states < len(given):
+        return True
+    rows = np.asarray(given)
+    by_state, by_row = rows[log.observations[log.row]], _in_order(log, rows, None)
+    if (by_state != by_row).any():
+        raise InputError(
+            f"{len(rows)} rows of probabilities may be one per state or one per row of the log, which has as many: "
+            "give a function of the observations, or gradtd.logs.Probabilities(array) for one per row."
+        )
+    return True
+
+
+def _refuse_almost(log: Log, given: Any) -> None:
+    """Nobody has a table of so many more states than the log, and almost as many as it has rows."""
+    rows = log.n_given or len(log)
+    near = len(log) / 2 <= len(given) <= 2 * rows
+    if log.discrete_observations and near and len(given) > MANY_STATES * (int(log.observations.max()) + 1):
+        raise InputError(
+            f"the array of probabilities has {len(given)} rows: a table [states, actions] would need about "
+            f"{int(log.observations.max()) + 1}, and one row per row of the log {rows}."
+        )
+
+
+def _in_order(log: Log, values: Any, order: str | None) -> Any:
+    """The rows of the steps."""
+    as_table = order == "table" or (order is None and len(values) != len(log))
+    return values[steps_in_table(log)] if as_table else values[: len(log)]

@@ -1,0 +1,162 @@
+"""Models of other libraries as functions of observations. They are known by what they have, and none is imported."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.core.checks import InputError
+from gradtd.logs.column_names import listed
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Probabilities (n, k) of actions that are named, in the order of the names."""
+
+    values: Any
+    labels: Sequence[Any]
+
+
+def is_model(given: Any) -> bool:
+    """Whether something predicts: an estimator of scikit-learn, a module of torch, an agent."""
+    return not isinstance(given, type) and (hasattr(given, "predict") or _is_module(given))
+
+
+def as_function(name: str, given: Any, columns: Iterable[Sequence[str]] = ()) -> Callable[..., Any]:
+    """A function of observations that returns what the model says; other functions as they are.
+
+    ``columns`` are names that the observation's components go by, for models that were fitted to named columns.
+    """
+    if isinstance(given, type):
+        raise InputError(f"{name} is the class {given.__name__}: give an object of it, {given.__name__}(...).")
+    if _is_module(given):
+        return _Module(given)
+    if hasattr(getattr(given, "policy", None), "obs_to_tensor"):
+        return _Agent(given)
+    if hasattr(given, "predict"):
+        return _Estimator(name, given, tuple(tuple(one) for one in columns))
+    return given  # type: ignore[no-any-return]
+
+
+def _is_module(given: Any) -> bool:
+    return any(kind.__module__.startswith("torch.nn") for kind in type(given).__mro__)
+
+
+@dataclass(frozen=True, eq=False)
+class _Module:
+    """A network of torch, asked without gradients and in evaluation mode."""
+
+    module: Any
+
+    def __call__(self, observations: NDArray[Any]) -> Any:
+        torch = sys.modules["torch"]
+        first = next(iter(self.module.parameters()), None)
+        given = {} if first is None else {"device": first.device}
+        kind = torch.int64 if observations.dtype.kind in "iu" else torch.float32 if first is None else first.dtype
+        training = self.module.training
+        self.module.eval()
+        try:
+            with torch.no_grad():
+                return self.module(torch.as_tensor(observations).to(dtype=kind, **given))
+        finally:
+            self.module.train(training)
+
+
+@dataclass(frozen=True, eq=False)
+class _Agent:
+    """An agent of Stable-Baselines3: its probabilities, where it has a distribution, else its best action.
+
+    Called with observations and actions it returns densities.
+    """
+
+    agent: Any
+
+    def __call__(self, observations: NDArray[Any]) -> Any:
+        found = self.distribution(observations)
+        if found is not None and hasattr(found.distribution, "probs"):
+            return found.distribution.probs
+        return self.agent.predict(_narrow(observations), deterministic=True)[0]
+
+    def densities(self, observations: NDArray[Any], actions: NDArray[Any]) -> Any:
+        found, torch = self.distribution(observations), sys.modules["torch"]
+        assert found is not None
+        given = np.asarray(actions, np.float32).reshape(len(observations), -1)
+        with torch.no_grad():
+            return found.log_prob(torch.as_tensor(given)).exp()
+
+    @property
+    def random(self) -> bool:
+        return hasattr(self.agent.policy, "get_distribution")
+
+    def distribution(self, observations: NDArray[Any]) -> Any:
+        if not self.random:
+            return None
+        with sys.modules["torch"].no_grad():
+            return self.agent.policy.get_distribution(self.agent.policy.obs_to_tensor(_narrow(observations))[0])
+
+
+def densities_of(given: Any) -> Callable[..., Any] | None:
+    """A function (observations, actions) that returns densities, of an agent that has them."""
+    if hasattr(getattr(given, "policy", None), "obs_to_tensor") and _Agent(given).random:
+        return _Agent(given).densities
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Estimator:
+    """Something with ``predict``, and ``predict_proba`` where it knows probabilities; as scikit-learn and d3rlpy."""
+
+    name: str
+    model: Any
+    columns: tuple[tuple[str, ...], ...]
+
+    def __call__(self, observations: NDArray[Any]) -> Any:
+        seen = self._columns(observations[:, None] if observations.ndim == 1 else observations)
+        if hasattr(self.model, "predict_proba"):
+            chances = self.model.predict_proba(seen)
+            classes = getattr(self.model, "classes_", None)
+            return chances if classes is None else Labelled(chances, list(classes))
+        return self.model.predict(seen)
+
+    def _columns(self, seen: NDArray[Any]) -> Any:
+        """The columns that the model was fitted to, by their names where it knows them."""
+        wanted, known = getattr(self.model, "feature_names_in_", None), getattr(self.model, "n_features_in_", None)
+        if wanted is not None:
+            for names in self.columns:
+                if len(names) == seen.shape[1] and set(wanted) <= set(names):
+                    return _framed(seen[:, [names.index(one) for one in wanted]], wanted)
+        if known is not None and known != seen.shape[1]:
+            has = f" ({listed(wanted)})" if wanted is not None else ""
+            names = self.columns[0] if self.columns else ()
+            raise InputError(
+                f"{self.name} was fitted to {known} columns{has}, and an observation of the log has {seen.shape[1]} "
+                f"({listed(names)}). Give its probabilities by row, "
+                f"{self.name}=pandas.DataFrame(model.predict_proba(X), columns=model.classes_)."
+            )
+        if wanted is not None:
+            raise InputError(
+                f"{self.name} was fitted to the columns {listed(wanted)}, and the log's are called "
+                f"{listed(self.columns[0] if self.columns else ())}. Give them one name, or where they stand in the "
+                f"same order, {self.name}=lambda s: model.predict_proba(s)."
+            )
+        return seen if known is not None else _narrow(seen)
+
+
+def _framed(seen: NDArray[Any], names: Any) -> Any:
+    try:
+        import pandas
+    except ImportError:
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return seen
+    return pandas.DataFrame(seen, columns=list(names))
+
+
+def _narrow(observations: NDArray[Any]) -> NDArray[Any]:
+    """In single precision, as agents were trained."""
+    return observations.astype(np.float32) if observations.dtype.kind == "f" else observations
