@@ -79,7 +79,7 @@ BAD = [
     (lambda: make_features("tiles:bias=maybe"), "bias must be True or False"),
     (lambda: make_features("aggregation:by=size"), "by must be one of quantiles, width"),
     (lambda: make_features(3), r"features must be a name \(identity, .*got int"),
-    (lambda: make_features(np.sin, order=3), "got order beside an object"),
+    (lambda: make_features(np.sin, order=3), "got order with an object"),
     (lambda: make_features(Doubling), "the class Doubling: write Doubling"),
     (fit("fourier:order=9", np.random.default_rng(0).normal(size=(9, 6))), r"10\^6, more than 100000: take order=5 or"),
     (fit("fourier", np.random.default_rng(0).normal(size=(9, 40))), "more than 100000: take rbf features"),

@@ -1,4 +1,4 @@
-"""What is compiled, from the bottom up.
+"""Compiled code, from the bottom up.
 
 `engine` turns plain functions into compiled ones, `cache` keeps their code on disk, `dispatch` chooses functions by the
 types of their arguments; `random`, `linalg`, `vectors` and `rows` are the building blocks of rules, `sums` those of

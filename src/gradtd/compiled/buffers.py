@@ -183,7 +183,7 @@ def deal(buffers: Buffers, rng: Words, first: Batch, second: Batch, stamp: int) 
     n = stored(buffers, 0)
     begin = np.uint64(buffers.arrived[0] - n)
     for _ in range(32):
-        # One word of random bits stands for a coin per episode, by a hash of both: no list of coins has to be made.
+        # One word of random bits serves as a coin per episode, by a hash of both: no list of coins has to be made.
         coins = next_word(rng)
         if _draw_with_coin(buffers, begin, n, rng, coins, 0, first, stamp) and _draw_with_coin(
             buffers, begin, n, rng, coins, 1, second, stamp

@@ -2,11 +2,11 @@
 
 Numba keeps compiled functions in files that it unpickles and runs. A file that is empty, cut or flipped by a bad disk
 raises whatever it raises, or runs; a full or read-only disk raises in the middle of a first call; two processes that
-save at once may give one function's number to another. Here each function of each signature has a file of its own,
+save at once may give one function's number to another. Here each function of each signature has a separate file,
 which begins with a checksum and names what it is. What cannot be read is compiled again, and what cannot be written
 is kept in memory. Either is said once.
 
-What is in the folder is run, so only a folder and files that nobody else can write to are used (`refuse_shared`).
+Files in the folder are run, so only a folder and files that other users cannot write to are used (`refuse_shared`).
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def keep_safely(dispatcher: Any, fingerprint: str) -> Any:
 
 
 def refuse_shared(locator: Any) -> None:
-    """Refuse a folder in which somebody else can put code, or whose place depends on the current folder.
+    """Refuse a folder in which another user can put code, or whose place depends on the current folder.
 
     The source of a function is trusted, so whoever can change that anyway may write to the folder, too.
     """
@@ -131,7 +131,7 @@ def refuse_shared(locator: Any) -> None:
         folder = folder.absolute()
     if not folder.is_absolute():
         raise PermissionError(
-            f"the folder of compiled code, {str(folder)!r}, is relative to the current folder, where somebody else may "
+            f"the folder of compiled code, {str(folder)!r}, is relative to the current folder, where another user may "
             "have put code: set NUMBA_CACHE_DIR to an absolute path."
         )
     for place in (folder.parent, folder):
@@ -139,13 +139,13 @@ def refuse_shared(locator: Any) -> None:
             found = place.stat()
         except FileNotFoundError:
             continue
-        if place != folder and found.st_mode & stat.S_ISVTX:  # others cannot replace what is ours in it
+        if place != folder and found.st_mode & stat.S_ISVTX:  # others cannot replace our files in it
             continue
         refuse_writers(place, found, source)
 
 
 def refuse_writers(path: Path, found: os.stat_result, source: str | None) -> None:
-    """Refuse a file or a folder that belongs to somebody else, or that others can write to."""
+    """Refuse a file or a folder that belongs to another user, or that others can write to."""
     if not hasattr(os, "geteuid"):
         return
     owners, groups = {0, os.geteuid()}, {os.geteuid()}  # a group with the number of a user is that user's alone

@@ -47,7 +47,7 @@ def _new_batch(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
     if now.seen % m != 0:
         return False
     for i in range(m):
-        # The latest m steps end at this one; those before the first of a second pass stand at the end of the stream.
+        # The latest m steps end at this one; those before the first of a second pass are at the end of the stream.
         latest = np.int64(now.t) - (m - 1 - i)
         now.first[i] = latest if latest >= 0 else latest + buffers.capacity
     return True
@@ -104,7 +104,7 @@ class Draws:
         if self.split is NO_BUFFER:
             return max(1, size)  # one at least: for a rule the step at place 0 is the first of all
         if not self.batches:
-            return max(fill) + 1  # it draws none, it only waits for so many
+            return max(fill) + 1  # it draws none, it only waits until there are enough
         return capacity
 
 

@@ -77,7 +77,7 @@ def compile_function(function: Plain, compile: bool | None = None) -> Plain:
 
 
 def compile_once(function: Plain) -> Plain:
-    """The same, looked up once in a process: for short calls of the library's own code, which nobody edits."""
+    """The same, looked up once in a process: for short calls of the library's own code, which does not change."""
     return _compile_once(function, interpreted(), checks_bounds())
 
 
@@ -108,7 +108,7 @@ def _taken(packed: Any, i: int) -> Any:
 
 @lru_cache(maxsize=256)
 def _unpacker(kind: str) -> Plain:
-    """One function for each type, which is told apart by its closure; the engine compiles `intrinsics.reading`."""
+    """One function for each type, which its closure identifies; the engine compiles `intrinsics.reading`."""
 
     def unpack(packed: Any, i: int) -> Any:
         return packed[i] if kind else None
@@ -218,7 +218,7 @@ def _wrapping_integers(function: Plain) -> Plain:
 
 
 class _Piece(JITCodeLibrary):
-    """Code that is linked into other code, and never turned into machine code by itself."""
+    """Code that is linked into other code, and never turned into machine code alone."""
 
     def _optimize_final_module(self) -> None:
         """The kernel's turn."""

@@ -1,6 +1,6 @@
 """LLVM code that Numba does not expose: prefetch instructions, and arguments read from a table of words (`packing`).
 
-Interpreted, plain functions stand for them.
+Interpreted, plain functions replace them.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ INSTEAD: dict[Plain, Plain] = {
     prefetch.prefetch_row: _row_prefetcher,
     prefetch.prefetch_entry: lambda array, k: _prefetching_one,
 }
-"""What is compiled in place of a plain function."""
+"""The code that is compiled in place of a plain function."""
 
 
 def reading(kind: Any) -> Plain:
-    """What is compiled in place of ``unpack(packed, i)``: arguments i of this Numba type, from words at an address."""
+    """Code in place of ``unpack(packed, i)``: argument i of this Numba type, from words at an address."""
 
     @intrinsic
     def read(typing_context: Any, packed: Any, i: Any) -> Any:

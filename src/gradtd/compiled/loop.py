@@ -133,7 +133,7 @@ def _driver(update: Plain, used: Plain, observe: Plain, read: Plain, insert: Pla
     return drive
 
 
-# Theta, an array or `Weights`: is it within its bounds, how is it averaged, what is reported of it
+# Theta, an array or `Weights`: is it within its bounds, how is it averaged, which of it is reported
 
 
 def _dense_check_every(theta: Floats) -> int:
@@ -175,7 +175,7 @@ def _weights_blend(theta: Weights, average: Floats, weight: float) -> None:
 
 
 def copy_to(out: Floats, theta: Floats, limit: float) -> None:
-    """Copy weights, cut at the limit so that what is kept is always finite."""
+    """Copy weights, cut at the limit so that snapshots are always finite."""
     for k in range(theta.shape[0]):
         out[k] = cut(theta[k], limit)
 

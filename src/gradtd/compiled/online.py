@@ -41,7 +41,7 @@ LARGEST = float(np.finfo(np.float64).max)
 class StagedRows(NamedTuple):
     """The two sparse rows of a step as they were given: their indices, numbers and lengths.
 
-    A row of ones, as tile coding gives, has a length of -1 - n: then nobody looks at its numbers.
+    A row of ones, as tile coding gives, has a length of -1 - n: then its numbers are not read.
     """
 
     indices: NDArray[np.int64]
@@ -52,7 +52,7 @@ class StagedRows(NamedTuple):
 class DenseBits(NamedTuple):
     """The table of rows and the two staged ones as bits; where all of ``mask`` are set, a number is not finite.
 
-    Rows are compared and copied as bits: 0 and -0 differ, and what is not a number equals itself.
+    Rows are compared and copied as bits: 0 and -0 differ, and NaN equals itself.
     """
 
     table: NDArray[Any]
@@ -93,7 +93,7 @@ class TraceState(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What a run keeps beside its state: counts, the buffer of each coming unit, steps listed in each buffer.
+    """What a run keeps besides its state: counts, the buffer of each coming unit, steps listed in each buffer.
 
     ``place`` is the run's number among all, ``block`` the steps that count as an episode, 0 for none.
     """

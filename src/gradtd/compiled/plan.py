@@ -52,7 +52,7 @@ CLOCK = np.dtype(
     ],
     align=True,
 )
-"""Where a run stands: steps seen, updates made, iterates averaged, snapshots taken, the latest step-size.
+"""How far a run is: steps seen, updates made, iterates averaged, snapshots taken, the latest step-size.
 
 It is kept between calls of the loop, which goes on from there as if it had never stopped."""
 

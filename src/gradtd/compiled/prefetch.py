@@ -20,7 +20,7 @@ AHEAD = 4
 LARGE = 2**15
 """A table of more numbers than this does not fit into the fastest caches."""
 MANY = 2**14
-"""Nor do more steps than this, or those beside such a table, which takes their place there."""
+"""Nor do more steps than this, or those that come with such a table, which takes their place there."""
 
 
 def prefetch_row(table: Any, row: Index) -> None:

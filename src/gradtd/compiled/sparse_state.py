@@ -37,7 +37,7 @@ def sparse_state(state: Mapping[str, Any], storage: Mapping[str, Storage], avera
         table[:, i] = state[name]
         fields[name] = table[:, i]
     touched = Touched(place, np.empty(d, np.uint32), np.zeros(1, np.int64))
-    cleared = np.zeros((len(clear), d))  # pages that nobody writes to take no memory
+    cleared = np.zeros((len(clear), d))  # pages that are never written to take no memory
     for name, values in zip(clear, cleared, strict=True):
         fields[name] = Cleared(values, touched)
     for name, kind in storage.items():

@@ -68,7 +68,7 @@ def _dense_usual_squares(features: Any, out: Floats, scratch: Floats) -> None:
     """out = sum of x^4 / sum of x^2 for every feature: its square where it is not small; 0 where it is always 0"""
     fill(out, 0.0)
     fill(scratch, 0.0)
-    # Every so many-th row: a usual size needs no more, and a table may be as long as a log.
+    # A sample of the rows: a usual size needs no more, and a table may be as long as a log.
     for row in range(0, features.shape[0], 1 + features.shape[0] // ROWS):
         for k in range(out.shape[0]):
             x = np.float64(features[row, k])

@@ -5,7 +5,7 @@
 and a rule uses rho_t delta_t e_t where it used rho_t delta_t x_t. So z = rho e is the trace of the literature, and the
 ratio of a step stays where it was. ``trace`` names c: the ratio rho, the ratio clipped at one (Retrace), or the
 target's probability of the action taken (Tree Backup). A trace does not depend on weights and not on other episodes:
-what is stored never goes stale. An episode that was cut off ends its trace like one that terminated, and a discount of
+stored traces never go stale. An episode that was cut off ends its trace like one that terminated, and a discount of
 0 within an episode does, too. Blocks of a long episode do not: the trace runs on across them.
 
 With ``emphatic`` the features enter as (lam + (1 - lam) F_t) x_t, with the follow-on F_t = discount_{t-1} rho_{t-1}
@@ -28,7 +28,7 @@ KINDS = ("rho", "clipped", "tree")
 DROPPED = 1e-16
 """An entry of a sparse trace that is no more than this times the largest feature since the trace began is dropped.
 
-Entry by entry what is kept then differs from the full trace by at most as much times s, where s is the trace that a
+Entry by entry the kept trace then differs from the full trace by at most as much times s, where s is the trace that a
 constant feature 1 would have, s_t = discount_{t-1} lam c_{t-1} s_{t-1} + 1. What was dropped decays as the rest.
 Nothing of this looks ahead, so steps that arrive one by one have the traces of a known stream."""
 
@@ -71,7 +71,7 @@ class Room(Protocol):
         """The arrays with their free ends."""
 
     def lengthen(self, entries: int) -> None:
-        """See that so many entries fit, those there included."""
+        """Make room for this number of entries in all."""
 
 
 class Tracer:
@@ -141,7 +141,7 @@ def kept_traces(stream: Stream) -> tuple[Tracing, Floats | SparseRows] | None:
 
 
 def keep_traces(stream: Stream, tracing: Tracing, made: Floats | SparseRows) -> None:
-    """Let a stream have these traces, where they are not those of its own episodes alone."""
+    """Let a stream have these traces, where they are not made from its episodes alone."""
     stream.__dict__["_traces"] = (tracing, made)
 
 
@@ -299,7 +299,7 @@ def merge_row(features: Any, row: Index, taken: float, weight: float, least: flo
         if column == at:
             e += taken * data[j]
             j += 1
-        if not abs(e) <= least:  # what is not a number is kept, so that it is seen
+        if not abs(e) <= least:  # NaN is kept, so that it is seen
             data[place], indices[place] = e, at
             place += 1
     return place

@@ -1,4 +1,4 @@
-"""Vectors that cost what is read of them: what a rule keeps where features are sparse.
+"""Vectors whose cost is the number of entries read: what a rule keeps where features are sparse.
 
 A rule is written once, with the functions below. On dense features they get arrays and do what `linalg` does. On
 sparse features a rule says what it does with its vectors (`gradtd.core.algorithm.Storage`), and an update then costs as
@@ -6,7 +6,7 @@ many entries as the rows that it reads have, however many features there are:
 
 * `Cleared`: a vector that every update clears and fills anew. Its entries lie side by side in the order in which they
   were touched, and all such vectors of a rule share the list of their columns.
-* `Scaled`: a vector that is multiplied by numbers. The product of these numbers stands beside it.
+* `Scaled`: a vector that is multiplied by numbers. The product of these numbers is kept separately.
 * `Weights`: theta. Its average over time changes in every entry at every step, but
 
       sum of c_t theta_t = C_n theta_n - sum of C_{t-1} (theta_t - theta_{t-1}),        C_t = c_1 + ... + c_t

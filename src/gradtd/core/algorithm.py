@@ -1,4 +1,4 @@
-"""What the author of a rule writes: an `Algorithm`, its `Parameter`s, and `Now`, what a rule is told at each step."""
+"""What the author of a rule writes: an `Algorithm`, its `Parameter`s, and `Now`, what a rule gets at each step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradtd.core.checks import InputError
 
 
 class Now(NamedTuple):
-    """What a rule is told about the present time step.
+    """What a rule knows of the present time step.
 
     ``t`` is the index of the latest step, ``side`` the buffer it went to (0 for buffer 1, 1 for
     buffer 2), ``first`` and ``second`` the step indices drawn from the two buffers, ``seen`` the

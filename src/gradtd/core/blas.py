@@ -1,8 +1,8 @@
 """Products of matrices on the thread that asks for them.
 
 OpenBLAS shares a product among threads that wait for each other. On a machine with other work that costs far more than
-it saves, and threads of our own, each with products of its own, are as fast where there is none. How many threads it
-takes is a setting of the whole process: it is set to one while somebody holds `one_thread`, and then put back. Where
+it saves, and threads of our own, each with separate products, are as fast where there is none. How many threads it
+takes is a setting of the whole process: it is set to one while a caller holds `one_thread`, and then put back. Where
 BLAS is another library, nothing changes.
 """
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 
 def printable(text: str, lines: bool = False) -> str:
-    """A text without characters that a terminal obeys or hides: each stands as Python would write it.
+    """A text without characters that a terminal obeys or hides: each is written as Python would write it.
 
     Names of columns, files and targets are whatever their author likes. With ``lines`` the ends of lines stay.
 
@@ -30,7 +30,7 @@ def printable(text: str, lines: bool = False) -> str:
 
 
 class InputError(ValueError):
-    """Bad input, explained in one sentence: what was given, what is allowed, what to do.
+    """Bad input, explained in one sentence: what was given, which values are allowed, what to do.
 
     With ``lines`` it is a list of such sentences, one per line.
     """
@@ -315,7 +315,7 @@ def _refuse_outside(name: str, values: Any, length: int) -> None:
 
 
 def number_a_step(name: str, values: Any, length: int) -> NDArray[np.float64]:
-    """One number per step; a single number stands for all of them."""
+    """One number per step; a single number is used for all of them."""
     return finite_array(name, np.full(length, values) if np.ndim(values) == 0 else values, 1)
 
 

@@ -132,7 +132,7 @@ class DaskExecutor(Executor):
 
 
 class _Waiting:
-    """The numbers of the pieces that nobody is at, and how many of them make a task."""
+    """The numbers of the pieces that no worker has, and how many of them make a task."""
 
     def __init__(self, count: int) -> None:
         self.numbers = deque(range(count))
@@ -162,7 +162,7 @@ def _some(work: Callable[[Piece], Done], pieces: Sequence[Piece]) -> tuple[list[
         except Exception:
             if not done:
                 raise
-            break  # what is done is not lost; the piece comes first in another task
+            break  # finished work is not lost; the piece comes first in another task
         longest = max(longest, time.perf_counter() - own)
     return done, longest
 
@@ -233,7 +233,7 @@ def dask_client(scheduler: str) -> Iterator[Any]:
 
 
 def _started(make: Callable[..., Any], settings: dict[str, Any]) -> Any:
-    """A cluster of this machine. Dask gives its loop ten seconds and its workers thirty, too few on a busy machine."""
+    """A cluster of this machine. Dask waits ten seconds for its loop and thirty for workers, too few under load."""
     for attempt in range(1, STARTS + 1):
         try:
             return make(**settings)

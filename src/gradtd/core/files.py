@@ -39,7 +39,7 @@ HEADER = "header"
 CHECKSUM = "sha256"
 _AT_ONCE = 2**24
 STRAY_SECONDS = 24 * 3600.0
-"""Seconds without a change after which a part is nobody's, whichever machine wrote it."""
+"""Seconds without a change after which a part counts as abandoned, whichever machine wrote it."""
 LONGEST = 200
 """Bytes of a file's name that the name of a part of it repeats: names have 255 at most."""
 _PART = re.compile(r"\..*\.(?:(?P<machine>[0-9a-f]{12})-(?P<process>\d{1,10})-[0-9a-f]{16}|\d{1,10})\.part", re.DOTALL)
@@ -53,8 +53,8 @@ _DAMAGE = (
 def replace_file(path: Path, write: Callable[[BinaryIO], Any]) -> Path:
     """Let ``write`` fill a new file, then move it to ``path``: there, it is always whole.
 
-    The new file has a name that nobody can guess, and is made here or not at all. So no link that somebody put there
-    is followed, and threads and processes that write to one path do not meet: the last one to end wins.
+    The new file has a name that cannot be guessed, and is made here or not at all. So no link that another user put
+    there is followed, and threads and processes that write to one path do not meet: the last one to end wins.
     """
     remove_strays(path.parent, path.name)
     part = part_of(path)
@@ -77,7 +77,7 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def part_of(path: Path) -> Path:
-    """A new name beside a path for what is half written: it says which process of which machine writes there."""
+    """A new name next to a path for a half-written file: it says which process of which machine writes there."""
     return path.with_name(f"{_first(path.name)}{_machine(os.getpid())}-{os.getpid()}-{secrets.token_hex(8)}.part")
 
 
@@ -89,7 +89,7 @@ def _first(name: str) -> str:
 def remove_strays(folder: Path, name: str) -> None:
     """Remove what a process that was killed left of a file.
 
-    A part goes where its process ran on this machine and has ended, or where nobody wrote to it for a day. What
+    A part goes where its process ran on this machine and has ended, or where it has not changed for a day. What
     belongs to another user stays, and does no harm.
     """
     with os.scandir(folder) as entries:
@@ -98,7 +98,7 @@ def remove_strays(folder: Path, name: str) -> None:
         try:
             if _is_stray(entry):
                 remove_part(Path(entry.path))
-        except OSError:  # somebody else removed it, or nobody but its owner may
+        except OSError:  # another process removed it, or only its owner may
             continue
 
 
@@ -139,7 +139,7 @@ def _open_no_link(path: str, flags: int) -> int:
 
 
 def open_own(path: Path, mode: str) -> BinaryIO:
-    """Open a file that gradtd made under this name; a link or a pipe that somebody put there is refused."""
+    """Open a file that gradtd made under this name; a link or a pipe that another user put there is refused."""
     try:
         file = open(path, mode, buffering=0, opener=_open_no_link)  # noqa: SIM115
     except OSError as error:
@@ -209,7 +209,7 @@ def checksum(header: Mapping[str, Any], arrays: Arrays) -> str:
 def read_arrays(path: Path) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a file; call it inside `reading`, which explains what can go wrong.
 
-    No array is given room before the file was seen to hold so many bytes. A file of ours is not compressed, so what
+    No array is given room before the file was seen to hold that many bytes. A file of ours is not compressed, so what
     it holds is no larger than itself.
     """
     with path.open("rb") as file, zipfile.ZipFile(file) as members:

@@ -11,7 +11,7 @@ from pathlib import Path
 from gradtd.core.checks import InputError
 
 _SMALL = 2**26
-"""Bytes that nobody asks about: looking up what is left takes longer than to use them."""
+"""Bytes below which no look-up is made: asking how much is free takes longer than to use them."""
 
 
 def refuse_beyond_memory(needed: float, what: str, advice: str) -> None:

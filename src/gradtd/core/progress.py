@@ -1,6 +1,6 @@
-"""How far long work is: a bar where somebody watches, once the work has taken a second.
+"""Progress bars, shown on a terminal once the work has taken a second.
 
-Everything that takes long has a parameter ``progress``. None shows the bar by itself, True shows it at once, False
+Everything that takes long has a parameter ``progress``. None shows the bar on a terminal, True shows it at once, False
 never. A function is called instead. A bar is shown on a terminal and in a notebook, nowhere else.
 """
 
@@ -28,9 +28,9 @@ _shown: list[Bar] = []
 
 @contextmanager
 def progress_bar(label: str, what: bool = False, progress: Any = None) -> Iterator[Any]:
-    """What to call while the work is done: the caller's own function, a bar, or None where nobody watches.
+    """What to call while the work is done: the caller's own function, a bar, or None where there is no terminal.
 
-    ``what``: the work has stages, so what is called is a `StageProgress`. Inside another bar there is none.
+    ``what``: the work has stages, so the function is a `StageProgress`. Inside another bar there is none.
 
         with progress_bar("reading the log", progress=progress) as report:
             ...
@@ -133,7 +133,7 @@ class Bar:
 
 
 def _display() -> Callable[[], Display] | None:
-    """What makes a bar here; None where nobody would see it."""
+    """What makes a bar here; None where it would not be seen."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is not None and type(shell).__name__ == "ZMQInteractiveShell":
         return Notebook
@@ -162,7 +162,7 @@ class Terminal:
 
 
 class Notebook:
-    """A bar under the cell. (Rich needs ipywidgets for one; a browser can draw it by itself.)"""
+    """A bar under the cell. (Rich needs ipywidgets for one; a browser can draw it without.)"""
 
     def __init__(self) -> None:
         from IPython.display import display

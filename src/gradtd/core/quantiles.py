@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def student(chance: float, freedom: float) -> float:
-    """What a Student variable with so many degrees of freedom is below with this chance.
+    """Quantile of Student's t distribution with these degrees of freedom.
 
     >>> round(student(0.975, 9), 6)
     2.262157
@@ -15,7 +15,7 @@ def student(chance: float, freedom: float) -> float:
 
 
 def normal(chance: float) -> float:
-    """What a normal variable is below with this chance.
+    """Quantile of the standard normal distribution.
 
     >>> round(normal(0.975), 6)
     1.959964

@@ -33,7 +33,7 @@ class ResultsFolder:
     made_by, format
         The command, and the version of what it leaves there.
     option
-        What somebody gives who wants another folder.
+        The option that names another folder.
     """
 
     def __init__(self, folder: Path, made_by: str, format: int, option: str = "--out") -> None:
@@ -91,7 +91,7 @@ class ResultsFolder:
         return writing(self.folder, again, "results ")
 
     def _sweep_up(self) -> None:
-        """Remove what a killed process was writing. Nobody else writes here now."""
+        """Remove what a killed process was writing. No other process writes here now."""
         for path in self.folder.rglob(".*.part"):
             if is_part(path.name):
                 remove_part(path)
@@ -122,7 +122,7 @@ def in_use(folder: Path) -> bool:
     """Whether a process is writing to a folder now."""
     if not (folder / LOCK).exists():
         return False
-    with open_own(folder / LOCK, "rb") as file:  # the folder may be one that nobody may write to
+    with open_own(folder / LOCK, "rb") as file:  # the folder may be read-only
         return not _lock(file)
 
 

@@ -115,7 +115,7 @@ class Stream:
         self._keep(table, trusted_steps(steps, table), target, self.starts)
 
     def _keep(self, table: TrustedTable, steps: Any, target: Floats | None, starts: Any) -> None:
-        """Take what is trusted: a table of features, and steps over it that nobody else can write to."""
+        """Take trusted parts: a table of features, and steps over it that no caller can write to."""
         rows = None if starts is None else trusted_starts(starts, steps["episode"], table)
         kept = {"features": table.seen, "steps": read_only(steps), "target": target, "starts": rows}
         for label, value in (kept | {"_view": StreamView(table.compiled, steps)}).items():
@@ -141,7 +141,7 @@ class Stream:
         target: Floats | None = None,
         starts: Integers | None = None,
     ) -> Self:
-        """A stream of arrays that were just made and that nobody else will write to: no copies.
+        """A stream of arrays that were just made and that no caller holds: no copies.
 
         ``highest`` is the highest row that a step points to, which whoever filled the steps knows without reading them.
         """
@@ -189,7 +189,7 @@ class Stream:
     def open(folder: str | Path) -> Stream:
         """The stream in a folder. It is mapped and not read into memory, but checked once from end to end.
 
-        Nobody should write to the folder while the stream is in use.
+        No process should write to the folder while the stream is in use.
 
         Parameters
         ----------
@@ -206,7 +206,7 @@ class Stream:
         Parameters
         ----------
         steps : int
-            A part has at least so many steps, but for the last one.
+            A part has at least that number of steps, except the last one.
         """
         least, episode, begin = checks.whole_number("steps", steps, 1), self.view.steps["episode"], 0
         left = self.starts

@@ -72,7 +72,7 @@ class TrustedTable(NamedTuple):
 
 
 def trusted_features(features: Floats | scipy.sparse.csr_array) -> TrustedTable:
-    """A table of features that nobody else holds, checked; it is not copied."""
+    """A table of features that no caller holds, checked; it is not copied."""
     if isinstance(features, np.ndarray):
         table = checks.dense_table(features)
         return TrustedTable(table, table)
@@ -87,7 +87,7 @@ def trusted_features(features: Floats | scipy.sparse.csr_array) -> TrustedTable:
 
 
 def trusted_steps(steps: NDArray[Any], table: TrustedTable, highest: int | None = None) -> Any:
-    """Steps that nobody else holds, if each points to rows of the table; ``highest`` is the highest of these rows."""
+    """Steps that no caller holds, if each points to rows of the table; ``highest`` is the highest of these rows."""
     if highest is None:
         highest = int(max(steps["row"].max(), steps["next_row"].max()))
     if highest >= table.n_rows:
@@ -110,7 +110,7 @@ def trusted_starts(starts: Any, episode: NDArray[Any], table: TrustedTable) -> N
 
 
 def copied_steps(steps: Any, target: Any) -> tuple[NDArray[Any], Floats | None]:
-    """Copies of somebody's records and probabilities, with everything checked that `Stream.from_arrays` checks."""
+    """Copies of a caller's records and probabilities, with everything checked that `Stream.from_arrays` checks."""
     found = np.asarray(steps)
     if found.ndim != 1 or _described(found.dtype) != _described(STEP):
         raise InputError(

@@ -4,7 +4,7 @@ Dense features are one file, sparse ones are three: entries, their columns, and 
 probabilities are a file, too, where the stream knows them, and so are the rows that episodes start in.
 
 A folder may come from a stranger. Whoever opens it reads it once, a piece at a time: checksums, every index, every
-number. From then on the files are trusted, so nobody else should write to them while they are open.
+number. From then on the files are trusted, so no other process should write to them while they are open.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def open_stream(folder: str | Path) -> StoredStream:
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """An array in a file that has its size; pages that somebody writes to are this process's own."""
+    """An array in a file that has its size; pages that are written to belong to this process."""
     if not np.prod(shape, dtype=object) and path.stat().st_size == 0:
         return np.zeros(shape, dtype)
     if path.stat().st_size != int(np.prod(shape, dtype=object)) * dtype.itemsize:

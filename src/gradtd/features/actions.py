@@ -33,7 +33,7 @@ class ActionFeatures(Features):
     n_actions
         How many discrete actions there are; 0 for real ones.
     bias
-        Whether a constant stands before the features of the map of actions, which has none.
+        Whether a constant comes before the features of the map of actions, which has none.
     """
 
     name: ClassVar[str] = "actions"

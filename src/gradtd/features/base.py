@@ -26,7 +26,7 @@ class Features:
 
     ``fit`` returns a new map that has learned what it needs (ranges, means, values) from a log's observations;
     ``transform`` applies it. A kind of map is a frozen dataclass whose fields are its parameters; it names the arrays
-    that it learns, with their shapes, in ``LEARNED`` ("columns" stands for the number of columns, another word for
+    that it learns, with their shapes, in ``LEARNED`` ("columns" means the number of columns, another word for
     a parameter, None for any length), and defines ``_title``, ``_size``, ``_learn`` and ``_fill``. This class
     itself has no parameters.
     """
@@ -107,7 +107,7 @@ class Features:
             raise InputError(f"stored {cls.name} features lack {', '.join(missing)}: store all that to_dict gives.")
         columns = checks.whole_number("n_columns", values["n_columns"], 1)
         arrays = {key: made._restored_array(key, values[key], columns) for key in cls.LEARNED}
-        made._check_size(columns)  # after the arrays, which show that there are so many columns
+        made._check_size(columns)  # after the arrays, which show the number of columns
         made._check_learned(arrays)
         return made._with(arrays | {"n_columns": columns})
 

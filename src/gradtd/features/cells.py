@@ -251,7 +251,7 @@ def _quantile_edges(column: Floats, inner: Floats, low: float) -> Floats:
     """Where bins begin: observed values, so that no bin is empty, and one at least."""
     cuts = np.unique(np.quantile(column, inner, method="higher"))
     cuts = cuts[cuts > low]
-    # A value so common that it fills all bins stands apart from the rest.
+    # A value so common that it fills all bins is kept apart from the rest.
     return cuts if cuts.size else column[column > low].min(keepdims=True, initial=column.max())
 
 

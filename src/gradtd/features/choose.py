@@ -46,7 +46,7 @@ def make_features(name_or_spec: Any, **parameters: Any) -> Features:
     if isinstance(name_or_spec, str):
         return _named(name_or_spec, parameters)
     if parameters:
-        raise InputError(f"parameters go with the name of features only, got {', '.join(parameters)} beside an object.")
+        raise InputError(f"parameters go with the name of features only, got {', '.join(parameters)} with an object.")
     if isinstance(name_or_spec, Features):
         return name_or_spec
     if isinstance(name_or_spec, type):

@@ -318,7 +318,7 @@ def write_waves(chunk: Floats, order: int, out: Floats, sines: Floats) -> None:
     """out[row, c] = cos(pi c . s) for every c, the first column's number changing slowest.
 
     exp(i pi c . s) is the product of the columns' exp(i pi s)^c: a multiplication a feature, where a cosine costs
-    several times as much. Each column widens what is there from the end on, so that it can be written over.
+    several times as much. Each column widens the existing ones from the end on, so that it can be written over.
     """
     for row in range(chunk.shape[0]):
         cosines = out[row]

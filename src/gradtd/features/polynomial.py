@@ -75,7 +75,7 @@ class Polynomial(Features):
     Parameters
     ----------
     order : int
-        Most columns that are multiplied, the same one counted as often as it occurs.
+        Most columns that are multiplied, the same one counted each time it occurs.
 
     >>> Polynomial(order=2).fit([[0.0], [4.0]]).transform([[3.0]])
     array([[1.  , 0.5 , 0.25]])

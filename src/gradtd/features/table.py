@@ -14,7 +14,7 @@ from gradtd.core.checks import InputError
 
 CHUNK_ROWS = 65_536
 CHUNK_ENTRIES = 2**20
-"""A chunk has at most so many rows and so many numbers (8 MB)."""
+"""Most rows, and most numbers, of a chunk (8 MB)."""
 
 
 class Table:
@@ -65,7 +65,7 @@ class Table:
             )
 
     def sample(self, rows: int) -> Floats:
-        """All rows if there are at most so many, else so many drawn with a fixed seed, in their order."""
+        """All rows if there are at most that number, else a sample drawn with a fixed seed, in their order."""
         picked: Any = slice(None)
         if self.n_rows > rows:
             # Not every so-many-th row: episodes of one length would show the same few moments of each.
@@ -114,7 +114,7 @@ def statistics(table: Table) -> Statistics:
 
 
 def refuse_constant(table: Table, low: NDArray[Any], high: NDArray[Any]) -> None:
-    """Refuse a column that never changes: beside the bias its weight cannot be told apart."""
+    """Refuse a column that never changes: its weight cannot be separated from the bias."""
     same = np.flatnonzero(low == high)
     if same.size:
         more = f" (so are {', '.join(map(str, same[1:]))})" if same.size > 1 else ""

@@ -32,7 +32,7 @@ WEIGHTS_KEPT = 4
 
 
 class Grids(NamedTuple):
-    """The grids as compiled code reads them; ``buckets`` is 0 where every tile has a column of its own.
+    """The grids as compiled code reads them; ``buckets`` is 0 where every tile has its own column.
 
     ``words`` starts the hash of each grid's tiles.
     """
@@ -63,7 +63,7 @@ class Tiles(Features):
     alike line up along the diagonal. Numbers that share a factor with ``tilings`` are left out of d, as they would
     leave a column unmoved. Observations outside the range are moved to its edge.
 
-    Every tile has a column of its own, tilings (tiles + 1)^k in all; with ``hashing=4096`` the tiles share so many
+    Every tile has its own column, tilings (tiles + 1)^k in all; with ``hashing=4096`` the tiles share that number of
     columns by a 64-bit hash, and where two tiles of a row meet their ones add up. The tiles of a grid sum to one, so a
     bias adds nothing. Cost: O(tilings k) per row, some 25 ns for 8 tilings of
     2 columns, four times as much with hashing.

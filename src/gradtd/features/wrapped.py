@@ -30,7 +30,7 @@ class _Wrapped(Features):
 
     def _transform(self, table: Table) -> Floats | scipy.sparse.csr_array:
         for _ in table.chunks():
-            pass  # refuses what is not finite, with its row and column
+            pass  # refuses numbers that are not finite, with their row and column
         features = self._output(table.given)
         if features.shape[1] != self.n_features:
             raise InputError(

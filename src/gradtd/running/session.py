@@ -115,7 +115,7 @@ class Session:
         cleared = {name for name, kind in storage.items() if kind is Storage.CLEARED}
         hyper = {**self.setup.hyper, "n_steps": n_steps}
         try:
-            # A quadratic through three small cases: making the arrays for all features would take the memory asked about.
+            # A quadratic through three small cases: arrays for all features would take the memory asked about.
             made = [self.setup.algorithm.init(k, hyper) for k in (1, 2, 3)]
         except InputError:  # it was given a matrix, which says how many features there are
             return 8 * n_features
