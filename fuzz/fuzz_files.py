@@ -7,7 +7,7 @@ from copy import deepcopy
 import numpy as np
 
 import gradtd
-from gradtd.core.files import read_arrays
+from gradtd.core.files import CHECKSUM, checksum, read_arrays
 
 D = 3
 LEARNERS = (
@@ -85,12 +85,19 @@ def flipped(rng, content):
 
 
 def _write(rng, path, header, arrays):
-    """Without a checksum, as somebody who means harm would write it."""
+    """Without a checksum or with the right one, as somebody who means harm would write it."""
     for _ in range(int(rng.integers(1, 4))):
         if rng.random() < 0.5:
             spoil_header(rng, header)
         else:
-            _spoil_arrays(rng, arrays)
+            spoil_arrays(rng, arrays)
+    write_changed(path, header, arrays, signed=rng.random() < 0.5)
+
+
+def write_changed(path, header, arrays, signed):
+    """The format of `core.files`, with a checksum of what is there where it is signed."""
+    if signed:
+        header = {**header, CHECKSUM: checksum(header, arrays)}
     with zipfile.ZipFile(path, "w") as file:
         text = np.frombuffer(json.dumps(header).encode(), np.uint8)
         for name, array in {"header": text, **arrays}.items():
@@ -118,7 +125,7 @@ def spoil_header(rng, node):
         return
 
 
-def _spoil_arrays(rng, arrays):
+def spoil_arrays(rng, arrays):
     name = sorted(arrays)[int(rng.integers(len(arrays)))]
     array, kind = arrays[name], rng.random()
     if kind < 0.1:

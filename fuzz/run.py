@@ -1,12 +1,13 @@
-"""Mutated streams, saved files, logs and command lines: each try ends well, or with one sentence.
+"""Mutated streams, saved files, logs, folders, names and command lines: each try ends well, or with one sentence.
 
-    python fuzz/run.py [streams stored files logs parts commands] [--count 1000] [--seed 0] [--only K]
+    python fuzz/run.py [streams stored files logs parts folders minari sums sweeps names commands]
+                       [--count 1000] [--seed 0] [--only K]
 
 Streams are in memory, or stored in folders. Compiled code runs with its bounds checked (NUMBA_BOUNDSCHECK=1, with a
 cache of its own). A try is a crash where the process dies, a traceback where anything but `gradtd.InputError` is raised
-or NumPy warns, and a lie where a value beyond the rewards' bound is called usable. Each is printed with the command
-that repeats it. Tries are made in a process of their own, which is started again behind a crash. The exit code is 1
-where something was found.
+or NumPy warns, and a lie where a value beyond the rewards' bound is called usable, or a log is not the table it was
+made from. Each is printed with the command that repeats it. Tries are made in a process of their own, which is started
+again behind a crash. The exit code is 1 where something was found.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TARGETS = ("streams", "stored", "files", "logs", "parts", "commands")
+TARGETS = ("streams", "stored", "files", "logs", "parts", "folders", "minari", "sums", "sweeps", "names", "commands")
 
 
 def work(target: str, seed: int, numbers: range, journal: Path, folder: Path) -> int:

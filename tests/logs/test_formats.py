@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradtd import sample_log
+from gradtd import evaluate, sample_log
 from gradtd.core.checks import InputError
 from gradtd.logs import read_log, write_log
 from logs.test_read import assert_same_log, shuffled
@@ -410,3 +410,16 @@ def test_other_dialects_of_csv_are_named(content, sentence, tmp_path):
     path.write_bytes(content.encode("latin-1"))
     with pytest.raises(InputError, match=sentence):
         read_log(path)
+
+
+def test_half_precision_is_read_in_parts_as_in_memory(tmp_path):
+    """Statistics of a file have numbers of half precision as bytes."""
+    rng = np.random.default_rng(0)
+    n = 120
+    table = {"episode": np.repeat(np.arange(30), 4), "reward": rng.normal(size=n), "rho": rng.choice([0.5, 1.5], n)}
+    table |= {f"obs_{k}": (rng.integers(-40, 40, n) / 8).astype(np.float16) for k in range(2)}
+    table["terminated"] = np.arange(n) % 4 == 3
+    pq.write_table(pa.table(table), tmp_path / "log.parquet", row_group_size=20)
+    asked = {"gamma": 0.9, "features": "identity", "threads": 1, "progress": False}
+    one, other = (evaluate(tmp_path / "log.parquet", in_parts=way, **asked) for way in (True, False))
+    assert one.value == pytest.approx(other.value, rel=1e-9)

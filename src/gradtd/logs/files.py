@@ -85,6 +85,11 @@ def open_path(path: Path) -> Table:
     )
 
 
+def _number(told: Any) -> float:
+    """A number of a file's statistics, where numbers of half precision stand as their bytes."""
+    return float(np.frombuffer(told, np.float16)[0] if isinstance(told, bytes) else told)
+
+
 def _matching(pattern: Path) -> list[Path]:
     """Parquet files that match a pattern, in the order of their names."""
     found = sorted(Path(name) for name in glob(str(pattern), recursive=True))
@@ -182,7 +187,8 @@ class ParquetTable:
                         stats = told.column(names.index(name)).statistics
                         if stats is None or not stats.has_min_max:
                             return None
-                        low[k], high[k] = min(low[k], float(stats.min)), max(high[k], float(stats.max))
+                        least, most = _number(stats.min), _number(stats.max)
+                        low[k], high[k] = min(low[k], least), max(high[k], most)
         return np.array([low, high]) if np.isfinite([low, high]).all() else None
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:

@@ -1,6 +1,7 @@
 """A sweep leaves one table: right, the same bytes however it was computed, whatever happened on the way."""
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -12,6 +13,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -197,6 +200,27 @@ def test_a_cut_part_is_run_again_and_an_unlisted_one_is_taken(finished, grid, mo
     assert _bytes(out) == _bytes(finished.folder)
     told = [json.loads(line) for line in manifest.read_text().splitlines()]
     assert unlisted in {line["unit"] for line in told}
+
+
+@pytest.mark.parametrize("name", ["value", "diverged_at", "learned", "run", "metric", "step"])
+@pytest.mark.parametrize("change", ["gone", "text", "other"])
+def test_a_part_with_a_right_checksum_and_wrong_content_is_run_again(finished, grid, tmp_path, name, change):
+    shutil.copytree(finished.folder, tmp_path / "sweep")
+    part = min((tmp_path / "sweep" / ".parts").glob("*.parquet"))
+    table = pq.read_table(part)
+    if change == "gone":
+        table = table.drop_columns(name)
+    else:
+        odd = pa.array(["x"] * len(table)) if change == "text" else pa.array(np.arange(len(table)) * 7 + 10**6)
+        if name == "value" and change == "other":
+            odd = pa.array(np.full(len(table), np.nan))
+        table = table.set_column(table.column_names.index(name), name, odd)
+    pq.write_table(table, part)
+    told = {"unit": part.stem, "sha256": hashlib.sha256(part.read_bytes()).hexdigest()}
+    with (part.parent / "manifest.jsonl").open("a") as file:
+        file.write(json.dumps(told) + "\n")
+    assert len(grid.status(tmp_path / "sweep").missing) == 1
+    assert grid.run(tmp_path / "sweep", threads=1).results.equals(finished.results)
 
 
 def test_a_full_disk_is_one_sentence_and_costs_nothing_that_was_kept(monkeypatch, tmp_path):
