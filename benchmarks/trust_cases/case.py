@@ -19,7 +19,8 @@ class Case:
 
     ``adequate`` says whether the features can represent the value, where that is known; ``features`` None takes the
     default. ``target`` and ``behaviour`` are given where the log has no ratios. ``error`` is the standard error of the
-    truth, where that comes from roll-outs.
+    truth, where that comes from roll-outs. ``policy`` gives the target's probabilities by observation, for values of
+    actions.
     """
 
     family: str
@@ -34,6 +35,7 @@ class Case:
     error: float = 0.0
     target: Any = None
     behaviour: Any = None
+    policy: Any = None
 
 
 def as_log(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,19 @@ def _blackjack(o: Any, p: float) -> list[float]:
     return _toward(1 if o[0] < 17 else 0, 2, p)
 
 
+def _lander(o: Any, p: float) -> list[float]:
+    """Lean against the drift, and fire the main engine where it falls too fast."""
+    angle = min(max(0.5 * o[0] + o[2], -0.4), 0.4)
+    turn = 0.5 * (angle - o[4]) - o[5]
+    lift = 0.5 * (0.55 * abs(o[0]) - o[1]) - 0.5 * o[3]
+    if o[6] or o[7]:
+        turn, lift = 0.0, -0.5 * o[3]
+    k = 2 if lift > abs(turn) and lift > 0.05 else 3 if turn < -0.05 else 1 if turn > 0.05 else 0
+    return _toward(k, 4, p)
+
+
 WORLDS = {
+    "LunarLander": World("LunarLander-v3", 0.99, 500, _lander, 0.7, 0.85, 1000),
     "MountainCar": World(
         "MountainCar-v0", 0.99, 200, lambda o, p: _toward(2 if o[1] > 0 else 0, 3, p), 0.75, 0.9, 2000
     ),
@@ -60,7 +73,7 @@ FINITE = {"Taxi": "Taxi-v4", "CliffWalking": "CliffWalking-v1", "FrozenLake": "F
 def run(world: World, p: float, episodes: int, seed: int, limit: int) -> tuple[list[Any], ...]:
     import gymnasium
 
-    env = gymnasium.make(world.id).unwrapped
+    env: Any = gymnasium.make(world.id).unwrapped
     rng = np.random.default_rng([seed, 5])
     env.reset(seed=seed)
     seen, acts, chances, rewards, ends, firsts, lasts = [], [], [], [], [], [], []
@@ -89,7 +102,7 @@ def run(world: World, p: float, episodes: int, seed: int, limit: int) -> tuple[l
 def truth(name: str) -> tuple[float, float]:
     world, path = WORLDS[name], CACHE / f"truth-{name}.npy"
     if not path.exists():
-        episodes = {"Blackjack": 200_000, "Acrobot": 5000}.get(name, 8000)
+        episodes = {"Blackjack": 200_000, "Acrobot": 5000, "LunarLander": 3000}.get(name, 8000)
         _, _, _, r, _, firsts, _ = run(world, world.target, episodes, 987, world.long)
         returns = []
         for begin, end in zip(firsts, [*firsts[1:], len(r)], strict=True):
@@ -103,7 +116,7 @@ def truth(name: str) -> tuple[float, float]:
 def log_of(name: str, episodes: int, seed: int) -> Log:
     world, path = WORLDS[name], CACHE / f"log-{name}-{episodes}-{seed}.npz"
     if not path.exists():
-        seen, _, rho, r, ends, firsts, lasts = run(world, world.behaviour, episodes, seed, world.limit)
+        seen, acts, rho, r, ends, firsts, lasts = run(world, world.behaviour, episodes, seed, world.limit)
         n = len(seen)
         begins = np.array([*firsts, n])
         nxt = np.arange(1, n + 1)
@@ -117,9 +130,17 @@ def log_of(name: str, episodes: int, seed: int) -> Log:
             discount=np.where(ends, 0.0, world.gamma),
             rho=rho,
             begins=begins,
+            action=acts,
         )
     z = np.load(path)
-    return as_log(*(z[k] for k in ("observations", "row", "next_row", "reward", "discount", "rho", "begins")))
+    names = ("observations", "row", "next_row", "reward", "discount", "rho", "begins", "action")
+    return as_log(*(z[k] for k in names))
+
+
+def policy_of(name: str) -> Callable[[Any], np.ndarray]:
+    """The target's probabilities of every action, by observation."""
+    world = WORLDS[name]
+    return lambda observations: np.array([world.policy(o, world.target) for o in np.asarray(observations)])
 
 
 def finite_world(name: str) -> tuple[Finite, np.ndarray, np.ndarray]:
@@ -145,16 +166,24 @@ def finite_world(name: str) -> tuple[Finite, np.ndarray, np.ndarray]:
     return problem, behaviour, target
 
 
+def gym_case(name: str, size: int, seed: int) -> Case:
+    """One log of a world that has to be simulated."""
+    CACHE.mkdir(exist_ok=True)
+    value, error = truth(name)
+    log, gamma = log_of(name, size, seed), WORLDS[name].gamma
+    return Case("gym", f"{name}, {size}", size, None, value, log, gamma, error=error, policy=policy_of(name))
+
+
 def gym_cases(seed: int, count: int) -> Iterator[Case]:
     """100, 300 and 1000 episodes of every world, with default features."""
     CACHE.mkdir(exist_ok=True)
     for name in (*WORLDS, *FINITE):
+        if name == "LunarLander" and find_spec("Box2D") is None:
+            continue
         for size in (100, 300, 1000):
             for k in range(count):
                 if name in WORLDS:
-                    value, error = truth(name)
-                    log, gamma = log_of(name, size, seed + k), WORLDS[name].gamma
-                    yield Case("gym", f"{name}, {size}", size, None, value, log, gamma, error=error)
+                    yield gym_case(name, size, seed + k)
                     continue
                 problem, behaviour, target = finite_world(name)
                 log = simulate(problem, behaviour, target, size, np.random.default_rng([seed, k, size, len(name)]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class System:
         last = begins[1:] - 1
         nxt[last] = n + np.arange(episodes)
         discount = np.where(ended, 0.0, self.gamma)
-        return as_log(np.r_[s, after[last]], np.arange(n), nxt, r, discount, rho, begins)
+        return as_log(np.r_[s, after[last]], np.arange(n), nxt, r, discount, rho, begins, a)
 
 
 def system_cases(seed: int, count: int) -> Iterator[Case]:
@@ -89,4 +90,14 @@ def system_cases(seed: int, count: int) -> Iterator[Case]:
         episodes = round(np.exp(rng.uniform(np.log(30), np.log(1000))))
         truth, error = system.truth(rng)
         log = system.log(episodes, rng)
-        yield Case("real", f"{system.k} columns", episodes, None, truth, log, system.gamma, error=error)
+        yield Case(
+            "real",
+            f"{system.k} columns",
+            episodes,
+            None,
+            truth,
+            log,
+            system.gamma,
+            error=error,
+            policy=partial(system.policy, name="target"),
+        )

@@ -26,6 +26,7 @@ KINDS = [
     ("identity:scale=false", GRID, 3),
     ("polynomial", REAL, 6),
     ("polynomial:order=4", GRID, 15),
+    ("polynomial:order=3,cross=false", REAL, 7),
     ("fourier", REAL, 16),
     ("fourier:order=7", LABELS, 8),
     ("rbf", REAL, 101),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -108,10 +109,10 @@ class Decision:
         """Whether the observations hide the time or a part of the state."""
         return self.hides > 0 or self.hides_past > 0
 
-    @property
-    def likely_error(self) -> float:
-        """The estimated error of the value: its standard error and the bias that checks show."""
-        return float(np.hypot(self.fit.error, self.bias))
+    def within(self, low: float, high: float) -> Decision:
+        """The decision with an interval that ends where returns do, unless it lies outside altogether."""
+        shown = Interval(max(self.shown.low, low), min(self.shown.high, high))
+        return replace(self, shown=shown) if shown.low < shown.high else self
 
     @property
     def word(self) -> str:
@@ -175,11 +176,33 @@ class _Judge:
         for name in self.ladder.headlines:
             made.append(self.judged(name))
             if made[-1].hidden and not self.ladder.endless:
-                return made[-1]
-        usable = [one for one in made if one.word == "usable"]
-        if usable:
-            return min(usable, key=lambda one: one.likely_error)
-        return next((one for one in made if one.word == "unchecked"), made[0])
+                break
+
+        def score(one: Decision) -> float:
+            return self.likely_error(one.fit) * (1.0 if one.word == "usable" else self.limits.prefer_usable)
+
+        return min(made, key=score)
+
+    def likely_error(self, fit: Fit) -> float:
+        """The estimated error of a value: its standard error, its bias by the jackknife, and that of its features.
+
+        The last is the distance from the richest fit that the log can carry, beyond what the paired error of the two
+        explains: the focused information criterion (Claeskens and Hjort, 2003).
+        """
+        apart = 0.0
+        if self.richest is not None and fit is not self.richest:
+            apart = max(0.0, (fit.value - self.richest.value) ** 2 - paired_error(fit, self.richest) ** 2)
+        made = float(np.sqrt(fit.error**2 + fit.bias**2 + apart))
+        return made if np.isfinite(made) else np.inf
+
+    @cached_property
+    def richest(self) -> Fit | None:
+        """The fit with most columns among those whose bias by the jackknife is no larger than their error."""
+        carried = [f for f in self.fits.plain.values() if self.carried(f)]
+        return max(carried, key=lambda f: f.columns, default=None)
+
+    def carried(self, fit: Fit) -> bool:
+        return np.isfinite(fit.value) and 0 < fit.error < np.inf and abs(fit.bias) <= fit.error
 
     def shown(self, made: Decision, level: float) -> Decision:
         """The decision with its interval at the level asked for, and the table of all fits."""
@@ -236,7 +259,7 @@ class _Judge:
             if error > limits.most_blind * fit.error:  # says too little, unless it is far away
                 differs = differs or (other.fit.name if far else "")
                 continue
-            if kind in hides:
+            if kind in hides and other.times == 1:
                 hides[kind] = max(hides[kind], abs(other.apart) / max(error, 1e-300)) if far else hides[kind]
             if kind in counted:
                 counted[kind] += self._counts(other)
@@ -282,14 +305,23 @@ class _Judge:
             others += [_Other("below", fit, f, self.beyond(fit.columns, f.columns)) for f in self._just_below(fit)]
         for group in (self.fits.traced, self.fits.robust):
             others += [_Other("memory", fit, group[name])] if name in group else []
-        names = tuple(reversed(self.ladder.headlines)) if endless else (name,)
+        names = self.ladder.headlines if endless else (name,)
         plain, timed, past = self.fits.plain, self.fits.timed, self.fits.past
-        sound = [n for n in names if self.sound(plain[n])]
-        with_time = next((n for n in sound if n in timed and self.sound(timed[n])), None)
-        with_past = next((n for n in sound if n in past and self.sound(past[n].past)), None)
-        others += [] if with_time is None else [_Other("time", plain[with_time], timed[with_time])]
-        others += [] if with_past is None else [_Other("past", *past[with_past])]
-        return others
+        with_time = [_Other("time", plain[n], timed[n]) for n in names if n in timed and self.sound(plain[n])]
+        with_past = [_Other("past", *past[n]) for n in names if n in past and self.sound(plain[n])]
+        return [*others, *self._of_richest(with_time), *self._of_richest(with_past)]
+
+    def _of_richest(self, beside: list[_Other]) -> list[_Other]:
+        """The fit with the time or the past beside the richest features; it counts less where richer ones need it less.
+
+        What observations hide moves every fit alike. What poor features miss moves the richest ones least.
+        """
+        sound = [other for other in beside if self.sound(other.fit)]
+        if not sound:
+            return []
+        moved = [abs(other.apart) for other in sound]
+        left = moved[-1] / max(float(np.median(moved)), 1e-300)
+        return [sound[-1]._replace(times=left if left < self.limits.least_left else 1.0)]
 
     def _just_below(self, fit: Fit) -> list[Fit]:
         """The richest rung with at most so many columns that the step from it still says how fast the value moves."""

@@ -245,7 +245,7 @@ def _evaluate_job(job: Job, source: Source, sample: Sample, settings: Settings) 
             source.steps(job, put)
             steps.finish()
             equations = BlockEquations(steps, job.design.ladder, job.groups)
-            decision = decide(equations, settings.level, settings.limits)
+            decision = decide(equations, settings.level, settings.limits).within(*numbers.possible(settings.gamma))
             return answer(job, equations, numbers, decision, settings, source)
     # What is no sum of products, such as the largest of two numbers, cannot be had from sums: the sample has to do.
     seen = job.steps(*sample)
@@ -254,8 +254,8 @@ def _evaluate_job(job: Job, source: Source, sample: Sample, settings: Settings) 
         return source.moments(replace(job, lam=lam))
 
     by_group = GroupEquations(read, job.design.ladder, job.clock, seen, job.lam)
-    decision = decide(by_group, settings.level, settings.limits)
-    return answer(job, by_group, by_group.last.steps, decision, settings, source)
+    decision, numbers = decide(by_group, settings.level, settings.limits), by_group.last.steps
+    return answer(job, by_group, numbers, decision.within(*numbers.possible(settings.gamma)), settings, source)
 
 
 def _evaluate_kept(

@@ -111,7 +111,7 @@ def _fit(solution: Solution, start: Floats, pull: Floats) -> Fit:
 
 def _blocks(steps: Steps, columns: Integers, edges: Integers) -> Iterator[_Block]:
     """The steps, some pieces of one tenth at a time."""
-    scale = max(float(np.std(steps.reward)), 1e-300)
+    scale = float(np.std(steps.reward)) or float(np.abs(steps.reward).max()) or 1.0
     for g in range(len(edges) - 1):
         first = int(edges[g])
         while first < edges[g + 1]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.evaluation.designs.base import Ladder
-from gradtd.evaluation.designs.real import RealDesign
+from gradtd.evaluation.designs.real import RealDesign, are_polynomials
 from gradtd.evaluation.designs.states import StateDesign
 from gradtd.evaluation.kept_units import File, Unit
 from gradtd.evaluation.moments import BY_GROUP, Moments, shape_of
@@ -97,10 +97,12 @@ def _check_real(design: RealDesign, named: bool) -> None:
     turns, phases = design.waves
     need(array(turns, "f", 2) and array(phases, "f", 1), "waves")
     need(turns.shape == (design.cosines.n_columns, len(phases)), "waves")
+    need(design.polynomials is None or are_polynomials(design.polynomials), "polynomials")
     given = 0
-    if design.features is not None:
-        given = design.features.n_features
-        need(design.features.n_columns == design.cosines.n_columns, "features")
+    for first in (design.features, design.polynomials):
+        if first is not None:
+            given += first.n_features
+            need(first.n_columns == design.cosines.n_columns, "features")
     need(design.ladder.n_columns == given + design.cosines.n + len(phases), "columns")
 
 

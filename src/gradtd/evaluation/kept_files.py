@@ -153,6 +153,7 @@ def write_fitted(path: Path, question: Question, job: Job, files: int, rows: int
     header["features"] = _put("features", job.features, arrays)
     if isinstance(design, RealDesign):
         header["cosines"] = _put("cosines", design.cosines, arrays)
+        header["polynomials"] = _put("polynomials", design.polynomials, arrays)
         arrays |= {"waves.frequencies": design.waves.frequencies, "waves.phases": design.waves.phases}
     else:
         assert isinstance(design, StateDesign)
@@ -209,7 +210,8 @@ def _design(header: dict[str, Any], arrays: Arrays, features: Features | None) -
     if "states" in arrays:
         return StateDesign(ladder, _table(header, arrays), arrays["states"], arrays["pairs"])
     waves = Waves(arrays["waves.frequencies"], arrays["waves.phases"])
-    return RealDesign(ladder, _restored("cosines", header, arrays), waves, features)
+    cosines, polynomials = (_restored(kind, header, arrays) for kind in ("cosines", "polynomials"))
+    return RealDesign(ladder, cosines, waves, features, polynomials=polynomials)
 
 
 def _table(header: dict[str, Any], arrays: Arrays) -> Any:

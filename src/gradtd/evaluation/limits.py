@@ -140,6 +140,10 @@ class Limits:
     cannot carry an interval lie below it, and none of 189 usable logs."""
     far: float = 3.0
     """Paired errors from which on a fit with the time or the past, or one too wide to count, refuses the value."""
+    least_left: float = 0.75
+    """What the time or the past must move beside the richest features, over the median of all rungs, to be hidden."""
+    prefer_usable: float = 1.5
+    """Times the estimated error that a usable value may have, against one that is not."""
     sample_errors: float = 2.0
     """Errors that a share measured on a sample must be away from its limit."""
 

@@ -109,12 +109,14 @@ def evaluate_target(
     ready = plan.features_for(decision)
     stream = ready.stream(found.rho, settings.gamma, chances)
     trace_rows(stream, settings.tracing, ready.log.episode)  # kept: traces run on across blocks
-    judged = None if settings.method in ESTIMATORS else decision
+    discount = np.asarray(stream.steps["discount"])
+    weights = products(found.rho, discount, stream.begins)
+    steps = sum_steps(ready.log, found, discount, stream.begins, weights)
+    judged = None
+    if decision is not None and settings.method not in ESTIMATORS:
+        judged = decision.within(*steps.possible(settings.gamma))
     case = make_case(stream, settings, stage(progress, "least squares"), judged, ready.C)
     solved = solve(case, stage(progress, "refitting"))
-    discount = np.asarray(stream.steps["discount"])
-    weights = products(found.rho, discount, case.begins)
-    steps = sum_steps(ready.log, found, discount, case.begins, weights)
     more = measure(case, solved.theta) | compare_methods(case, solved) | ready.measured(case)
     more |= look_for_faults(plan.log, case.begins, None if judged is None else judged.fit.psi)
     if judged is not None or plan.why_not:

@@ -76,6 +76,8 @@ class Polynomial(Features):
     ----------
     order : int
         Most columns that are multiplied, the same one counted each time it occurs.
+    cross : bool
+        Whether different columns are multiplied. Without, there are powers of every column alone, 1 + k order of them.
 
     >>> Polynomial(order=2).fit([[0.0], [4.0]]).transform([[3.0]])
     array([[1.  , 0.5 , 0.25]])
@@ -84,15 +86,25 @@ class Polynomial(Features):
     name: ClassVar[str] = "polynomial"
     LEARNED = {"low": ("columns",), "high": ("columns",)}
     order: int = 2
+    cross: bool = True
 
     def __post_init__(self) -> None:
-        self._checked(order=checks.whole_number("order", self.order, 1, FEATURE_LIMIT))
+        order = checks.whole_number("order", self.order, 1, FEATURE_LIMIT)
+        self._checked(order=order, cross=checks.yes_or_no("cross", self.cross))
 
     def _title(self) -> str:
-        return f"Polynomial features of order {self.order}"
+        return f"Polynomial features of order {self.order}{'' if self.cross else ' without products of two columns'}"
 
     def _size(self, n_columns: int) -> int:
-        return math.comb(n_columns + self.order, self.order)
+        return self.size(n_columns)
+
+    def size(self, n_columns: int) -> int:
+        """Features of so many columns."""
+        return math.comb(n_columns + self.order, self.order) if self.cross else 1 + n_columns * self.order
+
+    def of_order(self, order: int) -> Polynomial:
+        """The same map with another order: the first of its features, or more of them."""
+        return Polynomial(order=order, cross=self.cross)._with(self.learned)
 
     def _check_size(self, n_columns: int) -> None:
         if self._size(n_columns) > FEATURE_LIMIT:
@@ -106,6 +118,10 @@ class Polynomial(Features):
         return {"low": found.low, "high": found.high}
 
     def _fill(self, chunk: Floats, out: Floats) -> None:
+        self.fill(chunk, out)
+
+    def fill(self, chunk: Floats, out: Floats) -> None:
+        """Write the features of observations, which are overwritten, to ``out``."""
         low, high = self.learned["low"], self.learned["high"]
         chunk -= low
         chunk *= 2.0 / (high - low)
@@ -118,13 +134,16 @@ class Polynomial(Features):
     def _products(self) -> list[tuple[int, ...]]:
         """The columns that each feature multiplies, fewest first."""
         degrees = range(self.order + 1)
+        if not self.cross:
+            alone = [(k,) * degree for degree in degrees[1:] for k in range(self.n_columns)]
+            return [(), *alone]
         return [p for degree in degrees for p in combinations_with_replacement(range(self.n_columns), degree)]
 
     @cached_property
     def _steps(self) -> list[tuple[slice, Integers, Integers]]:
         """For each degree: its features, the features of the degree below they extend, and by which column."""
         place = {product: index for index, product in enumerate(self._products)}
-        ends = [math.comb(self.n_columns + degree, degree) for degree in range(self.order + 1)]
+        ends = [1, *(self.of_order(degree).n_features for degree in range(1, self.order + 1))]
         steps = []
         for begin, end in pairwise(ends):
             products = self._products[begin:end]

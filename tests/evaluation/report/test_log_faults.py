@@ -23,6 +23,7 @@ def test_a_sound_log_has_none():
     assert told.numbers["repeated"] == 0.0
     assert abs(told.numbers["drift"]) < 4
     assert "rewards_late" not in told.numbers
+    assert "first_rewards_none" not in told.numbers
 
 
 @pytest.mark.parametrize("name", ["action_prob", "target"])
@@ -50,12 +51,26 @@ def test_rewards_that_drift():
     assert any("drifts over the log" in reason for reason in told.reasons)
 
 
-def test_rewards_one_row_late():
-    log = noisy()
+def late(log):
     first = np.r_[True, log["episode"][1:] != log["episode"][:-1]]
-    told = found(log | {"reward": np.where(first, 0.0, np.r_[0.0, log["reward"][:-1]])})
+    return log | {"reward": np.where(first, 0.0, np.r_[0.0, log["reward"][:-1]])}
+
+
+def test_rewards_one_row_late():
+    """Rewards by the state: the row before explains them, and their own does not."""
+    log = noisy()
+    log["reward"] = log["reward"] + np.random.default_rng(1).normal(0, 1, 10)[log["obs"]]
+    assert "rewards_late" not in found(log).numbers
+    told = found(late(log))
+    assert told.numbers["rewards_late"] is True
     assert told.verdict != "usable"
     assert any("one row too late" in reason for reason in told.reasons)
+
+
+def test_first_rewards_that_are_all_zero_are_a_warning():
+    """Rewards that are noise fit any row. That the first of each episode is 0 is a sign, and no proof."""
+    told = found(late(noisy()))
+    assert any("The first reward of every episode is 0" in warning for warning in told.warnings)
 
 
 def test_episodes_that_appear_twice():

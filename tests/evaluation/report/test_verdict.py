@@ -309,7 +309,7 @@ REFUSED = {
 }
 NOT_CHECKED = {
     "a plain interval": {"hull_low": 0.4, "hull_high": 1.5},
-    "rewards one row late": {"rewards_late": True},
+    "rewards of another row": {"rewards_late": True},
     "a sample says too little": {"undecided": "it may lack 18% or 22% of what the target would do"},
     "not checked": {"not_checked": "there are too many"},
     "rows taken alone": {"rows_alone": True},
@@ -321,6 +321,7 @@ WARNED = {
     "ill-conditioned": {"condition_A": 1.1e8},
     "moving a little": {"moved": 0.26},
     "episodes that appear twice": {"repeated": 0.051},
+    "first rewards are 0": {"first_rewards_none": True},
     "estimated behaviour": {"estimated_behaviour": True},
     "rarely seen in the state": {"unseen_pairs": 0.051, "lacking": 0.1},
     "leading elsewhere": {"leading_elsewhere": 0.51},

@@ -1,4 +1,4 @@
-"""Rows for real observations: features that were named, a ladder of cosines, and random waves to check them."""
+"""Rows for real observations: features that were named, polynomials, a ladder of cosines, and random waves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from gradtd.evaluation.designs.base import GIVEN, Ladder, Rows, Writer, refuse_e
 from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.features import Features
 from gradtd.features.cosines import SAMPLE, Cosines, frequencies, wave_writer
+from gradtd.features.polynomial import Polynomial
 from gradtd.features.table import Table
+from gradtd.features.wrapped import Selected, fit_varying
 from gradtd.logs import Log
 
 WAVES = {1: 0.3, 2: 0.4, 3: 0.7}
@@ -31,18 +33,20 @@ class Waves(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RealDesign:
-    """Columns: features that were named, then cosines, then random waves.
+    """Columns: features that were named, then polynomials, then cosines, then random waves.
 
     Parameters
     ----------
     ladder
         The fits.
     cosines, waves
-        The maps of the checks.
+        The maps of the rungs and of the checks.
     features
         The map that was named, fitted; None where rungs of cosines may be reported.
     table
         Its rows for the whole log, where that is in memory and they were computed already.
+    polynomials
+        The map of further rungs, where these may be reported and their columns are not too many.
     """
 
     ladder: Ladder
@@ -50,6 +54,7 @@ class RealDesign:
     waves: Waves
     features: Features | None = None
     table: Any = None
+    polynomials: Features | None = None
 
     def rows(self, log: Log) -> Rows:
         base = self.table
@@ -61,6 +66,9 @@ class RealDesign:
 
     def _writer(self, base: Any, observations: Any) -> Writer:
         put_cosines, put_waves = self.cosines.writer(), wave_writer(*self.waves)
+        of_columns, kept = None, slice(None)
+        if self.polynomials is not None:
+            of_columns, kept = _inner(self.polynomials), self.polynomials.learned.get("kept", kept)
 
         def write(index: Any, out: Floats) -> None:
             done = 0
@@ -69,18 +77,27 @@ class RealDesign:
                 done = part.shape[1]
                 out[:, :done] = part if isinstance(part, np.ndarray) else part.toarray()
             seen = observations[index]
+            if of_columns is not None:
+                more = of_columns.n_features
+                of_columns.fill(np.array(seen[:, kept], np.float64), out[:, done : done + more])
+                done += more
             put_cosines(seen, out, done)
             put_waves(seen, out, done + self.cosines.n)
 
         return write
 
     def chosen(self, rung: str) -> Features:
-        """The features of a rung of cosines."""
+        """The features of a rung that may be reported."""
+        orders = () if self.polynomials is None else range(2, _inner(self.polynomials).order + 1)
+        for order in orders:
+            made = _of_order(self.polynomials, order)
+            if rung == _name(made):
+                return made
         return self.cosines.longer(len(self.ladder.rungs[rung]))
 
 
 def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limits: Limits = DEFAULT) -> RealDesign:
-    """A ladder of cosines of the observations, each rung about twice as wide, and random waves to check them.
+    """Polynomials and cosines of the observations, rung by rung wider, and random waves to check them.
 
     Parameters
     ----------
@@ -98,8 +115,10 @@ def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limit
     k, d = len(varies), 0 if base is None else base.shape[1]
     # Sums cost n D^2: a long log has the work bound D, a short one the number of its episodes and steps.
     affordable = limits.rung_share * max(np.sqrt(limits.most_work / n_steps) - d, limits.fewest_columns)
-    carried = min(limits.most_columns, max(limits.fewest_columns, n_pieces), n_steps / limits.steps_per_column)
+    carried = min(limits.most_columns, max(limits.fewest_columns, 2 * n_pieces), n_steps / limits.steps_per_column)
     D = max(int(min(carried, affordable)), k + 1)
+    powers = None if base is not None else _polynomial(k, D)
+    polynomials = None if powers is None else fit_varying(powers, observations)[0]
     cuts = _rung_sizes(frequencies(k, D)[1], k, limits.rung_growth)
     m = cuts[-1]
     count = max(limits.fewest_waves, min(D // (2 if k > 2 else 4), m))
@@ -107,15 +126,57 @@ def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limit
         count = max(count, int(np.ceil(limits.step_columns * d)) - m)
     count = min(limits.most_waves, count)
     waves = random_waves(observations, varies, count)
-    rungs = {f"{size} cosines": d + np.arange(size) for size in cuts}
+    begin = d if polynomials is None else polynomials.n_features
+    rungs = {f"{size} cosines": begin + np.arange(size) for size in cuts}
     checkers = {
-        f"{size} cosines and {count} waves": d + np.r_[np.arange(size), m + np.arange(count)] for size in cuts[-2:]
+        f"{size} cosines and {count} waves": begin + np.r_[np.arange(size), m + np.arange(count)] for size in cuts[-2:]
     }
+    if polynomials is not None:
+        for order in range(2, _inner(polynomials).order + 1):
+            made = _of_order(polynomials, order)
+            rungs[_name(made)] = np.arange(made.n_features)
+        rungs = dict(sorted(rungs.items(), key=lambda rung: len(rung[1])))
+        checkers[f"{_name(polynomials)} and {m} cosines"] = np.arange(begin + m)
     headlines = tuple(rungs)
     if base is not None:
         rungs, headlines = {GIVEN: np.arange(d)} | rungs, (GIVEN,)
     ladder = Ladder(rungs, checkers, headlines, complete=False, endless=True)
-    return RealDesign(ladder, cosines.longer(m), waves)
+    return RealDesign(ladder, cosines.longer(m), waves, polynomials=polynomials)
+
+
+def _polynomial(columns: int, most: int) -> Polynomial | None:
+    """All products of up to three columns where these are not too many, or of two, else squares, else nothing."""
+    for made in (Polynomial(order=3), Polynomial(order=2), Polynomial(order=2, cross=False)):
+        if made.size(columns) <= most:
+            return made
+    return None
+
+
+def are_polynomials(features: Features) -> bool:
+    """Whether these are fitted polynomials, of all columns or of those that vary."""
+    inner = features.inner if isinstance(features, Selected) else features
+    return isinstance(inner, Polynomial) and inner.fitted
+
+
+def _inner(polynomials: Features) -> Polynomial:
+    """The map of the columns that vary."""
+    inner = polynomials.inner if isinstance(polynomials, Selected) else polynomials
+    assert isinstance(inner, Polynomial)
+    return inner
+
+
+def _of_order(polynomials: Features | None, order: int) -> Features:
+    assert polynomials is not None
+    made = _inner(polynomials).of_order(order)
+    if isinstance(polynomials, Selected):
+        return Selected.of(made, polynomials.learned["kept"], polynomials.n_columns)
+    return made
+
+
+def _name(polynomials: Features) -> str:
+    """What a rung of polynomials is called."""
+    inner = _inner(polynomials)
+    return f"{inner.n_features} {'polynomials' if inner.cross else 'powers'} of order {inner.order}"
 
 
 def _rung_sizes(sizes: list[int], columns: int, steep: float) -> list[int]:

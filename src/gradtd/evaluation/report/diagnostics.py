@@ -69,8 +69,11 @@ class Diagnostics:
     """The largest absolute reward."""
 
     drift: float | None = None
-    """Student's t of the slope of the episodes' influences over their order in the log: 0 where nothing drifts."""
+    """Student's t of the slope over the order of episodes, of their influences or of what their rows leave unexplained
+    of their rewards, whichever is larger: 0 where nothing drifts."""
     rewards_late: bool | None = None
+    """Whether the row before explains the rewards better than their own row."""
+    first_rewards_none: bool | None = None
     """Whether the first reward of every episode is 0 and hardly any other is."""
     repeated: float | None = None
     """Share of the longer episodes that are equal to an earlier one."""

@@ -114,18 +114,25 @@ class StepSums:
             "estimated_behaviour": self.estimated or None,
         }
 
-    def beyond_rewards(self, gamma: float, value: float | None, error: float) -> float | None:
-        """How far a value is outside of what the log's rewards allow, in standard errors; None where they allow all.
+    def possible(self, gamma: float) -> tuple[float, float]:
+        """The least and the largest return that the log's rewards allow; infinite where they allow all.
 
         With gamma below 1 a return is at most the largest reward times 1 / (1 - gamma), and 0 where that is negative.
         Where only last steps of episodes that terminated have rewards, it is at most the largest of them.
         """
         at_the_end = self["early_rewards"] == 0
-        if value is None or (gamma == 1 and not at_the_end):
-            return None
+        if gamma == 1 and not at_the_end:
+            return -np.inf, np.inf
         times = 1.0 if at_the_end else 1 / (1 - gamma)
         low, high = min(-self.largest["smallest_reward"], 0.0), max(self.largest["largest_reward"], 0.0)
-        return max(times * low - value, value - times * high, 0.0) / error
+        return times * low, times * high
+
+    def beyond_rewards(self, gamma: float, value: float | None, error: float) -> float | None:
+        """How far a value is outside of what the log's rewards allow, in standard errors; None where they allow all."""
+        low, high = self.possible(gamma)
+        if value is None or high == np.inf:
+            return None
+        return max(low - value, value - high, 0.0) / error
 
     def told(self) -> tuple[list[str], list[str]]:
         """Notes and warnings of all chunks; those that differ in a count alone are said once, with the sum."""
