@@ -54,6 +54,42 @@ class RowError(InputError):
         return type(self), (str(self), self.row, self.clash)
 
 
+class Faults:
+    """Everything that is wrong with a table, told in one message.
+
+    >>> faults = Faults()
+    >>> faults.add("there is no reward."); faults.add("there is no action.")
+    >>> faults.raise_all()
+    Traceback (most recent call last):
+    ...
+    gradtd.core.checks.InputError: the log has 2 faults:
+    1. there is no reward.
+    2. there is no action.
+    """
+
+    def __init__(self) -> None:
+        self.errors: list[InputError] = []
+
+    def add(self, message: str) -> None:
+        self.errors.append(InputError(message))
+
+    def attempt(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What ``work`` returns; None where it finds a fault."""
+        try:
+            return work(*arguments)
+        except InputError as error:
+            if str(error) not in map(str, self.errors):
+                self.errors.append(error)
+        return None
+
+    def raise_all(self) -> None:
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            numbered = (f"{k}. {error}" for k, error in enumerate(self.errors, 1))
+            raise InputError("\n".join([f"the log has {len(self.errors)} faults:", *numbered]), lines=True)
+
+
 class NeverLearnsError(InputError):
     """The data are too few for learning to start."""
 

@@ -28,7 +28,7 @@ from gradtd.evaluation.settings import (
     refuse_without_ratios,
 )
 from gradtd.logs.given_policies import read_beside
-from gradtd.logs.policies import GivenPolicy, several
+from gradtd.logs.policies import GivenPolicy, several, spelled
 
 
 @overload
@@ -172,7 +172,7 @@ def evaluate(
     if settings.n_updates is not None and settings.computed:
         raise InputError(f"{settings.method} makes no updates, got n_updates={settings.n_updates}: leave it out.")
     named = several(target)
-    targets = {"target": target} if named is None else named
+    targets = {"target": spelled(target)} if named is None else named
     if not targets:
         raise InputError("target must name at least one policy to evaluate, got an empty dictionary.")
     asks_for_parts = machine.scheduler is not None or machine.checkpoint is not None

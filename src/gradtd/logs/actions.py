@@ -30,6 +30,10 @@ def code_actions(
     if len(parts) > 1:
         return np.column_stack([part.numbers() for part in parts]), None, ""
     column, values = parts[0], parts[0].actions()
+    if facts.real_actions and said is not None and values.ndim == 1:
+        codes_of = {float(label): code for code, label in enumerate(said)}
+        _as_said(column.name, np.unique(values).tolist(), [*codes_of])
+        return np.array([codes_of[one] for one in values.tolist()], np.int64), tuple(said), "said"
     if facts.real_actions:
         return values.astype(np.float64), None, ""
     known, order = sorted(facts.actions), NUMBERS if column.labels is None else ALPHABET

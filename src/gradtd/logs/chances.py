@@ -8,7 +8,7 @@ import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.logs.column_names import Roles
+from gradtd.logs.column_names import BY_NAME, Roles, spelled
 from gradtd.logs.columns import Column, Facts, facts_of, refuse_rows
 from gradtd.logs.steps import Flags
 
@@ -22,6 +22,7 @@ def chances(
     for kind in ("behaviour", "target"):
         role = f"{kind}_log" if f"{kind}_log" in roles.single else kind
         if role in roles.single:
+            _refuse_actions(found[role], roles, kind)
             name, values = roles.single[role], _probabilities(found[role], role, logs, facts, notes)
             result[kind] = check_chances(f"column {name!r}", values, kind, real_action)
     if "rho" in roles.single:
@@ -29,6 +30,18 @@ def chances(
         refuse_rows(f"column {name!r}", ratio < 0, ratio, "must not be negative")
         result["rho"] = ratio
     return result
+
+
+def _refuse_actions(column: Column, roles: Roles, kind: str) -> None:
+    """A column that is only called "target" may hold the actions that it would take."""
+    bare = spelled(column.name) in ("target", "behaviour", "behavior") and roles.why.get(kind) == BY_NAME
+    if bare and (column.labels is not None or column.kind in ("whole", "truth")):
+        holds = "text" if column.labels is not None else "whole numbers"
+        raise InputError(
+            f"column {column.name!r} holds {holds}, where probabilities of the actions taken should be. If they are "
+            f"that, say columns={{{kind!r}: {column.name!r}}}. If they are actions, say columns={{{kind!r}: None}} and "
+            f"{kind}={column.name!r}."
+        )
 
 
 def check_chances(what: str, values: Floats, kind: str, densities: bool, rows: Integers | None = None) -> Floats:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from gradtd.core import checks
-from gradtd.core.checks import InputError
+from gradtd.core.checks import Faults, InputError
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "episode": ("episode", "episode_id", "eps_id", "trajectory", "trajectory_id", "traj_id"),
@@ -92,42 +92,6 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PART = re.compile(r"^(?P<stem>.+?)(?:(?:_|\.|/)(?P<number>\d+)|\[(?P<index>\d+)\]|\.(?P<word>.+))$", re.DOTALL)
 
 
-class Faults:
-    """Everything that is wrong with a table, told in one message.
-
-    >>> faults = Faults()
-    >>> faults.add("there is no reward."); faults.add("there is no action.")
-    >>> faults.raise_all()
-    Traceback (most recent call last):
-    ...
-    gradtd.core.checks.InputError: the log has 2 faults:
-    1. there is no reward.
-    2. there is no action.
-    """
-
-    def __init__(self) -> None:
-        self.errors: list[InputError] = []
-
-    def add(self, message: str) -> None:
-        self.errors.append(InputError(message))
-
-    def attempt(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """What ``work`` returns; None where it finds a fault."""
-        try:
-            return work(*arguments)
-        except InputError as error:
-            if str(error) not in map(str, self.errors):
-                self.errors.append(error)
-        return None
-
-    def raise_all(self) -> None:
-        if len(self.errors) == 1:
-            raise self.errors[0]
-        if self.errors:
-            numbered = (f"{k}. {error}" for k, error in enumerate(self.errors, 1))
-            raise InputError("\n".join([f"the log has {len(self.errors)} faults:", *numbered]), lines=True)
-
-
 @dataclass
 class Roles:
     """Which columns play which role; ``parts`` are the names of the observation's components.
@@ -188,7 +152,7 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
             ignored = roles.single.pop(f"{kind}_log")
             roles.notes.append(f"column {ignored!r} was not read, since {roles.single[kind]!r} has the probabilities.")
     roles.done_flag = roles.why.get("terminated") == BY_NAME and spelled(roles.single["terminated"]) in DONE
-    roles.clock = spelled(roles.single.get("t", "")) in CLOCKS
+    roles.clock |= spelled(roles.single.get("t", "")) in CLOCKS
     _take_users(roles)
     roles.keep = _kept(kinds, keep, faults)
     _check_complete(roles, kinds, faults)
@@ -282,6 +246,7 @@ def _mapped(kinds: Mapping[str, str], columns: Any, faults: Faults) -> tuple[Rol
             if name not in kinds:
                 faults.add(f"there is no column {name!r} for {key!r}; the columns are {listed(kinds)}.")
         taken.names.update(theirs)
+        roles.clock |= spelled(str(key)) in CLOCKS
         _assign(roles, role, [(name, name) for name in theirs], SAID)
     return roles, taken
 

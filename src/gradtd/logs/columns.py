@@ -19,6 +19,9 @@ from gradtd.logs.steps import Flags, Steps
 from gradtd.logs.tables import Piece, Table, refuse_merged
 
 GIVEN, MISSING, NOT_A_NUMBER = 0, 1, 2
+TRUTHS = {"true": True, "t": True, "yes": True, "y": True, "1": True, "1.0": True}
+TRUTHS |= {"false": False, "f": False, "no": False, "n": False, "0": False, "0.0": False}
+"""Text that stands for a truth value."""
 
 
 @dataclass
@@ -38,7 +41,9 @@ class Column:
             more = int(self.missing.sum()) - 1
             others = f" (and {more} more)" if more else ""
             raise RowError(
-                f"column {self.name!r} has no value in row {at}{others}: fill it in or leave the row out.", at
+                f"column {self.name!r} has no value in row {at}{others}: fill it in, or drop such rows with "
+                "missing='drop'.",
+                at,
             )
 
     def numbers(self) -> Floats:
@@ -48,7 +53,10 @@ class Column:
             values = values[:, 0]
         if self.labels is not None or self.kind == "time" or values.ndim != 1:
             got = "text" if self.labels is not None else "times" if self.kind == "time" else f"shape {values.shape}"
-            raise InputError(f"column {self.name!r} must hold one number per row, got {got}.")
+            way = (
+                "make numbers of it with pandas.to_numeric, or name another column" if got == "text" else "name another"
+            )
+            raise InputError(f"column {self.name!r} must hold one number per row, got {got}: {way}.")
         self.refuse_missing()
         return self._finite(values)
 
@@ -64,6 +72,15 @@ class Column:
         if self.values.dtype.kind == "b" and self.values.ndim == 1:
             self.refuse_missing()
             return self.values
+        if self.labels is not None:
+            self.refuse_missing()
+            words = [TRUTHS.get(label.strip().lower()) for label in self.labels]
+            if None in words:
+                raise InputError(
+                    f"column {self.name!r} must hold true or false, or 1 or 0, got text such as "
+                    f"{self.labels[words.index(None)]!r}. Compare it first: frame[{self.name!r}] == 'end'."
+                )
+            return np.asarray(np.array(words, bool)[self.values])
         values = self.numbers()
         neither = (values != 0) & (values != 1)
         refuse_rows(f"column {self.name!r}", neither, values, "must hold true or false, or 1 or 0")

@@ -46,9 +46,10 @@ def by_index(log: Log, name: str, given: Any) -> Any:
         table = given.to_numpy() if places is None else given.to_numpy()[:, places]
         return Probabilities(table, named=True) if places is not None and len(table) == length else table
     values = given if places is None else given.iloc[:, places]
-    if len(given) != length:
-        return values.to_numpy()  # one row per step, or a table of states: refused or taken by its length
     rows = log.index if log.index is not None else range(length)
+    has_rows = log.index is not None and given.index.is_unique and set(rows) <= set(given.index)
+    if len(given) != length and not has_rows:
+        return values.to_numpy()  # one row per step, or a table of states: refused or taken by its length
     if list(given.index) != list(rows):
         where = given.index.get_indexer(rows) if given.index.is_unique else np.array([-1])
         if (where < 0).any():
@@ -132,7 +133,7 @@ def _of_rows(log: Log, name: str, values: Any, order: str | None, *, sure: bool 
         values = values.astype(str)
     one_or_none = values.dtype.kind in "biuf" and bool(np.isin(values, (0, 1)).all())
     if sure or not log.discrete_actions or log.action is None or values.dtype.kind not in "biufU":
-        return _taken(log, name, values, order)
+        return _taken(log, name, values, order, sure=sure)
     if values.dtype.kind == "f" and not coded:
         return _taken(log, name, values, order, one_or_none)
     if values.dtype.kind == "b" and log.n_actions > 2:
@@ -152,7 +153,9 @@ def _of_rows(log: Log, name: str, values: Any, order: str | None, *, sure: bool 
     return Probabilities(one_hot(codes.astype(np.int64), log.n_actions), order=order, named=True, notes=notes)
 
 
-def _taken(log: Log, name: str, values: Any, order: str | None, one_or_none: bool = False) -> InOrder:
+def _taken(
+    log: Log, name: str, values: Any, order: str | None, one_or_none: bool = False, sure: bool = False
+) -> InOrder:
     """Probabilities of the actions taken, in the order of the steps."""
     notes: tuple[str, ...] = ()
     say = (
@@ -172,10 +175,14 @@ def _taken(log: Log, name: str, values: Any, order: str | None, one_or_none: boo
     if real and not isinstance(order, str):
         notes = (*notes, f"{name} has one number per row: they were taken for densities of the actions taken.")
     values = checks.finite_array(name, values, 1)
-    if order != "table":
-        values = one_a_step(log, name, values)
-        return InOrder(values, notes)
-    return InOrder(values[steps_in_table(log)], notes)
+    steps = values[steps_in_table(log)] if order == "table" else one_a_step(log, name, values)
+    if not sure and log.discrete_actions and log.n_actions == 2 and not one_or_none:
+        notes = (
+            *notes,
+            f"{name} has one number per row: it was taken for the probability of the action of that row. Where it is "
+            f"that of action {(log.action_labels or (0, 1))[1]}, give both columns, numpy.column_stack([1 - p, p]).",
+        )
+    return InOrder(steps, notes, sure)
 
 
 def one_a_step(log: Log, name: str, given: Any) -> Floats:

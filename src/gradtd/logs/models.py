@@ -137,7 +137,7 @@ class _Estimator:
             raise InputError(
                 f"{self.name} was fitted to {known} columns{has}, and an observation of the log has {seen.shape[1]} "
                 f"({listed(names)}). Give its probabilities by row, "
-                f"{self.name}=pandas.DataFrame(model.predict_proba(X), columns=model.classes_)."
+                f"{self.name}=pandas.DataFrame(model.predict_proba(X), X.index, model.classes_)."
             )
         if wanted is not None:
             raise InputError(

@@ -25,7 +25,8 @@ from gradtd.core.progress import Progress
 from gradtd.logs.column_names import Roles
 from gradtd.logs.columns import Column
 from gradtd.logs.files import Casts, ParquetTable, batches_of, reading
-from gradtd.logs.steps import ENDS, EpisodeCounter
+from gradtd.logs.row_episodes import EpisodeCounter
+from gradtd.logs.steps import ENDS
 from gradtd.logs.tables import arrow_kind, arrow_piece, refuse_merged
 
 ROWS_OF_A_PART = 1_000_000

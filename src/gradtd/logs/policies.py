@@ -316,7 +316,7 @@ def several(target: Any) -> dict[str, Any] | None:
     """Targets by name, where several were given: a dictionary with names for keys, or a list of policies."""
     if isinstance(target, Mapping):
         named = all(isinstance(key, str) for key in target)
-        return {str(key): policy for key, policy in target.items()} if named else None
+        return {str(key): spelled(policy) for key, policy in target.items()} if named else None
     if not isinstance(target, list | tuple) or not target:
         return None
     words = all(isinstance(one, str) for one in target) and any(one in WORDS for one in target)
@@ -324,7 +324,12 @@ def several(target: Any) -> dict[str, Any] | None:
         return None
     names = [one if isinstance(one, str) else _called(one, number) for number, one in enumerate(target, 1)]
     names = [one if names.count(one) == 1 else f"{one} {number}" for number, one in enumerate(names, 1)]
-    return dict(zip(names, target, strict=True))
+    return dict(zip(names, map(spelled, target), strict=True))
+
+
+def spelled(policy: Any) -> Any:
+    """The policy, with its word in our spelling."""
+    return "behaviour" if isinstance(policy, str) and policy == "behavior" else policy
 
 
 def _called(policy: Any, number: int) -> str:

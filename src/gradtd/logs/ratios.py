@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +11,15 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError, RowError
+from gradtd.logs.behaviour_model import estimate_behaviour
 from gradtd.logs.chances import check_chances
 from gradtd.logs.column_names import listed
 from gradtd.logs.given_policies import is_action, one_a_step, policy_over, prepared
 from gradtd.logs.log import Log
 from gradtd.logs.models import densities_of, is_model
-from gradtd.logs.policies import is_constant, observation_chunks, row_chunks, takes_two
+from gradtd.logs.policies import is_constant, observation_chunks, row_chunks, spelled, takes_two
 from gradtd.logs.row_policies import ByRow, InOrder, Probabilities, steps_in_table
-from gradtd.logs.sanity_checks import refuse_other_ratios
+from gradtd.logs.sanity_checks import of_one_action, refuse_other_ratios
 from gradtd.logs.tables import plain_array
 
 
@@ -91,7 +91,7 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
     """
     if not isinstance(log, Log):
         raise InputError(f"ratios takes a Log, got {type(log).__name__}: make one with read_log.")
-    limit = None if clip is None else checks.number_above("clip", clip, 0)
+    limit, target = None if clip is None else checks.number_above("clip", clip, 0), spelled(target)
     if isinstance(target, str) and target == "behaviour":
         return Ratios(np.ones(len(log)), shares=_weighted_shares(log, np.ones(len(log))))
     if target is None and behaviour is None and log.rho is not None and (log.target is None or log.behaviour is None):
@@ -101,9 +101,11 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
         assert log.target is not None
         assert log.behaviour is not None
         refuse_other_ratios(log.rho, log.target, log.behaviour)
+    target = prepared(log, "target", target)
     found = _Chances(log.target) if target is None and log.target is not None else _target(log, target)
     wanted, unseen, mass = found.taken, found.unseen, found.mass
     taken, said, estimated = _behaviour(log, behaviour, seed)
+    _refuse_one_action(log, target, behaviour, wanted, taken)
     with np.errstate(over="ignore"):
         rho = wanted / taken
     if not np.isfinite(rho).all():
@@ -119,6 +121,23 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
     warned = () if unseen is None else (unseen,)
     said = (*said, *found.notes)
     return Ratios(rho, (*said, *warned, *cut), unseen, mass, found.pairs, wanted, taken, estimated, over, shares)
+
+
+def _refuse_one_action(log: Log, target: Any, behaviour: Any, wanted: Floats, taken: Floats) -> None:
+    """Probabilities of action 1 in every row, as propensity scores are, are no probabilities of the actions taken."""
+    turned = "numpy.where(action == 1, p, 1 - p)"
+    if behaviour is None and of_one_action(log, taken):
+        column = next((use.columns[0] for use in log.understood.columns if use.role.startswith("behaviour")), "it")
+        raise InputError(
+            f"the behaviour's probabilities ({column!r}) are not those of the actions taken, but fit as those of "
+            f"action 1 in every row: give {turned}."
+        )
+    of_taken = isinstance(target, InOrder) and not target.sure
+    if of_taken and of_one_action(log, wanted, taken):
+        raise InputError(
+            "the target's numbers are no probabilities of the actions taken, but fit as those of action 1 in every "
+            f"row: give {turned}, or both columns, numpy.column_stack([1 - p, p])."
+        )
 
 
 def _order_notes(log: Log) -> tuple[str, ...]:
@@ -299,85 +318,3 @@ def _clipped(rho: Floats, limit: float | None) -> tuple[Floats, tuple[str, ...],
         return rho, (), 0
     over = int((rho > limit).sum())
     return np.minimum(rho, limit), (f"Ratios clipped to {limit:g}: {over}.",) if over else (), over
-
-
-FOLDS = 5
-MOST = 200_000
-"""How many steps a model is fitted to at most; more would only take longer."""
-
-
-def estimate_behaviour(log: Log, seed: int) -> tuple[Floats, tuple[str, ...]]:
-    """The probability of each action taken, from a model that never saw the step's episode.
-
-    With N training steps (of the same observation, if that is discrete) and A actions,
-    p = (N p_model + 1) / (N + A): no action is impossible. The model is a frequency for discrete
-    observations, else multinomial logistic regression on standardised ones.
-    """
-    if not log.discrete_actions or log.action is None:
-        what = "has no actions" if log.action is None else "has real-valued actions"
-        raise InputError(f"behaviour='estimate' needs discrete actions, and the log {what}: give its densities.")
-    if log.n_episodes < 2:
-        raise InputError("behaviour='estimate' needs at least 2 episodes, to judge each by a model that never saw it.")
-    labels, action = np.unique(log.action, return_inverse=True)
-    folds = min(FOLDS, log.n_episodes)
-    rng = np.random.default_rng(seed)
-    fold = (rng.permutation(log.n_episodes) % folds)[log.episode]
-    chance, notes = np.empty(len(log)), []
-    for k in range(folds):
-        inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        if log.discrete_observations:
-            chance[outside] = _frequencies(log, action, len(labels), inside, outside)
-            continue
-        if len(inside) > MOST:
-            inside = np.sort(rng.choice(inside, MOST, replace=False))
-        chance[outside], converged = _regression(log, action, len(labels), inside, outside)
-        if not converged:
-            notes.append("the model of the behaviour did not converge: scale the observations, or give probabilities.")
-    how = "frequencies" if log.discrete_observations else "logistic regression"
-    said = (
-        f"the behaviour's probabilities were estimated ({how}, {folds} folds over episodes): "
-        "what is computed from them is only as good as that model."
-    )
-    return chance, (said, *dict.fromkeys(notes))
-
-
-def _frequencies(log: Log, action: Integers, n_actions: int, inside: Integers, outside: Integers) -> Floats:
-    """Add-one counts of actions at each observation."""
-    states, state = np.unique(log.observations[log.row], return_inverse=True)
-    pair = state * n_actions + action
-    counts = np.bincount(pair[inside], minlength=len(states) * n_actions)
-    visits = np.bincount(state[inside], minlength=len(states))
-    return np.asarray((counts[pair[outside]] + 1.0) / (visits[state[outside]] + n_actions))
-
-
-def _regression(log: Log, action: Integers, n_actions: int, inside: Integers, outside: Integers) -> tuple[Floats, bool]:
-    """Chances under a regression fitted inside, for the steps outside, and whether it converged."""
-    seen = np.unique(action[inside])
-    converged = True
-    if len(seen) == 1:
-        chance = (action[outside] == seen[0]).astype(np.float64)
-    else:
-        x = log.observations[log.row[inside]]
-        mean, spread = x.mean(axis=0), x.std(axis=0)
-        spread[spread == 0] = 1.0
-        model, converged = _fitted((x - mean) / spread, action[inside])
-        column = np.full(n_actions, -1)
-        column[seen] = np.arange(len(seen))
-        every = model.predict_proba((log.observations[log.row[outside]] - mean) / spread)
-        mine = column[action[outside]]
-        chance = np.where(mine < 0, 0.0, every[np.arange(len(outside)), np.maximum(mine, 0)])
-    return (len(inside) * chance + 1) / (len(inside) + n_actions), converged
-
-
-def _fitted(x: NDArray[Any], action: Integers) -> tuple[Any, bool]:
-    try:
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.linear_model import LogisticRegression
-    except ImportError:
-        raise InputError(
-            "behaviour='estimate' needs scikit-learn: pip install gradtd[sklearn], or give the probabilities."
-        ) from None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = LogisticRegression(max_iter=1000).fit(x, action)
-    return model, not any(issubclass(w.category, ConvergenceWarning) for w in caught)

@@ -19,14 +19,22 @@ from gradtd.logs.actions import chosen_actions, code_actions
 from gradtd.logs.chances import chances, kept, kept_earlier
 from gradtd.logs.column_names import Roles, resolve, take_rows_alone
 from gradtd.logs.columns import Column, Facts, facts_of, gather
-from gradtd.logs.encoding import MISSING, EncodedTable, count_missing, encode
+from gradtd.logs.encoding import MISSING, EncodedTable, encode
+from gradtd.logs.faults import find_faults, missing_told
 from gradtd.logs.log import Log, row_numbers
 from gradtd.logs.observations import read_observations
-from gradtd.logs.sanity_checks import columns_of_one_policy, ends_marked, numbered_like, refuse_swapped, strangers
+from gradtd.logs.sanity_checks import (
+    columns_of_one_policy,
+    ends_marked,
+    numbered_like,
+    refuse_swapped,
+    sentinels,
+    strangers,
+)
 from gradtd.logs.sources import open_table
-from gradtd.logs.steps import Rows, Steps, arrange, rows_given, single_steps, smallest_stride
+from gradtd.logs.steps import NothingFollows, Rows, Steps, arrange, rows_given, single_steps, smallest_stride
 from gradtd.logs.tables import FrameTable, Table, with_column
-from gradtd.logs.understood import Understood, guesses, told_apart, uses_of
+from gradtd.logs.understood import Understood, alike, guesses, told_apart, uses_of
 
 
 def read_log(
@@ -105,6 +113,7 @@ def read_log(
     return reader.read(open_table(source), progress)
 
 
+NO_ROWS = "has no rows"
 EPISODE = "gradtd episode"
 """A column of ours in chunks: the number of every row's episode in the chunk, as reading may drop episodes."""
 
@@ -196,8 +205,18 @@ class LogReader:
         return self.read(_with_episodes(rows, begins, name))
 
     def read(self, table: Table, progress: Progress | None = None) -> Log:
-        """The log in a table."""
+        """The log in a table; where it has several faults, all of them are told."""
         roles = self.resolve(table.kinds)
+        try:
+            return self._read(table, roles, progress)
+        except NothingFollows:
+            raise
+        except InputError as error:
+            if self.roles is None and NO_ROWS not in str(error):
+                find_faults(table, self.resolve(table.kinds), error).raise_all()
+            raise
+
+    def _read(self, table: Table, roles: Roles, progress: Progress | None) -> Log:
         notes = roles.notes
         notes += getattr(table, "notes", ())
         found, next_state = gather(table, roles)
@@ -212,7 +231,7 @@ class LogReader:
                 lost |= seen.lost
         length = len(found["reward"].values)
         if length == 0:
-            raise InputError(f"{table.name!r} has no rows.")
+            raise InputError(f"{table.name!r} {NO_ROWS}.")
         facts = self.facts or facts_of(found, roles)
         same = (lambda a, b: narrow_columns.equal_rows(table, roles, a, b)) if self.duplicates == "drop" else None
         rows = single_steps(length) if roles.alone else self._rows(found, roles, next_state, facts, notes)
@@ -232,7 +251,7 @@ class LogReader:
         try:
             observations, next_row = read_observations(seen, roles, steps, length, progress, notes)
         except RowError as error:
-            raise RowError(f"{error}{_counted(table, roles)}", error.row) from None
+            raise RowError(f"{error}{missing_told(table, roles)}", error.row) from None
         told_twice = "next_observation" in roles.several  # and the two may differ
         if told_twice:
             refuse_swapped(observations, next_row, steps, roles)
@@ -304,6 +323,9 @@ class LogReader:
             notes=log.notes,
             warnings=(
                 *guesses(roles, steps.lengths, steps.ended, self.time_limit, unread),
+                *alike(log.action_labels or ()),
+                *steps.warnings,
+                *sentinels(log),
                 *getattr(table, "warnings", ()),
             ),
         )
@@ -364,14 +386,6 @@ def _read_before(log: Log, keep: Any) -> Log:
     """A log that was read before, with its kept columns converted from logarithms."""
     extra, notes = kept_earlier(log.extra, (keep,) if isinstance(keep, str) else keep)
     return replace(log, extra=extra, notes=(*log.notes, *notes)) if notes else log
-
-
-def _counted(table: Table, roles: Roles) -> str:
-    """How many values the columns of the observation lack, and what to do."""
-    counts, _, _ = count_missing(table, roles.several["observation"], roles.several.get("next_observation", []))
-    told = ", ".join(f"{name!r} ({count})" for name, count in counts.items() if count)
-    way = "Drop these rows with missing='drop', or mark them in columns of their own with missing='indicator'."
-    return f" Missing values: {told}. {way}" if told else ""
 
 
 def _component_names(roles: Roles, observations: NDArray[Any]) -> tuple[str, ...]:

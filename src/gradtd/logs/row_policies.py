@@ -61,6 +61,7 @@ class InOrder:
 
     values: Floats
     notes: tuple[str, ...] = ()
+    sure: bool = False  # whether somebody said so
 
 
 def are_names(given: Any) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.logs.column_names import Roles
+from gradtd.logs.log import Log
 from gradtd.logs.steps import Steps
 from gradtd.logs.tables import PIECE, Table
 
@@ -110,6 +111,59 @@ def refuse_swapped(observations: NDArray[Any], next_row: NDArray[np.uint32], ste
             f"every next observation is the observation of the row before: {now!r} and {after!r} have changed places; "
             f'say columns={{"observation": {after!r}, "next_observation": {now!r}}}.'
         )
+
+
+SENTINELS = (-99.0, -999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0, 999999.0)
+"""Numbers that people write where a value is missing."""
+FAR = 3
+"""So many times the largest of the other numbers makes one of them suspicious."""
+
+
+def sentinels(log: Log) -> tuple[str, ...]:
+    """A warning for each column of the observation in which a number far from the others seems to mean "missing"."""
+    if log.discrete_observations:
+        return ()
+    found = []
+    for k, name in enumerate(log.observation_names):
+        column = log.observations[:, k]
+        low, high = float(column.min()), float(column.max())
+        for one in (low, high):
+            at = column == one
+            rest = np.abs(column[~at]).max(initial=0.0) if one in SENTINELS and 0 < at.sum() < len(at) else np.inf
+            if abs(one) > FAR * rest:
+                found.append(
+                    f"Column {name!r} of the observation is {one:g} in {int(at.sum())} rows and at most {rest:g} in "
+                    "size elsewhere. If that stands for a missing value, make it NaN and say missing='indicator'."
+                )
+    return tuple(found)
+
+
+OFF, NEAR = 5.0, 3.0
+"""Standard errors from 1: a mean that is surely off, and one that fits."""
+
+
+def of_one_action(log: Log, chances: Floats, others: Floats | None = None) -> bool:
+    """Whether numbers that should be probabilities of the actions taken are those of action 1 in every row.
+
+    With probabilities b of the actions taken, 1[a = 0] / b has mean 1, and p / b too. That is tried with the numbers as
+    they are, and turned round where action 0 was taken. ``others`` are b where ``chances`` are p.
+    """
+    if log.action is None or not log.discrete_actions or log.n_actions != 2 or len(np.unique(chances)) < 2:
+        return False
+    first = log.action == 0
+    turned = np.where(first, 1 - chances, chances)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        as_given = first / chances if others is None else chances / others
+        as_turned = first / turned if others is None else turned / others
+    return _away(as_given, 0.0) > OFF and _away(as_turned, np.inf) < NEAR
+
+
+def _away(values: Floats, otherwise: float) -> float:
+    """Standard errors of the mean from 1; ``otherwise`` where one number is too large to tell."""
+    if not (values < 1e100).all():
+        return otherwise
+    error = float(values.std()) / np.sqrt(len(values))
+    return abs(float(values.mean()) - 1) / error if error > 0 else np.inf
 
 
 def refuse_other_ratios(rho: Floats, target: Floats, behaviour: Floats) -> None:

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError, RowError
 from gradtd.core.stream import begins_episode, episode_numbers
+from gradtd.logs.row_episodes import EpisodeCounter
 
+FEW_GAPS = 100
+"""Gaps in t are a warning where one row in so many is before one."""
 SORTED = 'sort the rows by t, as read_log(order="sort") does'
 
 Flags = NDArray[np.bool_]
-
-
 ENDS = ("terminated", "truncated")
 SAME_T = "rows of episode {episode} have the same t"
 GOES_ON = "episode {episode} goes on after its end"
@@ -80,6 +81,7 @@ class Steps:
     follower: Flags
     own: Flags
     unmarked: int = 0
+    warnings: tuple[str, ...] = ()
     lengths: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     ended: Flags = field(default_factory=lambda: np.zeros(0, bool))
 
@@ -143,7 +145,7 @@ def arrange(
             notes,
         )
     steps = _steps(source, episode, terminated, truncated, follower, own, keep, n_rows)
-    steps.unmarked = int(unfinished.sum())
+    steps.unmarked, steps.warnings = int(unfinished.sum()), _gap_warning(goes_on, follower, rows)
     last = np.flatnonzero(~goes_on)
     steps.lengths, steps.ended = np.diff(np.r_[-1, last]), terminated[last]
     return steps
@@ -194,41 +196,6 @@ def _episodes(rows: Rows, ends: Flags, notes: list[str]) -> Integers:
         )
     notes.append("there is no episode column: episodes were cut after rows that are terminated or truncated.")
     return EpisodeCounter(rows.clock).number(ends, rows.t)
-
-
-class EpisodeCounter:
-    """Numbers episodes that have no ids: an episode ends at a row that is terminated or truncated.
-
-    It is shown the rows in their order, some at a time. Rows may share the time of a clock.
-    """
-
-    def __init__(self, clock: bool = False) -> None:
-        self.clock, self.rows, self.episode = clock, 0, 0
-        self.over, self.last_t = False, np.zeros(0)
-
-    def number(self, ends: Flags, t: NDArray[Any] | None) -> Integers:
-        """The number of the episode of each row."""
-        begins = np.r_[self.over, ends[:-1]]
-        if t is not None:
-            self._refuse_falling(t, begins)
-        numbers: Integers = self.episode + np.cumsum(begins)
-        self.episode, self.over, self.rows = int(numbers[-1]), bool(ends[-1]), self.rows + len(ends)
-        return numbers
-
-    def _refuse_falling(self, t: NDArray[Any], begins: Flags) -> None:
-        """Inside an episode t rises: else its end is not marked."""
-        before = np.r_[self.last_t if len(self.last_t) else t[:1], t[:-1]]
-        falls = ~begins & (t < before if self.clock else t <= before)
-        falls[0] &= bool(len(self.last_t))
-        if falls.any():
-            at = int(np.flatnonzero(falls)[0])
-            row = self.rows + at
-            raise RowError(
-                f"t falls from {before[at]} to {t[at]} at row {row}, but row {row - 1} is neither terminated nor "
-                "truncated: add an episode column, or mark where episodes end.",
-                row,
-            )
-        self.last_t = t[-1:].copy()
 
 
 def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Integers:
@@ -321,6 +288,17 @@ def _gaps(rows: Rows, at: Any, goes_on: Flags, stride: float | None, notes: list
     clock = '(if t is a clock and not a count, leave it out: columns={"t": None})'
     _note(notes, f"Gaps in t, where rows seem to be missing {clock}", gaps)
     return np.asarray(gaps)
+
+
+def _gap_warning(goes_on: Flags, follower: Flags, rows: Rows) -> tuple[str, ...]:
+    """A warning where rows lead nowhere because t jumps: t may be a clock and not a count."""
+    lost = int((goes_on & ~follower).sum()) if rows.lost is None else 0
+    if lost * FEW_GAPS < goes_on.sum():
+        return ()
+    return (
+        f"t jumps after {lost} of {int(goes_on.sum())} rows, so what follows these rows was taken for missing. If t is "
+        'a clock and does not count steps, say columns={"timestamp": ...} with its name.',
+    )
 
 
 def smallest_stride(rows: Rows, order: str) -> float:

@@ -182,8 +182,18 @@ class FrameTable:
         self.ordered = frozenset(
             label for label, kind in zip(labels, frame.dtypes, strict=True) if type(kind).__name__ == "CategoricalDtype"
         )
+        self._take_index(frame, labels)
         plain = type(frame.index).__name__ == "RangeIndex" and (frame.index.start, frame.index.step) == (0, 1)
         self.index = None if plain else frame.index
+
+    def _take_index(self, frame: Any, labels: Sequence[str]) -> None:
+        """Levels of the index that have a name are columns, too, as after set_index(["episode", "t"])."""
+        import pyarrow as pa
+
+        for level, name in enumerate(frame.index.names):
+            if name is not None and str(name) not in labels:
+                values = frame.index.get_level_values(level)
+                self.columns[str(name)] = pa.chunked_array([pa.array(values, from_pandas=True)])
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         for name in columns:

@@ -224,7 +224,27 @@ def guesses(roles: Roles, lengths: Integers, ended: Flags, limit: int | None, un
             f"Column {single['rho']!r} was taken for the importance ratio by its name. If that is right, say "
             f'columns={{"rho": {single["rho"]!r}}}; otherwise columns={{"rho": None}}.'
         )
+    twice = [name for name in roles.several.get("observation", ()) if name in (*single.values(), *_acts(roles))]
+    if twice:
+        found.append(
+            f"Column {twice[0]!r} is a part of the observation and is read for something else, too. What happens at a "
+            "step must not be known before it: leave it out of the observation."
+        )
     return tuple(found)
+
+
+def _acts(roles: Roles) -> list[str]:
+    return roles.several.get("action", [])
+
+
+def alike(labels: Sequence[Any]) -> tuple[str, ...]:
+    """A warning where labels of actions differ in case or spaces only."""
+    seen: dict[str, str] = {}
+    for label in map(str, labels):
+        other = seen.setdefault(" ".join(label.lower().split()), label)
+        if other != label:
+            return (f"The actions {other!r} and {label!r} differ in case or spaces only, and count as two actions.",)
+    return ()
 
 
 def _may_tell(unread: Sequence[str]) -> str | None:
