@@ -8,6 +8,7 @@ Prints the value, and the interval where there is one, beside gradtd's own and t
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -26,10 +27,8 @@ def their_code(page: Path) -> str:
 def main() -> None:
     if not PEERS.exists():
         sys.exit("The peers are not installed: python benchmarks/peers.py install")
-    sys.path.insert(0, str(PAGES))
-    import queue_log
-
-    print(f"truth of the queue: {queue_log.truth(queue_log.TARGET):.4f}")
+    queue = runpy.run_path(str(PAGES / "queue_log.py"))
+    print(f"truth of the queue: {queue['truth'](queue['TARGET']):.4f}")
     for page in sorted(PAGES.glob("*.md")):
         if page.stem == "index":
             continue

@@ -25,6 +25,7 @@ from .logs.collect import rollout_value as rollout_value
 from .logs.log import Log as Log
 from .logs.read import read_log as read_log
 from .logs.write import write_log as write_log
+from .output.card import write_card as write_card
 from .problems import PROBLEMS as PROBLEMS
 from .problems.base import FiniteMDP as FiniteMDP
 from .problems.base import Problem as Problem

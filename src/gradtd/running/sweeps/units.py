@@ -285,8 +285,8 @@ def _read(content: bytes, unit: Unit) -> Values | None:
             table["learned"].to_numpy()[first],
         )
         # A checksum tells damage, not who wrote a part: it must be one that these runs could have made.
-        kinds = (value.dtype, found.diverged_at.dtype, found.learned.dtype)
-        fits = kinds == (np.float64, np.int64, np.bool_) and not np.isnan(value).any()
+        kinds = [str(column.dtype) for column in (value, found.diverged_at, found.learned)]
+        fits = kinds == ["float64", "int64", "bool"] and not np.isnan(value).any()
         fits = fits and found.diverged_at.min() >= -1 and found.diverged_at.max() <= unit.task.steps
         return found if fits and table.equals(_table(unit, found), check_metadata=True) else None
     except Exception:  # a damaged part raises Arrow's errors and Python's

@@ -1,0 +1,123 @@
+"""An evaluation card: one HTML and one JSON document that a committee can read and sign."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradtd.core import checks
+from gradtd.core.checks import InputError
+from gradtd.core.files import write_text
+from gradtd.output.pages import render
+
+if TYPE_CHECKING:
+    from gradtd.evaluation.report.result import Evaluation
+
+FORMAT = 1
+"""Version of the JSON document; a reader refuses one that it does not know."""
+MARK = {"usable": "yes", "unchecked": "maybe", "not usable": "no"}
+BLOCK = 1 << 20
+CANNOT_SHOW = (
+    "A cause of both action and reward that the log does not record. Collect it, or ask how strong it would have to be "
+    "(confounding).",
+    "Rewards or probabilities that were recorded wrongly in a consistent way. Compare a sample with the source.",
+    "Episodes that were left out before the log was written. Compare the number of episodes with the source.",
+    "Whether the future is like the period of the log.",
+)
+"""What no evaluation of a log can find out; it stands on every card."""
+
+
+def write_card(
+    evaluation: Evaluation,
+    path: str | Path,
+    *,
+    question: str,
+    data: str | Path | Iterable[str | Path] = (),
+    period: str = "",
+    command: str = "",
+) -> Path:
+    """Write an evaluation card: ``path`` (.html), and the same content as JSON next to it (.json).
+
+    Returns the path of the page. The card has the question, the data with their digests, the assumptions and how each
+    was checked, value, interval and verdict, what a log cannot show, the versions, the command, and lines to sign.
+
+    Parameters
+    ----------
+    evaluation
+        What `gradtd.evaluate` returned.
+    path
+        Where to; the name ends in ``.html``.
+    question
+        The decision that the value is for, in one sentence.
+    data
+        The files of the log: their sizes and SHA-256 digests are on the card.
+    period
+        The period that the log covers, as the reader should see it.
+    command
+        The command or the script that made the evaluation.
+
+    >>> import gradtd, json, tempfile
+    >>> from pathlib import Path
+    >>> found = gradtd.evaluate(gradtd.sample_log("random_walk_tabular", 300), gamma=1.0)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> page = gradtd.write_card(found, folder / "card.html", question="Should we walk right more often?")
+    >>> json.loads(page.with_suffix(".json").read_text())["verdict"]
+    'usable'
+    """
+    target = checks.file_to_write("path", Path(path), ".html")
+    if not question.strip():
+        raise InputError("A card needs its question: say in one sentence which decision the value is for.")
+    files = [data] if isinstance(data, str | Path) else list(data)
+    card = content(evaluation, question, files, period, command)
+    write_text(target.with_suffix(".json"), json.dumps(card, indent=2) + "\n")
+    write_text(target, render("card.html", card=card, mark=MARK[evaluation.verdict]))
+    return target
+
+
+def content(
+    evaluation: Evaluation, question: str, files: Iterable[str | Path], period: str, command: str
+) -> dict[str, Any]:
+    """What the card says, as JSON takes it."""
+    told = evaluation.to_dict()
+    names = ("value", "interval", "level", "verdict", "reasons", "warnings", "notes", "gamma", "target", "method")
+    return {
+        "document": "gradtd evaluation card",
+        "format": FORMAT,
+        "question": question.strip(),
+        **{name: told[name] for name in names},
+        "data": {
+            "log": told["log"],
+            "steps": told["steps"],
+            "episodes": told["episodes"],
+            "period": period,
+            "files": [_described(Path(file)) for file in files],
+            "understood": told["understood"],
+        },
+        "assumptions": told.get("assumptions", []),
+        "sensitivity": told.get("confounding"),
+        "cannot_show": list(CANNOT_SHOW),
+        "versions": {name: version(name) for name in ("gradtd", "numpy", "numba", "scipy")}
+        | {"python": platform.python_version()},
+        "command": command,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _described(path: Path) -> dict[str, Any]:
+    """A file's name, size and digest; of a folder, those of all its files in the order of their names."""
+    if not path.exists():
+        raise InputError(f"The card names data that do not exist: {str(path)!r}.")
+    digest, size = sha256(), 0
+    for part in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if part.is_file():
+            with part.open("rb") as file:
+                while block := file.read(BLOCK):
+                    digest.update(block)
+                    size += len(block)
+    return {"name": path.name, "bytes": size, "sha256": digest.hexdigest()}
