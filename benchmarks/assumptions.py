@@ -219,7 +219,103 @@ def _large(real: bool) -> Any:
     return gradtd.read_log(columns)
 
 
-MODES: dict[str, Callable[[], None]] = {"anytime": anytime, "confounding": confounding}
+def logistic(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def plane_log(episodes: int, seed: int, policy: Array, bend: float = 0.0) -> dict[str, Array]:
+    """Two observed numbers that drift, two actions; the chance of action 1 is logistic in (1, o), bent by products."""
+    rng = np.random.default_rng(seed)
+    o, alive, rows = rng.standard_normal((episodes, 2)), np.arange(episodes), []
+    for t in range(200):
+        p = logistic(policy[0] + o @ policy[1:] + bend * o[:, 0] * o[:, 1])
+        a = (rng.random(len(o)) < p).astype(int)
+        r = 0.5 * o[:, 0] + a * (0.4 - 0.5 * o[:, 1]) + 0.5 * rng.standard_normal(len(o))
+        then = 0.7 * o + 0.4 * (2 * a[:, None] - 1) * [1.0, -0.5] + 0.5 * rng.standard_normal(o.shape)
+        ends = rng.random(len(o)) < 0.2
+        rows.append(np.c_[alive, np.full(len(o), t), a, r, ends, o])
+        o, alive = then[~ends], alive[~ends]
+        if not len(o):
+            break
+    table = np.concatenate(rows)
+    table = table[np.lexsort((table[:, 1], table[:, 0]))]
+    names = ("episode", "t", "action", "reward", "terminated", "obs_0", "obs_1")
+    whole = ("episode", "t", "action", "terminated")
+    return {n: table[:, k].astype(np.int64) if n in whole else table[:, k] for k, n in enumerate(names)}
+
+
+def plane_truth(policy: Array, gamma: float) -> float:
+    log = plane_log(400_000, 1, policy)
+    return float((gamma ** log["t"] * log["reward"]).sum() / 400_000)
+
+
+def as_policy(weights: Array) -> Callable[[Array], Array]:
+    """Chances of two actions, logistic in the observations."""
+
+    def policy(seen: Array) -> Array:
+        p = logistic(weights[0] + np.asarray(seen) @ weights[1:])
+        return np.c_[1 - p, p]
+
+    return policy
+
+
+def click_log(n: int, seed: int) -> tuple[dict[str, Array], Callable[[Array], Array], float]:
+    """One-step episodes, three observed numbers, three actions; and the target with its exact value, over n = 10^6."""
+    rng = np.random.default_rng(12)
+    behaviour, target, effect = (rng.standard_normal((4, 3)) * scale for scale in (0.4, 0.4, 0.5))
+
+    def chances(weights: Array, x: Array) -> Array:
+        made = np.exp(np.c_[np.ones(len(x)), x] @ weights)
+        return np.asarray(made / made.sum(axis=1, keepdims=True))
+
+    many = np.random.default_rng(13).standard_normal((1_000_000, 3))
+    truth = float((chances(target, many) * (np.c_[np.ones(len(many)), many] @ effect)).sum(axis=1).mean())
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 3))
+    a = _draw(chances(behaviour, x), rng)
+    r = (np.c_[np.ones(n), x] @ effect)[np.arange(n), a] + 0.5 * rng.standard_normal(n)
+    log = {"action": a, "reward": r} | {f"obs_{k}": x[:, k] for k in range(3)}
+    return log, lambda seen: chances(target, np.asarray(seen)), truth
+
+
+def behaviour(logs: int = 200) -> None:
+    """Estimated behaviour: coverage with its error in the interval; and a behaviour that the model cannot represent."""
+    weights, mine = np.array([0.2, 0.8, -0.5]), np.array([0.4, 0.3, 0.2])
+    value = plane_truth(mine, 0.9)
+
+    def states(k: int) -> tuple[Any, Any, float, float]:
+        world = random_world(21_000 + k, states=6, actions=3)
+        log = world.log(250, 21_500 + k)
+        return {n: v for n, v in log.items() if n != "action_prob"}, world.target, world.gamma, world.truth()
+
+    def plane(k: int) -> tuple[Any, Any, float, float]:
+        return plane_log(250, 22_000 + k, weights), as_policy(mine), 0.9, value
+
+    def clicks(k: int) -> tuple[Any, Any, float, float]:
+        log, target, truth = click_log(600, 23_000 + k)
+        return log, target, 0.0, truth
+
+    def bent(k: int) -> tuple[Any, Any, float, float]:
+        return plane_log(1000, 24_000 + k, np.array([0.0, 0.3, 0.3]), bend=1.5), as_policy(mine), 0.9, value
+
+    for name, make in (("six states, three actions", states), ("plane", plane), ("one step", clicks), ("bent", bent)):
+        inside, usable, paid = [], [], []
+        for k in range(logs if make is not bent else logs // 4):
+            log, target, gamma, truth = make(k)
+            one = gradtd.LogFormat(one_step=True) if make is clicks else None
+            made = gradtd.evaluate(log, target, gamma, behaviour="estimate", log_format=one, **GIVEN)
+            inside.append(holds(made.interval, truth))
+            usable.append(made.verdict == "usable")
+            paid.append((made.estimates[0].error or np.nan) / made.diagnostics.sandwich_error)
+        kept = np.array(inside)[np.array(usable)]
+        print(
+            f"{name}: {len(inside)} logs, {np.mean(usable):.0%} usable, the truth inside in {np.mean(inside):.1%} "
+            f"({kept.mean() if len(kept) else np.nan:.1%} of the usable); error over that of known probabilities "
+            f"{np.median(paid):.2f}"
+        )
+
+
+MODES: dict[str, Callable[[], None]] = {"anytime": anytime, "confounding": confounding, "behaviour": behaviour}
 
 
 def main() -> None:

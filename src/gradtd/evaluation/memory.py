@@ -13,6 +13,7 @@ import numpy as np
 from gradtd.core.arrays import Floats
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.action_values import PairPlan, plan_pairs, traces_as_given
+from gradtd.evaluation.behaviour_error import with_model_error
 from gradtd.evaluation.checks import products
 from gradtd.evaluation.designs.base import known_chances
 from gradtd.evaluation.estimators.importance_sampling import DR, marginal_weights
@@ -116,8 +117,13 @@ def evaluate_target(
     if decision is not None and settings.method not in ESTIMATORS:
         judged = decision.within(*steps.possible(settings.gamma))
     case = make_case(stream, settings, stage(progress, "least squares"), judged, ready.C)
+    more: dict[str, Any] = {}
+    if judged is not None and found.model is not None:
+        paid, more = with_model_error(case, judged, found, ready.C)
+        judged = paid.within(*steps.possible(settings.gamma))
+        case = replace(case, decision=judged)
     solved = solve(case, stage(progress, "refitting"))
-    more = measure(case, solved.theta) | compare_methods(case, solved) | ready.measured(case)
+    more |= measure(case, solved.theta) | compare_methods(case, solved) | ready.measured(case)
     more |= look_for_faults(plan.log, case.begins, None if judged is None else judged.fit.psi)
     if judged is not None or plan.why_not:
         more |= {"features_named": plan.named, "not_checked": plan.why_not or None}

@@ -1,12 +1,17 @@
-"""The behaviour's probabilities, estimated where nobody wrote them down."""
+"""A behaviour that nobody recorded: a model of it, fitted to the log, and what its own error does to what is computed.
+
+A value that is computed with estimated probabilities has the error of these in it. To first order it is that of an
+M-estimate: the part of what steps contribute to the value that the scores of the model explain is replaced by
+what was estimated (Newey and McFadden 1994, section 6).
+"""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
@@ -15,10 +20,72 @@ from gradtd.logs.log import Log
 FOLDS = 5
 MOST = 200_000
 """How many steps a model is fitted to at most; more would only take longer."""
+ADDED, ADDED_LESS = 1.0, 0.25
+"""What is added to the count of every action, and less of it to see what that does."""
+MOST_RICHER = 40
+"""Columns of a richer model: squares and products of those observed."""
 
 
-def estimate_behaviour(log: Log, seed: int) -> tuple[Floats, tuple[str, ...]]:
-    """The probability of each action taken, from a model that never saw the step's episode.
+@dataclass(frozen=True, eq=False)
+class BehaviourModel:
+    """Chances of the actions taken, each by a model that never saw the step's episode.
+
+    Parameters
+    ----------
+    chance
+        The chance of the action taken, for every step.
+    other
+        The same by another model, a richer one, or for discrete observations one with less added to counts.
+    action
+        Codes of the actions, 0, 1, ... of those taken.
+    state
+        The state of every step, where observations are discrete; None elsewhere.
+    x, every
+        Elsewhere the columns of the regression, a constant among them, and the chances of all actions.
+    notes
+        Sentences to show.
+    """
+
+    chance: Floats
+    other: Floats
+    action: Integers
+    state: Integers | None
+    x: Floats
+    every: Floats
+    notes: tuple[str, ...]
+
+    def explained(self, pull: Floats) -> Floats:
+        """The part of every step's ``pull`` that the scores of the model explain, by least squares."""
+        if self.state is not None:
+            return _explained_by_cells(pull, self.state, self.action)
+        n, actions = self.every.shape
+        off = np.eye(actions)[self.action][:, 1:] - self.every[:, 1:]
+        k = self.x.shape[1]
+        information, along = np.zeros(((actions - 1) * k,) * 2), np.zeros((actions - 1) * k)
+        for part in (slice(a, a + 10_000) for a in range(0, n, 10_000)):
+            scores = _scores(self.x[part], off[part])
+            information += scores.T @ scores
+            along += pull[part] @ scores
+        weights = np.linalg.lstsq(information, along, rcond=1e-10)[0]
+        return np.asarray(np.einsum("nk,na,ak->n", self.x, off, weights.reshape(actions - 1, k)))
+
+
+def _scores(x: Floats, off: Floats) -> Floats:
+    return np.asarray((off[:, :, None] * x[:, None, :]).reshape(len(x), -1))
+
+
+def _explained_by_cells(pull: Floats, state: Integers, action: Integers) -> Floats:
+    """Frequencies by state: the mean of the cell of state and action, less the mean of the state."""
+    actions = int(action.max()) + 1
+    cell = state * actions + action
+    n = np.maximum(np.bincount(cell), 1)
+    by_cell = np.bincount(cell, pull) / n
+    by_state = np.bincount(state, pull) / np.maximum(np.bincount(state), 1)
+    return np.asarray(by_cell[cell] - by_state[state])
+
+
+def estimate_behaviour(log: Log, seed: int) -> BehaviourModel:
+    """Fit the behaviour on folds of the episodes.
 
     With N training steps (of the same observation, if that is discrete) and A actions,
     p = (N p_model + 1) / (N + A): no action is impossible. The model is a frequency for discrete
@@ -29,58 +96,85 @@ def estimate_behaviour(log: Log, seed: int) -> tuple[Floats, tuple[str, ...]]:
         raise InputError(f"behaviour='estimate' needs discrete actions, and the log {what}: give its densities.")
     if log.n_episodes < 2:
         raise InputError("behaviour='estimate' needs at least 2 episodes, to judge each by a model that never saw it.")
-    labels, action = np.unique(log.action, return_inverse=True)
+    action = np.unique(log.action, return_inverse=True)[1]
     folds = min(FOLDS, log.n_episodes)
     rng = np.random.default_rng(seed)
     fold = (rng.permutation(log.n_episodes) % folds)[log.episode]
-    chance, notes = np.empty(len(log)), []
-    for k in range(folds):
-        inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        if log.discrete_observations:
-            chance[outside] = _frequencies(log, action, len(labels), inside, outside)
-            continue
-        if len(inside) > MOST:
-            inside = np.sort(rng.choice(inside, MOST, replace=False))
-        chance[outside], converged = _regression(log, action, len(labels), inside, outside)
-        if not converged:
-            notes.append("the model of the behaviour did not converge: scale the observations, or give probabilities.")
     how = "frequencies" if log.discrete_observations else "logistic regression"
     said = (
         f"the behaviour's probabilities were estimated ({how}, {folds} folds over episodes): "
         "what is computed from them is only as good as that model."
     )
-    return chance, (said, *dict.fromkeys(notes))
+    if log.discrete_observations:
+        state = np.unique(log.observations[log.row], return_inverse=True)[1]
+        both = [_frequencies(state, action, fold, added) for added in (ADDED, ADDED_LESS)]
+        nothing = np.zeros((len(log), 0))
+        return BehaviourModel(both[0], both[1], action, state, nothing, nothing, (said,))
+    seen = np.asarray(log.observations[log.row], np.float64).reshape(len(log), -1)
+    x = standardised(seen)
+    every, notes = _regression(x, action, fold, rng)
+    other, _ = _regression(_richer(x), action, fold, rng)
+    at = np.arange(len(log))
+    constant = np.c_[np.ones(len(log)), x]
+    notes = (said, *dict.fromkeys(notes))
+    return BehaviourModel(every[at, action], other[at, action], action, None, constant, every, notes)
 
 
-def _frequencies(log: Log, action: Integers, n_actions: int, inside: Integers, outside: Integers) -> Floats:
-    """Add-one counts of actions at each observation."""
-    states, state = np.unique(log.observations[log.row], return_inverse=True)
-    pair = state * n_actions + action
-    counts = np.bincount(pair[inside], minlength=len(states) * n_actions)
-    visits = np.bincount(state[inside], minlength=len(states))
-    return np.asarray((counts[pair[outside]] + 1.0) / (visits[state[outside]] + n_actions))
+def standardised(seen: Floats) -> Floats:
+    """Columns of mean 0 and deviation 1."""
+    spread = seen.std(axis=0)
+    spread[spread == 0] = 1.0
+    return np.asarray((seen - seen.mean(axis=0)) / spread)
 
 
-def _regression(log: Log, action: Integers, n_actions: int, inside: Integers, outside: Integers) -> tuple[Floats, bool]:
-    """Chances under a regression fitted inside, for the steps outside, and whether it converged."""
-    seen = np.unique(action[inside])
-    converged = True
-    if len(seen) == 1:
-        chance = (action[outside] == seen[0]).astype(np.float64)
-    else:
-        x = log.observations[log.row[inside]]
-        mean, spread = x.mean(axis=0), x.std(axis=0)
-        spread[spread == 0] = 1.0
-        model, converged = _fitted((x - mean) / spread, action[inside])
-        column = np.full(n_actions, -1)
-        column[seen] = np.arange(len(seen))
-        every = model.predict_proba((log.observations[log.row[outside]] - mean) / spread)
-        mine = column[action[outside]]
-        chance = np.where(mine < 0, 0.0, every[np.arange(len(outside)), np.maximum(mine, 0)])
-    return (len(inside) * chance + 1) / (len(inside) + n_actions), converged
+def _richer(x: Floats) -> Floats:
+    """Squares, then products, of as many columns as there is room for."""
+    k = x.shape[1]
+    pairs = [(i, i) for i in range(k)] + [(i, j) for i in range(k) for j in range(i)]
+    more = [x[:, i] * x[:, j] for i, j in pairs[: max(0, MOST_RICHER - k)]]
+    return np.c_[x, standardised(np.stack(more, axis=1))] if more else x
 
 
-def _fitted(x: NDArray[Any], action: Integers) -> tuple[Any, bool]:
+def _frequencies(state: Integers, action: Integers, fold: Integers, added: float) -> Floats:
+    """Counts of actions at each observation, in other folds, something added to each."""
+    n = int(action.max()) + 1
+    pair = state * n + action
+    cells = (int(state.max()) + 1) * n
+    counts, visits = np.bincount(pair, minlength=cells), np.bincount(state)
+    chance = np.empty(len(state))
+    for k in range(int(fold.max()) + 1):
+        own = fold == k
+        inside = counts - np.bincount(pair[own], minlength=cells)
+        seen = visits - np.bincount(state[own], minlength=len(visits))
+        chance[own] = (inside[pair[own]] + added) / (seen[state[own]] + added * n)
+    return chance
+
+
+def _regression(
+    x: Floats, action: Integers, fold: Integers, rng: np.random.Generator
+) -> tuple[Floats, tuple[str, ...]]:
+    """Chances of all actions for every step, by regressions on other folds; a sentence where one did not converge."""
+    actions = int(action.max()) + 1
+    every, notes = np.zeros((len(x), actions)), []
+    for k in range(int(fold.max()) + 1):
+        inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        if len(inside) > MOST:
+            inside = np.sort(rng.choice(inside, MOST, replace=False))
+        seen = np.unique(action[inside])
+        if len(seen) == 1:
+            every[outside, seen[0]] = 1.0
+        else:
+            model, converged = _fitted(x[inside], action[inside])
+            every[np.ix_(outside, seen)] = model.predict_proba(x[outside])
+            if not converged:
+                notes.append(
+                    "the model of the behaviour did not converge: scale the observations, or give probabilities."
+                )
+        every[outside] = (len(inside) * every[outside] + ADDED) / (len(inside) + ADDED * actions)
+    return every, tuple(notes)
+
+
+def _fitted(x: Floats, action: Integers) -> tuple[Any, bool]:
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression

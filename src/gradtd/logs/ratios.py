@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError, RowError
-from gradtd.logs.behaviour_model import estimate_behaviour
+from gradtd.logs.behaviour_model import BehaviourModel, estimate_behaviour
 from gradtd.logs.chances import check_chances
 from gradtd.logs.column_names import listed
 from gradtd.logs.given_policies import is_action, one_a_step, policy_over, prepared
@@ -42,8 +42,8 @@ class Ratios:
         The same for actions in the very state, where observations are discrete.
     target, behaviour
         The two policies' probabilities of the actions taken.
-    estimated
-        Whether the behaviour's probabilities are a model's.
+    model, other
+        The model of the behaviour, where its probabilities are estimated, and the ratios by another model.
     clipped
         How many ratios were cut.
     shares
@@ -58,9 +58,15 @@ class Ratios:
     unseen_pairs: float | None = None
     target: Floats | None = None
     behaviour: Floats | None = None
-    estimated: bool = False
+    model: BehaviourModel | None = None
+    other: Floats | None = None
     clipped: int = 0
     shares: Floats | None = None
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the behaviour's probabilities are a model's."""
+        return self.model is not None
 
 
 def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float | None = None, seed: int = 0) -> Ratios:
@@ -104,7 +110,7 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
     target = prepared(log, "target", target)
     found = _Chances(log.target) if target is None and log.target is not None else _target(log, target)
     wanted, unseen, mass = found.taken, found.unseen, found.mass
-    taken, said, estimated = _behaviour(log, behaviour, seed)
+    taken, said, model = _behaviour(log, behaviour, seed)
     _refuse_one_action(log, target, behaviour, wanted, taken)
     with np.errstate(over="ignore"):
         rho = wanted / taken
@@ -120,7 +126,8 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
     rho, cut, over = _clipped(rho, limit)
     warned = () if unseen is None else (unseen,)
     said = (*said, *found.notes)
-    return Ratios(rho, (*said, *warned, *cut), unseen, mass, found.pairs, wanted, taken, estimated, over, shares)
+    other = None if model is None else _clipped(wanted / model.other, limit)[0]
+    return Ratios(rho, (*said, *warned, *cut), unseen, mass, found.pairs, wanted, taken, model, other, over, shares)
 
 
 def _refuse_one_action(log: Log, target: Any, behaviour: Any, wanted: Floats, taken: Floats) -> None:
@@ -160,18 +167,18 @@ def _target(log: Log, target: Any) -> _Chances:
     return _chances(log, "target", target)
 
 
-def _behaviour(log: Log, behaviour: Any, seed: int) -> tuple[Floats, tuple[str, ...], bool]:
+def _behaviour(log: Log, behaviour: Any, seed: int) -> tuple[Floats, tuple[str, ...], BehaviourModel | None]:
     if isinstance(behaviour, str) and behaviour == "estimate":
-        chance, notes = estimate_behaviour(log, seed)
-        return chance, notes, True
+        model = estimate_behaviour(log, seed)
+        return model.chance, model.notes, model
     if behaviour is not None:
-        return _chances(log, "behaviour", behaviour).taken, (), False
+        return _chances(log, "behaviour", behaviour).taken, (), None
     if log.behaviour is None:
         raise InputError(
             "the log does not say how probable its actions were: give the behaviour (a function, a table, an array or "
             "the name of a column), or behaviour='estimate' to fit a model to the log."
         )
-    return log.behaviour, (), False
+    return log.behaviour, (), None
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,6 +56,7 @@ _MEANING = (
     ("lacking", "Share of the target's choices that the log lacks", "{:.1%}"),
     ("lacking_moves", "How far these could move the value, over half its interval", "{:.2f}"),
     ("surprises_met", "Effective number of steps behind the error", "{:.1f}"),
+    ("model_moves", "Change of the value with another model of the behaviour, over what is allowed", "{:.2f}"),
     ("dependence", "Variance over that of independent episodes or blocks", "{:.2f}"),
     ("richer_checks", "Richer fits precise enough to count", "{}"),
     ("memory_checks", "Fits with memory precise enough to count", "{}"),

@@ -282,6 +282,7 @@ REFUSED = {
     "other equations": {"method": "vtrace", "from_lstd": 1.1},
     "not converged": {"from_lstd": 1.1},
     "refits lost": {"refits_lost": 0.11},
+    "poor behaviour model": {"model_moves": 1.1},
     "narrow refits": {"error_ratio": 0.6},
     "too many features": {"features_used": 201},
     "features cannot represent it": {"from_dr": 4.1},

@@ -184,6 +184,8 @@ class Diagnostics:
     """How far the value is outside of what the rewards allow, in standard errors."""
     estimated_behaviour: bool | None = None
     """Whether the probabilities of the behaviour policy were estimated."""
+    model_moves: float | None = None
+    """Change of the value with another model of the behaviour, over the larger of two paired errors and one error."""
 
     # The equations.
     solved_by: str | None = None

@@ -32,6 +32,13 @@ REASONS: tuple[Rule, ...] = (
         "{limits.fewest_episodes}. Collect about {needed} episodes, or use shorter blocks.",
     ),
     Rule(
+        "poor behaviour model",
+        "another model of the estimated behaviour moves the value by more than two paired errors and one error",
+        lambda e: above(e.d.model_moves, 1.0),
+        "The value depends on how the behaviour policy is modelled: another model moves it {d.model_moves:.1f} times "
+        "as far as is allowed. Record the probabilities, or give a model of them as behaviour.",
+    ),
+    Rule(
         "small sample",
         "(sum rho)^2 / sum rho^2 is below {limits.fewest_effective_steps:g}",
         lambda e: e.d.ess < e.limits.fewest_effective_steps,

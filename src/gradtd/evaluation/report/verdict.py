@@ -94,8 +94,8 @@ WARNINGS: tuple[Rule, ...] = (
         "estimated behaviour",
         "the behaviour policy was estimated from the log",
         lambda e: e.d.estimated_behaviour is True,
-        "The behaviour policy's probabilities are estimated. The interval takes them as known: it does not contain the "
-        "error of their model.",
+        "The behaviour policy's probabilities are estimated. The interval contains their error as far as the model is "
+        "right; with traces or another method it takes them as known.",
         Kind.WARNING,
     ),
     Rule(

@@ -1,0 +1,65 @@
+"""An estimated behaviour pays its price: the error of its model enters the influences, and another model is asked.
+
+With probabilities of a model with scores s and information H, the influence of an episode has D'H^-1 times the sum of
+its scores added, where D = sum of (rho delta x.left) s is how the value moves with the model. So what counts of a step
+is what the scores do not explain (`BehaviourModel.explained`). In large logs that makes the error smaller than with
+known probabilities. Small logs do not get there, so the error is never taken as smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats
+from gradtd.core.stream import Stream
+from gradtd.evaluation.decide import JUDGED, Decision, Interval
+from gradtd.evaluation.estimators.least_squares import least_squares, step_influences
+from gradtd.evaluation.estimators.methods import Case
+from gradtd.evaluation.fits import Fit
+from gradtd.evaluation.intervals import interval, paired_error
+from gradtd.logs import Ratios
+
+
+def with_model_error(case: Case, decision: Decision, found: Ratios, C: Any) -> tuple[Decision, dict[str, Any]]:
+    """The decision with the model's error in its influences, longer by what another model moves; and what was measured.
+
+    Traces multiply ratios of several steps, and are left as they are.
+    """
+    if found.model is None or found.other is None or case.traces is not None:
+        return decision, {}
+    square, fit, limits = case.square, decision.fit, case.settings.limits
+    explained = found.model.explained(step_influences(case.stream, square.theta, square.left))
+    more = np.add.reduceat(explained, case.begins[:-1]) * (case.n_episodes / len(case.stream))
+    paid = max(fit, replace(fit, psi=fit.psi + more), key=lambda one: one.error)
+    value, psi = _by_other_model(case, found.other, C)
+    apart = value - square.value
+    error = paired_error(fit, replace(fit, psi=psi))
+    bias = float(np.sign(apart) * np.sqrt(max(0.0, apart**2 - error**2)))
+    told = {"model_moves": abs(apart) / max(limits.far * error, paid.error, 1e-300)}
+    return _moved(decision, paid, bias, case.settings.level), told
+
+
+def _by_other_model(case: Case, rho: Floats, C: Any) -> tuple[float, Floats]:
+    """The value and its influences with the ratios of another model."""
+    steps = np.array(case.stream.steps)
+    steps["rho"] = rho
+    highest = int(max(steps["row"].max(), steps["next_row"].max()))
+    stream = Stream.of_own(case.stream.features, steps, case.stream.name, highest, None, case.stream.starts)
+    made = least_squares(stream, case.starts, case.begins, C=C)
+    return made.value, made.psi
+
+
+def _moved(decision: Decision, fit: Fit, bias: float, level: float) -> Decision:
+    """The decision with another fit and one more bias; what checks showed before is kept."""
+
+    def longer(before: Interval, at: float) -> tuple[Interval, Interval]:
+        was, now = interval(decision.fit, at), interval(fit, at)
+        down, up = max(0.0, was[0] - before.low, -bias), max(0.0, before.high - was[1], bias)
+        return Interval(*now), Interval(now[0] - down, now[1] + up)
+
+    own, hull = longer(decision.hull, JUDGED)
+    shown = longer(decision.shown, level)[1]
+    return replace(decision, fit=fit, own=own, hull=hull, shown=shown, bias=max(decision.bias, abs(bias)))
