@@ -1,11 +1,11 @@
-"""`reproduce`, `sweep` and `Learner.save`, killed again and again: nothing is lost, and the end has the same bytes.
+"""`reproduce`, `sweep`, `evaluate --sums` and `Learner.save`, killed again and again: nothing is lost.
 
     python benchmarks/kills.py [--kills 100] [--seed 0]
 
 A kill is SIGKILL, after a random time, of a process that was forked from this one, so that it is at work at once. After
 each, what was finished before it must still be there, and a saved learner must load and be one of those that were
-saved. When a reproduction or a sweep is complete its tables must have the bytes of one that was never killed, no part
-of a file may be left over, and it begins again in another folder.
+saved. When a reproduction, a sweep or a folder of sums is complete its tables must have the bytes of one that was never
+killed, no part of a file may be left over, and it begins again in another folder.
 """
 
 import argparse
@@ -19,8 +19,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import gradtd
+from gradtd.evaluation import kept_units, part_sums
+from gradtd.logs import parts
 from gradtd.paper.reproduce import reproduce
 
 FIGURE, RUNS = "rwdep_stepsize", 2
@@ -71,7 +75,7 @@ def until_finished(
         wanted_in, began = Path(place, "whole"), time.monotonic()
         work(wanted_in)
         seconds = time.monotonic() - began
-        wanted = {table: (wanted_in / table).read_bytes() for table in tables}
+        wanted = {path.relative_to(wanted_in): path.read_bytes() for table in tables for path in wanted_in.glob(table)}
         out = Path(place, "killed")
         while kills < given.kills:
             before = {path.name: path.read_bytes() for path in out.glob(kept)}
@@ -127,10 +131,11 @@ def learners() -> Iterator[gradtd.Learner]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=100, help="of each of the three")
+    parser.add_argument("--kills", type=int, default=100, help="of each of the four")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     saves(given)
+    sums(given)
     tables = (f"curves/{FIGURE}.parquet", "claims.json")
     until_finished(
         "reproduce", lambda out: reproduce([FIGURE], out, runs=RUNS, threads=1) and None, ".kept/*.npz", tables, given
@@ -141,6 +146,25 @@ def main() -> None:
         grid = gradtd.Sweep.from_file(file)
         results = ("results.parquet", "winners.parquet")
         until_finished("sweep", lambda out: grid.run(out, threads=1) and None, ".parts/*.parquet", results, given)
+
+
+def sums(given: argparse.Namespace) -> None:
+    """Sums of a log of some files, in small parts."""
+    parts.ROWS_OF_A_PART, kept_units.ROWS_OF_A_UNIT, part_sums.MOST_GROUPS = 2000, 6000, 60
+    with tempfile.TemporaryDirectory() as place:
+        for k in range(3):
+            log, n = np.random.default_rng(k), 8000
+            columns = {"episode": k * n + np.repeat(np.arange(n // 8), 8), "rho": log.choice([0.5, 1.5], n)}
+            columns |= {"reward": log.normal(size=n), "terminated": np.arange(n) % 8 == 7}
+            pq.write_table(
+                pa.table(columns | {f"obs_{j}": log.normal(size=n) for j in range(2)}), f"{place}/{k}.parquet"
+            )
+
+        def work(out: Path) -> None:
+            machine = gradtd.Machine(checkpoint=out, threads=1)
+            gradtd.evaluate(f"{place}/*.parquet", gamma=0.9, machine=machine, progress=False)
+
+        until_finished("evaluate --sums", work, "target-*/fitted.npz", ("target-*/*.npz",), given)
 
 
 if __name__ == "__main__":

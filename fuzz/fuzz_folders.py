@@ -36,9 +36,10 @@ def attempt(seed, number, folder):
     log = gradtd.read_log(where, columns={"observation": ["x", "y"]})
     assert episodes_of(log) == expected(made), "the log is not the table that it was made from"
     if number % IN_PARTS == 0 and written == "parquet":
-        asked = {"gamma": 0.9, "features": "identity", "target": "behaviour", "threads": 1, "progress": False}
-        asked["columns"] = {"observation": ["x", "y"]}
-        one, other = (gradtd.evaluate(where, in_parts=way, **asked) for way in (True, False))
+        asked = {"gamma": 0.9, "features": "identity", "target": "behaviour", "progress": False}
+        asked["log_format"] = gradtd.LogFormat(columns={"observation": ["x", "y"]})
+        ways = (gradtd.Machine(in_parts=way, threads=1) for way in (True, False))
+        one, other = (gradtd.evaluate(where, machine=way, **asked) for way in ways)
         assert (one.steps, one.episodes) == (other.steps, other.episodes)
         if all(found.numbers["undetermined_directions"] == 0 for found in (one, other)):
             assert np.isclose(one.value, other.value, rtol=1e-6, atol=1e-9, equal_nan=True), (one.value, other.value)

@@ -87,13 +87,16 @@ _kept = {}
 
 def prepare(folder):
     """A log, and its evaluation for two targets, which are renamed at every try."""
+    warnings.filterwarnings("ignore", "Glyph")  # of scripts that the font lacks
     rng = np.random.default_rng(5)
     n = 160
     table = {"episode": np.repeat(np.arange(n // 4), 4), "reward": rng.normal(size=n), "obs": rng.integers(0, 3, n)}
     table |= {"terminated": np.arange(n) % 4 == 3, "action": rng.integers(0, 2, n), "behaviour": np.full(n, 0.5)}
     _kept["table"] = table
     targets = {name: rng.uniform(0.4, 0.6, n) for name in ("a", "b")}
-    _kept["found"] = gradtd.evaluate(table, gamma=0.9, target=targets, features="one-hot", threads=1)
+    _kept["found"] = gradtd.evaluate(
+        table, gamma=0.9, target=targets, features="one-hot", machine=gradtd.Machine(threads=1)
+    )
 
 
 def name_of(rng):
@@ -162,7 +165,6 @@ def evaluations(rng, folder):
 
 
 def pictures(rng, folder):
-    warnings.filterwarnings("ignore", "Glyph")  # of scripts that the font lacks
     names = [name_of(rng) + str(k) for k in range(2)]
     drawn = learning_curves({name: (np.arange(3), np.ones((2, 3))) for name in names}, title=names[0], metric="rmsve")
     found = gradtd.Evaluations(dict(zip(names, _kept["found"].values(), strict=True)))

@@ -28,19 +28,18 @@ def attempt(seed, number, folder):
         "gamma": float(rng.choice([0.0, 0.9, 1.0])),
         "features": [None, *ALIKE, "aggregation:bins=2", "tiles:tilings=2,tiles=3"][int(rng.integers(5))],
         "algorithm": str(rng.choice(["auto", "lstd"])),
-        "threads": 1,
         "progress": False,
     }
     if rng.random() < 0.3:
-        asked |= {"values": "action", "target": lambda seen: np.full((len(seen), 3), 1 / 3)}
+        asked |= {"value_function": "action", "target": lambda seen: np.full((len(seen), 3), 1 / 3)}
     elif "target_probability" not in made and "rho" not in made:
         asked["target"] = "behaviour"
-    found = gradtd.evaluate(files, machine=gradtd.Machine(in_parts=True), **asked)
+    found = gradtd.evaluate(files, machine=gradtd.Machine(in_parts=True, threads=1), **asked)
     if found.verdict == "usable":
         assert np.isfinite(found.value), f"{found.value} is called usable"
         assert found.interval[0] <= found.value <= found.interval[1], (found.value, found.interval)
     if asked["features"] in ALIKE:
-        whole = gradtd.evaluate(files, machine=gradtd.Machine(in_parts=False), **asked)
+        whole = gradtd.evaluate(files, machine=gradtd.Machine(in_parts=False, threads=1), **asked)
         if all(result.numbers["undetermined_directions"] == 0 for result in (found, whole)):
             one, other = found.value, whole.value
             assert np.isclose(one, other, rtol=1e-5, atol=1e-8, equal_nan=True), f"{one} in parts, {other} in memory"

@@ -41,8 +41,8 @@ def prepare(folder):
 
 
 def evaluated(log, sums, features):
-    asked = {"gamma": 0.9, "features": features, "sums": sums, "threads": 1, "progress": False}
-    return gradtd.evaluate(str(log), **asked)
+    machine = gradtd.Machine(checkpoint=sums, threads=1)
+    return gradtd.evaluate(str(log), gamma=0.9, features=features, machine=machine, progress=False)
 
 
 def attempt(seed, number, folder):

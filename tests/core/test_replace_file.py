@@ -151,7 +151,10 @@ sys.exit(len(failures) > 0)
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs Linux's namespaces")
 def test_containers_that_save_to_one_path_do_not_meet(tmp_path):
-    """Four processes, each with number 1 in a namespace of its own, so that none sees whether another one lives."""
+    """Four processes, each with number 1 in a namespace of its own, so that none sees whether another one lives.
+
+    Eight threads of this process save to the same path: 1004 saves in all, each read back whole.
+    """
     apart = [
         "unshare",
         *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]),
@@ -163,9 +166,16 @@ def test_containers_that_save_to_one_path_do_not_meet(tmp_path):
         pytest.skip("namespaces are not allowed here")
     code = SAVER.format(here=os.path.dirname(__file__))
     started = [
-        subprocess.Popen([*apart, sys.executable, "-c", code, str(tmp_path / "it"), str(k), "250"]) for k in range(4)
+        subprocess.Popen([*apart, sys.executable, "-c", code, str(tmp_path / "it"), str(k), "125"]) for k in range(4)
     ]
+    failures = []
+    here = [threading.Thread(target=_save_and_read, args=(tmp_path / "it", 63, k, failures)) for k in range(4, 12)]
+    for one in here:
+        one.start()
+    for one in here:
+        one.join()
     assert [one.wait() for one in started] == [0] * 4
+    assert not failures
     assert [path.name for path in tmp_path.iterdir()] == ["it"]
 
 
