@@ -110,7 +110,7 @@ def tight(monkeypatch):
 
     monkeypatch.setattr(window, "LEAST", 8)
     monkeypatch.setattr(queue, "LONGEST_QUEUE", 7)
-    monkeypatch.setattr("gradtd.running.online.learner.RECENT", 0)
+    monkeypatch.setattr("gradtd.running.online.watched_learner.RECENT", 0)
     counted(window.Window, "drop_the_rest")
     counted(window.Rows, "drop_unused")
     return moves

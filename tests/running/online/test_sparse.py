@@ -75,7 +75,11 @@ def test_memory_is_bounded_by_what_is_held():
     for _ in range(30):
         learner.partial_fit(STREAM)
     rows = learner._queue.rows
-    assert rows.size < 2 * 4096
+    assert rows.size <= 30 * (N + 1)
+    learner._queue.runs[0].window.recent = 1000
+    for _ in range(30):
+        learner.partial_fit(STREAM)
+    assert rows.size < 8 * 1000
     assert len(rows._data) < 80_000
 
 

@@ -98,7 +98,7 @@ def tight(monkeypatch):
     monkeypatch.setattr(growing_rows, "_PIECE", 4)
     monkeypatch.setattr(window, "LEAST", 8)
     monkeypatch.setattr(queue, "LONGEST_QUEUE", 7)
-    monkeypatch.setattr("gradtd.running.online.learner.RECENT", 0)
+    monkeypatch.setattr("gradtd.running.online.watched_learner.RECENT", 0)
     monkeypatch.setattr(GrowingRows, "keep_only", counted)
     return moves
 

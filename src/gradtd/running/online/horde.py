@@ -20,6 +20,7 @@ from gradtd.running.online.given import discount_number, ended, ratio_number
 from gradtd.running.online.online_learner import OnlineLearner
 from gradtd.running.online.online_run import OnlineRun
 from gradtd.running.online.queue import StepQueue
+from gradtd.running.online.standing import Standing, standing_of
 from gradtd.running.online.window import Rows
 
 
@@ -227,6 +228,12 @@ class Horde(OnlineLearner):
             self._queue.work_off()
         return {name: run.diverged_at for name, run in zip(self._names, self._queue.runs, strict=True)}
 
+    def standing(self, steps: int | None = None) -> dict[str, Standing]:
+        """How every demon stands; see `gradtd.Learner.standing`."""
+        most = None if steps is None else checks.whole_number("steps", steps, 2)
+        with self._lock:
+            return {name: standing_of(self._queue, i, most) for i, name in enumerate(self._names)}
+
     def __repr__(self) -> str:
         return f"Horde({', '.join(self._names)}; {self.n_features} features: {self.seen} steps seen)"
 
@@ -234,7 +241,7 @@ class Horde(OnlineLearner):
     def load(cls, path: str | Path, *, threads: int | None = None, compile: bool | None = None) -> Horde:
         """The horde that was saved to a file."""
         horde = cls.__new__(cls)
-        names, queue, more = saving.load(path, "Horde", n_threads(threads), compile)
+        names, queue, more, _ = saving.load(path, "Horde", n_threads(threads), compile)
         OnlineLearner.__init__(horde, names, queue, more.get("indices", False), more.get("gamma"))
         return horde
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
 from gradtd.running.online.given import checked_column, discount_number, ended, ends_of_many, ratio_number
-from gradtd.running.online.online_learner import OnlineLearner
 from gradtd.running.online.online_run import OnlineRun
-from gradtd.running.online.queue import RECENT, StepQueue
+from gradtd.running.online.queue import StepQueue
+from gradtd.running.online.watched_learner import WatchedLearner
 from gradtd.running.online.window import Rows
 
 _INT64 = np.dtype(np.int64)
@@ -44,7 +45,7 @@ class _Fast:
             self.shape, self.room, self.lengths, self.dtype = (), len(self.first), rows.staged.length, _INT64
 
 
-class Learner(OnlineLearner):
+class Learner(WatchedLearner):
     """A value estimate that learns step by step, in bounded memory.
 
     After n steps it has the weights, to the last bit, that `gradtd.learn` finds on a stream of these n steps with the
@@ -64,8 +65,13 @@ class Learner(OnlineLearner):
     sparse : bool
         A row is given as the indices of its features that are one, as tile coding has them, or as a pair (indices,
         values). Otherwise rows are arrays of numbers, or of SciPy.
+    whiten : bool
+        Learn on features that are made uncorrelated and of one size, from the first thousand steps (or five per
+        feature), which wait until then. Weights and values are those of the features as they were given.
     capacity : int, optional
-        How many steps each of its buffers holds, the oldest leaving first. None keeps all of them.
+        How many steps each of its buffers holds, the oldest leaving first. None keeps all of them. A stream may be
+        endless, so the default is bounded: then batches are of the latest steps, and once the buffers are full
+        estimates no longer gain from more data than 2 x 100 000 steps.
     seed : int
         Fixes the batches that are drawn.
     theta0 : array, optional
@@ -90,6 +96,7 @@ class Learner(OnlineLearner):
         *,
         gamma: float | None = None,
         sparse: bool = False,
+        whiten: bool = False,
         capacity: int | None = 100_000,
         seed: int = 0,
         theta0: Any = None,
@@ -98,14 +105,15 @@ class Learner(OnlineLearner):
     ) -> None:
         d = checks.whole_number("n_features", n_features, 1)
         run = OnlineRun(algorithm, hyper, d, capacity=capacity, seed=seed, theta0=theta0, compile=compile)
-        self._begin([run.rule.name], StepQueue(d, [run], 1, compile), sparse, gamma)
+        more = {"indices": sparse, "gamma": gamma, "whiten": checks.yes_or_no("whiten", whiten)}
+        self._begin([run.rule.name], StepQueue(d, [run], 1, compile), more)
 
-    def _begin(self, names: list[str], queue: StepQueue, sparse: Any, gamma: Any) -> None:
-        OnlineLearner.__init__(self, names, queue, sparse, gamma)
+    def _begin(self, names: list[str], queue: StepQueue, more: Mapping[str, Any]) -> None:
+        WatchedLearner.__init__(self, names, queue, more)
         self._fast: _Fast | None = None  # until a step has shown how rows are given
-        window = queue.runs[0].window
-        if not window.has_buffers:
-            window.recent = min(RECENT, 2**19 // self.n_features)
+
+    def _changed(self) -> None:
+        self._fast = None
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_fast": None}
@@ -191,6 +199,7 @@ class Learner(OnlineLearner):
         """What compiled code leaves to Python: make room, notice what has changed. False where a step was refused."""
         queue = self._queue
         if code == FULL:
+            self._look()
             queue.make_room(1)
             code = queue.take(reward, discount, rho, cut)
         elif code == NEWS:
@@ -202,13 +211,17 @@ class Learner(OnlineLearner):
 
     def _refresh(self) -> None:
         queue = self._queue
-        plain = queue.episodes.label is None and (isinstance(queue.rows, Rows) or self._sparse)
+        plain = self._white is None and queue.episodes.label is None and (isinstance(queue.rows, Rows) or self._sparse)
         self._fast = _Fast(queue) if plain else None
 
     def _put(self, phi: Any, phi_next: Any, numbers: tuple[Any, Any, Any], cut: int, episode: Any) -> None:
         """A step that is not as rows are stored, or not allowed: it is checked, and said what is wrong with it."""
         reward, discount = checks.number("reward", numbers[0]), discount_number("discount", numbers[1])
         rho, number = ratio_number("rho", numbers[2]), self._episode(episode)
+        self._look()
+        if self._white is not None:
+            self._put_white([phi, phi_next], (reward, discount, rho), bool(cut), number)
+            return
         self._stage(phi, phi_next)
         self._queue.episodes.begin_step(number)
         self._queue.take(reward, discount, rho, cut)
@@ -242,8 +255,6 @@ class Learner(OnlineLearner):
         else:
             numbers = {"reward": reward, "discount": discount, "rho": rho}
             self._put_many((phi, phi_next), numbers, (terminated, truncated))
-            with self._lock:
-                self._fast = None
         return self
 
     def _update_each(self, phi: Any, reward: Any, phi_next: Any, numbers: Any, ends: Any) -> None:
@@ -276,7 +287,6 @@ class Learner(OnlineLearner):
         columns are stored densely.
         """
         self._put_stream(stream, {})
-        self._fast = None
         return self
 
     def predict(self, phi: Any) -> Any:
@@ -299,7 +309,7 @@ class Learner(OnlineLearner):
     def theta(self) -> Floats:
         """The weights (or their average, where one is reported); before learning starts, those of the start."""
         with self._lock:
-            return self._queue.thetas()[0]
+            return self._thetas()[0]
 
     @property
     def updates(self) -> int:
@@ -322,6 +332,8 @@ class Learner(OnlineLearner):
     def load(cls, path: str | Path, *, compile: bool | None = None) -> Learner:
         """The learner that was saved to a file."""
         learner = cls.__new__(cls)
-        names, queue, more = saving.load(path, "Learner", 1, compile)
-        learner._begin(names, queue, more.get("indices", False), more.get("gamma"))
+        names, queue, more, arrays = saving.load(path, "Learner", 1, compile)
+        learner._begin(names, queue, more)
+        if learner._white is not None:
+            learner._white.restore(arrays, learner.n_features)
         return learner

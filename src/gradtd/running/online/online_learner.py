@@ -8,6 +8,7 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradtd.compiled.engine import compile_function
 from gradtd.compiled.online import sum_at, sums_at
@@ -15,6 +16,7 @@ from gradtd.compiled.vectors import WEIGHT, Weights
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.core.files import Arrays
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
 from gradtd.running.online.blocks import put_many, put_stream
@@ -68,7 +70,7 @@ class OnlineLearner:
     def save(self, path: str | Path) -> None:
         """Write everything to one .npz file, without pickle; what is loaded goes on as if it had never stopped."""
         with self._lock:
-            saving.save(path, type(self).__name__, self._names, self._queue, self._more())
+            saving.save(path, type(self).__name__, self._names, self._queue, (self._more(), self._arrays()))
 
     def _more(self) -> dict[str, Any]:
         """What a file has of the learner itself."""
@@ -100,7 +102,21 @@ class OnlineLearner:
                 column = checked_column(name, f"{name}[{demon!r}]", values, len(stream))
                 numbers[i, :, self._names.index(checks.known_name("demon", demon, self._names))] = column
         with self._lock:
-            put_stream(self._queue, stream, numbers)
+            self._learn_stream(stream, numbers)
+
+    def _learn_stream(self, stream: Stream, numbers: Floats) -> None:
+        put_stream(self._queue, stream, numbers)
+
+    def _learn_many(self, tables: list[NDArray[Any]], numbers: Floats, over: NDArray[np.bool_]) -> None:
+        put_many(self._queue, tables, numbers, over)
+
+    def _thetas(self) -> list[Floats]:
+        """The weights of every run."""
+        return self._queue.thetas()
+
+    def _arrays(self) -> Arrays:
+        """What a file has besides the queue."""
+        return {}
 
     def _put_many(self, rows: tuple[Any, Any], numbers: Mapping[str, Any], ends: tuple[Any, Any]) -> None:
         """Steps that follow each other, their rows in two tables."""
@@ -122,7 +138,7 @@ class OnlineLearner:
         columns[1][terminated] = 0.0
         over = (columns[1] == 0).all(axis=1) | truncated
         with self._lock:
-            put_many(self._queue, tables, columns, over)
+            self._learn_many(tables, columns, over)
 
     def _values(self, phi: Any) -> list[Any]:
         with self._lock:
@@ -132,7 +148,7 @@ class OnlineLearner:
                 given = checks.feature_table(phi)
                 if given.shape[1] != self.n_features:
                     raise InputError(f"phi needs {self.n_features} features in its last axis, got shape {given.shape}.")
-                return [given @ theta for theta in self._queue.thetas()]
+                return [given @ theta for theta in self._thetas()]
             try:
                 ndim = np.ndim(phi)
             except ValueError:
@@ -140,7 +156,7 @@ class OnlineLearner:
             table = checks.finite_array("phi", phi, 2 if ndim == 2 else 1)
             if table.shape[-1] != self.n_features:
                 raise InputError(f"phi needs {self.n_features} features in its last axis, got shape {table.shape}.")
-            values = [table @ theta for theta in self._queue.thetas()]
+            values = [table @ theta for theta in self._thetas()]
             return values if ndim == 2 else [float(value) for value in values]
 
     def _values_at(self, phi: Any) -> list[Any]:

@@ -38,7 +38,7 @@ from gradtd.running.online.episode_counter import EpisodeCounter
 from gradtd.running.online.given import IndexRow, dense_row
 from gradtd.running.online.online_run import OnlineRun
 from gradtd.running.online.sparse_rows import SparseTable, is_sparse, sparse_row
-from gradtd.running.online.window import Rows
+from gradtd.running.online.window import UNBOUNDED, Rows
 
 
 def _numbers(row: Any) -> NDArray[Any]:
@@ -50,7 +50,7 @@ _QUEUE_NUMBERS = 2**19
 _WORTH_A_THREAD = 64
 WIDEST_SPARSE = 4096
 """Sparse rows with more features than this are not stored densely."""
-RECENT = 4096
+RECENT = 20_000
 """Steps that a learner keeps for who asks how it stands, where its rule draws none."""
 
 
@@ -74,7 +74,7 @@ class StepQueue:
         self.counts = np.zeros(7, np.int64)
         self.counts[[LATEST, EPISODE]], self.counts[OVER] = -1, 1
         self.episodes = EpisodeCounter(self.counts)
-        self.most = LONGEST_QUEUE
+        self.most, self.pause_at = LONGEST_QUEUE, UNBOUNDED
         self.rows: Rows | SparseTable | None = None  # until the first step says how rows are stored
         self.kind: Any = None  # float32 or float64, until then
         self.given = np.zeros((3, len(runs)))
@@ -172,11 +172,11 @@ class StepQueue:
         self.refuse_broken()
         given = {"phi": phi, "phi_next": phi_next}
         sparse = isinstance(self.rows, SparseTable) if self.rows else any(map(is_sparse, given.values()))
-        check = self._sparse_features if sparse else self._dense_features
+        check = self._sparse_features if sparse else self.dense_features
         found: list[Any] = [check(name, values) for name, values in given.items()]
         self.take_kind(all(_numbers(row).dtype == np.float32 for row in found))
         if sparse and not isinstance(self.store(True), SparseTable):
-            found = [self._dense_features(name, values) for name, values in given.items()]
+            found = [self.dense_features(name, values) for name, values in given.items()]
         rows: Any = self.store(False)
         if isinstance(rows, SparseTable):
             rows.stage_rows([(row.indices, row.data) for row in found])
@@ -204,7 +204,7 @@ class StepQueue:
     def _sparse_features(self, name: str, values: Any) -> SparseRows:
         return sparse_row(name, values, self.n_features)
 
-    def _dense_features(self, name: str, values: Any) -> Floats:
+    def dense_features(self, name: str, values: Any) -> Floats:
         if is_sparse(values):
             self.refuse_wide(name)
             values = checks.feature_table(values.reshape(1, -1), narrow=True).toarray()[0]
@@ -318,7 +318,7 @@ class StepQueue:
         if rows.room() < more or (isinstance(rows, SparseTable) and not rows.has_room(0, rows.staged_entries)):
             rows.make_room(2 * more, windows)
         free = [window.make_room(more, episode) for window in windows]
-        self.counts[FREE] = min(self.most, rows.room(), *free)
+        self.counts[FREE] = min(self.most, rows.room(), max(1, self.pause_at - self.seen), *free)
         self.pack()
 
     def pack(self) -> StepQueue:

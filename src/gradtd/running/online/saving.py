@@ -38,7 +38,7 @@ MOST_STEPS = 2**53
 """No learner has seen more steps; up to here counts and numbers of episodes are exact and do not overflow."""
 
 
-def save(path: str | Path, kind: str, names: list[str], queue: StepQueue, more: Mapping[str, Any]) -> None:
+def save(path: str | Path, kind: str, names: list[str], queue: StepQueue, more: tuple[Any, Arrays]) -> None:
     """Write a queue and its runs to a file, and what else a learner has; it is put in place when it is whole."""
     target = Path(path)
     if not target.absolute().parent.is_dir():
@@ -64,7 +64,8 @@ def save(path: str | Path, kind: str, names: list[str], queue: StepQueue, more: 
         "sparse": sparse,
         "episodes": {name: getattr(queue.episodes, name) for name in ("number", "label", "labelled", "over")},
         "runs": [_put_run(arrays, f"{i}.", names[i], run, used) for i, run in enumerate(queue.runs)],
-    } | dict(more)
+    } | more[0]
+    arrays.update(more[1])
     try:
         write_arrays(target, arrays, header)
     except OSError as error:
@@ -188,8 +189,8 @@ def _refuse_other_state(arrays: Arrays, prefix: str, expected: Arrays) -> None:
         )
 
 
-Loaded = tuple[list[str], StepQueue, Mapping[str, Any]]
-"""Names, the queue, and the header, which may have more."""
+Loaded = tuple[list[str], StepQueue, Mapping[str, Any], Arrays]
+"""Names and the queue; the header and the arrays, which may have more."""
 
 
 def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> Loaded:
@@ -202,7 +203,7 @@ def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> Loa
             raise InputError(f"{str(path)!r} has format {header['format']!r}, this version of gradtd reads {FORMAT}.")
         if header["kind"] != kind:
             raise InputError(f"{str(path)!r} holds a {header['kind']}: load it with {header['kind']}.load.")
-        return *_restore(header, arrays, threads, compile), header
+        return *_restore(header, arrays, threads, compile), header, arrays
 
 
 def _restore(

@@ -1,0 +1,92 @@
+"""What a learner notes of itself now and then: its weights, whether features are badly scaled, whether it arrives.
+
+It looks when it has to make room anyway, at steps that lie further and further apart, and at no more steps than cost a
+few hundredths of what learning from them did.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradtd.core.arrays import Floats
+from gradtd.running.online.queue import StepQueue
+from gradtd.running.online.standing import BADLY_SCALED, standing_of
+from gradtd.running.online.window import Rows
+
+FIRST_LOOK, GROWTH = 1000, 1.25
+FIRST_STANDING, LATER = 20_000, 4
+MOST_KEPT = 10_000
+"""With more features no weights are kept for a curve."""
+
+
+class Kept(NamedTuple):
+    """The weights after some steps."""
+
+    seen: int
+    theta: Floats
+
+
+class Monitor:
+    """Looks at one run; ``look_at`` is the step at which it wants to look next."""
+
+    def __init__(self, n_features: int) -> None:
+        self.kept: list[Kept] = []
+        self.look_at = FIRST_LOOK
+        self.standing_at = max(FIRST_STANDING, n_features**3 // 5)
+        self.scaled: bool | None = None
+        self.warned = False
+
+    def look(self, queue: StepQueue, whitened: bool) -> None:
+        """Keep the weights, and warn of what a user should know, each once."""
+        seen = queue.seen
+        if queue.n_features <= MOST_KEPT:
+            self.kept.append(Kept(seen, queue.thetas()[0]))
+        due = seen >= self.standing_at
+        self.standing_at = LATER * seen if due else self.standing_at
+        self.look_at = min(int(seen * GROWTH) + 1, self.standing_at)
+        if queue.runs[0].diverged_at >= 0 or not isinstance(queue.rows, Rows):
+            return
+        if self.scaled is None:
+            self.scaled = not _badly_scaled(queue)
+            if not self.scaled and not whitened:
+                warnings.warn(
+                    "features are badly scaled: some are a hundred times larger than others, or nearly redundant, "
+                    "and gradient rules need many steps for the small ones. Pass whiten=True, or scale them.",
+                    stacklevel=4,
+                )
+        if due:
+            self._compare(queue, whitened)
+
+    def _compare(self, queue: StepQueue, whitened: bool) -> None:
+        d = queue.n_features
+        if self.warned:
+            return
+        found = standing_of(queue, 0, max(20 * d, int(FIRST_STANDING * min(1.0, 25 / d**2))))
+        if found.arrived is False and found.distance is not None and found.part is not None:
+            self.warned = True
+            advice = "take more steps, another step-size or average='polynomial'"
+            advice += "" if whitened else ", or whiten=True"
+            warnings.warn(
+                f"after {found.seen} steps predictions are {found.distance:.0f} standard errors ({found.part:.0%} of "
+                f"their size) from least squares on the latest {found.used} steps: the learner has not converged. "
+                f"learner.standing() says more; {advice}.",
+                stacklevel=5,
+            )
+
+    def curve(self, start: Floats) -> tuple[Any, Floats]:
+        """The steps at which weights were kept, and their value of a row of features."""
+        return np.array([kept.seen for kept in self.kept]), np.array([start @ kept.theta for kept in self.kept])
+
+
+def _badly_scaled(queue: StepQueue) -> bool:
+    """Whether the second moments of the latest rows have a large condition number; of many features, their sizes."""
+    rows: Any = queue.rows
+    window = queue.runs[0].window
+    some = window.steps["row"][max(0, window.size - FIRST_LOOK) : window.size]
+    x = np.asarray(rows.table[some], np.float64)
+    size: Any = (x**2).mean(axis=0) if x.shape[1] > 50 else np.linalg.eigvalsh(x.T @ x / max(len(x), 1))
+    size = size[size > 1e-10 * max(float(size.max(initial=0.0)), 1e-300)]
+    return len(size) > 1 and float(size.max() / size.min()) > BADLY_SCALED

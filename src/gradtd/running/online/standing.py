@@ -1,0 +1,262 @@
+"""How a learner stands: how far its predictions are from least squares on the steps that it still holds.
+
+With the steps of its buffers (or the latest ones, where its rule draws none), e the trace of a step or its features,
+
+    A = sum of rho e (discount x' - x)',    b = sum of rho r e,    A theta_ls + b = 0
+
+and influences A^-1 sum of rho delta e, one per episode, the solution has a covariance. Both are found in whitened
+features, C = mean of x x' = I: there the mean square of a difference of predictions, over the states of these steps,
+is the square of the difference of weights, and the mean variance of predictions is the trace of the covariance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.stream_arrays import SparseRows
+from gradtd.running.online.growing_rows import GrowingRows
+from gradtd.running.online.online_run import OnlineRun
+from gradtd.running.online.queue import StepQueue
+
+MOST_FEATURES = 500
+"""With more features that occur in the steps, nobody solves for them."""
+FAR, FAR_ELSEWHERE, FAR_PART = 0.5, 2.0, 0.1
+"""Predictions have not arrived that are more standard errors, and a larger part of their size, from least squares on
+all steps. Where least squares has seen a part of the steps only, its own error is a part of the distance."""
+BADLY_SCALED = 1e4
+"""Condition number of the features' second moments from which rules that take small steps are slow."""
+REDUNDANT = 1e-10
+"""A direction with a smaller part of the largest second moment is none."""
+FEW_EPISODES, BLOCKS = 10, 20
+"""With fewer episodes errors come from so many blocks of steps."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a learner stands; what could not be computed is None, and ``note`` says why.
+
+    Attributes
+    ----------
+    seen, updates, episodes : int
+        Steps given, updates made, episodes begun.
+    started : int or None
+        About the step at which learning started.
+    step_size : float
+        The step-size of the latest update, chosen or given.
+    buffers : list
+        Steps and episodes in each buffer.
+    used : int
+        Steps that the comparison is made on.
+    distance : float or None
+        Root mean square distance of predictions from those of least squares, in standard errors of the latter.
+    part : float or None
+        The same distance as a part of the root mean square of least squares' predictions.
+    mean_update, mean_update_error : float or None
+        Norm of the mean of rho delta e over these steps, and the standard error of that mean.
+    condition : float or None
+        Condition number of the features' second moments.
+    least_squares : array or None
+        The weights of least squares.
+    start_value, start_least_squares, start_error : float or None
+        The mean prediction where these steps' episodes start, that of least squares, and the latter's standard error.
+    diverged_at : int
+        The step of divergence, -1 for none.
+    """
+
+    seen: int
+    updates: int
+    episodes: int
+    started: int | None
+    step_size: float
+    buffers: list[tuple[int, int]]
+    used: int
+    diverged_at: int
+    note: str = ""
+    distance: float | None = None
+    part: float | None = None
+    mean_update: float | None = None
+    mean_update_error: float | None = None
+    condition: float | None = None
+    least_squares: Floats | None = None
+    start_value: float | None = None
+    start_least_squares: float | None = None
+    start_error: float | None = None
+
+    @property
+    def arrived(self) -> bool | None:
+        """Whether predictions are as near to least squares as its error, or a tenth of it; None where nobody knows."""
+        if self.distance is None or self.part is None:
+            return None
+        far = FAR + FAR_ELSEWHERE * (1 - self.used / self.seen)
+        return self.distance <= far or self.part <= FAR_PART
+
+    @property
+    def badly_scaled(self) -> bool:
+        return self.condition is not None and self.condition > BADLY_SCALED
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What is known, in words and numbers."""
+        found = [("Steps seen", f"{self.seen}, {self.episodes} episodes")]
+        if self.diverged_at >= 0:
+            frozen = f"at step {self.diverged_at}; the weights are frozen: take a smaller step-size"
+            return [*found, ("Diverged", frozen)]
+        learning = f"about step {self.started}" if self.started else "not yet: buffers are filling"
+        found += [("Learning started", learning), ("Updates", str(self.updates))]
+        found += [("Step-size", f"{self.step_size:.3g}")] if np.isfinite(self.step_size) else []
+        for i, (steps, episodes) in enumerate(self.buffers):
+            found.append((f"Buffer {i + 1}", f"{steps} steps of {episodes} episodes"))
+        return found + self._comparison() + ([("Not computed", self.note)] if self.note else [])
+
+    def _comparison(self) -> list[tuple[str, str]]:
+        found = []
+        if self.distance is not None and self.part is not None:
+            words = "arrived" if self.arrived else "not there yet"
+            told = f"{self.distance:.1f} standard errors, {self.part:.1%} of its predictions ({words})"
+            found.append((f"Distance from least squares on {self.used} steps", told))
+        if self.start_value is not None and self.start_least_squares is not None:
+            told = f"{self.start_value:.5g}; least squares {self.start_least_squares:.5g} +- {self.start_error:.2g}"
+            found.append(("Value where episodes start", told))
+        if self.mean_update is not None:
+            told = f"{self.mean_update:.3g}, standard error {self.mean_update_error:.2g}"
+            found.append(("Norm of the mean update", told))
+        if self.condition is not None:
+            good = "good" if self.condition < 100 else "fair"
+            scaled = "badly scaled: pass whiten=True" if self.badly_scaled else good
+            found.append(("Condition number of the features", f"{self.condition:.3g} ({scaled})"))
+        return found
+
+    def __str__(self) -> str:
+        width = max(len(label) for label, _ in self.rows())
+        return "\n".join(f"{label.ljust(width)}  {told}" for label, told in self.rows())
+
+    def _repr_html_(self) -> str:
+        lines = (f"<tr><th style='text-align:left'>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self.rows())
+        return f"<table>{''.join(lines)}</table>"
+
+
+def standing_of(queue: StepQueue, i: int, most: int | None = None) -> Standing:
+    """How a run stands, on its ``most`` latest steps."""
+    queue.work_off()
+    run, window = queue.runs[i], queue.runs[i].window
+    clock = None if run.run is None else run.run.clock[0]
+    seen, updates = queue.seen, run.updates
+    told: dict[str, Any] = {
+        "seen": seen,
+        "updates": updates,
+        "episodes": queue.episodes.number + 1,
+        "started": seen - updates + 1 if updates else None,
+        "step_size": float("nan") if clock is None else float(clock.alpha),
+        "buffers": _buffers(run),
+        "diverged_at": run.diverged_at,
+    }
+    used = window.size if most is None else min(most, window.size)
+    if run.diverged_at >= 0 or used < 2:
+        return Standing(**told, used=0, note="" if run.diverged_at >= 0 else "there are no steps to compare with")
+    theta = queue.thetas()[i]
+    return Standing(**told, used=used, **_compared(queue, run, theta, slice(window.size - used, window.size)))
+
+
+def _buffers(run: OnlineRun) -> list[tuple[int, int]]:
+    window = run.window
+    if not window.has_buffers:
+        return []
+    found = []
+    for begin, arrived in zip(window.buffers.begin, window.buffers.arrived, strict=True):
+        places = window.buffers.members[max(begin, begin + arrived - window.keeps) : begin + arrived]
+        found.append((len(places), len(np.unique(window.steps.episode[places]))))
+    return found if window.split.apart else found[:1]
+
+
+def _compared(queue: StepQueue, run: OnlineRun, theta: Floats, part: slice) -> dict[str, Any]:
+    """The solution of these steps' equations, and how far the weights are from it."""
+    steps: Any = run.window.steps[part]
+    tables, columns = _tables(queue, run, steps, part)
+    if not tables:
+        return {"note": f"more than {MOST_FEATURES} features occur in the steps"}
+    x, after, e = tables
+    rho, episode = np.asarray(steps.rho), np.asarray(steps.episode)
+    second = x.T @ x / len(x)
+    size, basis = np.linalg.eigh(second)
+    kept = size > REDUNDANT * size[-1]
+    if not kept.any():
+        return {"note": "all features are 0"}
+    condition = float(size[-1] / size[kept][0])
+    W = basis[:, kept] / np.sqrt(size[kept])
+    change, ez = (steps.discount[:, None] * after - x) @ W, (rho[:, None] * e) @ W
+    own = _whitened(theta[columns], basis[:, kept], np.sqrt(size[kept]))
+    A, b = ez.T @ change, ez.T @ steps.reward
+    group = _groups(episode)
+    update = _sums(group, (rho * (steps.reward + (steps.discount[:, None] * after - x) @ theta[columns]))[:, None] * e)
+    told = {"condition": condition, "mean_update": float(np.linalg.norm(update.sum(axis=0)) / len(x))}
+    told["mean_update_error"] = float(np.sqrt(((update - update.mean(axis=0)) ** 2).sum()) / len(x))
+    if np.linalg.cond(A) > 1 / REDUNDANT:
+        return told | {"note": "the equations of these steps have no unique solution"}
+    best = -np.linalg.solve(A, b)
+    influence: Floats = np.linalg.solve(A, _sums(group, (steps.reward + change @ best)[:, None] * ez).T)
+    error, away = float(np.sqrt((influence**2).sum())), float(np.linalg.norm(own - best))
+    weights = np.zeros(queue.n_features)
+    weights[columns] = W @ best
+    start = x[np.r_[True, episode[1:] != episode[:-1]]].mean(axis=0)
+    return told | {
+        "start_value": float(start @ theta[columns]),
+        "start_least_squares": float(start @ weights[columns]),
+        "start_error": float(np.sqrt(((start @ W @ influence) ** 2).sum())),
+        "distance": away / error if error > 0 else np.inf if away > 1e-9 else 0.0,
+        "part": away / max(float(np.linalg.norm(best)), 1e-300),
+        "least_squares": weights,
+    }
+
+
+def _whitened(theta: Floats, basis: Floats, scale: Floats) -> Floats:
+    """The weights of whitened features that predict what these weights of the features do."""
+    found: Floats = scale * (basis.T @ theta)
+    return found
+
+
+def _tables(queue: StepQueue, run: OnlineRun, steps: Any, part: slice) -> tuple[tuple[Floats, ...], Any]:
+    """Features, next features and traces of the steps, dense, and which columns these are."""
+    rows: Any = queue.rows
+    window = run.window
+    if not isinstance(rows, GrowingRows):
+        if queue.n_features > MOST_FEATURES:
+            return (), None
+        x, after = (np.asarray(rows.table[steps[end]], np.float64) for end in ("row", "next_row"))
+        return (x, after, x if window.traces is None else window.traces[part]), slice(None)  # type: ignore[index]
+    held = rows.table
+    columns = np.unique(held.indices)
+    if len(columns) > MOST_FEATURES:
+        return (), None
+    x, after = (_dense(held, steps[end].astype(np.int64), columns) for end in ("row", "next_row"))
+    traces = window.traces
+    at = np.arange(part.start, part.stop)
+    return (x, after, _dense(traces.table, at, columns) if isinstance(traces, GrowingRows) else x), columns
+
+
+def _dense(table: SparseRows, rows: Integers, columns: Any) -> Floats:
+    made = np.zeros((len(rows), len(columns)))
+    lengths = table.begin[rows + 1] - table.begin[rows]
+    first = np.repeat(table.begin[rows] - np.r_[0, np.cumsum(lengths)[:-1]], lengths)
+    at = first + np.arange(lengths.sum())
+    made[np.repeat(np.arange(len(rows)), lengths), np.searchsorted(columns, table.indices[at])] = table.data[at]
+    return made
+
+
+def _groups(episode: Integers) -> Integers:
+    """Which steps are dependent: those of an episode, or of a block where there are few episodes."""
+    number = np.cumsum(np.r_[False, episode[1:] != episode[:-1]])
+    if number[-1] + 1 < FEW_EPISODES:
+        number = np.arange(len(episode)) * min(BLOCKS, len(episode)) // len(episode)
+    found: Integers = number
+    return found
+
+
+def _sums(group: Integers, rows: Floats) -> Floats:
+    """The sum of rows in every group, which stand one behind the other."""
+    begin = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
+    found: Floats = np.add.reduceat(rows, begin, axis=0)
+    return found
