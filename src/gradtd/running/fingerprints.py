@@ -43,7 +43,7 @@ def problem_digest(problem: Problem) -> str:
 
 
 PLAIN = (int, float, complex, str, bytes, np.generic, np.ndarray, type(None), FunctionType, ModuleType)
-"""What a fingerprint holds all of; of a module it holds what is read of it."""
+"""What a fingerprint holds all of; of a module it holds the names that are read."""
 PACKAGES = ("site-packages", "dist-packages")
 
 

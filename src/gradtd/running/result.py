@@ -24,7 +24,7 @@ from gradtd.problems.metrics import METRICS, cached_exact
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a run leaves: weights at the snapshots, and what is needed to run it again. Made by `gradtd.run`.
+    """What a run leaves: weights at the snapshots, and everything needed to run it again. Made by `gradtd.run`.
 
     `gradtd.measure` gives its errors, `to_frame` a pandas table, `plot` and `page` a picture and a page. A notebook
     shows it as a table. A run that was found diverged is frozen from then on. (With d >= 1000 features the weights are
@@ -218,7 +218,7 @@ class Result:
 
 
 def _some(steps: Integers, most: int = 10) -> Integers:
-    """At most so many of the snapshots, evenly spaced, the last one included."""
+    """At most this number of the snapshots, evenly spaced, the last one included."""
     return steps[:: -max(1, -(-len(steps) // most))][::-1]
 
 

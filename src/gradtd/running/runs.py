@@ -280,7 +280,7 @@ def _check_grid(grid: Any, hyper: Mapping[str, Any]) -> None:
         if isinstance(values, str) or not isinstance(values, Iterable) or not list(values):
             raise InputError(f"grid[{name!r}] must be a list of values, got {values!r}.")
         if name in hyper:
-            raise InputError(f"{name} is given twice, in the grid and beside it.")
+            raise InputError(f"{name} is given twice, in the grid and as a fixed parameter.")
 
 
 def start_weights(theta0: Any, default: Floats) -> Floats:

@@ -44,7 +44,7 @@ class Session:
     hyper
         Its hyper-parameters, as a user gives them.
     n_steps
-        How many steps a run takes; 0 where nobody knows.
+        How many steps a run takes; 0 where that is unknown.
     block
         Steps that count as one episode, where the problem has none and the user says nothing.
     compile
@@ -124,7 +124,7 @@ class Session:
         return int(8 * n_features + one + (n_features - 1) * (two - one + bend * (n_features - 2)))
 
     def refuse_many_features(self, n_features: int, n_steps: int = 0) -> None:
-        """Refuse a run whose weights, and what the rule keeps beside them, are more than memory holds."""
+        """Refuse a run whose weights, and what the rule keeps besides, are more than memory holds."""
         if n_features > MANY_FEATURES:
             refuse_beyond_memory(
                 self.state_bytes(n_features, n_steps),
@@ -133,9 +133,9 @@ class Session:
             )
 
     def begin(self, theta0: Floats, seed: Seed, n_steps: int = 0, sparse: bool = False) -> Run:
-        """A run that has not begun; rules that read stored steps by their number are told how many there will be.
+        """A run that has not begun; rules that read stored steps by their number get the number of steps to come.
 
-        Where features are ``sparse`` the rule's vectors are kept so that only what is read of them costs anything.
+        Where features are ``sparse`` the rule's vectors are kept so that only the entries that are read cost anything.
         """
         setup = self.setup
         self.refuse_many_features(len(theta0), n_steps)

@@ -145,7 +145,7 @@ def _completed(algorithm: Algorithm, given: Mapping[str, Any], block: int | None
 def _without_traces(
     algorithm: Algorithm, given: Mapping[str, Any], known: Mapping[str, Parameter]
 ) -> Mapping[str, Any]:
-    """A rule without traces takes lam=0 all the same, and says why it takes no other; ``trace`` alike."""
+    """A rule without traces takes lam=0 all the same, and says why it takes no other; the same for ``trace``."""
     asked = {name: TRACES[name].check(name, given[name]) for name in given if name in TRACES and name not in known}
     if not asked:
         return given

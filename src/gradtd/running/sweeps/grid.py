@@ -42,7 +42,7 @@ def problems_of(given: Any) -> dict[str, Problem]:
     """Problems by the names that the table gives them.
 
     ``given`` is a list of names (``"random_walk_tabular:n=9"``) and problems, or a table whose keys are names and whose
-    values are tables of parameters, where a list stands for several of them.
+    values are tables of parameters, where a list means several of them.
     """
     if isinstance(given, (str, Problem)):
         given = [given]
@@ -96,7 +96,7 @@ def _order(setting: Setting) -> tuple[Any, ...]:
 
 
 def _count(rule: Algorithm, table: Any) -> int:
-    """How many settings a table of hyper-parameters stands for, checked."""
+    """How many settings a table of hyper-parameters describes, checked."""
     if not isinstance(table, Mapping):
         raise InputError(
             f"algorithms.{rule.name} must be a table of hyper-parameters, for example alpha = [0.1, 0.2]; "
@@ -128,7 +128,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def combinations(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of the values of a table: a list stands for several, a word may spell a number (``"1/16"``).
+    """Every combination of the values of a table: a list means several, a word may spell a number (``"1/16"``).
 
     >>> list(combinations({"alpha": ["1/16", 5], "batch_size": 16}))
     [{'alpha': 0.0625, 'batch_size': 16}, {'alpha': 5, 'batch_size': 16}]

@@ -1,4 +1,4 @@
-"""A sweep: what is run, and how it is run into a folder, resumed there, and put together."""
+"""A sweep: its settings, and how it is run into a folder, resumed there, and put together."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class Sweep:
     ----------
     problems : list or dict
         Names of problems, with parameters where wanted (``"random_walk_tabular:n=9"``), or problems of your own; or
-        tables of parameters by name, where a list stands for several values.
+        tables of parameters by name, where a list means several values.
     algorithms : dict
-        For each algorithm, by its name, a table of hyper-parameters, where a list stands for several values; or a list
+        For each algorithm, by its name, a table of hyper-parameters, where a list means several values; or a list
         of such tables.
     runs : int
         Independent runs of every setting. Run r sees the same data whatever the algorithm.
     steps : int
         How many steps each run takes.
     metrics : list of str
-        What is measured: names in `gradtd.METRICS`. The first one chooses the winners.
+        Measures: names in `gradtd.METRICS`. The first one chooses the winners.
     at : list of int, optional
         The steps after which it is measured; by default the last one.
     seed : int
@@ -226,7 +226,7 @@ def _metrics(given: Any) -> tuple[str, ...]:
 
 
 def _at(given: Any, steps: int) -> tuple[int, ...]:
-    """The steps to measure at; one number would mean "every so many steps" elsewhere, so a list is asked for."""
+    """The steps to measure at; one number would mean "every n steps" elsewhere, so a list is asked for."""
     if given is None:
         return (steps,)
     if isinstance(given, str) or not isinstance(given, Iterable) or not (listed := list(given)):
@@ -245,7 +245,7 @@ def _fresh_seed(given: Any, seed: int) -> int:
 
 
 class _Work:
-    """Runs units, or fetches what is finished, and says how far it is."""
+    """Runs units, or fetches finished ones, and reports progress."""
 
     def __init__(self, parts: Parts, executor: Executor, report: Any, keeping: Any) -> None:
         self.parts, self.executor, self.report, self.keeping = parts, executor, report, keeping

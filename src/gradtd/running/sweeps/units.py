@@ -34,12 +34,12 @@ from gradtd.running.session import Session
 from gradtd.running.sweeps.grid import Setting
 
 STEPS_OF_A_UNIT = 1_000_000
-"""A unit takes about so many steps: some seconds at most, so that a kill costs little and overhead is small."""
+"""Steps of a unit, about: some seconds at most, so that a kill costs little and overhead is small."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A setting, ready to run: the problem and the rule themselves, and what is measured when."""
+    """A setting, ready to run: the problem and the rule themselves, and what to measure when."""
 
     setting: Setting
     problem: Problem
@@ -78,7 +78,7 @@ class Task:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    """What is sent to another process: what was given, nothing that was made of it here."""
+    """What goes to another process: what was given, nothing that was made of it here."""
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
