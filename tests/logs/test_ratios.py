@@ -58,8 +58,8 @@ def test_a_function_sees_the_observations_of_the_steps_in_order_and_in_chunks():
         return np.tile([0.5, 0.5], (len(observations), 1))
 
     found = ratios(read_log(table), policy)
-    assert [len(h) for h in heard] == [3, CHUNK, 10]  # a few rows first
-    assert np.array_equal(np.concatenate(heard[1:]), table["obs"])
+    assert [len(h) for h in heard] == [3, 1, CHUNK, 10]  # a few rows first
+    assert np.array_equal(np.concatenate(heard[2:]), table["obs"])
     assert (found.rho == 0.5).all()
     assert found.unseen_mass == 0.5
 

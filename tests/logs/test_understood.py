@@ -94,7 +94,7 @@ def test_users_whose_rows_are_mixed_are_told_apart():
     assert (after[~log.terminated] == seen[~log.terminated] + 1).all()
     assert (seen // 100 == log.reward).all()
     (warning,) = log.understood.warnings
-    assert "columns={\"user\": 'user_id'}" in warning
+    assert "columns={'user': 'user_id'}" in warning
     assert read_log(visits(), columns={"user": "user_id"}).understood.warnings == ()
 
 

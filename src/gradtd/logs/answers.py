@@ -49,8 +49,9 @@ def settled(answer: Any) -> Any:
         return Labelled(answer.to_numpy(), list(answer.columns)) if words else answer.to_numpy()
     try:
         found = np.asarray(plain_array(answer))
-    except ValueError:
-        return None
+    except ValueError:  # rows of several lengths
+        found = np.empty((), object)
+        found[()] = answer
     if found.dtype == object and found.ndim == 1 and all(isinstance(one, str) for one in found):
         found = found.astype(str)
     return found
@@ -63,11 +64,14 @@ def together(answers: list[Any], where: Integers | None = None) -> Any:
             return None
         rows = np.stack([np.ravel(one.values) for one in answers])
         return Labelled(rows if where is None else rows[where], answers[0].labels)
+    if any(one is None for one in answers):
+        return None
     try:
         found = np.stack([np.ravel(one)[0] if np.size(one) == 1 else np.ravel(one) for one in answers])
     except (ValueError, IndexError):
         return None
-    found = found.astype(str) if found.dtype == object else found
+    if found.dtype == object and all(isinstance(one, str) for one in found.reshape(-1)):
+        found = found.astype(str)
     return found if where is None else found[where]
 
 
@@ -77,15 +81,28 @@ def rows_of(answer: Any) -> int:
     return -1 if answer is None or not answer.ndim else len(answer)
 
 
+def is_sound(answer: Any) -> bool:
+    """Whether rows are probabilities, or one action each."""
+    values = np.asarray(plain_array(answer.values)) if isinstance(answer, Labelled) else answer
+    if values.dtype.kind not in "biufU" or values.ndim > 2:
+        return False
+    if values.ndim == 1 or values.shape[1] == 1:
+        return bool(values.dtype.kind != "f" or (values == np.floor(values)).all())
+    if values.dtype.kind == "U":
+        return False
+    return bool((values >= 0).all() and (np.abs(values.sum(axis=1) - 1) <= _SUM_TOLERANCE).all())
+
+
 def told(answer: Any) -> str:
     """What came back, for a sentence."""
     if answer is None:
-        return "nothing that is an array of one shape"
+        return "nothing"
     if isinstance(answer, Labelled):
         answer = np.asarray(answer.values)
     if answer.dtype == object:
         inside = answer.reshape(-1)[0] if answer.size else None
-        return "nothing" if inside is None else f"an object of type {type(inside).__name__}"
+        of = "lists of several lengths" if isinstance(inside, list) else f"an object of type {type(inside).__name__}"
+        return "nothing" if inside is None else of
     if answer.ndim == 0:
         return f"one number, {answer}" if answer.dtype.kind in "biuf" else f"one text, {str(answer)!r}"
     what = "texts" if answer.dtype.kind == "U" else "numbers"

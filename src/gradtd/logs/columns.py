@@ -46,8 +46,8 @@ class Column:
                 at,
             )
 
-    def numbers(self) -> Floats:
-        """One finite number per row."""
+    def numbers(self, cure: str = " Drop such rows with missing='drop'.") -> Floats:
+        """One finite number per row; ``cure`` is what to do about those that are not."""
         values = self.values
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
@@ -58,13 +58,13 @@ class Column:
             )
             raise InputError(f"column {self.name!r} must hold one number per row, got {got}: {way}.")
         self.refuse_missing()
-        return self._finite(values)
+        return self._finite(values, cure)
 
-    def _finite(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _finite(self, values: NDArray[Any], cure: str = "") -> NDArray[Any]:
         """Numbers of this column as floats, with none that is not finite."""
         found = np.ascontiguousarray(checks.numeric_array(self.name, values, values.ndim), np.float64)
         lost = np.asarray(~np.isfinite(found).reshape(len(found), -1).all(axis=1))
-        refuse_rows(f"column {self.name!r}", lost, found, "must be finite")
+        refuse_rows(f"column {self.name!r}", lost, found, "must be finite", cure=cure)
         return found
 
     def flags(self) -> Flags:
@@ -81,7 +81,7 @@ class Column:
                     f"{self.labels[words.index(None)]!r}. Compare it first: frame[{self.name!r}] == 'end'."
                 )
             return np.asarray(np.array(words, bool)[self.values])
-        values = self.numbers()
+        values = self.numbers("")
         neither = (values != 0) & (values != 1)
         refuse_rows(f"column {self.name!r}", neither, values, "must hold true or false, or 1 or 0")
         return np.asarray(values != 0)
@@ -98,7 +98,7 @@ class Column:
             self.refuse_missing()
             refuse_merged(self.name, self.values)
             return self.values.astype(np.int64, copy=False), True
-        values = self.numbers()
+        values = self.numbers("")
         return values, bool((values == np.floor(values)).all())
 
     def _dates(self) -> Integers:
@@ -320,12 +320,15 @@ def refuse_unknown_next(state: NDArray[np.int8] | None, steps: Steps, roles: Rol
         raise RowError(f"column {name!r} must be finite: row {row} is nan inside an episode.", row)
 
 
-def refuse_rows(what: str, bad: Flags, values: NDArray[Any], rule: str, rows: Integers | None = None) -> None:
+def refuse_rows(
+    what: str, bad: Flags, values: NDArray[Any], rule: str, rows: Integers | None = None, cure: str = ""
+) -> None:
     """Name the first row that is bad."""
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
         more, row = int(bad.sum()) - 1, at if rows is None else int(rows[at])
-        raise RowError(f"{what} {rule}: row {row} is {values[at]}{f' (and {more} more)' if more else ''}.", row)
+        others = f" (and {more} more)" if more else ""
+        raise RowError(f"{what} {rule}: row {row} is {values[at]}{others}.{cure}", row)
 
 
 def equal_rows(table: Table, roles: Roles, first: Integers, second: Integers) -> Flags:

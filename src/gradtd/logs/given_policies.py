@@ -163,7 +163,7 @@ def _taken(
         f"{name}=array.astype(int) where they are actions"
     )
     if one_or_none and log.n_actions <= 2 and len(np.unique(values)) == 2:
-        raise InputError(f"{name} holds 0.0 and 1.0 only, and so may be either: {say}.")
+        raise InputError(f"{name} holds 0.0 and 1.0 only, which may be probabilities or actions: {say}.")
     if one_or_none:
         notes = (f"{name} holds 0.0 and 1.0 only: {say}. They were taken for probabilities.",)
     real = log.action is not None and not log.discrete_actions

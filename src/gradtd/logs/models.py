@@ -133,19 +133,22 @@ class _Estimator:
                     return _framed(seen[:, [names.index(one) for one in wanted]], wanted)
         if known is not None and known != seen.shape[1]:
             has = f" ({listed(wanted)})" if wanted is not None else ""
-            names = self.columns[0] if self.columns else ()
             raise InputError(
-                f"{self.name} was fitted to {known} columns{has}, and an observation of the log has {seen.shape[1]} "
-                f"({listed(names)}). Give its probabilities by row, "
+                f"{self.name} was fitted to {known} column{'s' * (known != 1)}{has}, and an observation of the log has "
+                f"{seen.shape[1]} ({listed(self._known())}). Give its probabilities by row, "
                 f"{self.name}=pandas.DataFrame(model.predict_proba(X), X.index, model.classes_)."
             )
         if wanted is not None:
             raise InputError(
                 f"{self.name} was fitted to the columns {listed(wanted)}, and the log's are called "
-                f"{listed(self.columns[0] if self.columns else ())}. Give them one name, or where they stand in the "
+                f"{listed(self._known())}. Give them one name, or where they stand in the "
                 f"same order, {self.name}=lambda s: model.predict_proba(s)."
             )
         return seen if known is not None else _narrow(seen)
+
+    def _known(self) -> Sequence[str]:
+        """The names of the log's columns, for a message."""
+        return next((names for names in reversed(self.columns) if names), ())
 
 
 def _framed(seen: NDArray[Any], names: Any) -> Any:

@@ -16,7 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.logs.answers import Actions, checked_probabilities, codes_of, one_hot, rows_of, settled, together, told
+from gradtd.logs.answers import (
+    Actions,
+    checked_probabilities,
+    codes_of,
+    is_sound,
+    one_hot,
+    rows_of,
+    settled,
+    together,
+    told,
+)
 from gradtd.logs.column_names import listed
 from gradtd.logs.models import Labelled, as_function, is_model
 from gradtd.logs.tables import plain_array
@@ -163,24 +173,45 @@ class Asked:
         answer: Any = None
         try:
             answer = settled(self._ask(few))
-            if rows_of(answer) == count:
-                self._refuse_draws(observations, answer, "all")
-                return "all"
         except InputError as error:
             if not isinstance(error.__cause__, Exception):
                 raise
             failed = error
+        fits = rows_of(answer) == count
+        if fits and is_sound(answer):
+            self._refuse_dependent(few, answer)
+            self._refuse_draws(observations, answer, "all")
+            return "all"
         try:
             each = together([self._one(self._ask(row)) for row in few])
         except InputError:
             each = None
-        if rows_of(each) == count and (isinstance(each, Labelled) or (each.ndim <= 2 and each.dtype.kind in "biufU")):
+        if rows_of(each) == count and is_sound(each):
             self._refuse_draws(observations, each, "one")
             self.notes = (
                 f"{self.name} was asked about one observation at a time. A function of all of them is faster.",
             )
             return "one"
+        if fits:
+            return "all"  # and is refused with what is wrong with its answers
         raise failed or InputError(self._explained(answer, count))
+
+    def _refuse_dependent(self, few: NDArray[Any], answer: Any) -> None:
+        """What a policy does in a state does not depend on which others it is asked about."""
+        try:
+            alone = settled(self._ask(few[:1]))
+        except InputError:
+            return
+        first, alone = (one.values if isinstance(one, Labelled) else one for one in (answer, alone))
+        if rows_of(alone) != 1 or np.shape(alone)[1:] != np.shape(first)[1:]:
+            return
+        first, alone = np.asarray(plain_array(first))[:1], np.asarray(plain_array(alone))
+        same = np.allclose(first, alone, atol=1e-3) if first.dtype.kind in "biuf" else (first == alone).all()
+        if not same:
+            raise InputError(
+                f"{self.name} answers differently about an observation when it is asked about it alone: it uses the "
+                "other observations, such as their mean. Compute such numbers once, before."
+            )
 
     def _refuse_draws(self, observations: NDArray[Any], answer: Any, mode: str) -> None:
         """A policy that draws its action is not the policy of the actions drawn."""
@@ -201,16 +232,17 @@ class Asked:
         return WAYS.format(rows=rows, actions=self.actions.count)
 
     def _explained(self, answer: Any, rows: int) -> str:
-        return f"{self.name} was given {rows} observations and returned {told(answer)}. Return {self._wanted(rows)}."
+        turned = isinstance(answer, np.ndarray) and answer.ndim == 2 and answer.shape[1] == rows
+        hint = " Turn it round: return the array's .T." if turned else ""
+        said = f"{self.name} was given {rows} observations and returned {told(answer)}."
+        return f"{said} Return {self._wanted(rows)}.{hint}"
 
     def _probabilities(self, answer: Any, rows: int) -> Floats:
         """Probabilities, or, from a deterministic policy, one action per observation."""
         if isinstance(answer, Labelled):
             return self._by_label(answer, rows)
         if rows_of(answer) != rows or answer.ndim > 2:
-            turned = answer is not None and answer.ndim == 2 and answer.shape[1] == rows
-            hint = " Turn it round: return the array's .T." if turned else ""
-            raise InputError(self._explained(answer, rows) + hint)
+            raise InputError(self._explained(answer, rows))
         if answer.ndim == 2 and answer.shape[1] == 1 and self.actions.count > 1:
             answer = answer[:, 0]
         if answer.ndim == 1:
@@ -231,10 +263,9 @@ class Asked:
 
     def _codes(self, answer: NDArray[Any]) -> Integers:
         if answer.dtype.kind == "f" and not (answer == np.floor(answer)).all():
-            both = "np.column_stack([1 - p, p]) where they are probabilities of action 1"
-            act = "np.rint(x).astype(int) where they are actions"
-            two = f": {both}, {act}" if self.actions.count == 2 else f": {act}"
-            raise InputError(f"{self._explained(answer, len(answer))} Of these numbers x{two}.")
+            two = " If they are probabilities p of action 1, return numpy.column_stack([1 - p, p])."
+            act = " If they are actions, return numpy.rint(x).astype(int)."
+            raise InputError(self._explained(answer, len(answer)) + (two if self.actions.count == 2 else "") + act)
         return codes_of(self.name, answer, self.actions)
 
 
@@ -280,7 +311,7 @@ def _key(state: Any) -> Any:
 
 
 def _shown(state: Any) -> str:
-    return str(np.asarray(state).tolist()) if np.ndim(state) else repr(state)
+    return repr(np.asarray(state).tolist()) if not isinstance(state, str) else repr(state)
 
 
 def _from_table(name: str, policy: Any, n_actions: int, discrete: bool, more: bool) -> Policy:

@@ -22,6 +22,9 @@ from gradtd.logs.row_policies import ByRow, InOrder, Probabilities, steps_in_tab
 from gradtd.logs.sanity_checks import of_one_action, refuse_other_ratios
 from gradtd.logs.tables import plain_array
 
+FEW_VALUES = 12
+"""Real actions of so few values may be discrete ones."""
+
 
 @dataclass(frozen=True, eq=False)
 class Ratios:
@@ -254,9 +257,12 @@ def _densities(log: Log, name: str, given: Any) -> Floats:
         )
     given = densities_of(given) or given
     if not callable(given):
+        values = np.unique(log.action) if log.action is not None and log.action.ndim == 1 else np.zeros(0)
+        few = f" They have {len(values)} values only: if they are discrete, say actions={values.tolist()}."
         raise InputError(
             f"actions are real-valued: give {name} as a function (observations, actions) that returns densities, or, "
-            "with value_function='action', as a function of observations that returns the action."
+            f"with value_function='action', as a function of observations that returns the action."
+            f"{few if 1 < len(values) <= FEW_VALUES else ''}"
         )
     assert log.action is not None
     density = np.empty(len(log))

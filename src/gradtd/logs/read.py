@@ -325,7 +325,7 @@ class LogReader:
                 *guesses(roles, steps.lengths, steps.ended, self.time_limit, unread),
                 *alike(log.action_labels or ()),
                 *steps.warnings,
-                *sentinels(log),
+                *sentinels(log, roles),
                 *getattr(table, "warnings", ()),
             ),
         )

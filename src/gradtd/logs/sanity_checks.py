@@ -119,12 +119,12 @@ FAR = 3
 """So many times the largest of the other numbers makes one of them suspicious."""
 
 
-def sentinels(log: Log) -> tuple[str, ...]:
+def sentinels(log: Log, roles: Roles) -> tuple[str, ...]:
     """A warning for each column of the observation in which a number far from the others seems to mean "missing"."""
     if log.discrete_observations:
         return ()
-    found = []
-    for k, name in enumerate(log.observation_names):
+    found, columns = [], roles.several["observation"]
+    for k, name in enumerate(columns if len(columns) == log.observations.shape[1] else log.observation_names):
         column = log.observations[:, k]
         low, high = float(column.min()), float(column.max())
         for one in (low, high):

@@ -205,24 +205,24 @@ def guesses(roles: Roles, lengths: Integers, ended: Flags, limit: int | None, un
         how = "each of them cut after its ends" if {"terminated", "truncated"} & set(single) else "as one episode"
         found.append(
             f"No column numbers the episodes. Rows of one {name!r} were taken together, {how}. If that is right, say "
-            f'columns={{"user": {name!r}}}; otherwise name the column of episodes, columns={{"episode": ...}}.'
+            f"columns={{'user': {name!r}}}; otherwise name the column of episodes, columns={{'episode': ...}}."
         )
     elif not roles.alone and "episode" not in single and (other := _may_tell(unread)):
         found.append(
             "Episodes were cut after rows that end one, in the order of the table. If the rows of several "
-            f'{other!r} are mixed, say columns={{"user": {other!r}}}.'
+            f"{other!r} are mixed, say columns={{'user': {other!r}}}."
         )
     if roles.done_flag and limit is None and "truncated" not in single and (longest := suspected_limit(lengths, ended)):
         count = int((ended & (lengths == longest)).sum())
         found.append(
             f"{count} of {len(lengths)} episodes end after exactly {longest} steps, with {single['terminated']!r} "
             f"true: they count as terminated. If {longest} is a limit of steps, say time_limit={longest}, or mark cuts "
-            'in a column truncated; otherwise say columns={"terminated": ' + repr(single["terminated"]) + "}."
+            f"in a column truncated; otherwise say columns={{'terminated': {single['terminated']!r}}}."
         )
     if roles.why.get("rho") not in (None, SAID) and spelled(single.get("rho", "")) == "weight":
         found.append(
             f"Column {single['rho']!r} was taken for the importance ratio by its name. If that is right, say "
-            f'columns={{"rho": {single["rho"]!r}}}; otherwise columns={{"rho": None}}.'
+            f"columns={{'rho': {single['rho']!r}}}; otherwise columns={{'rho': None}}."
         )
     twice = [name for name in roles.several.get("observation", ()) if name in (*single.values(), *_acts(roles))]
     if twice:
