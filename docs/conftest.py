@@ -7,7 +7,7 @@ import pytest
 
 SLOW = {"tutorial.md", "icu-sepsis.md", "large-logs.md", "krylov.md", "guide.md"}
 """Pages that take long: `make test` leaves them out, `make test-all` runs them."""
-WITH_COMMANDS = {"click-logs.md", "propensities.md", "compare.md", "larger-than-memory.md"}
+WITH_COMMANDS = {"click-logs.md", "better-policy.md", "propensities.md", "compare.md", "larger-than-memory.md"}
 """Pages that `tests/test_docs.py` runs with their commands: once is enough in `make test`."""
 
 

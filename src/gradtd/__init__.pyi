@@ -20,6 +20,10 @@ from .evaluation.report.result import Evaluation as Evaluation
 from .evaluation.report.result import load_evaluation as load_evaluation
 from .features import Features as Features
 from .features import make_features as make_features
+from .improvement.improve import improve as improve
+from .improvement.policy import ImprovedPolicy as ImprovedPolicy
+from .improvement.policy import load_policy as load_policy
+from .improvement.result import Improvement as Improvement
 from .logs.collect import collect as collect
 from .logs.collect import rollout_value as rollout_value
 from .logs.log import Log as Log

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 import gradtd
 from gradtd.cli import main as main
 from gradtd.cli.evaluate import as_now, evaluate
+from gradtd.cli.improve import improve
 from gradtd.cli.inspect import inspect
 from gradtd.cli.list import list_
 from gradtd.cli.options import FLAG
@@ -109,6 +110,7 @@ def _log_to_stderr(ctx: typer.Context, level: int) -> None:
 COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "A policy's value from a log": {
         "evaluate": evaluate,
+        "improve": improve,
         "watch": watch,
         "inspect": inspect,
         "sample-log": sample_log,

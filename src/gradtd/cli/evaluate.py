@@ -48,8 +48,9 @@ def evaluate(
         typer.Option(
             help="The policy to evaluate: a column with its probabilities of the actions taken; columns with those of "
             "every action, pi_0,pi_1; uniform; FILE.py:FUNCTION, a function of observations that returns probabilities "
-            "(n, actions) or one action each; or behaviour for the policy that made the log. By default the log's "
-            "column target or rho. As NAME=TARGET it has a name. May be given several times.",
+            "(n, actions) or one action each; FILE.npz, a policy that gradtd improve saved; or behaviour for the log's "
+            "own policy. By default the log's column target or rho. As NAME=TARGET it has a name. May be given several "
+            "times.",
         ),
     ] = None,
     target_probabilities: Annotated[

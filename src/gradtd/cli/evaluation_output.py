@@ -58,9 +58,9 @@ def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: 
         print(json.dumps(every))
         return
     for name, evaluation in evaluations.items():
-        _console().print(on_terminal(evaluation, f"{name}: " if several else "", verbose))
+        open_console().print(on_terminal(evaluation, f"{name}: " if several else "", verbose))
     if comparison:
-        _console().print(comparison)
+        open_console().print(comparison)
     for what, path in (("page", page), ("picture", plot), ("saved", save)):
         if path is not None:
             print(f"{what}: {path}")
@@ -74,7 +74,7 @@ def _typed(evaluation: Evaluation) -> Evaluation:
     return replace(evaluation, **said)
 
 
-def _console() -> Console:
+def open_console() -> Console:
     from rich.console import Console
 
     console = Console(highlight=False)

@@ -57,6 +57,10 @@ def _named(text: str) -> tuple[str, str]:
 def _policy(spec: str) -> Any:
     if ".py:" in spec or spec.endswith(".py"):
         return from_file(spec)
+    if spec.endswith(".npz"):
+        from gradtd.improvement.policy import load_policy
+
+        return load_policy(spec)
     return Probabilities(_columns("--target", spec)) if "," in spec else spec
 
 

@@ -229,6 +229,8 @@ def policy_over(log: Log, name: str, given: Any) -> ByRow:
 def policy_of(log: Log, name: str, given: Any) -> Policy:
     """A policy that is asked about observations of this log."""
     names, known = component_names(log), (log.n_actions, log.discrete_observations)
+    if hasattr(given, "for_actions"):  # a policy that knows its actions by name
+        given = given.for_actions(log.action_labels, log.n_actions)
     return as_policy(name, given, *known, more=True, labels=log.action_labels, columns=names)
 
 

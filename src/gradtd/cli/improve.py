@@ -1,0 +1,148 @@
+"""``gradtd improve``: a log in, a better policy with the evidence for it out, or the answer that there is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradtd.cli.evaluation_output import open_console
+from gradtd.cli.inspect import (
+    ACTIONS,
+    COLUMN,
+    DROP_DUPLICATES,
+    LOG_PROBABILITIES,
+    MISSING,
+    OBSERVATION,
+    ONE_STEP,
+    TIME_LIMIT,
+    log_format,
+    named_columns,
+)
+from gradtd.cli.options import JSON, MACHINE, NUMBER, number
+from gradtd.core import checks
+
+LEARNING, OUTPUT = "Learning", "Output"
+"""Panels of the help."""
+
+
+def improve(
+    log: Annotated[str, typer.Argument(help="The log, as gradtd evaluate takes it.", metavar="LOG")],
+    gamma: Annotated[
+        float,
+        typer.Option(help="Discount factor, 0 to 1: for example 0.99 or 99/100.", parser=number, metavar=NUMBER),
+    ],
+    behaviour: Annotated[
+        str | None,
+        typer.Option(
+            help="The policy that made the log: a column with its probabilities of the actions taken, or the word "
+            "estimate to fit them. By default the log's column behaviour."
+        ),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="What values are linear in, as in gradtd evaluate. By default discrete states have a value each.",
+            rich_help_panel=LEARNING,
+        ),
+    ] = None,
+    least: Annotated[
+        str | None,
+        typer.Option(
+            help="How often the log must have taken an action in a state for its probability to move, with commas "
+            "between several: 5,20. Each number gives one candidate. By default 2,5,20,80.",
+            metavar="NUMBERS",
+            rich_help_panel=LEARNING,
+        ),
+    ] = None,
+    caution: Annotated[
+        float,
+        typer.Option(
+            help="Standard errors that the value of an action is lowered by before the best one is taken.",
+            parser=number,
+            metavar=NUMBER,
+            rich_help_panel=LEARNING,
+        ),
+    ] = 2.0,
+    level: Annotated[
+        float,
+        typer.Option(
+            help="How often the intervals of all candidates should hold together: 0.95 or 19/20.",
+            parser=number,
+            metavar=NUMBER,
+            rich_help_panel=LEARNING,
+        ),
+    ] = 0.95,
+    block_length: Annotated[
+        int | None,
+        typer.Option(
+            help="Count every so many steps as one independent episode. For a log of one long episode.",
+            rich_help_panel=LEARNING,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the two halves of the episodes.", rich_help_panel=LEARNING)] = 0,
+    column: Annotated[list[str] | None, COLUMN] = None,
+    observation: Annotated[str | None, OBSERVATION] = None,
+    one_step: Annotated[bool, ONE_STEP] = False,
+    actions: Annotated[str | None, ACTIONS] = None,
+    time_limit: Annotated[int | None, TIME_LIMIT] = None,
+    missing: Annotated[str, MISSING] = "refuse",
+    log_probabilities: Annotated[bool, LOG_PROBABILITIES] = False,
+    drop_duplicates: Annotated[bool, DROP_DUPLICATES] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option(help="Threads to compute on. By default one for each core.", rich_help_panel=MACHINE),
+    ] = None,
+    as_json: Annotated[bool, JSON] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep the policy in this .npz file: gradtd evaluate takes it as --target, Python by "
+            "gradtd.load_policy.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+) -> None:
+    """Learn a better policy from a log, judge it on episodes that it was not learned from, and say what was found."""
+    from gradtd.improvement.improve import LEAST
+    from gradtd.improvement.improve import improve as improve_log
+
+    if save is not None:
+        checks.file_to_write("--save", save, ".npz")
+    found = improve_log(
+        log,
+        gamma,
+        behaviour=behaviour,
+        features=features,
+        least=LEAST if least is None else [number(one.strip()) for one in least.split(",")],
+        caution=caution,
+        level=level,
+        block_length=block_length,
+        seed=seed,
+        threads=threads,
+        log_format=log_format(
+            columns=named_columns(column, observation),
+            one_step=one_step,
+            actions=actions,
+            time_limit=time_limit,
+            missing=missing,
+            log_probabilities=log_probabilities,
+            drop_duplicates=drop_duplicates,
+        ),
+    )
+    if save is not None and found.policy is not None:
+        found.policy.save(save)
+    if as_json:
+        print(json.dumps(found.to_dict() | {"saved": None if save is None or found.policy is None else str(save)}))
+        return
+    open_console().print(found)
+    if save is not None:
+        print(_saved(found.policy is not None, found.better, save))
+
+
+def _saved(there: bool, better: bool, path: Path) -> str:
+    if not there:
+        return f"nothing saved to {path}: the log allows no other policy than the behaviour."
+    return f"saved: {path}" + ("" if better else " (the candidate; it is not shown to be better than the behaviour)")

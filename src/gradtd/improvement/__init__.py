@@ -1,0 +1,1 @@
+"""A better policy from a log: policy iteration, judged on episodes that it was not learned from."""

@@ -1,0 +1,295 @@
+"""`improve`: a log in, a better policy with the evidence for it out, or the answer that there is none.
+
+The episodes are split into two halves. Each half teaches a policy, and judges the policy of the other half; the policy
+that is returned is the mean of the two. Every step enters the equations of the value with the ratio of the policy that
+did not see its episode, so the estimate has no optimism to first order. The errors of the two halves may be correlated,
+because each half also taught the policy that the other judges. The interval takes them as fully correlated, so its
+error is the sum of both (at most 1.41 times that of independent episodes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtd.core import checks
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
+from gradtd.core.progress import StageProgress
+from gradtd.evaluation.evaluate import evaluate
+from gradtd.evaluation.fits import Fit
+from gradtd.evaluation.intervals import inflation, interval
+from gradtd.evaluation.limits import DEFAULT
+from gradtd.evaluation.options import Inference, LogFormat, Machine, record_of
+from gradtd.evaluation.report.comparison import WORDS, Difference, Evaluations
+from gradtd.evaluation.report.decision import simultaneous_level
+from gradtd.evaluation.report.result import Evaluation
+from gradtd.evaluation.settings import level_of
+from gradtd.improvement.changes import list_changes
+from gradtd.improvement.experience import Experience, make_experience
+from gradtd.improvement.policy import ImprovedPolicy
+from gradtd.improvement.policy_iteration import Learned, learn
+from gradtd.improvement.result import BETTER, CANNOT_TELL, NO_EVIDENCE, Candidate, Improvement
+from gradtd.logs import Probabilities
+from gradtd.logs.given_policies import read_beside
+from gradtd.logs.policies import GivenPolicy
+
+LEAST = (2, 5, 20, 80)
+CAUTION = 2.0
+POWER = 0.84
+"""Quantile of the normal distribution for a chance of 80 % to show a difference."""
+BEHAVIOUR = "behaviour"
+MOST_NEEDED = 1e9
+"""More episodes than that are not worth a number."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A candidate: what both halves taught, its probabilities at every place, and those that judge every step."""
+
+    least: float
+    halves: tuple[Learned, ...]
+    table: Floats
+    judged: Floats
+    moved: float
+
+
+def improve(
+    log: Any,
+    gamma: float,
+    *,
+    behaviour: GivenPolicy | None = None,
+    features: Any = None,
+    least: float | Sequence[float] = LEAST,
+    caution: float = CAUTION,
+    level: float = 0.95,
+    block_length: int | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    log_format: LogFormat | None = None,
+    progress: StageProgress | bool | None = None,
+) -> Improvement:
+    """Learn a better policy from a log of another one, and say what the evidence for it is.
+
+    Least-squares policy iteration on values of actions. Probability moves only between actions that the log took often
+    enough in such states; the rest stays with the behaviour. Each half of the episodes judges the policy that the other
+    half taught.
+
+    Parameters
+    ----------
+    log
+        A file, a frame, a dictionary of arrays, a `Log`: whatever `gradtd.read_log` reads. Actions are discrete.
+    gamma
+        The discount factor, 0 to 1.
+    behaviour
+        The policy that made the log, where the log does not say, in the forms of `gradtd.evaluate`; "estimate" fits
+        one.
+    features
+        What values are linear in, in the forms of `gradtd.evaluate`. By default discrete states have a value each, and
+        real observations the default features.
+    least
+        How often the log must have taken an action in a state for its probability to move: 20, or several numbers. Each
+        gives one candidate. For features that are not one per state the number is that of effective steps.
+    caution
+        Standard errors that the value of an action is lowered by before the best one is taken.
+    level
+        The level at which the intervals of all candidates hold together.
+    block_length
+        Steps that count as one independent piece, for logs of one long episode.
+    seed
+        Seed of the two halves.
+    threads
+        Threads to judge candidates on; by default one for each core.
+    log_format
+        How the log is read: a `LogFormat`.
+    progress
+        As in `gradtd.evaluate`.
+
+    >>> import gradtd
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> action = rng.integers(2, size=400)                      # a coin decides; action 1 earns 0.3 more
+    >>> log = {"obs": rng.integers(3, size=400), "action": action, "action_prob": np.full(400, 0.5),
+    ...        "reward": 0.3 * action + rng.normal(0, 0.5, 400)}
+    >>> found = gradtd.improve(log, 1, log_format=gradtd.LogFormat(one_step=True))
+    >>> found.answer, found.policy([0, 1, 2]).argmax(axis=1).tolist()
+    ('better', [1, 1, 1])
+    """
+    checks.fraction("gamma", gamma)
+    thresholds = _thresholds(least)
+    caution = checks.number_at_least("caution", caution, 0)
+    if block_length is not None:
+        checks.whole_number("block_length", block_length, 1)
+    reading = vars(record_of(LogFormat, "log_format", log_format, {}))
+    read, policies = read_beside(log, {BEHAVIOUR: behaviour}, **reading)
+    behaviour = policies[BEHAVIOUR]
+    experience = make_experience(read, gamma, features, behaviour, block_length)
+    half = _halves(int(experience.episode[-1]) + 1, seed)
+    trials = [_learn_candidate(experience, half[experience.episode], one, caution) for one in thresholds]
+    distinct = _distinct(trials)
+    targets: dict[str, Any] = {_name(t): Probabilities(t.judged, order="steps") for t in distinct}
+    common: dict[str, Any] = {"behaviour": behaviour, "seed": seed, "progress": progress, "level": level_of(level)}
+    common |= {"inference": Inference(block_length=block_length), "machine": Machine(threads=threads)}
+    common |= {"gamma": gamma, "target": targets | {BEHAVIOUR: BEHAVIOUR}}
+    found: Evaluations = evaluate(read, features=features, **common)
+    if found[BEHAVIOUR].verdict != WORDS[0] and features is None and experience.states is not None:
+        found = evaluate(read, features="one-hot", **common)  # chosen by the behaviour alone, so without optimism
+    judged = dict(zip(map(_name, distinct), _compare(distinct, found, half, level), strict=True))
+    head: dict[str, Any] = {
+        "candidates": tuple(Candidate(t.least, t.moved, _of_same(t, distinct, judged)) for t in trials),
+        "evaluations": found,
+        "behaviour_value": found[BEHAVIOUR].value,
+        "behaviour_interval": found[BEHAVIOUR].interval,
+        "level": level,
+        "episodes": len(half),
+        "steps": len(read),
+        "log": read.name,
+    }
+    if not distinct:
+        return _nothing_moved(experience, thresholds[0], head)
+    chosen = max(distinct, key=lambda trial: _preference(judged[_name(trial)]))
+    labels = tuple(read.action_labels) if read.action_labels else tuple(range(read.n_actions))
+    return Improvement(
+        policy=_policy(experience, chosen, labels),
+        changes=list_changes(read, experience, chosen.table, labels),
+        **_answer(judged[_name(chosen)], found[_name(chosen)], half, head),
+        **head,
+    )
+
+
+def _thresholds(least: Any) -> list[float]:
+    given = [least] if np.ndim(least) == 0 else list(least)
+    if not given:
+        raise InputError("least needs at least one number, got an empty list.")
+    return sorted({checks.number_at_least("least", one, 1) for one in given})
+
+
+def _halves(episodes: int, seed: int) -> Integers:
+    """The half, 0 or 1, of every episode."""
+    return np.asarray(np.random.default_rng(checks.whole_number("seed", seed, 0)).permutation(episodes) % 2)
+
+
+def _name(trial: _Trial) -> str:
+    return f"{trial.least:g}"
+
+
+def _learn_candidate(experience: Experience, half: Integers, least: float, caution: float) -> _Trial:
+    halves = tuple(learn(experience, np.flatnonzero(half == k), least, caution) for k in (0, 1))
+    tables = [one.probabilities(experience.behaviour) for one in halves]
+    judged = np.where((half == 0)[:, None], tables[1][experience.place], tables[0][experience.place])
+    moved = np.abs(judged - experience.behaviour[experience.place]).sum(axis=1).mean() / 2
+    return _Trial(least, halves, (tables[0] + tables[1]) / 2, judged, float(moved) if moved > 1e-12 else 0.0)
+
+
+def _distinct(trials: list[_Trial]) -> list[_Trial]:
+    """Candidates that move something and differ from those with a smaller threshold."""
+    kept: list[_Trial] = []
+    for trial in trials:
+        if trial.moved > 0 and not any(np.array_equal(trial.judged, other.judged) for other in kept):
+            kept.append(trial)
+    return kept
+
+
+def _of_same(trial: _Trial, distinct: list[_Trial], judged: dict[str, Difference]) -> Difference | None:
+    """The difference of the candidate that is the same policy; None where it moves nothing."""
+    return next((judged[_name(one)] for one in distinct if np.array_equal(one.judged, trial.judged)), None)
+
+
+def _compare(trials: list[_Trial], found: Evaluations, half: Integers, level: float) -> list[Difference]:
+    """The difference of every candidate from the behaviour; the intervals hold together."""
+    base = found[BEHAVIOUR]
+    apart = [found[_name(trial)].influences - base.influences for trial in trials]
+    single = simultaneous_level(np.array(apart), level) if len(apart) > 1 else level
+    made = []
+    for trial, psi in zip(trials, apart, strict=True):
+        one = found[_name(trial)]
+        verdict = max(_verdict(one), base.verdict, key=WORDS.index)
+        both = (("improved", one), (BEHAVIOUR, base))
+        reason = ", ".join(f"{name} is {each.verdict}" for name, each in both if each.verdict != "usable")
+        fit = Fit("difference", one.value - base.value, psi, 0.0, 0, error_factor=halves_factor(psi, half))
+        low, high = interval(fit, single) if np.isfinite(fit.error) else (None, None)
+        alone = [Fit("unpaired", 0.0, each.influences, 0.0, 0).error for _, each in both]
+        made.append(
+            Difference(
+                "improved", BEHAVIOUR, fit.value, low, high, fit.error, float(np.linalg.norm(alone)), verdict, reason
+            )
+        )
+    return made
+
+
+def _verdict(one: Evaluation) -> str:
+    """The verdict on a candidate. A value without width, as of a deterministic world, still has a difference."""
+    exact = Fit("value", one.value, one.influences, 0.0, 0).error <= DEFAULT.no_error * max(abs(one.value), 1e-300)
+    return "unchecked" if exact and len(one.reasons) == 1 else one.verdict
+
+
+def halves_factor(psi: Floats, half: Integers) -> float:
+    """How many times larger the error is where the two halves err together: (a + b) / sqrt(a^2 + b^2).
+
+    >>> round(halves_factor(np.array([1.0, -1.0, 1.0, -1.0]), np.array([0, 0, 1, 1])), 3)
+    1.414
+    """
+    a, b = (float(np.sqrt((psi[half == k] ** 2).sum())) for k in (0, 1))
+    both = float(np.hypot(a, b))
+    return (a + b) / both * float(np.sqrt(inflation(psi))) if both > 0 else 1.0
+
+
+def _preference(row: Difference) -> tuple[bool, float]:
+    """The largest lower end first; what is not usable last."""
+    return row.verdict != WORDS[-1], -np.inf if row.low is None else row.low
+
+
+def _answer(row: Difference, one: Evaluation, half: Integers, head: dict[str, Any]) -> dict[str, Any]:
+    """What is said of the chosen candidate."""
+    answer = NO_EVIDENCE
+    if row.verdict == WORDS[-1] or row.low is None:
+        answer = CANNOT_TELL
+    elif row.low > 0:
+        answer = BETTER
+    wider, (low, high) = halves_factor(one.influences, half), one.interval
+    return {
+        "answer": answer,
+        "value": one.value,
+        "interval": (one.value - wider * (one.value - low), one.value + wider * (high - one.value)),
+        "difference": row,
+        "reasons": tuple(dict.fromkeys((*one.reasons, *head["evaluations"][BEHAVIOUR].reasons))),
+        "episodes_needed": None if answer == BETTER else _episodes_needed(row, len(half)),
+    }
+
+
+def _episodes_needed(row: Difference, episodes: int) -> int | None:
+    """Episodes at which a difference of this size would be shown in four logs of five; two digits."""
+    if row.low is None or row.error is None or row.value <= 0:
+        return None
+    times = ((row.value - row.low) / row.value + POWER * row.error / row.value) ** 2
+    count = episodes * times
+    if not episodes < count < MOST_NEEDED:  # more of the same would not help, or not in a lifetime
+        return None
+    unit = 10 ** max(int(np.log10(count)) - 1, 0)
+    return int(np.ceil(count / unit) * unit)
+
+
+def _nothing_moved(experience: Experience, least: float, head: dict[str, Any]) -> Improvement:
+    """The answer where no candidate differs from the behaviour."""
+    places = np.arange(experience.n_places)
+    again = learn(experience, np.arange(len(experience.place)), least).known
+    reason = (
+        f"no state has two actions that each half of the episodes took at least {least:g} times. Collect episodes in "
+        "which the behaviour varies its actions."
+        if not (again.sum(axis=1) > 1)[places].any()
+        else "where actions were taken often enough to be compared, the behaviour's usual ones look best."
+    )
+    base = {"value": head["behaviour_value"], "interval": head["behaviour_interval"], "difference": None}
+    answer = CANNOT_TELL if reason.startswith("no state") else NO_EVIDENCE
+    return Improvement(answer, None, reasons=(reason,), episodes_needed=None, changes=(), **base, **head)
+
+
+def _policy(experience: Experience, trial: _Trial, labels: tuple[Any, ...]) -> ImprovedPolicy:
+    if experience.states is None:
+        made: dict[str, Any] = {"features": experience.features, "used": experience.used, "model": experience.model}
+        return ImprovedPolicy(labels, halves=trial.halves, **made)
+    share = np.bincount(experience.action, minlength=experience.n_actions) / len(experience.action)
+    return ImprovedPolicy(labels, experience.states, trial.table, share)

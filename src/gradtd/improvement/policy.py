@@ -1,0 +1,198 @@
+"""The policy that `improve` returns: a function of observations that is saved without pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradtd.core import checks
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
+from gradtd.core.files import read_arrays, reading, write_arrays
+from gradtd.features import Features, from_dict
+from gradtd.improvement.behaviour_model import BehaviourModel
+from gradtd.improvement.policy_iteration import Learned
+
+FORMAT = "gradtd policy 1"
+
+
+@dataclass(frozen=True, eq=False)
+class ImprovedPolicy:
+    """A policy learned from a log: the behaviour with probability moved to better actions. Made by `gradtd.improve`.
+
+    Call it with observations to have the probabilities of all actions, one row each. `gradtd.evaluate` takes it as
+    ``target``, on this log or another.
+
+    Parameters
+    ----------
+    actions
+        The actions in the order of the probabilities, as the log names them.
+    states
+        The discrete observations that it has a row for, in order; None where observations are real numbers.
+    table
+        The probabilities in these states, (states, actions).
+    elsewhere
+        The probabilities in all other states: the shares of the actions in the log.
+    features
+        The map of real observations.
+    used
+        Which of its features count.
+    model
+        The softmax model of the behaviour.
+    halves
+        What each half of the episodes taught.
+    """
+
+    actions: tuple[Any, ...]
+    states: Any = None
+    table: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    elsewhere: Floats = field(default_factory=lambda: np.zeros(0))
+    features: Features | None = None
+    used: Integers | None = None
+    model: BehaviourModel | None = None
+    halves: tuple[Learned, ...] = ()
+
+    def __call__(self, observations: Any) -> Floats:
+        """The probabilities of all actions, one row per observation.
+
+        Parameters
+        ----------
+        observations
+            As in the log: (rows,) for discrete observations, (rows, k) for others.
+        """
+        if self.states is not None:
+            seen = np.ravel(np.asarray(observations))
+            at = np.minimum(np.searchsorted(self.states, seen), len(self.states) - 1)
+            return np.where((self.states[at] == seen)[:, None], self.table[at], self.elsewhere)
+        assert self.features is not None
+        assert self.model is not None
+        made = self.features.transform(observations)
+        rows = np.asarray(made if isinstance(made, np.ndarray) else made.toarray())
+        rows = rows if self.used is None else rows[:, self.used]
+        chance = self.model(rows)
+        return np.asarray(np.mean([half.elsewhere(rows, chance) for half in self.halves], axis=0))
+
+    def act(self, observations: Any, rng: np.random.Generator) -> Any:
+        """Draw one action for every observation.
+
+        Parameters
+        ----------
+        observations
+            As in the log.
+        rng
+            A NumPy generator.
+        """
+        cumulative = self(observations).cumsum(axis=1)
+        drawn = (rng.random(len(cumulative))[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
+        return np.array(self.actions)[drawn]
+
+    def for_actions(self, labels: Sequence[Any] | None, n_actions: int) -> Any:
+        """The same policy with its probabilities in the order of another log's actions."""
+        wanted = list(range(max(n_actions, len(self.actions)))) if labels is None else list(labels)
+        lacking = [action for action in self.actions if action not in wanted]
+        if lacking:
+            raise InputError(
+                f"the policy takes actions that the log does not have: {', '.join(map(str, lacking[:5]))}. "
+                "Give all actions of the log in order, actions=[...]."
+            )
+        place = [wanted.index(action) for action in self.actions]
+
+        def ordered(observations: Any) -> Floats:
+            own = self(observations)
+            every = np.zeros((len(own), len(wanted)))
+            every[:, place] = own
+            return every
+
+        return ordered
+
+    def save(self, path: str | Path) -> Path:
+        """Write the policy to one ``.npz`` file with a checksum; `gradtd.load_policy` reads it. Nothing is pickled.
+
+        Parameters
+        ----------
+        path
+            Where to; the name ends in ``.npz``.
+        """
+        target = checks.file_to_write("a policy", Path(path), ".npz")
+        header: dict[str, Any] = {"format": FORMAT, "actions": [_plain(action) for action in self.actions]}
+        if self.states is not None:
+            return write_arrays(
+                target, {"states": self.states, "table": self.table, "elsewhere": self.elsewhere}, header
+            )
+        assert self.features is not None
+        assert self.model is not None
+        described = self.features.to_dict()
+        arrays = {f"features.{k}": v for k, v in described.items() if isinstance(v, np.ndarray)}
+        arrays["behaviour"] = self.model.weights
+        if self.used is not None:
+            arrays["used"] = self.used
+        for name in ("weights", "inverse", "spread"):
+            arrays[name] = np.stack([getattr(half, name) for half in self.halves])
+        header |= {
+            "features": {k: v for k, v in described.items() if not isinstance(v, np.ndarray)},
+            "least": [half.least for half in self.halves],
+        }
+        return write_arrays(target, arrays, header)
+
+    def __repr__(self) -> str:
+        what = f"{len(self.states)} states" if self.states is not None else f"{self.features!r}"
+        return f"ImprovedPolicy({len(self.actions)} actions, {what})"
+
+
+def load_policy(path: str | Path) -> ImprovedPolicy:
+    """Read a policy that `ImprovedPolicy.save` wrote. Other files, and files that were changed, are refused.
+
+    Parameters
+    ----------
+    path
+        The file.
+    """
+    with reading(path, "a policy that gradtd saved"):
+        header, arrays = read_arrays(Path(path))
+        if header.get("format") != FORMAT:
+            raise InputError(
+                f"{str(path)!r} is not a policy that gradtd saved: its format is {header.get('format')!r}, and that of "
+                f"policies {FORMAT!r}."
+            )
+        actions = tuple(header["actions"])
+        return _restored_table(actions, arrays) if "states" in arrays else _restored_linear(actions, header, arrays)
+
+
+def _restored_table(actions: tuple[Any, ...], arrays: dict[str, Any]) -> ImprovedPolicy:
+    states = arrays["states"]
+    table = checks.finite_array("table", arrays["table"], 2)
+    elsewhere = checks.finite_array("elsewhere", arrays["elsewhere"], 1)
+    both = np.vstack([table, elsewhere])
+    if table.shape != (len(states), len(actions)) or (both < 0).any() or np.abs(both.sum(axis=1) - 1).max() > 1e-6:
+        raise ValueError("no probabilities")
+    if states.ndim != 1 or states.dtype.kind not in "if" or (states[1:] <= states[:-1]).any():
+        raise ValueError("no states")
+    return ImprovedPolicy(actions, states, table, elsewhere)
+
+
+def _restored_linear(actions: tuple[Any, ...], header: dict[str, Any], arrays: dict[str, Any]) -> ImprovedPolicy:
+    own = {k.removeprefix("features."): v for k, v in arrays.items() if k.startswith("features.")}
+    features = from_dict(dict(header["features"]) | own)
+    used = arrays.get("used")
+    d, A = features.n_features if used is None else len(used), len(actions)
+    if used is not None and (used.dtype.kind != "i" or used.min() < 0 or used.max() >= features.n_features):
+        raise ValueError("no features")
+    weights = checks.finite_array("weights", arrays["weights"], 3)
+    inverse = checks.finite_array("inverse", arrays["inverse"], 4)
+    spread = checks.finite_array("spread", arrays["spread"], 2)
+    behaviour = checks.finite_array("behaviour", arrays["behaviour"], 2)
+    n, least = len(weights), [checks.number_above("least", one, 0) for one in header["least"]]
+    shapes = (weights.shape, inverse.shape, spread.shape, behaviour.shape, len(least))
+    if shapes != ((n, d, A), (n, A, d, d), (n, A), (d, A), n) or n == 0:
+        raise ValueError("sizes differ")
+    nothing = np.zeros((0, A), bool), np.zeros(0, np.int64)
+    halves = tuple(Learned(*nothing, least[k], weights[k], inverse[k], spread[k]) for k in range(n))
+    return ImprovedPolicy(actions, None, features=features, used=used, model=BehaviourModel(behaviour), halves=halves)
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label

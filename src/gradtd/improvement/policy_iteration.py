@@ -1,0 +1,191 @@
+"""Least-squares policy iteration that moves probability only between actions that the log took often enough.
+
+At a place (a state, or an observation in features) an action is *known* if the log took it there at least ``least``
+times. Steps with all other actions are one lump, which keeps the behaviour's probability. So the values that are
+compared all come from steps of the log:
+
+    x(s, a) = phi(s) in the block of a if a is known in s, else in the block of the lump
+    A = sum of x (x - discount E_pi x(s', .))',  b = sum of r x,  q = A^-1 b
+    pi(.|s): the known action with the largest q takes the probability of all known ones; the rest stays
+
+q is lowered by ``caution`` standard errors before it is compared. For features that are not one per state, the number
+of times is 1 / phi'(sum of phi phi' over steps with a)^-1 phi: the count of (s, a) where states have a feature each.
+Lagoudakis and Parr (2003) have the iteration, Laroche, Trichelair and Tachet des Combes (2019) the lump (SPIBB).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.blas import one_thread
+from gradtd.improvement.experience import Experience
+
+MOST_ITERATIONS = 20
+RIDGE = 1e-8
+"""Part of the mean diagonal that is added to a matrix of features before it is solved."""
+FEW = 5
+"""Steps of the mean error that are added to the TD errors of every pair, as few steps can agree by chance."""
+TABLE_RIDGE = 1e-3
+"""Steps of value 0 that are added to every pair of a table: cycles that no episode left have a value, too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What one part of the episodes taught.
+
+    ``known`` and ``best`` say of every place which actions were taken often enough and which of them is best (-1 where
+    fewer than two are known). Where values are linear in features, ``weights`` (features, actions) and ``inverse``
+    (actions, features, features) say the same of any observation.
+    """
+
+    known: Any
+    best: Integers
+    least: float
+    weights: Floats | None = None
+    inverse: Floats | None = None
+    spread: Floats | None = None
+
+    def probabilities(self, behaviour: Floats) -> Floats:
+        """The policy at every place."""
+        return moved(behaviour, self.known, self.best)
+
+    def elsewhere(self, rows: Floats, behaviour: Floats) -> Floats:
+        """The policy at observations with these features."""
+        assert self.weights is not None
+        assert self.inverse is not None
+        assert self.spread is not None
+        counts = _counts(rows, self.inverse)
+        known = counts >= self.least
+        return moved(behaviour, known, _greedy(rows @ self.weights, self.spread / np.sqrt(counts), known, behaviour))
+
+
+def moved(behaviour: Floats, known: Any, best: Integers) -> Floats:
+    """The behaviour with the probability of all known actions given to the best of them."""
+    pi = np.array(behaviour)
+    rows = np.flatnonzero(best >= 0)
+    mass = np.minimum((pi[rows] * known[rows]).sum(axis=1), 1.0)
+    pi[rows] = np.where(known[rows], 0.0, pi[rows])
+    pi[rows, best[rows]] = mass
+    return pi
+
+
+def _greedy(q: Floats, error: Floats, known: Any, behaviour: Floats) -> Integers:
+    """The known action with the largest lower bound; the behaviour's usual one where that is as good, -1 where no two.
+
+    ``error`` is how much of its standard error each value is lowered by.
+    """
+    rows = np.arange(len(q))
+    usual = np.where(known, behaviour, -1.0).argmax(axis=1)
+    low = np.where(known, q - error, -np.inf)
+    best = low.argmax(axis=1)
+    with np.errstate(invalid="ignore"):
+        gain = low[rows, best] - low[rows, usual]
+    best = np.where(gain > 1e-9 * (1 + np.abs(q[rows, usual])), best, usual)
+    return np.where(known.sum(axis=1) > 1, best, -1)
+
+
+def _counts(rows: Floats, inverse: Floats) -> Floats:
+    """How often the log took every action where features are like these."""
+    leverage = np.stack([((rows @ one) * rows).sum(axis=1) for one in inverse], axis=1)
+    return np.asarray(1.0 / np.maximum(leverage, 1e-12))
+
+
+@one_thread()
+def learn(experience: Experience, steps: Integers, least: float, caution: float = 0.0) -> Learned:
+    """Policy iteration on these steps of the log, until the policy stays as it is."""
+    if experience.table is None:
+        return _learn_table(experience, steps, least, caution)
+    return _learn_linear(experience, steps, least, caution)
+
+
+def _learn_table(experience: Experience, steps: Integers, least: float, caution: float) -> Learned:
+    from scipy.sparse import csc_array, csr_array, identity
+    from scipy.sparse.linalg import splu
+
+    S, A = experience.n_places, experience.n_actions
+    place, action, after = experience.place[steps], experience.action[steps], experience.after[steps]
+    counts = np.bincount(place * A + action, minlength=S * A).reshape(S, A)
+    known = counts >= least
+    block = np.where(known, np.arange(A), A)
+    pair = place * (A + 1) + block[place, action]
+    met, column = np.unique(pair, return_inverse=True)
+    n = len(met)
+    number = np.full(S * (A + 1), -1)
+    number[met] = np.arange(n)
+    times = np.bincount(column, minlength=n).astype(np.float64)
+    leads = csr_array((experience.discount[steps], (column, after)), shape=(n, S))
+    reward, discount = experience.reward[steps], experience.discount[steps]
+    right = np.bincount(column, reward, n)
+    behaviour, best = experience.behaviour, np.full(S, -1)
+    for _ in range(MOST_ITERATIONS):
+        pi = moved(behaviour, known, best)
+        blocks = np.zeros((S, A + 1))
+        blocks[:, :A] = pi * known
+        blocks[:, A] = (pi * ~known).sum(axis=1)
+        at, label = np.nonzero((blocks > 0) & (number.reshape(S, A + 1) >= 0))
+        chosen = csr_array((blocks[at, label], (at, number[at * (A + 1) + label])), shape=(S, n))
+        M = csc_array(identity(n, format="csc").multiply(times + TABLE_RIDGE) - leads @ chosen)
+        value = splu(M).solve(right)
+        q = _table(value, met, S, A)
+        delta = reward + discount * (chosen @ value)[after] - value[column]
+        square = np.bincount(column, delta**2, n)
+        error = caution * np.sqrt((square + FEW * square.sum() / len(steps)) / (times + FEW) / times)
+        new = _greedy(q, _table(error, met, S, A), known, behaviour)
+        if (new == best).all():
+            break
+        best = new
+    return Learned(known, best, least)
+
+
+def _table(values: Floats, met: Integers, S: int, A: int) -> Floats:
+    """Numbers of the pairs that were met as a table of states and actions; 0 elsewhere."""
+    table = np.zeros(S * (A + 1))
+    table[met] = values
+    return table.reshape(S, A + 1)[:, :A]
+
+
+def _learn_linear(experience: Experience, steps: Integers, least: float, caution: float) -> Learned:
+    assert experience.table is not None
+    table, A = experience.table, experience.n_actions
+    place, action, after = experience.place[steps], experience.action[steps], experience.after[steps]
+    d = table.shape[1]
+    rows, following = table[place], table[after]
+    inverse = np.empty((A, d, d))
+    for a in range(A):
+        of_a = rows[action == a]
+        gram = of_a.T @ of_a
+        inverse[a] = np.linalg.pinv(gram + RIDGE * max(float(np.trace(gram)), 1e-300) / d * np.eye(d), hermitian=True)
+    counts = _counts(table, inverse)
+    known = counts >= least
+    block = np.where(known[place, action], action, A)
+    x = _in_blocks(rows, np.eye(A + 1)[block])
+    gram, right = x.T @ x, x.T @ experience.reward[steps]
+    ridge = RIDGE * max(float(np.trace(gram)), 1e-300) / len(gram) * np.eye(len(gram))
+    known_after, behaviour_after = known[after], experience.behaviour[after]
+    discounted = x * experience.discount[steps][:, None]
+    best = np.full(len(table), -1)
+    weights: Floats = np.zeros((d, A))
+    spread: Floats = np.zeros(A)
+    for _ in range(MOST_ITERATIONS):
+        pi = moved(behaviour_after, known_after, best[after])
+        chosen = np.c_[pi * known_after, (pi * ~known_after).sum(axis=1)]
+        z = _in_blocks(following, chosen)
+        every = np.linalg.lstsq(gram + ridge - discounted.T @ z, right, rcond=1e-10)[0]
+        weights = np.asarray(every, np.float64).reshape(d, A + 1)[:, :A]
+        delta = experience.reward[steps] + experience.discount[steps] * (z @ every) - x @ every
+        of_action = [delta[block == a] for a in range(A)]
+        spread = np.array([caution * np.sqrt((one**2).mean()) if len(one) else 0.0 for one in of_action])
+        new = _greedy(table @ weights, spread / np.sqrt(counts), known, experience.behaviour)
+        if (new == best).all():
+            break
+        best = new
+    return Learned(known, best, least, weights, inverse, spread)
+
+
+def _in_blocks(rows: Floats, chances: Floats) -> Floats:
+    """Features in the blocks of actions, weighted by chances: (steps, features * blocks)."""
+    return np.asarray((rows[:, :, None] * chances[:, None, :]).reshape(len(rows), -1))
