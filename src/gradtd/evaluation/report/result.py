@@ -25,6 +25,7 @@ from gradtd.evaluation.sensitivity import Confounding
 from gradtd.features import Features, from_dict
 from gradtd.features.actions import ActionFeatures, PairFunction
 from gradtd.logs import Understood
+from gradtd.output.schema import FORMAT
 
 if TYPE_CHECKING:
     import pandas
@@ -178,7 +179,7 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """Everything but arrays, as JSON takes it; what is not finite becomes None."""
         names = ("value", "interval", "level", "method", "gamma", "episodes", "steps", "verdict", "reasons", "warnings")
-        head = {name: getattr(self, name) for name in names}
+        head = {"format": FORMAT} | {name: getattr(self, name) for name in names}
         rest = {
             "ess": self.ess,
             "resampling": self.resampling,
