@@ -96,17 +96,17 @@ def test_help_shows_every_option_in_its_panel(monkeypatch):
         assert word in output
     assert "gradtd[cluster]" in _run("sweep", "--help").stdout  # brackets are no markup
     commands = _run("--help").stdout
-    for word in ("sample-log", "evaluate", "--install-completion", "--verbose"):
+    for word in ("sample-log", "evaluate", "--install-completion", "--log-level"):
         assert word in commands
 
 
 @pytest.mark.slow
 def test_the_program_tells_what_it_does_where_asked(capfd):
     arguments = [*MAIN, "--steps", "200", "--threads", "1"]
-    said = _shell("--verbose", *arguments).stderr
+    said = _shell("--log-level", "info", *arguments).stderr
     assert "gradtd.running.runs: impression_gtd on boyan_chain: settings 1, runs of each 5, steps 200" in said
     assert "kernel" not in said
-    assert "gradtd.compiled.engine: kernel" in _shell("-vv", *arguments).stderr
+    assert "gradtd.compiled.engine: kernel" in _shell("--log-level", "debug", *arguments).stderr
 
 
 @pytest.mark.slow

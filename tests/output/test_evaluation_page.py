@@ -10,7 +10,7 @@ import pytest
 
 from gradtd import InputError, evaluate
 from gradtd.evaluation.report.result import Estimate
-from gradtd.output.evaluation_page import estimates_figure, figures, plot_evaluation, write_page
+from gradtd.output.evaluation_page import estimates_figure, figures, write_page
 from gradtd.output.evaluation_text import explained
 from naive.evaluation import walk
 
@@ -98,7 +98,8 @@ def test_pages_and_pictures_of_whatever_was_found(how, tmp_path):
     made = evaluation(**how)
     text = write_page({"target": made}, tmp_path / "page.html").read_text()
     assert "<img" in text
-    assert plot_evaluation(made, tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    made.plot(tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_pictures():
@@ -154,14 +155,16 @@ def test_what_cannot_be_drawn_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     picture.write_bytes(b"old")
     monkeypatch.setattr(Figure, "savefig", half)
     with pytest.raises(KeyboardInterrupt):
-        plot_evaluation(made, picture)
+        made.plot(picture)
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("value.PNG", b"old")]
 
 
 @pytest.mark.parametrize("ending", [".png", ".SVG", ".pdf"])
 def test_a_picture_is_the_same_bytes_again(ending, tmp_path):
     made = evaluation()
-    first, second = (plot_evaluation(made, tmp_path / f"{k}{ending}").read_bytes() for k in range(2))
+    for k in range(2):
+        made.plot(tmp_path / f"{k}{ending}")
+    first, second = ((tmp_path / f"{k}{ending}").read_bytes() for k in range(2))
     assert first == second
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"0{ending}", f"1{ending}"]
 

@@ -38,11 +38,11 @@ def test_printed_by_rich_it_is_a_table():
 def test_html_for_a_notebook_escapes_what_it_shows():
     made = evaluation(15, target={"<b>": "target"})["<b>"]
     text = made._repr_html_()
-    assert text.count("<tr>") == 1 + len(made.estimates)
+    assert text.count("<tr>") == 1 + len(made.estimates) + len(made.evidence) + 2 * (made.behaviour is not None)
     assert f"{made.value:.5g}" in text
     assert "<li>The log has 15 independent episodes or blocks" in text
     for tag in ("div", "table", "ul", "li", "tr", "td", "p"):
-        assert text.count(f"<{tag}>") == text.count(f"</{tag}>")
+        assert text.count(f"<{tag}>") + text.count(f"<{tag} ") == text.count(f"</{tag}>")
     assert "algorithm=&#39;lstd&#39;" in evaluation(60, algorithm="td", alpha=0.01, updates=2)._repr_html_()
 
 
@@ -64,7 +64,8 @@ def test_without_pandas_a_frame_is_refused_in_one_sentence(monkeypatch):
 
 def test_plot_and_page_write_the_files_they_are_asked_for(tmp_path):
     made = evaluation()
-    assert made.plot(tmp_path / "it.svg").read_text().count("<svg") == 1
+    assert made.plot(tmp_path / "it.svg").get_xlabel() == "value from the start states"
+    assert (tmp_path / "it.svg").read_text().count("<svg") == 1
     assert "Value of a policy, from a log" in made.page(tmp_path / "it.html").read_text()
     with pytest.raises(InputError, match="html"):
         made.page(tmp_path / "it.txt")

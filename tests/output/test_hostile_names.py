@@ -47,7 +47,7 @@ def log(tmp_path_factory):
     "words", [["inspect"], ["evaluate", "--gamma", "0.9"], ["evaluate", "--gamma", "0.9", "--verbose"]]
 )
 def test_the_terminal_sees_no_escape(log, words):
-    made = CliRunner().invoke(app, ["-vv", words[0], log, *words[1:]])
+    made = CliRunner().invoke(app, ["--log-level", "debug", words[0], log, *words[1:]])
     assert made.exit_code == 0, made.output
     assert not any(bad in made.output for bad in BAD)
     if words == ["inspect"]:

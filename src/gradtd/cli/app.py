@@ -24,7 +24,7 @@ from gradtd.cli.signals import ANEW, Stopped
 from gradtd.cli.sweep import sweep
 from gradtd.cli.theory import theory
 from gradtd.cli.watch import watch
-from gradtd.core.checks import printable
+from gradtd.core.checks import one_of, printable
 
 
 class Commands(TyperGroup):
@@ -69,20 +69,18 @@ def options(
         bool,
         typer.Option("--version", metavar=FLAG, help="Print the version and end.", callback=_version, is_eager=True),
     ] = False,
-    verbose: Annotated[
-        int,
+    log_level: Annotated[
+        str | None,
         typer.Option(
-            "--verbose",
-            "-v",
-            count=True,
-            metavar=FLAG,
-            show_default=False,
-            help="Say what is being done. Twice (-vv): also what is compiled or cached.",
+            metavar="LEVEL",
+            help="Write what is being done to stderr: info, or debug with all that is compiled or cached.",
         ),
-    ] = 0,
+    ] = None,
 ) -> None:
-    if verbose:
-        _log_to_stderr(ctx, logging.INFO if verbose == 1 else logging.DEBUG)
+    if log_level is not None:
+        _log_to_stderr(
+            ctx, logging.DEBUG if one_of("--log-level", log_level, ("info", "debug")) == "debug" else logging.INFO
+        )
 
 
 class _Plain(logging.Formatter):

@@ -249,7 +249,7 @@ def evaluate(
     ] = False,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", help="Print the table of rungs and checkers, too.", rich_help_panel=OUTPUT),
+        typer.Option("--verbose", help="Print all diagnostics and the table of checks, too.", rich_help_panel=OUTPUT),
     ] = False,
     page: Annotated[
         Path | None,

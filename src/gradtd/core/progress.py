@@ -134,10 +134,15 @@ class Bar:
 
 def _display() -> Callable[[], Display] | None:
     """What makes a bar here; None where it would not be seen."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if shell is not None and type(shell).__name__ == "ZMQInteractiveShell":
+    if in_notebook():
         return Notebook
     return Terminal if sys.stderr is not None and sys.stderr.isatty() else None
+
+
+def in_notebook() -> bool:
+    """Whether this runs in a cell of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
 
 
 class Terminal:

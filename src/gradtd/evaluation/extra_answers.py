@@ -11,8 +11,12 @@ from gradtd.core.checks import InputError
 from gradtd.evaluation.anytime import anytime
 from gradtd.evaluation.conditional_quantiles import Conditioning
 from gradtd.evaluation.decide import Decision
+from gradtd.evaluation.estimators.least_squares import of_behaviour
 from gradtd.evaluation.estimators.methods import Case
 from gradtd.evaluation.estimators.products import values_of
+from gradtd.evaluation.fits import Fit
+from gradtd.evaluation.intervals import as_dependent, interval
+from gradtd.evaluation.report.estimate import BehaviourValue
 from gradtd.evaluation.sensitivity import Against, Bounded, Confounding, confounding
 from gradtd.evaluation.settings import STATE, Settings
 from gradtd.logs import Log, Ratios
@@ -37,11 +41,27 @@ def extra_answers(
     if decision is None:
         return {}
     made: dict[str, Any] = {}
+    if seen is not None and settings.value_function == STATE and not seen.case.on_policy:
+        made["behaviour"] = behaviour_value(seen.case, decision, settings, seen.C)
     if settings.anytime:
         made["anytime"] = anytime(decision, episodes, settings.level, settings.limits)
     if settings.confounding is not None and seen is not None and not _of_own_policy(seen.case):
         made["confounding"] = _confounding(decision, settings, seen)
     return made
+
+
+def behaviour_value(case: Case, decision: Decision, settings: Settings, C: Any) -> BehaviourValue | None:
+    """The behaviour's own value, and the target's gain: its interval is longer by what the checks left open."""
+    own = of_behaviour(case.stream, case.starts, case.begins, C)
+    psi, value = decision.fit.psi, case.square.value
+    fits = (Fit("behaviour", own.value, own.psi, 0.0, 0), Fit("gain", value - own.value, psi - own.psi, 0.0, 0))
+    if settings.block_length is not None:
+        fits = (as_dependent(fits[0], settings.limits), as_dependent(fits[1], settings.limits))
+    plain = interval(decision.fit, settings.level, settings.limits)
+    down, up = max(0.0, plain[0] - decision.shown.low), max(0.0, decision.shown.high - plain[1])
+    (low, high), (least, most) = (interval(fit, settings.level, settings.limits) for fit in fits)
+    found = (own.value, low, high, value - own.value, least - down, most + up)
+    return BehaviourValue(*found) if np.isfinite(found).all() else None
 
 
 def _of_own_policy(case: Case) -> bool:

@@ -43,6 +43,15 @@ def interval(fit: Fit, level: float = 0.95, limits: Limits = DEFAULT) -> tuple[f
     return fit.value - half + min(more, 0.0), fit.value + half + max(more, 0.0)
 
 
+def chance_above_zero(fit: Fit, limits: Limits = DEFAULT) -> float:
+    """How probable it is that a positive value is above zero: where its interval begins at zero. At least a half."""
+    from scipy.special import stdtr
+
+    freedom = max(1.0, min(len(fit.psi) - 1.0, freedom_of(fit, limits)))
+    more = limits.skew_share * fit.skew * fit.error
+    return max(0.5, float(stdtr(freedom, (fit.value + min(more, 0.0)) / fit.error)))
+
+
 def inflation(psi: Floats, limits: Limits = DEFAULT) -> float:
     """How many times larger the variance of a mean of neighbouring, dependent pieces is: Newey-West."""
     E = len(psi)

@@ -17,6 +17,7 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.core.frames import make_frame
 from gradtd.core.quantiles import normal
 from gradtd.evaluation.evaluate import evaluate
 from gradtd.logs import Log
@@ -93,11 +94,7 @@ class Judgement:
 
     def to_frame(self) -> pandas.DataFrame:
         """One row for each value function."""
-        try:
-            import pandas
-        except ImportError:
-            raise InputError("to_frame needs pandas: pip install gradtd[frames].") from None
-        return pandas.DataFrame([asdict(row) for row in self.judged]).set_index("name")
+        return make_frame([asdict(row) for row in self.judged], index="name")
 
     def __str__(self) -> str:
         width = max(len(row.name) for row in self.judged)

@@ -24,7 +24,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.stream import Stream
 from gradtd.evaluation.conditional_quantiles import Conditioning
 from gradtd.evaluation.decide import Decision
-from gradtd.evaluation.estimators.least_squares import LeastSquares, least_squares
+from gradtd.evaluation.estimators.least_squares import LeastSquares, least_squares, of_behaviour
 from gradtd.evaluation.estimators.products import values_of
 from gradtd.evaluation.intervals import interval
 from gradtd.evaluation.limits import DEFAULT, Limits
@@ -127,11 +127,7 @@ class Bounded:
 
     def behaviour(self) -> LeastSquares:
         """The value of the log's own policy, in the same features."""
-        steps = np.array(self.stream.steps)
-        steps["rho"] = 1.0
-        highest = int(max(steps["row"].max(), steps["next_row"].max()))
-        other = Stream.of_own(self.stream.features, steps, self.stream.name, highest, None, self.stream.starts)
-        return least_squares(other, self.starts, self.begins, C=self.C)
+        return of_behaviour(self.stream, self.starts, self.begins, self.C)
 
 
 @dataclass(frozen=True, eq=False)

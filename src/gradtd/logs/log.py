@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,14 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.core.frames import make_frame
 from gradtd.core.stream import begins_episode, episode_begins
 from gradtd.core.stream_arrays import read_only
+from gradtd.logs.log_table import log_cell, step_columns
 from gradtd.logs.understood import Understood
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +166,13 @@ class Log:
         if self.action_labels:
             return len(self.action_labels)
         return int((self.action if self.actions_taken is None else self.actions_taken).max()) + 1
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The steps as a pandas frame, in the order of the log. Needs pandas."""
+        return make_frame(step_columns(self))
+
+    def _repr_html_(self) -> str:
+        return log_cell(self)
 
     def __repr__(self) -> str:
         seen = (

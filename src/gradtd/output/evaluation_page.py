@@ -13,7 +13,7 @@ from gradtd.core.files import write_text
 from gradtd.output.evaluation_text import READ_AS, explained, remark, understood_lines
 from gradtd.output.extra_lines import extra_lines
 from gradtd.output.pages import render
-from gradtd.output.plots import COLOURS, canvas, plain, save
+from gradtd.output.plots import COLOURS, canvas, plain
 from gradtd.output.svg import picture
 
 if TYPE_CHECKING:
@@ -226,14 +226,6 @@ def differences_figure(comparison: Comparison) -> Any:
     axes.set_ylim(-len(rows) + 0.4, 0.6)
     axes.set_xlabel("difference of the values from the start states")
     return figure
-
-
-def plot_evaluation(evaluation: Evaluation, path: str | Path) -> Path:
-    """Draw the value with its interval beside those of the other methods, to a file."""
-    target = Path(path)
-    checks.picture_file("a picture", target)
-    save(estimates_figure(evaluation), target)
-    return target
 
 
 def write_page(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gradtd.core.checks import InputError, printable
+from gradtd.core.checks import printable
+from gradtd.core.frames import make_frame
 from gradtd.output.extra_lines import extra_lines
 from gradtd.output.pages import render
 
@@ -102,22 +104,52 @@ COLOUR = {"usable": "green", "unchecked": "yellow", "not usable": "red"}
 """Colours of the verdicts on the terminal."""
 
 
+def summary_lines(evaluation: Evaluation, name: str = "") -> list[str]:
+    """Value, interval, verdict and reasons, the behaviour's own value, the evidence, and what was understood."""
+    lines = [f"{name}{headline(evaluation)}", f"{evaluation.verdict}{_agreed(evaluation)}"]
+    lines += [f"  - {sentence}" for sentence in evaluation.reasons]
+    lines += extra_lines(evaluation)
+    lines += [f"warning: {sentence}" for sentence in evaluation.warnings]
+    lines += ["", *evidence_lines(evaluation), "", *([READ_AS] if (read := understood_lines(evaluation)) else [])]
+    lines += [f"  {line}" for line in read]
+    size = f"{evaluation.steps} steps, {evaluation.episodes} episodes; {evaluation.features.describe()}"
+    return [printable(line) for line in (*lines, *[""] * bool(read), size)]
+
+
+def _agreed(evaluation: Evaluation) -> str:
+    return "" if evaluation.reasons else ": All required checks ran and passed."
+
+
+def evidence_lines(evaluation: Evaluation) -> list[str]:
+    """The behaviour's own value and the gain over it, then five lines of evidence with a word each."""
+    own, rows = evaluation.behaviour, []
+    if own is not None:
+        rows.append(("Behaviour's own value", f"{own.value:.5g}", f"{own.low:.5g} to {own.high:.5g}"))
+        rows.append(("Target minus behaviour", f"{own.gain:.5g}", f"{own.gain_low:.5g} to {own.gain_high:.5g}"))
+    rows += [(line.what, line.word, line.number) for line in evaluation.evidence]
+    wide, middle = (max(len(row[place]) for row in rows) for place in (0, 1))
+    return [f"{what:{wide}}  {second:>{middle}}  {third}" for what, second, third in rows]
+
+
 def on_terminal(evaluation: Evaluation, name: str = "", verbose: bool = False) -> Group:
-    """Everything for the terminal: value and verdict, methods, diagnostics, and with ``verbose`` the checks."""
+    """For the terminal: value and verdict, evidence, methods, and with ``verbose`` all diagnostics and checks."""
     from rich.console import Group
 
     colour = COLOUR.get(evaluation.verdict, "red")
-    agreed = "" if evaluation.reasons else ": All required checks ran and passed."
+    agreed = _agreed(evaluation)
     lines = [_text(f"{name}{headline(evaluation)}", "bold"), _text(evaluation.verdict, colour).append(agreed, "none")]
     lines += [_text(f"  - {sentence}") for sentence in evaluation.reasons]
     lines += [_text(line) for line in extra_lines(evaluation)]
     for title, sentences in (("warning", evaluation.warnings), ("note", evaluation.notes)):
         lines += [_text(f"{title}: {sentence}") for sentence in sentences]
+    lines += [_text(""), *(_text(line) for line in evidence_lines(evaluation))]
     read = [_text(f"  {line}") for line in understood_lines(evaluation)]
     if read:
         lines += [_text("")] * bool(lines) + [_text(READ_AS, "bold"), *read]
     size = f"{evaluation.steps} steps, {evaluation.episodes} episodes; {evaluation.features.describe()}"
-    parts: list[Table | str] = [_methods(evaluation), "", _diagnostics(evaluation), ""]
+    parts: list[Table | str] = [_methods(evaluation), ""]
+    if verbose:
+        parts += [_diagnostics(evaluation), ""]
     if verbose and evaluation.checks:
         parts += [_checks(evaluation), ""]
     return Group(*lines, "", _text(size), _text(evaluation.resampling), "", *parts)
@@ -177,16 +209,22 @@ def _diagnostics(evaluation: Evaluation) -> Table:
 def in_notebook(evaluation: Evaluation) -> str:
     """The value, the verdict and the methods as a piece of HTML."""
     read = {"read_as": READ_AS, "understood": understood_lines(evaluation)}
-    return render("evaluation_cell.html", e=evaluation, headline=headline(evaluation), **read)
+    own = evaluation.behaviour
+    return render("evaluation_cell.html", e=evaluation, headline=headline(evaluation), own=own, **read)
 
 
 def as_frame(evaluation: Evaluation) -> Any:
     """The estimates as a pandas frame, one row per method."""
-    try:
-        import pandas
-    except ImportError:
-        raise InputError("to_frame needs pandas: pip install gradtd[frames].") from None
-    return pandas.DataFrame([vars(row) for row in evaluation.estimates]).set_index("method")
+    return make_frame([vars(row) for row in evaluation.estimates], index="method")
+
+
+def as_text(shown: Any) -> str:
+    """What `rich` would print, as plain text of any width."""
+    from rich.console import Console
+
+    console = Console(width=10_000, file=io.StringIO(), highlight=False, color_system=None)
+    console.print(shown)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())  # type: ignore[attr-defined]
 
 
 def comparison_on_terminal(comparison: Comparison) -> Group:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
-from gradtd.core.checks import printable
+from gradtd.core.checks import picture_file, printable
 from gradtd.core.files import replace_file
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -205,6 +205,23 @@ def _finish(axes: Any, legend: str, metric: str, log: bool, beside: bool = False
 def _legend(axes: Any, title: str, beside: bool) -> None:
     place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}
     axes.legend(frameon=False, title=title, fontsize=8.5, title_fontsize=8.5, alignment="left", **place)
+
+
+def show_figure(figure: Any, path: str | Path | None = None) -> Any:
+    """Write a figure where a path is given, show it where a notebook is; its axes."""
+    from gradtd.core.progress import in_notebook
+
+    if path is not None:
+        save(figure, picture_file("a picture", Path(path)))
+    if in_notebook():
+        import io
+
+        from IPython.display import Image, display
+
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="png", dpi=100)
+        display(Image(drawn.getvalue()))
+    return figure.axes[0]
 
 
 def save(figure: Any, path: Path) -> None:

@@ -110,7 +110,8 @@ def test_what_it_is_handed_on_as(found, tmp_path):
     told = compared.to_dict()
     assert [row["first"] for row in told["differences"]] == ["left", "left", "right"]
     assert told["level"] == 0.95
-    assert compared.plot(tmp_path / "it.svg").stat().st_size > 1000
+    assert compared.plot(tmp_path / "it.svg").get_xlabel().startswith("difference")
+    assert (tmp_path / "it.svg").stat().st_size > 1000
     assert len(compared.to_frame()) == 3
     two = Evaluations({name: found[name] for name in ("left", "right")})
     page = two.page(tmp_path / "it.html").read_text()

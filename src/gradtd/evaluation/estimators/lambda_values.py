@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from gradtd.compiled.traces import KINDS, Tracing
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
+from gradtd.core.frames import make_frame
 from gradtd.core.quantiles import normal, student
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators.least_squares import least_squares, standard_error, start_features
@@ -25,6 +26,9 @@ from gradtd.evaluation.estimators.methods import Case
 from gradtd.evaluation.estimators.products import trace_rows
 from gradtd.evaluation.estimators.solvers import DENSE
 from gradtd.evaluation.report.estimate import ESTIMATORS
+
+if TYPE_CHECKING:
+    import pandas
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
 LITTLE_WORK, A_STEP = 5e8, 400
@@ -72,17 +76,23 @@ class LambdaValues:
         tests = max(1, int((self.shift_errors > 0).sum()))
         return abs(self.largest_shift) <= normal(1 - (1 - self.level) / (2 * tests))
 
-    def plot(self, path: str | Path) -> None:
-        """Draw the value and its interval against lambda to a file.
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw the value and its interval against lambda; a notebook shows it at once. Returns the axes.
 
         Parameters
         ----------
         path : str or Path
-            A file that ends in .png, .svg or .pdf.
+            A file to write, too, that ends in .png, .svg or .pdf.
         """
-        from gradtd.output.plots import save
+        from gradtd.output.plots import show_figure
 
-        save(self.figure(), checks.picture_file("path", Path(path)))
+        return show_figure(self.figure(), path)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per lambda: value, error, low, high. Needs pandas."""
+        low, high = self.intervals.T
+        columns = {"lam": self.lams, "value": self.values, "error": self.errors, "low": low, "high": high}
+        return make_frame(columns, index="lam")
 
     def figure(self) -> Any:
         """The value and its interval against lambda, as a Matplotlib figure."""

@@ -245,6 +245,15 @@ def least_squares(
     return replace(found, psi=psi, error=float(standard_error(psi)))
 
 
+def of_behaviour(stream: Stream, starts: Any, begins: Integers, C: Any = None) -> LeastSquares:
+    """The value of the log's own policy, in the same features: all ratios are 1."""
+    steps = np.array(stream.steps)
+    steps["rho"] = 1.0
+    highest = int(max(steps["row"].max(), steps["next_row"].max()))
+    other = Stream.of_own(stream.features, steps, stream.name, highest, None, stream.starts)
+    return least_squares(other, starts, begins, C=C)
+
+
 def solve_sums(found: Sums, start: Floats) -> LeastSquares:
     """The solution of A theta + b = 0 and its value at these mean start features, without its error."""
     solver = solver_of(found.A, found.C)

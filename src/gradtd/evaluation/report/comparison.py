@@ -8,7 +8,7 @@ influences have values on bootstrap samples; the samples are the same for both, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,8 @@ from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.evaluation.estimators.bootstrap import interval_from
 from gradtd.evaluation.fits import Fit
-from gradtd.evaluation.intervals import as_dependent, interval
+from gradtd.evaluation.intervals import as_dependent, chance_above_zero, interval
+from gradtd.evaluation.report.presentation import Summary
 from gradtd.evaluation.report.result import Evaluation, plain
 
 if TYPE_CHECKING:
@@ -113,26 +114,32 @@ class Comparison:
 
     def to_frame(self) -> pandas.DataFrame:
         """The differences as a pandas frame, one row per pair. Needs pandas."""
-        try:
-            import pandas
-        except ImportError:
-            raise InputError("to_frame needs pandas: pip install gradtd[frames].") from None
-        return pandas.DataFrame([vars(row) for row in self.differences])
+        from gradtd.core.frames import make_frame
 
-    def plot(self, path: str | Path) -> Path:
-        """Draw the paired differences with their intervals to a file.
+        return make_frame([vars(row) for row in self.differences])
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw the paired differences with their intervals; a notebook shows them at once. Returns the axes.
 
         Parameters
         ----------
         path
-            A picture file: .png, .svg or .pdf.
+            A picture file to write, too: .png, .svg or .pdf.
         """
         from gradtd.output.evaluation_page import differences_figure
-        from gradtd.output.plots import save
+        from gradtd.output.plots import show_figure
 
-        target = checks.picture_file("a picture", Path(path))
-        save(differences_figure(self), target)
-        return target
+        return show_figure(differences_figure(self), path)
+
+    def __str__(self) -> str:
+        from gradtd.output.evaluation_text import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from gradtd.output.notebook_cells import comparison_cell
+
+        return comparison_cell(self)
 
     def __rich__(self) -> Group:
         from gradtd.output.evaluation_text import comparison_on_terminal
@@ -172,6 +179,39 @@ class Evaluations(dict[str, Evaluation]):
         best = _best(self)
         ranking = tuple(Rank(n, self[n].value, best[n], self[n].verdict) for n in ranked)
         return Comparison(tuple(_difference(self, *pair, level) for pair in pairs), ranking, level)
+
+    def summary(self) -> Summary:
+        """The summaries of all targets, and how they compare."""
+        parts = [f"{name}: {found.summary()}" for name, found in self.items()]
+        return Summary("\n\n".join(parts + [str(self.compare())] * (len(self) > 1)))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per target: value, low, high, verdict, method, the behaviour's value and the gain over it."""
+        from gradtd.core.frames import make_frame
+
+        rows = []
+        for name, found in self.items():
+            low, high = found.interval
+            own = found.behaviour
+            gain = {"behaviour": None if own is None else own.value, "gain": None if own is None else own.gain}
+            head = {"target": name, "value": found.value, "low": low, "high": high, "verdict": found.verdict}
+            rows.append(head | {"method": found.method} | gain)
+        return make_frame(rows, index="target")
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw the paired differences, as `Comparison.plot` does.
+
+        Parameters
+        ----------
+        path
+            A picture file to write, too: .png, .svg or .pdf.
+        """
+        return self.compare().plot(path)
+
+    def _repr_html_(self) -> str:
+        from gradtd.output.notebook_cells import evaluations_cell
+
+        return evaluations_cell(self, self.compare() if len(self) > 1 else None)
 
     def page(self, path: str | Path) -> Path:
         """Write one page with every target and the comparison. It needs no other file.
@@ -266,4 +306,29 @@ def _best(found: Mapping[str, Evaluation]) -> dict[str, float]:
     if not len(together) or not np.isfinite(values).all():
         return dict.fromkeys(names, float("nan"))
     won = np.bincount(together.argmax(axis=1), minlength=len(names)) / len(together)
-    return dict(zip(names, won.tolist(), strict=True))
+    most = np.array([min(_beats(found[name], found[other]) for other in names if other != name) for name in names])
+    best = np.minimum(won, most)
+    room = most - best  # what the caps took away goes to those below theirs: two targets then have their caps
+    best += room * (min(1.0, (1 - best.sum()) / room.sum()) if room.sum() > 0 else 0.0)
+    return dict(zip(names, best.tolist(), strict=True))
+
+
+def _beats(a: Evaluation, b: Evaluation) -> float:
+    """The probability that one value is above another, at most: the level at which the interval's end is zero.
+
+    The draws are normal. The interval of the difference has few degrees of freedom where few episodes carry it, and is
+    longer on the side of its skew; a probability beside it must not say more than it does.
+    """
+    value = a.value - b.value
+    if len(a.influences) < 2 or len(a.influences) != len(b.influences):
+        return 1.0
+    fit = _fit(value, a.influences - b.influences, _blocks(a) or _blocks(b))
+    if not np.isfinite(fit.error) or fit.error <= 0:
+        return 1.0 if value >= 0 else 0.0
+    above = chance_above_zero(fit if value >= 0 else _turned(fit))
+    return above if value >= 0 else 1 - above
+
+
+def _turned(fit: Fit) -> Fit:
+    """The difference the other way round."""
+    return replace(fit, value=-fit.value, psi=-fit.psi)

@@ -39,6 +39,26 @@ def method_label(method: str) -> str:
 
 
 @dataclass(frozen=True)
+class BehaviourValue:
+    """What the policy that made the log is worth by itself, in the same features, and the target's gain over it.
+
+    Parameters
+    ----------
+    value, low, high
+        The behaviour's own value with its interval.
+    gain, gain_low, gain_high
+        The target's value minus it, with the interval of that difference on the same episodes.
+    """
+
+    value: float
+    low: float
+    high: float
+    gain: float
+    gain_low: float
+    gain_high: float
+
+
+@dataclass(frozen=True)
 class Estimate:
     """One method's value of the start states, with its interval.
 

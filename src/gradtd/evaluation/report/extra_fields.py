@@ -7,12 +7,13 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from gradtd.evaluation.anytime import Anytime
+from gradtd.evaluation.report.estimate import BehaviourValue
 from gradtd.evaluation.sensitivity import Confounding
 
 if TYPE_CHECKING:
     from gradtd.evaluation.report.result import Evaluation
 
-RECORDS: dict[str, Any] = {"anytime": Anytime, "confounding": Confounding}
+RECORDS: dict[str, Any] = {"behaviour": BehaviourValue, "anytime": Anytime, "confounding": Confounding}
 """Fields of an `Evaluation` that are records of their own, or None."""
 
 

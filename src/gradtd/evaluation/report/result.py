@@ -18,8 +18,10 @@ from gradtd.evaluation.anytime import Anytime
 from gradtd.evaluation.decide import Check
 from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.diagnostics import Diagnostics
-from gradtd.evaluation.report.estimate import Estimate
+from gradtd.evaluation.report.estimate import BehaviourValue, Estimate
 from gradtd.evaluation.report.extra_fields import read_extras, told_extras
+from gradtd.evaluation.report.grades import Grade, grade
+from gradtd.evaluation.report.presentation import Presented
 from gradtd.evaluation.report.verdict import judge
 from gradtd.evaluation.sensitivity import Confounding
 from gradtd.features import Features, from_dict
@@ -28,9 +30,6 @@ from gradtd.logs import Understood
 from gradtd.output.schema import FORMAT
 
 if TYPE_CHECKING:
-    import pandas
-    from rich.console import Group
-
     from gradtd.evaluation.estimators.lambda_values import LambdaValues
 
 FORMATS = ("gradtd evaluation 1", "gradtd evaluation 2")
@@ -38,7 +37,7 @@ FORMATS = ("gradtd evaluation 1", "gradtd evaluation 2")
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Presented):
     """The value of a policy, estimated from a log of another one. Made by `gradtd.evaluate`.
 
     Call it with observations to have their values. `save` and `gradtd.load_evaluation` keep it, features included;
@@ -86,6 +85,9 @@ class Evaluation:
         Rungs and checkers: what richer and poorer features and fits with memory say of the value.
     pictured
         Histograms that the pictures show.
+    behaviour
+        The value of the log's own policy in the same features, and the target's gain over it. None where the log was
+        read in parts, and where the target is that policy.
     anytime, confounding
         The interval that holds at every look at a growing log; what an unrecorded cause could do to the value. None
         where they were not asked for.
@@ -116,6 +118,7 @@ class Evaluation:
     influences: Floats = field(default_factory=lambda: np.zeros(0))
     checks: tuple[Check, ...] = ()
     pictured: Mapping[str, Floats] = field(default_factory=dict)
+    behaviour: BehaviourValue | None = None
     anytime: Anytime | None = None
     confounding: Confounding | None = None
     target: str = "target"
@@ -169,6 +172,11 @@ class Evaluation:
         """Of how many steps with ratio one the log is worth as much."""
         return float(self.diagnostics.ess)
 
+    @property
+    def evidence(self) -> tuple[Grade, ...]:
+        """What the value rests on, in five lines with a word each: good, fair or poor."""
+        return grade(self.diagnostics)
+
     def __repr__(self) -> str:
         low, high = self.interval
         return (
@@ -211,46 +219,6 @@ class Evaluation:
         own = {"theta": self.theta, "resampled": self.resampled, "influences": self.influences}
         header = {"format": FORMATS[-1], "evaluation": self.to_dict(), "features": plain}
         return write_arrays(target, own | arrays | pictured, header)
-
-    def plot(self, path: str | Path) -> Path:
-        """Draw the value with its interval beside those of the other methods, to a file.
-
-        Parameters
-        ----------
-        path
-            A picture file: .png, .svg or .pdf.
-        """
-        from gradtd.output.evaluation_page import plot_evaluation
-
-        return plot_evaluation(self, path)
-
-    def page(self, path: str | Path) -> Path:
-        """Write one page with everything: value, verdict, pictures, diagnostics. It needs no other file.
-
-        Parameters
-        ----------
-        path
-            Where to; the name ends in ``.html``.
-        """
-        from gradtd.output.evaluation_page import write_page
-
-        return write_page({self.target: self}, path)
-
-    def to_frame(self) -> pandas.DataFrame:
-        """The estimates as a pandas frame, one row per method: value, low, high, error, note. Needs pandas."""
-        from gradtd.output.evaluation_text import as_frame
-
-        return as_frame(self)
-
-    def __rich__(self) -> Group:
-        from gradtd.output.evaluation_text import on_terminal
-
-        return on_terminal(self)
-
-    def _repr_html_(self) -> str:
-        from gradtd.output.evaluation_text import in_notebook
-
-        return in_notebook(self)
 
 
 def build_evaluation(
