@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.checks import InputError
+from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.logs.column_names import role_of
 from gradtd.logs.nested import columns_of
 from gradtd.logs.tables import Table
@@ -20,6 +22,12 @@ PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 """How a text file is packed, by its last ending."""
 DEEPEST = 20
 """How many groups of an HDF5 file may be inside each other."""
+
+
+AT_ONCE = 2**24
+"""Bytes that are unpacked before their size is looked at."""
+JSON_TAKES = 6
+"""Memory that a JSON text takes while it is read, as a multiple of its size, at least."""
 
 
 def unpacked_suffix(path: Path) -> str:
@@ -49,6 +57,8 @@ def open_json_folder(folder: Path, paths: list[Path]) -> Table:
     """Several JSON files as one log, as RLlib writes them."""
     records: list[Any] = []
     for path in paths:
+        if not path.is_file():
+            raise InputError(f"{path.name!r} in the folder {folder.name!r} is no file: move it away.")
         found = read_json(path)
         records += found if isinstance(found, list) else [found]
     return _table(records, folder)
@@ -103,12 +113,26 @@ def _text(path: Path) -> str:
     packed = PACKED.get(path.suffix.lower())
     try:
         with pa.OSFile(str(path)) as file:
-            raw = pa.CompressedInputStream(file, packed).read() if packed else file.read()
+            raw = _unpacked(pa.CompressedInputStream(file, packed), path) if packed else file.read()
         return str(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise InputError(f"{path.name!r} is not UTF-8: save the file with that encoding.") from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path.name!r} cannot be read, it may be damaged or cut short: {error}.") from None
+
+
+def _unpacked(stream: Any, path: Path) -> bytes:
+    """All that is packed in a file; what would not fit into memory is refused before it is taken."""
+    parts: list[bytes] = []
+    size = 0
+    while part := stream.read(AT_ONCE):
+        parts.append(part)
+        size += len(part)
+        # The text, its letters and what is read from them.
+        refuse_beyond_memory(
+            JSON_TAKES * size, f"{path.name!r}, unpacked,", "write it as Parquet, which is read in parts"
+        )
+    return b"".join(parts)
 
 
 def _records(data: Any) -> Any:
@@ -126,8 +150,13 @@ def _records(data: Any) -> Any:
 
 def _read_npz(path: Path) -> dict[str, Any]:
     try:
+        with zipfile.ZipFile(path) as members:
+            size = sum(member.file_size for member in members.infolist())
+        refuse_beyond_memory(size, f"{path.name!r}, unpacked,", "write it as Parquet, which is read in parts")
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
+    except InputError:
+        raise
     except ValueError as error:
         if "pickle" not in str(error).lower():
             raise InputError(f"{path.name!r} cannot be read as .npz, it may be damaged: {_gist(error)}.") from None
@@ -169,6 +198,8 @@ def _group(group: Any, h5py: Any, depth: int) -> dict[str, Any]:
             found[name] = _group(item, h5py, depth + 1)
         elif isinstance(item, h5py.Dataset) and item.external is None and not item.is_virtual:
             text = h5py.check_string_dtype(item.dtype) is not None
+            advice = "write it as Parquet, which is read in parts"
+            refuse_beyond_memory(float(item.size or 0) * item.dtype.itemsize, f"the array {name!r}", advice)
             found[name] = np.asarray(item.asstr()[()] if text else item[()])
             if text:
                 found[name] = found[name].astype(str)

@@ -335,6 +335,8 @@ def batches_of(
 def _cast(name: str, array: Any, kind: Any, path: Path) -> Any:
     import pyarrow as pa
 
+    if kind is None and pa.types.is_string_view(array.type):
+        kind = pa.string()  # whose rows Arrow can take
     if kind is None or array.type == kind:
         return array
     try:

@@ -18,6 +18,15 @@ from gradtd.logs.tables import FrameTable, Table
 
 def open_table(source: Any) -> Table:
     """The table behind whatever was given."""
+    try:
+        return _open(source)
+    except RecursionError:
+        raise InputError("the data are nested too deeply to be a log.") from None
+    except OSError as error:  # a name that no file can have
+        raise InputError(f"cannot read {str(source)[:80]!r}: {error.strerror or error}.") from None
+
+
+def _open(source: Any) -> Table:
     if isinstance(source, str) and is_dataset_id(source) and not Path(source).exists():
         return MinariTable(source)
     if isinstance(source, (str, os.PathLike)):
@@ -36,8 +45,9 @@ def open_table(source: Any) -> Table:
         return FrameTable(source)
     if (found := open_data(source, kind.__name__ if library != "builtins" else "data")) is not None:
         return found
-    if hasattr(source, "to_pandas"):  # a RecordBatch, a Dataset of Hugging Face, a relation of DuckDB
-        return FrameTable(source.to_pandas())
+    # A RecordBatch, a Dataset of Hugging Face, a relation of DuckDB; no Series, which is one column.
+    if hasattr(source, "to_pandas") and hasattr(frame := source.to_pandas(), "columns"):
+        return FrameTable(frame)
     raise InputError(
         "a log is read from a path, a pandas or polars frame, an Arrow table, a dictionary of arrays, a list of steps "
         f"or episodes, a Minari dataset or a replay buffer, got {kind.__name__}: {_conversion(source)}"

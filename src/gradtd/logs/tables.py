@@ -162,9 +162,9 @@ class FrameTable:
         if not isinstance(frame, pa.Table) and not type(frame).__module__.startswith("polars"):
             self._from_pandas(frame)
         else:
-            table = frame if isinstance(frame, pa.Table) else _polars_table(frame)
+            table, unknown = (frame, []) if isinstance(frame, pa.Table) else _polars_table(frame)
             refuse_same_names(name, table.column_names)
-            self.columns = dict(zip(table.column_names, table.columns, strict=True))
+            self.columns = dict(zip(table.column_names, table.columns, strict=True)) | dict.fromkeys(unknown)
         self.columns = _without_structs(self.columns)
         self.kinds = {k: "object" if c is None else arrow_kind(c.type) for k, c in self.columns.items()}
 
@@ -177,7 +177,7 @@ class FrameTable:
         for position, label in enumerate(labels):
             try:
                 self.columns[label] = pa.chunked_array([pa.array(frame.iloc[:, position], from_pandas=True)])
-            except (pa.ArrowException, ValueError, TypeError, NotImplementedError):
+            except (pa.ArrowException, ValueError, TypeError, NotImplementedError, OverflowError):
                 self.columns[label] = None  # refused only where it is asked for
         self.ordered = frozenset(
             label for label, kind in zip(labels, frame.dtypes, strict=True) if type(kind).__name__ == "CategoricalDtype"
@@ -193,7 +193,10 @@ class FrameTable:
         for level, name in enumerate(frame.index.names):
             if name is not None and str(name) not in labels:
                 values = frame.index.get_level_values(level)
-                self.columns[str(name)] = pa.chunked_array([pa.array(values, from_pandas=True)])
+                try:
+                    self.columns[str(name)] = pa.chunked_array([pa.array(values, from_pandas=True)])
+                except (pa.ArrowException, ValueError, TypeError, NotImplementedError, OverflowError):
+                    self.columns[str(name)] = None
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         for name in columns:
@@ -219,15 +222,16 @@ def _without_structs(columns: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _polars_table(frame: Any) -> Any:
-    """An Arrow table of what Arrow knows; columns of Python objects are left out, as nobody can read them."""
+def _polars_table(frame: Any) -> tuple[Any, list[str]]:
+    """An Arrow table of what Arrow knows, and the names of other columns, which are refused once they are asked for."""
     whole = frame.collect() if hasattr(frame, "collect") else frame
-    return whole.select([name for name, kind in whole.schema.items() if str(kind) != "Object"]).to_arrow()
+    unknown = [name for name, kind in whole.schema.items() if str(kind) in ("Object", "Int128", "UInt128")]
+    return whole.drop(unknown).to_arrow(), unknown
 
 
 def refuse_merged(name: str, values: NDArray[Any]) -> None:
     """Numbers that may stand for several: floats from 2**53 on, and unsigned ones that a signed number cannot hold."""
-    if values.dtype.kind == "f" and (np.abs(values) >= 2.0**53).any():
+    if values.dtype.kind == "f" and (np.abs(values, dtype=np.float64) >= 2.0**53).any():
         raise InputError(
             f"column {name!r} holds numbers of 2**53 and more as floats, which cannot be told apart: write them as "
             "whole numbers to Parquet, or as text."
@@ -264,7 +268,7 @@ def arrow_kind(kind: Any) -> str:
         return "real"
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return "text"
-    if types.is_temporal(kind):
+    if types.is_temporal(kind) and not types.is_interval(kind):
         return "time"
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return "list" if arrow_kind(kind.value_type) in ("whole", "real", "truth", "list") else "nested"
@@ -281,7 +285,7 @@ def arrow_piece(name: str, column: Any) -> Piece:
     kind = arrow_kind(array.type)
     if kind == "nested":
         raise InputError(f"column {name!r} must hold numbers, text or lists of numbers, got {array.type}.")
-    if pa.types.is_dictionary(array.type) and kind != "text":
+    if pa.types.is_dictionary(array.type) and (kind != "text" or array.dictionary.null_count):
         array = array.dictionary_decode()
     missing = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     if kind == "list":
