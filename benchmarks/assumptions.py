@@ -315,7 +315,103 @@ def behaviour(logs: int = 200) -> None:
         )
 
 
-MODES: dict[str, Callable[[], None]] = {"anytime": anytime, "confounding": confounding, "behaviour": behaviour}
+def learn_policy(log: dict[str, Array], world: World) -> Array:
+    """Nearly greedy for values that are learned from the log's own frequencies and means."""
+    S, n = world.states, world.behaviour.shape[1]
+    then = np.where(log["terminated"] == 1, S, np.r_[log["obs"][1:], 0])
+    count, total = np.full((S, n, S + 1), 1e-3), np.zeros((S, n))
+    np.add.at(count, (log["obs"], log["action"], then), 1)
+    np.add.at(total, (log["obs"], log["action"]), log["reward"])
+    P, r = count / count.sum(axis=2, keepdims=True), total / (count.sum(axis=2) + 1e-9)
+    Q = np.zeros((S, n))
+    for _ in range(300):
+        Q = r + world.gamma * (P[..., :-1] @ Q.max(axis=1))
+    return np.asarray(0.1 / n + 0.9 * np.eye(n)[Q.argmax(axis=1)])
+
+
+def trained(logs: int = 50) -> None:
+    """A policy judged on the episodes that it was learned from, and on others."""
+    for name, states, actions, ends in (
+        ("6 x 3", 6, 3, 0.15),
+        ("12 x 4", 12, 4, 0.2),
+        ("10 x 5, one step", 10, 5, 1.0),
+    ):
+        off, inside = np.zeros((2, logs)), np.zeros((2, logs), bool)
+        for k in range(logs):
+            world = random_world(131_000 + k, states, actions, ends)
+            world.behaviour = np.full((states, actions), 1 / actions)
+            log = world.log(400, 131_500 + k, noise=1.5)
+            log["action_prob"] = np.full(len(log["t"]), 1 / actions)
+            half = first_episodes(log, 200)
+            for way, (part, ids) in enumerate(((log, None), (half, range(200)))):
+                world.target = learn_policy(part, world)
+                made = run(log, world, trained_on=None if ids is None else list(ids))
+                off[way, k] = (made.value - world.truth()) / (made.estimates[0].error or np.nan)
+                inside[way, k] = holds(made.interval, world.truth())
+        print(
+            f"{name}: {logs} logs; judged on its own episodes {off[0].mean():.2f} standard errors too high, the truth "
+            f"inside in {inside[0].mean():.0%}; on the others {off[1].mean():+.2f}, {inside[1].mean():.0%}"
+        )
+
+
+def clocks(logs: int = 200) -> None:
+    """Steps that last random times, by state and action; gamma is per unit of time."""
+    inside, wrong, usable = np.zeros(logs, bool), np.zeros(logs, bool), 0
+    ratio = []
+    for k in range(logs):
+        world = random_world(141_000 + k, gamma=0.9)
+        rng = np.random.default_rng(141_200 + k)
+        mean = rng.uniform(0.2, 3.0, (world.states, 2))
+        passed = 1 / (1 - mean * np.log(world.gamma))  # the mean of gamma^dt where dt is exponential
+        P = np.einsum("sa,sa,sax->sx", world.target, passed, world.P)[:, :-1]
+        r = np.einsum("sa,sax,sax->s", world.target, world.P, world.R)
+        truth = float(world.start @ np.linalg.solve(np.eye(world.states) - P, r))
+        log = world.log(300, 141_400 + k)
+        lasts = rng.exponential(mean[log["obs"], log["action"]])
+        since = np.cumsum(lasts) - lasts
+        first = np.r_[0, np.flatnonzero(np.diff(log["episode"])) + 1]
+        log["hours"] = since - since[first][log["episode"]]
+        made = run(log, world, time_column="hours")
+        even = run({n: v for n, v in log.items() if n != "hours"}, world)
+        inside[k], wrong[k] = holds(made.interval, truth), holds(even.interval, truth)
+        usable += made.verdict == "usable"
+        ratio.append(even.value / truth)
+    print(
+        f"{logs} logs ({usable} usable): with times the truth is inside in {inside.mean():.1%}; evenly spaced in "
+        f"{wrong.mean():.1%}, the value {np.median(ratio):.2f} times the truth"
+    )
+
+
+def groups(logs: int = 200) -> None:
+    """Five groups of starts: all intervals at once, and each as if it were the only one."""
+    together, widths = np.zeros((2, logs), bool), []
+    for k in range(logs):
+        world = random_world(151_000 + k)
+        log, truth = world.log(400, 151_300 + k), world.values()
+        first = np.r_[0, np.flatnonzero(np.diff(log["episode"])) + 1]
+        log["start"] = log["obs"][first][log["episode"]]
+        made = run(log, world, by="start")
+        shrunk = [(g, 1.96 / 2.569) for g in made.groups]  # as if each were the only one: the largest of five is 2.57
+        together[0, k] = all(holds((g.low, g.high), truth[int(g.name)]) for g in made.groups)
+        together[1, k] = all(
+            holds((g.value - c * (g.value - g.low), g.value + c * (g.high - g.value)), truth[int(g.name)])
+            for g, c in shrunk
+        )
+        widths += [(g.high - g.low) / (made.interval[1] - made.interval[0]) for g in made.groups]
+    print(
+        f"{logs} logs: all five inside in {together[0].mean():.1%}; with intervals for one group alone in "
+        f"{together[1].mean():.1%}; width over that of all starts {np.median(widths):.2f}"
+    )
+
+
+MODES: dict[str, Callable[[], None]] = {
+    "anytime": anytime,
+    "confounding": confounding,
+    "behaviour": behaviour,
+    "trained": trained,
+    "clocks": clocks,
+    "groups": groups,
+}
 
 
 def main() -> None:

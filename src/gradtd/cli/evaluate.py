@@ -191,6 +191,30 @@ def evaluate(
             rich_help_panel=INFERENCE,
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Add the value of every group of starts, by this column, with intervals that hold for all of them.",
+            rich_help_panel=INFERENCE,
+        ),
+    ] = None,
+    trained_on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A column of 0 and 1 that marks episodes the target was learned from: it is judged on the others.",
+            rich_help_panel=INFERENCE,
+        ),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A column of times, where steps are not evenly spaced: gamma is then per unit of time.",
+            rich_help_panel=INFERENCE,
+        ),
+    ] = None,
     block_length: Annotated[
         int | None,
         typer.Option(
@@ -315,6 +339,9 @@ def evaluate(
             anytime=anytime,
             confounding=confounding,
             against=against if against in (None, "behaviour") else number(against),
+            by=by,
+            trained_on=trained_on,
+            time_column=time_column,
             block_length=block_length,
             n_updates=n_updates,
             whiten=not no_whiten,

@@ -20,6 +20,7 @@ from gradtd.core.executors import Executor
 from gradtd.core.files import writing
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.designs.states import States, merge_states, states_of
+from gradtd.evaluation.log_questions import with_times
 from gradtd.evaluation.settings import Settings
 from gradtd.evaluation.step_blocks import ELSEWHERE
 from gradtd.logs import Log, Ratios, ratios
@@ -59,6 +60,8 @@ class ChunkReader:
         What the log is called.
     shared
         How many ids of episodes stand in several files.
+    clock
+        The column of times, where steps are not evenly spaced.
     """
 
     reader: LogReader
@@ -69,12 +72,15 @@ class ChunkReader:
     needed: Sequence[str]
     name: str
     shared: int = 0
+    clock: str | None = None
 
     def read(self, rows: Any, begins: Integers, order: Integers | None = None) -> tuple[Log, Ratios]:
         """Some whole episodes as a log, numbered in their order here; ``order`` are the rows to take, if not all."""
         table = rows if order is None else rows.take(order)
         try:
             log = self.reader.read_chunk(table, begins, self.name)
+            if self.clock is not None:
+                log = with_times(log, log, self.clock)[0]
             return log, ratios(log, self.target, behaviour=self.behaviour, clip=self.clip)
         except RowError as error:
             # Rows may have been sorted, but not beyond their episode.
@@ -182,7 +188,8 @@ def make_reader(
     episode, needed = roles.single.get("episode"), reader.needed(table.kinds)
     if episode is not None and episode not in needed:
         needed = [episode, *needed]
-    return ChunkReader(reader, target, settings.behaviour, settings.clip, episode, needed, table.name, shared)
+    given = (settings.behaviour, settings.clip, episode, needed, table.name, shared, settings.time_column)
+    return ChunkReader(reader, target, *given)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.executors import n_threads, open_executor
 from gradtd.core.progress import StageProgress, progress_bar, stage
 from gradtd.evaluation.folder import evaluate_folder, large_table
+from gradtd.evaluation.log_questions import ask_log
 from gradtd.evaluation.memory import evaluate_target, evaluate_targets, plan_targets
 from gradtd.evaluation.options import Inference, LogFormat, Machine, record_of, take_old_keywords
 from gradtd.evaluation.plan import is_network
@@ -195,8 +196,10 @@ def _evaluate_memory(
     read, policies = read_beside(log, policies, progress=stage(report, "reading"), **settings.reading)
     settings = replace(settings, behaviour=policies["behaviour"])
     targets = {name: policies[f"target {name}"] for name in targets}
-    plans = plan_targets(read, targets, settings)
-    del read  # and with it observations that no check needs, unless they are the caller's
+    read, held, settings, said = ask_log(log, read, settings)
+    plans = plan_targets(read, targets, settings, held)
+    plans = {name: (plan, replace(found, notes=(*found.notes, *said))) for name, (plan, found) in plans.items()}
+    del read, held  # and with it observations that no check needs, unless they are the caller's
     if len(plans) > 1:
         return evaluate_targets(plans, settings, report)
     return Evaluations({name: evaluate_target(*plan, name, settings, report) for name, plan in plans.items()})

@@ -19,6 +19,7 @@ from gradtd.evaluation.intervals import as_dependent, interval
 from gradtd.evaluation.report.estimate import BehaviourValue
 from gradtd.evaluation.sensitivity import Against, Bounded, Confounding, confounding
 from gradtd.evaluation.settings import STATE, Settings
+from gradtd.evaluation.subgroups import group_values
 from gradtd.logs import Log, Ratios
 
 MOST_OBSERVED = 8
@@ -47,6 +48,8 @@ def extra_answers(
         made["anytime"] = anytime(decision, episodes, settings.level, settings.limits)
     if settings.confounding is not None and seen is not None and not _of_own_policy(seen.case):
         made["confounding"] = _confounding(decision, settings, seen)
+    if settings.by is not None and seen is not None:
+        made["groups"] = group_values(seen.case, decision, settings.by)
     return made
 
 

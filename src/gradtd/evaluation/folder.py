@@ -70,7 +70,7 @@ def evaluate_folder(
     refuse_in_parts(settings, targets)
     if settings.checkpoint is not None:
         return Evaluations(_evaluate_kept(table, targets, settings, executor, progress))
-    keep = tuple(kept_columns(*targets.values(), settings.behaviour))
+    keep = tuple(kept_columns(*targets.values(), settings.behaviour, settings.time_column))
     with ExitStack() as stack:
         folder = open_folder(table, settings, keep, stack, progress)
         refuse_single(folder.seen, table.name)
@@ -113,6 +113,11 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
         raise InputError(
             "a behaviour is not estimated from a log that is read in parts: give a column of probabilities."
         )
+    for name, given in (("by", settings.by), ("trained_on", settings.trained_on)):
+        if given is not None:
+            raise InputError(f"{name} is for logs in memory: leave it out, or give in_parts=False.")
+    if settings.time_column is not None and settings.checkpoint is not None:
+        raise InputError("time_column is not for a checkpoint, whose sums have one discount: leave one of them out.")
     if settings.confounding is not None:
         raise InputError(
             "confounding solves the log's equations again and again, with other rewards each time: give in_parts=False."
@@ -245,7 +250,9 @@ def _evaluate_job(job: Job, source: Source, sample: Sample, settings: Settings) 
             source.steps(job, put)
             steps.finish()
             equations = BlockEquations(steps, job.design.ladder, job.groups)
-            decision = decide(equations, settings.level, settings.limits).within(*numbers.possible(settings.gamma))
+            decision = decide(equations, settings.level, settings.limits).within(
+                *numbers.possible(settings.most_discount)
+            )
             return answer(job, equations, numbers, decision, settings, source)
     # What is no sum of products, such as the largest of two numbers, cannot be had from sums: the sample has to do.
     seen = job.steps(*sample)
@@ -255,7 +262,7 @@ def _evaluate_job(job: Job, source: Source, sample: Sample, settings: Settings) 
 
     by_group = GroupEquations(read, job.design.ladder, job.clock, seen, job.lam)
     decision, numbers = decide(by_group, settings.level, settings.limits), by_group.last.steps
-    return answer(job, by_group, numbers, decision.within(*numbers.possible(settings.gamma)), settings, source)
+    return answer(job, by_group, numbers, decision.within(*numbers.possible(settings.most_discount)), settings, source)
 
 
 def _evaluate_kept(

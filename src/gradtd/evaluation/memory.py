@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.action_values import PairPlan, plan_pairs, traces_as_given
 from gradtd.evaluation.behaviour_error import with_model_error
@@ -22,6 +23,7 @@ from gradtd.evaluation.estimators.methods import Case, Solved, for_pictures, inf
 from gradtd.evaluation.estimators.products import trace_rows
 from gradtd.evaluation.extra_answers import SeenLog, extra_answers
 from gradtd.evaluation.limits import Limits
+from gradtd.evaluation.log_questions import HeldOut, is_by_row
 from gradtd.evaluation.plan import Plan, is_network, make_network_plan, make_plan
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.diagnostics import diagnose
@@ -34,20 +36,35 @@ from gradtd.logs import Log, Ratios, ratios
 from gradtd.logs.ratios import is_deterministic
 
 
-def plan_targets(log: Log, targets: Mapping[str, Any], settings: Settings) -> dict[str, tuple[Plan, Ratios]]:
-    """What every target is evaluated from; those with values of observations share the features."""
+def plan_targets(
+    log: Log, targets: Mapping[str, Any], settings: Settings, held: HeldOut | None = None
+) -> dict[str, tuple[Plan, Ratios]]:
+    """What every target is evaluated from; those with values of observations share the features.
+
+    Where episodes are held out, ratios are those of the whole log, whose rows a policy may be given by, and all else is
+    made of the episodes held out.
+    """
     plans: dict[str, tuple[Plan, Ratios]] = {}
+    whole, log = log, log if held is None else held.log
     for name, policy in targets.items():
-        if settings.value_function == ACTION and not is_own(policy):
+        pairs = settings.value_function == ACTION and not is_own(policy)
+        if held is not None and (pairs or is_deterministic(log, policy)) and is_by_row(policy):
+            raise InputError(
+                "trained_on with action values needs the target as a function or a table: it was given by row."
+            )
+        if pairs:
             plans[name] = plan_pairs(log, policy, settings)
         elif is_deterministic(log, policy):
-            pairs = replace(settings, value_function=ACTION, clip=None)
-            refuse_without_ratios(pairs)
-            of_pairs, found = plan_pairs(log, policy, pairs)
+            of_actions = replace(settings, value_function=ACTION, clip=None)
+            refuse_without_ratios(of_actions)
+            of_pairs, found = plan_pairs(log, policy, of_actions)
             plans[name] = of_pairs, replace(found, notes=(*found.notes, DETERMINISTIC))
     rest = {name: policy for name, policy in targets.items() if name not in plans}
     given = {"behaviour": settings.behaviour, "clip": settings.clip, "seed": settings.seed}
-    made = {name: ratios(log, one, **given) for name, one in rest.items()}
+    made = {name: ratios(whole, one, **given) for name, one in rest.items()}
+    if held is not None:
+        made = {name: held.ratios(one) for name, one in made.items()}
+        plans = {name: (plan, replace(one, notes=(*one.notes, held.note))) for name, (plan, one) in plans.items()}
     if is_network(settings.features):
         plans |= {name: (make_network_plan(log, one.rho, settings), one) for name, one in made.items()}
     elif rest:
@@ -115,12 +132,12 @@ def evaluate_target(
     steps = sum_steps(ready.log, found, discount, stream.begins, weights)
     judged = None
     if decision is not None and settings.method not in ESTIMATORS:
-        judged = decision.within(*steps.possible(settings.gamma))
+        judged = decision.within(*steps.possible(settings.most_discount))
     case = make_case(stream, settings, stage(progress, "least squares"), judged, ready.C)
     more: dict[str, Any] = {}
     if judged is not None and found.model is not None:
         paid, more = with_model_error(case, judged, found, ready.C)
-        judged = paid.within(*steps.possible(settings.gamma))
+        judged = paid.within(*steps.possible(settings.most_discount))
         case = replace(case, decision=judged)
     solved = solve(case, stage(progress, "refitting"))
     more |= measure(case, solved.theta) | compare_methods(case, solved) | ready.measured(case)

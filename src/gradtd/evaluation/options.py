@@ -91,6 +91,14 @@ class Inference:
     against
         A number, or "behaviour" for the value of the log's own policy, the default for values of states; for those of
         actions it is zero.
+    by
+        A column whose value in the first row of an episode names its group: ``result.groups`` has the value of each
+        group's starts, with intervals that hold for all groups at once.
+    trained_on
+        The episodes that the target was learned from: a column of 0 and 1, or a list of ids of episodes. The value is
+        that on the others.
+    time_column
+        A column of times: gamma is then per unit of time, and steps that last longer are discounted more.
     own_refits
         Whether a rule takes its interval from refits of its own. By default only where resamples are given.
     block_length
@@ -119,6 +127,9 @@ class Inference:
     anytime: bool = False
     confounding: float | None = None
     against: float | str | None = None
+    by: Any = None
+    trained_on: Any = None
+    time_column: str | None = None
     own_refits: bool | None = None
     block_length: int | None = None
     n_updates: int | None = None

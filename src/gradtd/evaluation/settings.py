@@ -49,6 +49,11 @@ class Settings(LogFormat, Inference, Machine):
         return {name: getattr(self, name) for name in names_of(LogFormat)}
 
     @property
+    def most_discount(self) -> float:
+        """The largest discount that a step can have: gamma, or 1 where steps may take any time."""
+        return self.gamma if self.time_column is None else 1.0
+
+    @property
     def tracing(self) -> Tracing | None:
         """The traces asked for; None where there are none."""
         return Tracing(float(self.lam), self.trace) if self.lam > 0 else None
@@ -148,7 +153,7 @@ def refuse_without_ratios(settings: Settings) -> None:
 
 def refuse_without_influences(settings: Settings) -> None:
     """Importance sampling has no influences that were checked, and no answers that are made of them."""
-    asked = [name for name in ("anytime", "confounding") if getattr(settings, name) not in (None, False)]
+    asked = [name for name in ("anytime", "confounding", "by") if getattr(settings, name) not in (None, False)]
     if asked and settings.method in ESTIMATORS:
         raise InputError(
             f"{asked[0]} needs the influences of the direct solution, and algorithm={settings.method!r} has none: "

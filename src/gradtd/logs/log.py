@@ -85,6 +85,8 @@ class Log:
     actions_taken
         Codes of the discrete actions in all rows of the table, also where this is a chunk of it. None where the steps
         themselves tell.
+    elapsed
+        The time from every step to the next, in the unit that gamma is for. None where steps are evenly spaced.
     of_every_action
         Kept columns that are one of several, numbered ones, which sum to one in every row: a policy's probabilities of
         each action, and not of the action taken.
@@ -118,6 +120,7 @@ class Log:
     index: Any = None
     chosen: Mapping[str, Integers] = field(default_factory=dict)
     understood: Understood = field(default_factory=Understood)
+    elapsed: Floats | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reward", checks.finite_array("reward", self.reward, 1))

@@ -23,6 +23,11 @@ def extra_lines(evaluation: Evaluation) -> list[str]:
             f"{cause.strength:g}, the {evaluation.level:.0%} interval is {cause.low:.5g} to {cause.high:.5g}. "
             f"{_tipping(cause)}"
         )
+    if evaluation.groups:
+        lines.append(f"Groups of starts, intervals that hold for all of them at {evaluation.level:.0%}:")
+    for one in evaluation.groups:
+        note = f" (the log is too small for it: {one.fault})" if one.fault else ""
+        lines.append(f"  {one.name}, {one.episodes} episodes: {one.value:.5g}, {one.low:.5g} to {one.high:.5g}{note}")
     return lines
 
 

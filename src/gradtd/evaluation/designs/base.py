@@ -192,6 +192,11 @@ class Steps:
         return decay
 
 
+def discounts(log: Log, gamma: float) -> Floats:
+    """The discount after every step: 0 where the episode ends, else gamma, or gamma to the power of the time passed."""
+    return np.where(log.terminated, 0.0, gamma if log.elapsed is None else gamma**log.elapsed)
+
+
 def steps_of(
     log: Log,
     rows: Rows,
@@ -207,7 +212,7 @@ def steps_of(
     which need ``chances``, the target's probabilities of the actions taken.
     """
     refuse_extreme_steps(log, rho)
-    discount = np.where(log.terminated, 0.0, gamma)
+    discount = discounts(log, gamma)
     begins = episode_begins(log.episode if pieces is None else pieces)
     traced = None
     if tracing is not None:  # traces run on from block to block, so they follow the episodes
@@ -285,7 +290,7 @@ def stream_of(
     refuse_extreme_steps(log, rho)
     steps = np.zeros(len(log), STEP)
     steps["row"], steps["next_row"], steps["reward"] = rows.row, rows.next_row, log.reward
-    steps["discount"] = np.where(log.terminated, 0.0, gamma)
+    steps["discount"] = discounts(log, gamma)
     steps["rho"], steps["episode"] = rho, episode
     highest = int(max(rows.row.max(), rows.next_row.max()))
     made = Stream.of_own(table, steps, log.name, highest, target)

@@ -265,7 +265,7 @@ def diagnose(
         lam=None if tracing is None else tracing.lam,
         trace=None if tracing is None else tracing.kind,
         episodes=int(steps["episodes"]),
-        beyond_rewards=steps.beyond_rewards(settings.gamma, value, error),
+        beyond_rewards=steps.beyond_rewards(settings.most_discount, value, error),
         sandwich_error=square.error,
         condition_A=square.condition,
         undetermined_directions=square.singular,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gradtd.evaluation.anytime import Anytime
 from gradtd.evaluation.report.estimate import BehaviourValue
 from gradtd.evaluation.sensitivity import Confounding
+from gradtd.evaluation.subgroups import GroupValue
 
 if TYPE_CHECKING:
     from gradtd.evaluation.report.result import Evaluation
@@ -20,7 +21,10 @@ RECORDS: dict[str, Any] = {"behaviour": BehaviourValue, "anytime": Anytime, "con
 def told_extras(evaluation: Evaluation) -> dict[str, Any]:
     """The answers that were asked for, by name. A tipping point that is never reached is None in JSON."""
     made = {name: getattr(evaluation, name) for name in RECORDS}
-    return {name: asdict(record) for name, record in made.items() if record is not None}
+    told: dict[str, Any] = {name: asdict(record) for name, record in made.items() if record is not None}
+    if evaluation.groups:
+        told["groups"] = [asdict(group) for group in evaluation.groups]
+    return told
 
 
 def read_extras(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,6 +34,8 @@ def read_extras(told: Mapping[str, Any]) -> dict[str, Any]:
         if name in told:
             known = {entry.name: _tuples(told[name][entry.name]) for entry in fields(record)}
             made[name] = record(**known)
+    if "groups" in told:
+        made["groups"] = tuple(GroupValue(**group) for group in told["groups"])
     if "confounding" in told and told["confounding"]["tipping"] is None:
         made["confounding"] = Confounding(**(asdict(made["confounding"]) | {"tipping": float("inf")}))
     return made

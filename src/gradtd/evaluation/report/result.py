@@ -24,6 +24,7 @@ from gradtd.evaluation.report.grades import Grade, grade
 from gradtd.evaluation.report.presentation import Presented
 from gradtd.evaluation.report.verdict import judge
 from gradtd.evaluation.sensitivity import Confounding
+from gradtd.evaluation.subgroups import GroupValue
 from gradtd.features import Features, from_dict
 from gradtd.features.actions import ActionFeatures, PairFunction
 from gradtd.logs import Understood
@@ -88,9 +89,9 @@ class Evaluation(Presented):
     behaviour
         The value of the log's own policy in the same features, and the target's gain over it. None where the log was
         read in parts, and where the target is that policy.
-    anytime, confounding
-        The interval that holds at every look at a growing log; what an unrecorded cause could do to the value. None
-        where they were not asked for.
+    anytime, confounding, groups
+        The interval that holds at every look at a growing log; what an unrecorded cause could do to the value; values
+        of groups of start states. None, or empty, where they were not asked for.
     target
         The name of the target.
     log
@@ -121,6 +122,7 @@ class Evaluation(Presented):
     behaviour: BehaviourValue | None = None
     anytime: Anytime | None = None
     confounding: Confounding | None = None
+    groups: tuple[GroupValue, ...] = ()
     target: str = "target"
     log: str = "log"
     understood: Understood = field(default_factory=Understood)

@@ -1,0 +1,148 @@
+"""What is asked of the log itself: irregular times, episodes that the target was trained on, groups of starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.core.arrays import Integers
+from gradtd.core.checks import InputError
+from gradtd.evaluation.settings import Settings
+from gradtd.logs import Log, Ratios
+from gradtd.logs.behaviour_model import BehaviourModel
+from gradtd.logs.column_names import resolve
+from gradtd.logs.row_policies import InOrder, Probabilities, are_names
+from gradtd.logs.sources import open_table
+from gradtd.logs.step_columns import column_of_rows, elapsed_times, take_episodes
+
+MOST_GROUPS = 50
+FEWEST_HELD = 2
+"""Episodes that the target was not trained on, at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The name of every group of starts, and the group of every episode."""
+
+    column: str
+    names: tuple[str, ...]
+    of_episode: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Episodes that the target was not trained on."""
+
+    log: Log
+    steps: Integers
+    note: str
+
+    def ratios(self, found: Ratios) -> Ratios:
+        """The ratios of these episodes."""
+        some = {name: _some(getattr(found, name), self.steps) for name in ("rho", "target", "behaviour", "other")}
+        model = None if found.model is None else _model_of(found.model, self.steps)
+        return replace(found, **some, model=model, notes=(*found.notes, self.note))
+
+
+def _some(values: Any, steps: Integers) -> Any:
+    return None if values is None else np.asarray(values)[steps]
+
+
+def _model_of(model: BehaviourModel, steps: Integers) -> BehaviourModel:
+    names = ("chance", "other", "action", "state", "x", "every")
+    return replace(model, **{name: _some(getattr(model, name), steps) for name in names})
+
+
+def ask_log(source: Any, log: Log, settings: Settings) -> tuple[Log, HeldOut | None, Settings, tuple[str, ...]]:
+    """The log with its times, the episodes held out, settings that name groups of episodes, and what to say."""
+    said: tuple[str, ...] = ()
+    if settings.time_column is not None:
+        log, said = with_times(source, log, settings.time_column)
+    groups = None if settings.by is None else groups_of(source, log, settings)
+    held = None
+    if settings.trained_on is not None:
+        mask = ~trained_episodes(source, log, settings)
+        held = hold_out(log, mask)
+        if groups is not None:
+            groups = replace(groups, of_episode=groups.of_episode[mask])
+    return log, held, replace(settings, by=groups), said
+
+
+def with_times(source: Any, log: Log, name: str) -> tuple[Log, tuple[str, ...]]:
+    """The log with the time from every step to the next."""
+    values, rows = column_of_rows(source, log, name, "time_column")
+    apart, unknown = elapsed_times(log, values, rows, name)
+    if not unknown:
+        return replace(log, elapsed=apart), ()
+    note = "Cut-off steps whose end has no time in the log, taken as the median of the others"
+    return replace(log, elapsed=apart), (f"{note}: {unknown}.",)
+
+
+def groups_of(source: Any, log: Log, settings: Settings) -> Groups:
+    """The group of every episode, by a column in its first row."""
+    name = settings.by
+    if not isinstance(name, str):
+        raise InputError(f"by must be the name of a column, got {type(name).__name__}.")
+    if settings.block_length is not None:
+        raise InputError("by names groups of episodes, and block_length cuts these: leave one of them out.")
+    values, rows = column_of_rows(source, log, name, "by")
+    labels, codes = np.unique([str(one) for one in values[rows[log.row[log.starts]]]], return_inverse=True)
+    if not 2 <= len(labels) <= MOST_GROUPS:
+        raise InputError(
+            f"by={name!r} has {len(labels)} groups of episodes, and 2 to {MOST_GROUPS} can be told apart: give a "
+            "column of few values."
+        )
+    return Groups(name, tuple(map(str, labels)), codes)
+
+
+def trained_episodes(source: Any, log: Log, settings: Settings) -> NDArray[np.bool_]:
+    """For every episode, whether the target was trained on it."""
+    given = settings.trained_on
+    starts = log.row[log.starts]
+    if isinstance(given, str):
+        values, rows = column_of_rows(source, log, given, "trained_on")
+        marks = values[rows[log.row]]
+        if marks.dtype.kind not in "biuf" or not np.isin(marks, (0, 1)).all():
+            raise InputError(f"trained_on={given!r} must hold 0 and 1, one for the episodes the target was trained on.")
+        return np.asarray(np.maximum.reduceat(marks.astype(bool), log.starts))
+    if not isinstance(given, Iterable):
+        raise InputError(f"trained_on must be a column, or a list of ids of episodes, got {type(given).__name__}.")
+    known = [str(one) for one in given]
+    if isinstance(source, Log):
+        ids = every = np.arange(log.n_episodes).astype(str)
+    else:
+        table = open_table(source)
+        column = resolve(table.kinds, settings.columns, ()).single.get("episode")
+        if column is None:
+            raise InputError("trained_on by ids needs a column of episodes: add one, or give a column of 0 and 1.")
+        values, rows = column_of_rows(source, log, column, "trained_on")
+        ids = np.array([str(one) for one in values[rows[starts]]])
+        every = np.unique(values).astype(str)  # also those of episodes that have no step
+    if unknown := set(known) - set(every):
+        raise InputError(
+            f"trained_on names {len(unknown)} episodes that the log does not have, such as {min(unknown)!r}: give ids "
+            "as the log has them."
+        )
+    return np.isin(ids, known)
+
+
+def hold_out(log: Log, held: NDArray[np.bool_]) -> HeldOut:
+    """The log without the episodes that the target was trained on."""
+    if held.sum() < FEWEST_HELD:
+        raise InputError(
+            f"the target was trained on {int((~held).sum())} of {len(held)} episodes. Judged on episodes that it was "
+            "learned from, a policy looks better than it is, and no interval says by how much. Keep some episodes out "
+            "of training, and name only the others in trained_on."
+        )
+    part, steps = take_episodes(log, held)
+    note = f"Episodes that the target was trained on, left out of the evaluation: {int((~held).sum())}."
+    return HeldOut(part, steps, note)
+
+
+def is_by_row(policy: Any) -> bool:
+    """Whether a policy is given by an array with a row for every row of the log."""
+    return isinstance(policy, InOrder) or (isinstance(policy, Probabilities) and not are_names(policy.now))
