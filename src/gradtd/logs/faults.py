@@ -11,8 +11,6 @@ from gradtd.logs.columns import Column, gather
 from gradtd.logs.encoding import count_missing
 from gradtd.logs.tables import Table
 
-OF_OBSERVATION = "of the observation"
-
 
 def find_faults(table: Table, roles: Roles, first: InputError) -> Faults:
     """The fault that stopped the reading, and those of other columns."""
@@ -26,10 +24,9 @@ def find_faults(table: Table, roles: Roles, first: InputError) -> Faults:
             work = _check_of(role, column, roles, table)
             if work is not None:
                 faults.attempt(work)
-    if OF_OBSERVATION not in str(first):
-        told = _attempted(missing_told, table, roles)
-        if told:
-            faults.add(f"the observation lacks values.{told}")
+    told = _attempted(missing_told, table, roles)
+    if told and told not in str(first):
+        faults.add(f"the observation lacks values.{told}")
     return faults
 
 

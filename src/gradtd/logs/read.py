@@ -251,7 +251,9 @@ class LogReader:
         try:
             observations, next_row = read_observations(seen, roles, steps, length, progress, notes)
         except RowError as error:
-            raise RowError(f"{error}{missing_told(table, roles)}", error.row) from None
+            told = missing_told(table, roles)
+            what = f"the observation lacks a value in row {error.row}.{told}" if told else str(error)
+            raise RowError(what, error.row) from None
         told_twice = "next_observation" in roles.several  # and the two may differ
         if told_twice:
             refuse_swapped(observations, next_row, steps, roles)

@@ -293,7 +293,7 @@ def _gaps(rows: Rows, at: Any, goes_on: Flags, stride: float | None, notes: list
 def _gap_warning(goes_on: Flags, follower: Flags, rows: Rows) -> tuple[str, ...]:
     """A warning where rows lead nowhere because t jumps: t may be a clock and not a count."""
     lost = int((goes_on & ~follower).sum()) if rows.lost is None else 0
-    if lost * FEW_GAPS < goes_on.sum():
+    if not lost or lost * FEW_GAPS < goes_on.sum():
         return ()
     return (
         f"t jumps after {lost} of {int(goes_on.sum())} rows, so what follows these rows was taken for missing. If t is "

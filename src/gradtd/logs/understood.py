@@ -141,7 +141,7 @@ class Understood:
             yield f"not read: {listed(self.unread)}"
         mark = " ?" if self.episodes_guessed else ""
         low, high = self.lengths
-        size = f"{low} rows each" if low == high else f"{low} to {high} rows each"
+        size = f"{low} row{'s' * (low > 1)} each" if low == high else f"{low} to {high} rows each"
         sample = " (lengths, ends and actions from a sample)" if self.sampled else ""
         yield f"episodes: {self.episodes} of {self.rows} rows, {size}; {self.told_apart}{mark}{sample}"
         without = f", {self.unmarked} of them without a mark ?" if self.unmarked else ""
