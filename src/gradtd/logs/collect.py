@@ -15,7 +15,7 @@ from gradtd.logs.log import Log, row_numbers
 from gradtd.logs.policies import GivenPolicy, Policy, as_policy, observation_chunks
 
 
-class _World(NamedTuple):
+class World(NamedTuple):
     """An environment and how to read it."""
 
     env: Any
@@ -61,7 +61,7 @@ def collect(
         A function ``progress(done, total)`` that hears of episodes run.
     """
     checks.whole_number("episodes", episodes, 1)
-    world = _world(env)
+    world = open_world(env)
     act = as_policy("behaviour", behaviour, world.n_actions, world.discrete)
     wanted = None if target is None else as_policy("target", target, world.n_actions, world.discrete)
     recorder = _Recorder(world)
@@ -98,7 +98,7 @@ def rollout_value(
     """
     checks.whole_number("episodes", episodes, 2)
     discount = checks.fraction("gamma", gamma)
-    world = _world(env)
+    world = open_world(env)
     act = as_policy("policy", policy, world.n_actions, world.discrete)
     returns = _Returns(discount)
     try:
@@ -110,7 +110,8 @@ def rollout_value(
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def _world(env: Any) -> _World:
+def open_world(env: Any) -> World:
+    """An environment, or the one with this id, if a log can be made of it."""
     try:
         import gymnasium
     except ImportError:
@@ -136,7 +137,7 @@ def _world(env: Any) -> _World:
         )
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     discrete = isinstance(seen, spaces.Discrete)
-    return _World(env, name, discrete, width, int(acts.n), int(acts.start), mine)
+    return World(env, name, discrete, width, int(acts.n), int(acts.start), mine)
 
 
 def _width(space: Any, spaces: Any) -> int | None:
@@ -178,7 +179,7 @@ class _Returns:
 class _Recorder:
     """Steps as they happen."""
 
-    def __init__(self, world: _World) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.seen: list[Any] = []
         self.numbers: list[tuple[int, float, float, bool, bool, int]] = []
@@ -230,7 +231,7 @@ def _chances(policy: Policy, observations: NDArray[Any], row: NDArray[Any], acti
 
 
 def _run(
-    world: _World,
+    world: World,
     act: Policy,
     episodes: int,
     seed: int,
@@ -244,7 +245,7 @@ def _run(
     dice = np.random.default_rng([seed, 1])
     for episode in range(episodes):
         seen, _ = world.env.reset(seed=seed) if episode == 0 else world.env.reset()
-        now = _observed(world, seen)
+        now = observed(world, seen)
         listener.begin()
         over, t = False, 0
         while not over:
@@ -252,7 +253,7 @@ def _run(
             summed = np.cumsum(chances)
             action = int(np.searchsorted(summed, dice.random() * summed[-1], "right"))
             seen, reward, terminated, truncated, _ = world.env.step(action + world.first_action)
-            after, t = _observed(world, seen), t + 1
+            after, t = observed(world, seen), t + 1
             truncated = bool(truncated) or t == limit
             listener.step(now, action, float(chances[action]), float(reward), after, bool(terminated), truncated)
             now, over = after, bool(terminated) or truncated
@@ -260,7 +261,8 @@ def _run(
             progress(episode + 1, episodes)
 
 
-def _observed(world: _World, seen: Any) -> Any:
+def observed(world: World, seen: Any) -> Any:
+    """An observation as policies and logs have it: a number, or a row of numbers."""
     if isinstance(seen, (tuple, dict)):
         return np.array(_numbers(seen))
     return int(seen) if world.discrete else np.asarray(seen, np.float64).reshape(-1)

@@ -8,7 +8,7 @@ import scipy.sparse
 
 import gradtd
 from gradtd import Horde, InputError, Learner
-from gradtd.running.online import queue
+from gradtd.running.online import queue, window
 from running.online.test_learner import CASES, STREAM, THETA0, D, T, step_size
 
 ENDS = np.r_[STREAM.steps.episode[1:] != STREAM.steps.episode[:-1], True]
@@ -74,6 +74,19 @@ def test_an_array_that_is_filled_anew_for_every_step_is_copied():
         numbers = (float(step.rho), float(step.discount))
         learner.update(phi, float(step.reward), phi_next, *numbers, truncated=bool(ENDS[t]))
     wanted = gradtd.learn(STREAM, "impression_gtd", batch_size=2, compile=False).theta
+    assert learner.theta.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("case", ["td", "impression_gtd"])
+def test_saving_in_between_changes_nothing(case, monkeypatch, tmp_path):
+    monkeypatch.setattr(window, "LEAST", 8)
+    hyper = {"batch_size": 2} if case == "impression_gtd" else step_size(case)
+    wanted = feed(Learner(D, case, compile=False, **hyper)).theta
+    learner = Learner(D, case, compile=False, **hyper)
+    for t in range(T):
+        feed(learner, t, t + 1)
+        if t % 7 == 0:
+            learner.save(tmp_path / "it.npz")
     assert learner.theta.tobytes() == wanted.tobytes()
 
 

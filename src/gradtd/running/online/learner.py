@@ -13,6 +13,7 @@ from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.core.files import Arrays
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
 from gradtd.running.online.given import checked_column, discount_number, ended, ends_of_many, ratio_number
@@ -331,9 +332,19 @@ class Learner(WatchedLearner):
     @classmethod
     def load(cls, path: str | Path, *, compile: bool | None = None) -> Learner:
         """The learner that was saved to a file."""
+        return cls._load(path, compile)[0]
+
+    @classmethod
+    def _load(cls, path: str | Path, compile: bool | None) -> tuple[Learner, Mapping[str, Any], Arrays]:
+        """The learner of a file, and what else there is in it."""
         learner = cls.__new__(cls)
         names, queue, more, arrays = saving.load(path, "Learner", 1, compile)
         learner._begin(names, queue, more)
         if learner._white is not None:
             learner._white.restore(arrays, learner.n_features)
-        return learner
+        return learner, more, arrays
+
+    def _become(self, other: Learner) -> None:
+        """Take the place of another learner of the same settings."""
+        with self._lock:
+            self.__dict__.update({name: value for name, value in other.__dict__.items() if name != "_lock"})

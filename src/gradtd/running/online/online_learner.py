@@ -69,8 +69,19 @@ class OnlineLearner:
 
     def save(self, path: str | Path) -> None:
         """Write everything to one .npz file, without pickle; what is loaded goes on as if it had never stopped."""
+        self._save(path, {}, {})
+
+    def _save(self, path: str | Path, more: dict[str, Any], arrays: Arrays) -> None:
+        """The same, with something beside it."""
         with self._lock:
-            saving.save(path, type(self).__name__, self._names, self._queue, (self._more(), self._arrays()))
+            beside = (self._more() | more, self._arrays() | arrays)
+            try:
+                saving.save(path, type(self).__name__, self._names, self._queue, beside)
+            finally:  # steps were moved to the front, perhaps into other arrays
+                self._changed()
+
+    def _changed(self) -> None:
+        """Whatever was looked up of the queue may have moved."""
 
     def _more(self) -> dict[str, Any]:
         """What a file has of the learner itself."""

@@ -155,6 +155,12 @@ def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun, rows: slice
     }
 
 
+def settings_of(queue: StepQueue) -> list[Any]:
+    """What two learners that go on from one file must have in common."""
+    runs = [(run.rule.name, run.seed, {k: repr(v) for k, v in run.session.setup.hyper.items()}) for run in queue.runs]
+    return [queue.n_features, *runs]
+
+
 def _fixed(run: OnlineRun) -> Arrays:
     """The arrays of a run whose names and shapes follow from its algorithm and settings."""
     kept = run.run

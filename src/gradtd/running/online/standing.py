@@ -40,7 +40,7 @@ FEW_EPISODES, BLOCKS = 10, 20
 class Standing:
     """How a learner stands; what could not be computed is None, and ``note`` says why.
 
-    Attributes
+    Parameters
     ----------
     seen, updates, episodes : int
         Steps given, updates made, episodes begun.
@@ -66,6 +66,8 @@ class Standing:
         The mean prediction where these steps' episodes start, that of least squares, and the latter's standard error.
     diverged_at : int
         The step of divergence, -1 for none.
+    note : str
+        What was not computed, and why.
     """
 
     seen: int

@@ -37,9 +37,6 @@ class WatchedLearner(OnlineLearner):
         if not window.has_buffers:
             window.recent = min(RECENT, 2**19 // self.n_features)
 
-    def _changed(self) -> None:
-        """Many steps were taken: whatever was looked up of the queue may have moved."""
-
     def _look(self) -> None:
         """Let the monitor look, where it is time."""
         queue = self._queue

@@ -1,0 +1,229 @@
+"""A loop around a learner: an environment under a behaviour policy, or a recorded stream, with a curve and a file.
+
+    course = gradtd.run_online(learner, "CartPole-v1", 25_000, behaviour=explore, target=balance, features=rows)
+
+An environment and the dice of the policy begin every episode from a seed of their own, so that a course that goes on
+from its file is the course that was never stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradtd.core import checks
+from gradtd.core.arrays import Floats
+from gradtd.core.checks import InputError
+from gradtd.core.progress import progress_bar
+from gradtd.core.stream import Stream
+from gradtd.logs.collect import World, observed, open_world
+from gradtd.logs.policies import GivenPolicy, Policy, as_policy
+from gradtd.running.online.course import Course
+from gradtd.running.online.learner import Learner
+
+
+def run_online(
+    learner: Learner,
+    source: Any,
+    steps: int | None = None,
+    *,
+    behaviour: GivenPolicy | None = None,
+    target: GivenPolicy | None = None,
+    features: Any = None,
+    seed: int = 0,
+    max_steps: int | None = None,
+    every: int = 1000,
+    callback: Callable[[Course], Any] | None = None,
+    progress: Any = None,
+    plot: bool | str | Path = False,
+    checkpoint: str | Path | None = None,
+) -> Course:
+    """Let a learner learn from an environment or a stream until it has seen so many steps; returns its course.
+
+    Parameters
+    ----------
+    learner : Learner
+        With ``gamma=`` where the source is an environment.
+    source : Gymnasium environment, id of one, or Stream
+        Where steps come from. Actions of an environment must be Discrete.
+    steps : int, optional
+        Steps the learner has seen at the end, those before the call included. A stream ends by itself.
+    behaviour, target : policy
+        The policy that acts, and the one whose value is learned, by default the same: in the forms of `gradtd.collect`.
+    features : callable or Features, optional
+        Row of features of an observation; by default its numbers, or one feature per Discrete observation.
+    seed : int
+        Fixes the environment and the actions.
+    max_steps : int, optional
+        An episode is truncated after so many steps.
+    every : int
+        After how many steps a point is added to the curve, and ``callback`` is called.
+    callback : callable, optional
+        ``callback(course)``; learning stops where it returns True.
+    progress
+        None shows a bar after a second, True at once, False never; a function ``progress(done, total)`` is called.
+    plot : bool or path
+        True draws the curve under a notebook's cell while it grows, a path into that file.
+    checkpoint : path, optional
+        A file that learner and course are saved to: behind the first episode that ends after ``every`` steps (of a
+        stream: after every ``every`` steps). Where it is there, the course goes on from it.
+
+    >>> learner = Learner(5, "td", alpha=0.05, compile=False)
+    >>> import gradtd
+    >>> run_online(learner, gradtd.sample("random_walk_tabular", 3000), every=1000)
+    Course(3000 steps, value where episodes start 0.5358, 3 points)
+    """
+    if not isinstance(learner, Learner):
+        raise InputError(f"run_online takes a Learner, got {type(learner).__name__}.")
+    stream = isinstance(source, Stream)
+    course, path = (
+        Course(learner, checks.whole_number("seed", seed, 0)),
+        None if checkpoint is None else Path(checkpoint),
+    )
+    if path is not None and path.exists():
+        course.restore(path)
+    if stream and steps is None:
+        steps = learner.seen + max(1, len(source) - course.done)
+    told = _Told(checks.whole_number("steps", steps, 1), checks.whole_number("every", every, 1), callback, plot, path)
+    if stream:
+        return _drive(course, told, progress, _from_stream(course, source, told))
+    if behaviour is None:
+        raise InputError("run_online needs the behaviour policy that acts in the environment: behaviour=.")
+    if learner.gamma is None:
+        raise InputError("an environment does not say its discount: give the learner gamma=, for example gamma=0.99.")
+    world = open_world(source)
+    try:
+        policies = [
+            as_policy(name, policy, world.n_actions, world.discrete)
+            for name, policy in (("behaviour", behaviour), ("target", behaviour if target is None else target))
+        ]
+        limit = None if max_steps is None else checks.whole_number("max_steps", max_steps, 1)
+        player = _Player(world, policies[0], policies[1], _rows(features, world, learner), limit)
+        return _drive(course, told, progress, _from_world(course, player, told))
+    finally:
+        if world.mine:
+            world.env.close()
+
+
+class _Told(NamedTuple):
+    """What a user asked for."""
+
+    end: int
+    every: int
+    callback: Callable[[Course], Any] | None
+    plot: bool | str | Path
+    checkpoint: Path | None
+
+
+def _drive(course: Course, told: _Told, progress: Any, pieces: Iterator[bool]) -> Course:
+    """Take pieces of the source, and do between them what was asked for; a piece says whether a file may be written."""
+    own = (lambda what, done, total: progress(done, total)) if callable(progress) else progress
+    saved = course.learner.seen
+    with progress_bar("learning", what=True, progress=own) as report:
+        for may_save in pieces:
+            seen = course.learner.seen
+            if report:
+                label = "learning" if not course.values else f"learning, value {course.values[-1]:.4g}"
+                report(label, seen, told.end)
+            due = course.is_due(told.every)
+            if due:
+                course.add()
+                course.show(told.plot)
+            if told.checkpoint is not None and may_save and seen - saved >= told.every:
+                course.save(told.checkpoint)
+                saved = seen
+            if due and told.callback is not None and told.callback(course) is True:
+                course.stopped = True
+                break
+    if told.checkpoint is not None and course.may_save:
+        course.save(told.checkpoint)
+    return course
+
+
+def _from_stream(course: Course, stream: Stream, told: _Told) -> Iterator[bool]:
+    """A recorded stream, in pieces that end where a point of the curve is due."""
+    learner = course.learner
+    episode = stream.steps.episode
+    first = np.flatnonzero(np.r_[True, episode[1:] != episode[:-1]])[: course.MOST_STARTS]
+    course.starts = np.asarray(stream.features[stream.steps.row[first]].mean(axis=0), np.float64).reshape(1, -1)
+    done, end = course.done, min(len(stream), course.done + max(0, told.end - learner.seen))
+    while done < end:
+        size = min(told.every - learner.seen % told.every, end - done)
+        if done and episode[done] != episode[done - 1]:
+            learner.new_episode()
+        learner.partial_fit(stream.with_steps(stream.steps[done : done + size]))
+        done += size
+        course.done = done
+        course.may_save = True
+        yield True
+
+
+class _Player(NamedTuple):
+    """An environment, who acts in it, whose value is learned, and how observations become rows."""
+
+    world: World
+    behaviour: Policy
+    target: Policy
+    rows: Callable[[Any], Any]
+    limit: int | None
+
+
+def _from_world(course: Course, player: _Player, told: _Told) -> Iterator[bool]:
+    """Episode after episode; a point of the curve may be due in the middle of one, a file only behind it."""
+    learner, world = course.learner, player.world
+    while learner.seen < told.end:
+        key = np.random.SeedSequence([course.seed, course.done])
+        dice = np.random.default_rng(key.spawn(1)[0])
+        seen, _ = world.env.reset(seed=int(key.generate_state(1)[0]))
+        now = observed(world, seen)
+        phi = player.rows(now)
+        course.begin_episode(phi)
+        over, t, total = False, 0, 0.0
+        while not over and learner.seen < told.end:
+            batch = np.array([now])
+            chances = player.behaviour(batch)[0]
+            summed = np.cumsum(chances)
+            action = int(np.searchsorted(summed, dice.random() * summed[-1], "right"))
+            wanted = chances if player.target is player.behaviour else player.target(batch)[0]
+            seen, reward, terminated, truncated, _ = world.env.step(action + world.first_action)
+            now, t = observed(world, seen), t + 1
+            cut = bool(truncated) or t == player.limit or learner.seen + 1 == told.end
+            over = bool(terminated) or cut
+            after = player.rows(now)
+            ratio = float(wanted[action]) / float(chances[action])
+            learner.update(phi, float(reward), after, ratio, terminated=bool(terminated), truncated=cut)
+            phi, total = after, total + float(reward)
+            course.may_save = over and not (cut and learner.seen == told.end and not truncated)
+            if over:
+                course.end_episode(total)
+            yield course.may_save
+
+
+def _rows(features: Any, world: World, learner: Learner) -> Callable[[Any], Any]:
+    """What makes a row of features of an observation."""
+    if features is None and world.discrete:
+        states = int(world.env.observation_space.n)
+        if learner.n_features != states:
+            raise InputError(
+                f"{world.name} has {states} states, one feature each; the learner has {learner.n_features}."
+            )
+        table = np.eye(states)
+        begin = int(world.env.observation_space.start)
+        return lambda seen: table[seen - begin]
+    if features is None:
+        return lambda seen: seen
+    transform = getattr(features, "transform", None)
+    if transform is not None:
+
+        def row(seen: Any) -> Floats:
+            made = transform(np.array([seen]))
+            return np.asarray(made[0] if isinstance(made, np.ndarray) else made.toarray()[0], np.float64)
+
+        return row
+    if not callable(features):
+        raise InputError(f"features must be a function of an observation or a feature map, got {features!r}.")
+    function: Callable[[Any], Any] = features
+    return function
