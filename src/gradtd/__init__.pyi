@@ -1,5 +1,6 @@
 from . import estimates as estimates
 from . import features as features
+from . import logs as logs
 from . import theory as theory
 from .algorithms import ALGORITHMS as ALGORITHMS
 from .core.algorithm import Algorithm as Algorithm

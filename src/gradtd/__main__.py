@@ -1,6 +1,6 @@
 """``python -m gradtd``"""
 
-from gradtd.cli.app import main
+from gradtd.cli import main
 
 if __name__ == "__main__":  # workers that it starts import this file, too
     main()

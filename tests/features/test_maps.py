@@ -347,14 +347,14 @@ def test_transformers_are_fitted_as_copies():
     mine = Doubling()
     fitted = make_features(mine).fit(LABELS)
     assert mine.fits == 0
-    np.testing.assert_array_equal(fitted.transform(LABELS), np.stack([LABELS, 2 * LABELS], axis=1))
-    assert fitted.describe() == "Features of the transformer Doubling of 1 observation, 2 in all"
+    np.testing.assert_array_equal(fitted.transform(LABELS), np.c_[np.ones(len(LABELS)), LABELS, 2 * LABELS])
+    assert fitted.describe() == "A constant and features of the transformer Doubling of 1 observation, 3 in all"
 
 
 def test_scikit_learn_transformers_work():
     preprocessing = pytest.importorskip("sklearn.preprocessing")
     scaled = make_features(preprocessing.StandardScaler()).fit(REAL).transform(REAL)
-    np.testing.assert_allclose(scaled, make_features("identity", bias=False).fit(REAL).transform(REAL), atol=1e-9)
+    np.testing.assert_allclose(scaled, make_features("identity").fit(REAL).transform(REAL), atol=1e-9)
     rows = make_features(preprocessing.OneHotEncoder(handle_unknown="ignore")).fit(GRID).transform(GRID)
     assert isinstance(rows, scipy.sparse.csr_array)
     np.testing.assert_array_equal(rows.toarray().sum(axis=1), 2.0)

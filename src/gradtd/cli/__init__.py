@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Run the command line.
 
-    Bad input ends with one sentence and exit code 2. Ctrl-C ends with one line and 130, SIGTERM with one line and 143.
+    Exit codes: 0, and 3 where ``--require`` asks for a better verdict; 2 for bad input, with one sentence; 130 for
+    Ctrl-C and 143 for SIGTERM, with one line.
     """
+    try:
+        _main()
+    except KeyboardInterrupt:  # while the program is being loaded; later on the commands see it
+        print("\ngradtd: stopped by Ctrl-C; nothing was kept, and the same command begins anew.", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def _main() -> None:
     from gradtd.cli.messages import typed
-    from gradtd.cli.signals import ANEW, Stopped, end, listen
+    from gradtd.cli.signals import ANEW, Stopped, Terminated, end, listen
     from gradtd.core.checks import InputError
 
     try:
@@ -23,6 +34,6 @@ def main() -> None:
         end(f"{error.filename or 'a file'}: {error.strerror}.", 2)
     except MemoryError:
         end("this takes more memory than there is: give it less data, fewer features or fewer threads.", 2)
-    except KeyboardInterrupt as cause:  # while the program is being loaded; later on the commands see it
+    except Terminated as cause:
         stopped = Stopped(cause, ANEW)
         end(str(stopped), stopped.code)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gradtd.cli.evaluation_output import check_outputs, show
+from gradtd.cli.evaluation_output import check_outputs, end_below, show
 from gradtd.cli.inspect import (
     ACTIONS,
     COLUMN,
@@ -22,7 +22,7 @@ from gradtd.cli.inspect import (
     named_columns,
 )
 from gradtd.cli.options import CHECKPOINT, MACHINE, NUMBER, SCHEDULER, hyper_parameters, number, setting
-from gradtd.core.checks import InputError
+from gradtd.core.checks import InputError, one_of
 
 INFERENCE, OUTPUT = "Inference", "Output"
 """Panels of the help, beside those of the log's format and of the machine: the records of `gradtd.evaluate`."""
@@ -275,6 +275,14 @@ def evaluate(
         bool,
         typer.Option("--verbose", help="Print all diagnostics and the table of checks, too.", rich_help_panel=OUTPUT),
     ] = False,
+    require: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERDICT",
+            help="End with exit code 3 where the verdict is worse than this: usable or unchecked.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     page: Annotated[
         Path | None,
         typer.Option(
@@ -296,6 +304,7 @@ def evaluate(
 ) -> None:
     """Estimate what a policy is worth from a log of another one: value, interval, diagnostics, verdict."""
     from gradtd.cli.targets import targets
+    from gradtd.evaluation import Evaluation
     from gradtd.evaluation import evaluate as evaluate_log
     from gradtd.evaluation.options import Inference, Machine
     from gradtd.evaluation.report.estimate import COMPUTED
@@ -304,6 +313,8 @@ def evaluate(
     given = targets(target or [], target_probabilities or [], next_target_probabilities or [])
     check_outputs(page, plot, save, several=len(given) > 1)
     known_method(algorithm)
+    if require is not None:
+        one_of("--require", require, ("usable", "unchecked"))
     if set_ and algorithm in COMPUTED:
         raise InputError(f"{algorithm} takes no hyper-parameters here, got {', '.join(dict(map(setting, set_)))}.")
     hyper = hyper_parameters(algorithm, set_ or [])
@@ -352,6 +363,8 @@ def evaluate(
         **hyper,
     )
     show(found, (page, plot, save), as_json, verbose)
+    if require is not None:
+        end_below(require, [found] if isinstance(found, Evaluation) else list(found.values()))
 
 
 RENAMED = {

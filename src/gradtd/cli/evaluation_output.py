@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from gradtd.cli.messages import typed
 from gradtd.core import checks
@@ -64,6 +67,18 @@ def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: 
     for what, path in (("page", page), ("picture", plot), ("saved", save)):
         if path is not None:
             print(f"{what}: {path}")
+
+
+WORSE = 3
+"""The exit code of an evaluation whose verdict is worse than required."""
+
+
+def end_below(required: str, found: Sequence[Evaluation]) -> None:
+    """End with an exit code of its own where a verdict is worse than the one required."""
+    from gradtd.evaluation.report.comparison import WORDS
+
+    if max(WORDS.index(one.verdict) for one in found) > WORDS.index(required):
+        raise typer.Exit(WORSE)
 
 
 def _typed(evaluation: Evaluation) -> Evaluation:

@@ -32,22 +32,31 @@ if TYPE_CHECKING:
 
 def run(
     problem: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="Name of a problem, with parameters where wanted: boyan_chain, random_walk_tabular:n=19. "
             "gradtd list shows them.",
             metavar="PROBLEM",
             autocompletion=complete_problem,
         ),
-    ],
+    ] = None,
     algorithm: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="Name of an algorithm: impression_gtd, td, lstd. gradtd list shows them.",
             metavar="ALGORITHM",
             autocompletion=complete_algorithm,
         ),
-    ],
+    ] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIGURE",
+            help="Run the lines of one of the paper's figures, in place of a problem and an algorithm: boyan_rmse. "
+            "An unknown name lists them.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
     alpha: Annotated[
         Any,
         typer.Option(
@@ -139,6 +148,14 @@ def run(
     from gradtd.problems.metrics import METRICS
     from gradtd.running.runs import run as run_algorithm
 
+    if paper is not None:
+        chosen = (problem, algorithm, alpha, lam, trace, *(set_ or []), at, page, *("--json" for _ in range(as_json)))
+        if any(one is not None for one in chosen):
+            raise InputError("--paper has its own problem and settings: give --runs, --steps, --seed and --plot only.")
+        run_figure(paper, runs, steps, seed, plot, threads)
+        return
+    if problem is None or algorithm is None:
+        raise InputError("run takes a problem and an algorithm, for example: gradtd run boyan_chain td --alpha 1/16.")
     hyper = hyper_parameters(algorithm, set_ or [], alpha=alpha, lam=lam, trace=trace)
     checks.known_name("metric", metric, METRICS)
     if plot is not None:
@@ -162,6 +179,49 @@ def run(
     for what, path in (("picture", plot), ("page", page)):
         if path is not None:
             print(f"{what}: {path}")
+
+
+def run_figure(name: str, runs: int, steps: int, seed: int, plot: Path | None, threads: int | None) -> None:
+    """Every line of a figure of the paper, with its settings; one row each, and a picture."""
+    from gradtd.output.plots import learning_curves, mean_and_error, save
+    from gradtd.paper.figures import FIGURES, TUNED
+    from gradtd.running.result import measure
+    from gradtd.running.runs import run as run_algorithm
+
+    known = {figure.name: figure for figure in FIGURES}
+    figure = known[checks.known_name("figure", name.removeprefix("fig:"), known)]
+    if plot is not None:
+        checks.picture_file("--plot", plot)
+    every = max(1, checks.whole_number("--steps", steps, 1) // 100)
+    points = list(range(every, steps + 1, every))
+    print(f"{figure.label}: {figure.title}; {figure.problem}, {runs} runs of {steps} steps")
+    curves, tuned = {}, []
+    for line in figure.lines:
+        if line.hyper.get("alpha") == TUNED:
+            tuned.append(line.label)
+            continue
+        how: dict[str, Any] = {
+            "runs": runs,
+            "steps": steps,
+            "seed": seed,
+            "snapshots": points,
+        }
+        result = run_algorithm(figure.problem, line.algorithm, threads=threads, **how, **line.hyper)
+        values = measure(result, figure.metric)
+        if line.shown:
+            curves[line.label] = (result.steps, values)
+        mean, error = mean_and_error(values)
+        told = ", ".join(f"{key}={value:g}" for key, value in line.hyper.items() if isinstance(value, (int, float)))
+        print(
+            f"{line.label:40s} {figure.metric} {mean[-1]:10.4g} +- {error[-1]:.2g}   {line.algorithm} {told}".rstrip()
+        )
+    if tuned:
+        print(f"left out: {', '.join(tuned)}, whose step-size gradtd reproduce tunes on other seeds")
+    if figure.note:
+        print(f"note: {figure.note}")
+    if plot is not None:
+        save(learning_curves(curves, title=figure.title, metric=figure.metric, log=figure.log), plot)
+        print(f"picture: {plot}")
 
 
 def _points(at: str | None, steps: int) -> list[int]:

@@ -18,7 +18,7 @@ from gradtd.features.table import Table
 if TYPE_CHECKING:
     import scipy.sparse
 
-_TRIAL_ROWS = 1000
+_TRIAL_ROWS, _ROUNDING = 1000, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,8 @@ class Transformer(_Wrapped):
     """A scikit-learn transformer, or whatever else has ``fit`` and ``transform``.
 
     It is fitted, as a copy, on all observations as a table (n, k), and transforms them in one call: memory is what it
-    takes. Dense or sparse.
+    takes. Dense or sparse. Where its features cannot make a constant, as those of PCA or of a scaler cannot, one is
+    added: without it every value would be zero at the mean observation.
 
     Parameters
     ----------
@@ -82,7 +83,8 @@ class Transformer(_Wrapped):
         return f"the transformer {type(self.transformer).__name__}"
 
     def _title(self) -> str:
-        return f"Features of {self._called()}"
+        added = "A constant and features" if self.fitted and self.learned["constant"] else "Features"
+        return f"{added} of {self._called()}"
 
     def _learn(self, table: Table) -> dict[str, Any]:
         for _ in table.chunks():
@@ -90,11 +92,40 @@ class Transformer(_Wrapped):
         own = copy.deepcopy(self.transformer)
         own.fit(table.array)
         rows = table.array[:_TRIAL_ROWS]
-        return {"transformer": own, "size": self._checked_output(own.transform(rows), len(rows)).shape[1]}
+        features = self._checked_output(own.transform(rows), len(rows))
+        lacks = not makes_constant(features)
+        return {"transformer": own, "size": features.shape[1] + lacks, "constant": lacks}
 
     def _output(self, observations: Any) -> Any:
         table = observations[:, None] if observations.ndim == 1 else observations
-        return self._checked_output(self.learned["transformer"].transform(table), len(table))
+        features = self._checked_output(self.learned["transformer"].transform(table), len(table))
+        return with_constant(features) if self.learned["constant"] else features
+
+
+def makes_constant(features: Any) -> bool:
+    """Whether some weights of these features give the same number, not zero, in every row.
+
+    >>> bool(makes_constant(np.eye(2))), bool(makes_constant(np.array([[1.0], [2.0]])))
+    (True, False)
+    """
+    ones = np.ones(features.shape[0])
+    if not isinstance(features, np.ndarray):
+        from scipy.sparse.linalg import lsmr
+
+        left = ones - features @ lsmr(features, ones, atol=1e-10, btol=1e-10)[0]
+    else:
+        left = ones - features @ np.linalg.lstsq(features.astype(np.float64), ones)[0]
+    return bool(np.abs(left).max() < _ROUNDING)
+
+
+def with_constant(features: Any) -> Any:
+    """The features with a column of ones in front."""
+    ones = np.ones((features.shape[0], 1), features.dtype)
+    if isinstance(features, np.ndarray):
+        return np.hstack([ones, features])
+    from scipy.sparse import csr_array, hstack
+
+    return csr_array(hstack([ones, features]))
 
 
 @dataclass(frozen=True, eq=False)
