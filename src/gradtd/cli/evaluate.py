@@ -215,6 +215,28 @@ def evaluate(
             rich_help_panel=INFERENCE,
         ),
     ] = None,
+    history: Annotated[
+        int,
+        typer.Option(
+            help="Take the last so many observations, with the actions between them, as the observation. For logs "
+            "whose observation hides a part of the state.",
+            rich_help_panel=INFERENCE,
+        ),
+    ] = 1,
+    with_time: Annotated[
+        bool,
+        typer.Option("--with-time", help="Add the time since the start to the observation.", rich_help_panel=INFERENCE),
+    ] = False,
+    since: Annotated[
+        float | None,
+        typer.Option(
+            help="Evaluate the later part of the log: episodes from this number on, or the last part of them, such as "
+            "0.5.",
+            parser=number,
+            metavar=NUMBER,
+            rich_help_panel=INFERENCE,
+        ),
+    ] = None,
     block_length: Annotated[
         int | None,
         typer.Option(
@@ -353,6 +375,9 @@ def evaluate(
             by=by,
             trained_on=trained_on,
             time_column=time_column,
+            history=history,
+            with_time=with_time,
+            since=since,
             block_length=block_length,
             n_updates=n_updates,
             whiten=not no_whiten,

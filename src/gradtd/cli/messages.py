@@ -12,6 +12,7 @@ from typing import Any
 OPTIONS = (
     *("algorithm", "behaviour", "target", "features", "value_function", "level", "lam", "trace", "clip", "resamples"),
     *("block_length", "n_updates", "action_features", "action_samples", "actions", "time_limit", "missing"),
+    *("history", "since"),
 )
 """Parameters of `gradtd.evaluate` whose option has the same name and takes the same value."""
 FLAGS = {
@@ -20,6 +21,7 @@ FLAGS = {
     "in_parts=False": "--in-memory",
     "own_refits=True": "--own-refits",
     "whiten=False": "--no-whiten",
+    "with_time=True": "--with-time",
     "duplicates='drop'": "--drop-duplicates",
     "log_probabilities='convert'": "--log-probabilities",
     "interval_method='percentile'": "--percentile",

@@ -15,6 +15,7 @@ import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.cuts import BehindCuts, behind_cuts
 from gradtd.evaluation.designs.base import Ladder, Steps
 from gradtd.evaluation.designs.time_features import NO_CLOCK, clock_of
 from gradtd.evaluation.fits import Fit, Solutions, solve_all
@@ -45,6 +46,8 @@ class Fits:
         With what happened before beside the features, where episodes have more than one step.
     alone
         Whether every piece has one step: then nothing came before.
+    behind
+        What lies behind the cuts, where pieces are cut off.
     """
 
     plain: dict[str, Fit]
@@ -54,6 +57,7 @@ class Fits:
     lam: float
     past: dict[str, Remembered] = field(default_factory=dict)
     alone: bool = False
+    behind: BehindCuts | None = None
 
     @property
     def dependence(self) -> float:
@@ -139,8 +143,9 @@ def all_fits(equations: Equations, lam: float, limits: Limits = DEFAULT) -> Fits
         plain, traced, robust = (
             {name: as_dependent(fit, limits) for name, fit in group.items()} for group in (plain, traced, robust)
         )
-    past = fits_with_past(equations.some_steps(most_steps(ladder)), ladder)
-    return Fits(plain, traced, robust, timed, lam, past, equations.by_time.shape[1] < 2)
+    some = equations.some_steps(most_steps(ladder))
+    alone = equations.by_time.shape[1] < 2
+    return Fits(plain, traced, robust, timed, lam, fits_with_past(some, ladder), alone, behind_cuts(some, ladder))
 
 
 class BlockEquations(Equations):

@@ -41,7 +41,7 @@ class Check:
         The features.
     kind
         "rung", "checker", "memory" (with traces), "time" (with the time since the start), "past" (with the steps
-        before) or "doubly robust".
+        before), "cut" (late steps, of what lies behind the cuts) or "doubly robust".
     columns
         Directions that the features have.
     value, low, high
@@ -76,11 +76,13 @@ class Decision:
         The name of a checker that says little and is far away even so.
     hides, hides_past
         How many paired errors the fit with the time, or with the past, is away, where that says that the observations
-        hide something; else 0.
+        hide something; else 0. So for ``hides_cut``, the fit to late steps of what lies behind the cuts.
     richer, memory
         How many checks of each kind had power.
     needs_richer
         Whether the features could be too poor, so that a richer check is needed.
+    behind
+        The part of the value that lies behind the cuts of pieces; None where hardly any is cut off.
     bias
         The largest bias that a check shows, beyond its own error.
     shown
@@ -101,13 +103,15 @@ class Decision:
     checks: tuple[Check, ...] = ()
     hides: float = 0.0
     hides_past: float = 0.0
+    hides_cut: float = 0.0
+    behind: float | None = None
     bias: float = 0.0
     shown: Interval = NO_INTERVAL
 
     @property
     def hidden(self) -> bool:
         """Whether the observations hide the time or a part of the state."""
-        return self.hides > 0 or self.hides_past > 0
+        return self.hides > 0 or self.hides_past > 0 or self.hides_cut > 0
 
     def within(self, low: float, high: float) -> Decision:
         """The decision with an interval that ends where returns do, unless it lies outside altogether."""
@@ -238,6 +242,7 @@ class _Judge:
         chosen = fits.alone and name != GIVEN
         needs_richer = not (complete or chosen or self._saturated(fit))
         made = Decision(name, fit, own, own, limit, "", 0, 0, needs_richer, tuple(why), fits.dependence)
+        made = replace(made, behind=None if fits.behind is None else fits.behind.share)
         return made if why else self.against(made)
 
     def _saturated(self, fit: Fit) -> bool:
@@ -250,7 +255,7 @@ class _Judge:
         fit, limits = made.fit, self.limits
         up, down, differs = 0.0, 0.0, ""
         counted = {"richer": 0, "memory": 0}
-        hides = {"time": 0.0, "past": 0.0}
+        hides = {"time": 0.0, "past": 0.0, "cut": 0.0}
         for other in self._others(made):
             if not self.sound(other.fit):
                 continue
@@ -272,6 +277,7 @@ class _Judge:
             differs=differs,
             hides=hides["time"],
             hides_past=hides["past"],
+            hides_cut=hides["cut"],
             richer=counted["richer"],
             memory=counted["memory"] + self.fits.alone,
             bias=max(up, down),
@@ -309,7 +315,8 @@ class _Judge:
         plain, timed, past = self.fits.plain, self.fits.timed, self.fits.past
         with_time = [_Other("time", plain[n], timed[n]) for n in names if n in timed and self.sound(plain[n])]
         with_past = [_Other("past", *past[n]) for n in names if n in past and self.sound(plain[n])]
-        return [*others, *self._of_richest(with_time), *self._of_richest(with_past)]
+        cut = [] if self.fits.behind is None else [_Other("cut", self.fits.behind.plain, self.fits.behind.late)]
+        return [*others, *self._of_richest(with_time), *self._of_richest(with_past), *cut]
 
     def _of_richest(self, beside: list[_Other]) -> list[_Other]:
         """The fit with the time or the past beside the richest features; it counts less where richer ones need it less.
@@ -352,7 +359,8 @@ class _Judge:
         rows = [self._row(fit, "rung" if name in self.ladder.rungs else "checker") for name, fit in fits.plain.items()]
         rows = [replace(row, chosen=(row.kind, row.name) == ("rung", rung)) for row in rows]
         past = {name: both.past for name, both in fits.past.items()}
-        groups = {"memory": fits.traced, "time": fits.timed, "past": past, "doubly robust": fits.robust}
+        behind = {} if fits.behind is None else {"late": fits.behind.late}
+        groups = {"memory": fits.traced, "time": fits.timed, "past": past, "cut": behind, "doubly robust": fits.robust}
         for kind, group in groups.items():
             rows += [self._row(fit, kind) for fit in group.values()]
         return tuple(rows)

@@ -103,6 +103,11 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
             f"a log that is read in parts is solved directly, got algorithm={settings.method!r}: take 'auto' or "
             "'lstd', or in_parts=False where it fits into memory."
         )
+    if settings.history > 1 or settings.with_time or settings.since is not None:
+        raise InputError(
+            "history, with_time and since need the log in memory: give in_parts=False, or write such columns into the "
+            "log."
+        )
     for what, given in (
         *((f"the target {name!r}", given) for name, given in targets.items()),
         ("behaviour", settings.behaviour),

@@ -61,6 +61,8 @@ class Limits:
     """Share of steps whose next observation is not that of the following row; above it there is a warning."""
     most_beyond_cuts: float = 0.01
     """Share of the discounted time after the cuts, for estimators that end their sums there."""
+    most_behind_cuts: float = 0.2
+    """Share of the value behind the cuts of truncated episodes, above which there is a warning."""
     most_beyond_rewards: float = 1.0
     """Errors that a value may lie outside what the rewards allow."""
 

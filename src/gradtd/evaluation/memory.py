@@ -24,6 +24,7 @@ from gradtd.evaluation.estimators.products import trace_rows
 from gradtd.evaluation.extra_answers import SeenLog, extra_answers
 from gradtd.evaluation.limits import Limits
 from gradtd.evaluation.log_questions import HeldOut, is_by_row
+from gradtd.evaluation.past_observations import described, episodes_since, remedies, with_past
 from gradtd.evaluation.plan import Plan, is_network, make_network_plan, make_plan
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.diagnostics import diagnose
@@ -65,6 +66,9 @@ def plan_targets(
     if held is not None:
         made = {name: held.ratios(one) for name, one in made.items()}
         plans = {name: (plan, replace(one, notes=(*one.notes, held.note))) for name, (plan, one) in plans.items()}
+    if settings.since is not None:
+        log, made = episodes_since(log, made, settings.since)
+    log = with_past(log, settings)
     if is_network(settings.features):
         plans |= {name: (make_network_plan(log, one.rho, settings), one) for name, one in made.items()}
     elif rest:
@@ -119,8 +123,25 @@ def settings_for(plan: Plan, settings: Settings) -> Settings:
 def evaluate_target(
     plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None
 ) -> Evaluation:
-    """One target: its design rows, moments and fits, the decision, the estimates, and the report."""
+    """One target; where its observations hide something and features are chosen, also with their past."""
     settings = settings_for(plan, settings)
+    made = evaluate_plan(plan, found, name, settings, progress)
+    for more in remedies(settings, made.diagnostics, plan.named):
+        try:
+            other = make_plan(with_past(plan.log, more), more)
+            again = evaluate_plan(other, found, name, more, progress)
+        except InputError:  # no features of these observations
+            continue
+        if again.verdict == "usable":
+            note = f"the observations hide a part of what matters, so the evaluation takes {described(more)} with them."
+            return replace(again, notes=(*again.notes, note))
+    return made
+
+
+def evaluate_plan(
+    plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None
+) -> Evaluation:
+    """From design rows to moments and fits, the decision, the estimates, and the report."""
     chances = known_chances(plan.log, found)
     refuse_unknown_chances(settings, chances)
     decision = plan.decide(settings, found.rho, chances)

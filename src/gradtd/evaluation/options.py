@@ -101,6 +101,14 @@ class Inference:
         A column of times: gamma is then per unit of time, and steps that last longer are discounted more.
     own_refits
         Whether a rule takes its interval from refits of its own. By default only where resamples are given.
+    history
+        Observations that are taken as one: the last so many, with the actions between them. For logs whose observation
+        hides a part of the state. The target and the behaviour are still asked about the last one alone.
+    with_time
+        Whether the time since the start is a part of the observation.
+    since
+        Evaluate the later part of the log: episodes from this number on, in the order of the log, or the last part of
+        them (0.5 for the second half). For a log that drifts.
     block_length
         Steps that count as one independent piece, for logs of one long episode.
     n_updates
@@ -131,6 +139,9 @@ class Inference:
     trained_on: Any = None
     time_column: str | None = None
     own_refits: bool | None = None
+    history: int = 1
+    with_time: bool = False
+    since: float | None = None
     block_length: int | None = None
     n_updates: int | None = None
     whiten: bool = True
@@ -149,6 +160,10 @@ class Inference:
         if self.against is not None and self.confounding is None:
             raise InputError("against says what confounding is held against: give confounding, such as 1.5, with it.")
         checks.whole_number("action_samples", self.action_samples, 1)
+        checks.whole_number("history", self.history, 1)
+        checks.yes_or_no("with_time", self.with_time)
+        if self.since is not None and checks.number("since", self.since) < 0:
+            raise InputError(f"since must be the number of an episode, or a share below 1, got {self.since!r}.")
         if self.own_refits is not None and not isinstance(self.own_refits, bool):
             raise InputError(f"own_refits must be True or False, got {self.own_refits!r}.")
         for name, least, most in (("resamples", 0, MOST_RESAMPLES), ("block_length", 1, None), ("n_updates", 1, None)):

@@ -130,6 +130,10 @@ def refuse_without_ratios(settings: Settings) -> None:
         if settings.action_features is not None:
             raise InputError("a map of actions is for values of actions: give value_function='action' with it.")
         return
+    if settings.history > 1 or settings.with_time or settings.since is not None:
+        raise InputError(
+            "history, with_time and since are for values of observations: leave them out, or value_function='action'."
+        )
     if isinstance(settings.features, str) and settings.features == NETWORK:
         raise InputError(
             "features='network' learns values of observations: leave out value_function='action', or the network."

@@ -307,6 +307,7 @@ REFUSED = {
     "still moving": {"moved": 0.51},
     "hidden state": {"hidden_state": 3.1},
     "drift": {"drift": -4.1},
+    "behind the cuts": {"late_steps_differ": 3.1, "behind_cuts": 0.1},
 }
 NOT_CHECKED = {
     "a plain interval": {"hull_low": 0.4, "hull_high": 1.5},
@@ -323,6 +324,7 @@ WARNED = {
     "moving a little": {"moved": 0.26},
     "episodes that appear twice": {"repeated": 0.051},
     "first rewards are 0": {"first_rewards_none": True},
+    "much behind the cuts": {"behind_cuts": 0.21},
     "estimated behaviour": {"estimated_behaviour": True},
     "rarely seen in the state": {"unseen_pairs": 0.051, "lacking": 0.1},
     "leading elsewhere": {"leading_elsewhere": 0.51},

@@ -180,6 +180,10 @@ class Diagnostics:
     """Distance of the fit with the time since the start, in paired errors, where the observations hide the time."""
     hidden_state: float | None = None
     """Distance of the fit with the steps before beside the features, in paired errors, where that changes the value."""
+    behind_cuts: float | None = None
+    """Share of the value that lies behind the cuts of truncated episodes, as the value function has it."""
+    late_steps_differ: float | None = None
+    """Distance of the fit to late steps, in paired errors, where it gives what lies behind the cuts another value."""
     beyond_rewards: float | None = None
     """How far the value is outside of what the rewards allow, in standard errors."""
     estimated_behaviour: bool | None = None
@@ -301,4 +305,6 @@ def _checked(decision: Decision | None, limits: Limits) -> dict[str, Any]:
         "differs": decision.differs or None,
         "hidden_time": decision.hides or None,
         "hidden_state": decision.hides_past or None,
+        "behind_cuts": decision.behind,
+        "late_steps_differ": decision.hides_cut or None,
     }

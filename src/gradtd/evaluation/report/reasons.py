@@ -292,8 +292,8 @@ REASONS: tuple[Rule, ...] = (
         "error away",
         lambda e: e.d.hidden_time is not None,
         "The value depends on the time since the start, and the observations do not contain it: with features of the "
-        "time the value is {d.hidden_time:.0f} paired errors away. Add the time to the observations, and mark ends by "
-        "a time limit as truncated.",
+        "time the value is {d.hidden_time:.0f} paired errors away. Add the time to the observations (with_time=True), "
+        "and mark ends by a time limit as truncated.",
     ),
     Rule(
         "hidden state",
@@ -302,7 +302,16 @@ REASONS: tuple[Rule, ...] = (
         lambda e: e.d.hidden_state is not None,
         "The steps before change the value, so the observation, or its features, hide a part of the state: with the "
         "past beside the features the value is {d.hidden_state:.0f} paired errors away. Add previous observations and "
-        "actions to the observation, or use richer features.",
+        "actions to the observation (history=2), or use richer features.",
+    ),
+    Rule(
+        "behind the cuts",
+        "a fit to late steps gives what lies behind the cuts of truncated episodes another value, more than "
+        "{limits.far:g} paired errors and a standard error away",
+        lambda e: e.d.late_steps_differ is not None,
+        "{d.behind_cuts:.0%} of the value lies behind the cuts of truncated episodes, and late steps give it another "
+        "value than all steps do ({d.late_steps_differ:.0f} paired errors away). The observations may hide what "
+        "changes with time: collect longer episodes, or add the time to the observations (with_time=True).",
     ),
     Rule(
         "drift",
@@ -310,7 +319,7 @@ REASONS: tuple[Rule, ...] = (
         "{limits.most_drift:g}",
         lambda e: e.d.drift is not None and abs(e.d.drift) > e.limits.most_drift,
         "The value drifts over the log (t = {d.drift:.1f} for the trend over the order of episodes), so one number "
-        "does not describe it. Evaluate the recent episodes alone, and find out what changed.",
+        "does not describe it. Evaluate the recent episodes alone (since=0.7), and find out what changed.",
     ),
     Rule(
         "outside the rewards",

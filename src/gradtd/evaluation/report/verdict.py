@@ -70,8 +70,7 @@ WARNINGS: tuple[Rule, ...] = (
         lambda e: e.d.rewards_late is True,
         "The rewards fit the observation and action of the row before better than those of their own: they may stand "
         "one row too late. Move each reward to the row of the action that earned it. If rewards do "
-        "come later than their actions, add previous observations and actions to the observation (observation='last "
-        "2').",
+        "come later than their actions, add previous observations and actions to the observation (history=2).",
         Kind.UNCHECKED,
     ),
     Rule(
@@ -80,6 +79,14 @@ WARNINGS: tuple[Rule, ...] = (
         lambda e: e.d.first_rewards_none is True,
         "The first reward of every episode is 0, and hardly any other is: the rewards may stand one row too late. Move "
         "each reward to the row of the action that earned it, unless the first step cannot earn one.",
+        Kind.WARNING,
+    ),
+    Rule(
+        "much behind the cuts",
+        "more than {limits.most_behind_cuts:.0%} of the value lies behind the cuts of truncated episodes",
+        lambda e: above(e.d.behind_cuts, e.limits.most_behind_cuts),
+        "{d.behind_cuts:.0%} of the value lies behind the cuts of truncated episodes, where the log shows nothing: it "
+        "is what the value function says of their last observations.",
         Kind.WARNING,
     ),
     Rule(

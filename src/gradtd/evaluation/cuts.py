@@ -1,0 +1,90 @@
+"""What lies behind the cuts of truncated episodes, and whether late steps say the same of it.
+
+Where an episode is cut off, the value of its last observation stands for what would have come. No row of the log shows
+that. If the observation tells all that matters, a fit to late steps alone has the same values there.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.designs.base import Ladder, Steps
+from gradtd.evaluation.fits import Equations, Fit, solve
+from gradtd.evaluation.moments import group_edges
+
+FEWEST_CUT = 20
+"""Pieces that must be cut off for late steps to be asked."""
+MOST_COLUMNS = 200
+"""Columns of the features that are fitted twice."""
+
+
+class BehindCuts(NamedTuple):
+    """The discounted value behind the cuts, a mean over all pieces: by all steps, and by late ones.
+
+    ``whole`` is the value of the same features, of which the first is a part.
+    """
+
+    plain: Fit
+    late: Fit
+    whole: float
+
+    @property
+    def share(self) -> float:
+        """The part of the value that lies behind the cuts."""
+        return abs(self.plain.value) / max(abs(self.whole), 1e-300)
+
+
+def behind_cuts(steps: Steps, ladder: Ladder) -> BehindCuts | None:
+    """Both fits, of the richest headline with few columns; None where hardly any piece is cut off."""
+    last = steps.begins[1:] - 1
+    discount = np.asarray(steps.discount, np.float64)
+    cut = discount[last] > 0
+    lengths = np.diff(steps.begins)
+    if steps.blocks or steps.traced is not None or cut.sum() < FEWEST_CUT or int(lengths.max()) < 4:
+        return None
+    most = max(8, min(MOST_COLUMNS, steps.n_pieces // 4))
+    fitting = [name for name in ladder.headlines if len(ladder.rungs[name]) <= most]
+    if not fitting:
+        return None
+    name = max(fitting, key=lambda one: len(ladder.rungs[one]))
+    columns, rows = ladder.rungs[name], steps.rows
+    x, after = (rows.at(np.asarray(index))[:, columns] for index in (rows.row, rows.next_row))
+    since = np.arange(len(steps)) - np.repeat(steps.begins[:-1], lengths)
+    late = since >= np.median(lengths[cut]) / 2
+    left_over = np.multiply.reduceat(discount, steps.begins[:-1])  # the discount of what comes behind the last step
+    ends = np.where(cut, left_over, 0.0)[:, None] * after[last]
+    first = rows.at(steps.start_rows)[:, columns]
+    y, z = discount[:, None] * after - x, np.asarray(steps.rho, np.float64)[:, None] * x
+    reward = np.asarray(steps.reward, np.float64)
+    whole = _fit(name, (x, y, z, reward), first, steps.begins, np.ones(len(steps)))
+    plain, only = (
+        _fit(name, (x, y, z, reward), ends, steps.begins, some.astype(np.float64))
+        for some in (np.ones(len(steps), bool), late)
+    )
+    return BehindCuts(plain, only, whole.value)
+
+
+def _fit(
+    name: str, of_steps: tuple[Floats, Floats, Floats, Floats], starts: Floats, begins: Integers, weight: Floats
+) -> Fit:
+    """LSTD on weighted steps, its value at ``starts``, one row for each piece, and the influences of pieces."""
+    x, y, z, reward = of_steps
+    z = z * weight[:, None]
+    edges = group_edges(len(starts))
+    parts = [slice(int(begins[a]), int(begins[b])) for a, b in pairwise(edges)]
+    sums = Equations(
+        np.array([z[part].T @ y[part] for part in parts]),
+        np.array([z[part].T @ reward[part] for part in parts]),
+        x.T @ x,
+        np.array([starts[a:b].sum(axis=0) for a, b in pairwise(edges)]),
+        np.diff(edges).astype(np.float64),
+        np.zeros(x.shape[1]),
+    )
+    solved = solve(name, sums, np.arange(x.shape[1]))
+    pull = np.add.reduceat((reward + y @ solved.theta) * (z @ solved.left), begins[:-1])
+    psi = starts @ solved.theta - solved.value - len(starts) * pull
+    return Fit(name, solved.value, psi, solved.bias, solved.rank)
