@@ -1,7 +1,10 @@
 """Logs whose observations hide a part of the state: fits with the steps before beside the features."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from gradtd import Machine, evaluate
 from gradtd.evaluation.history import fits_with_past
@@ -53,3 +56,18 @@ def test_the_fit_without_the_past_is_the_plain_one():
         assert plain.psi.mean() == pytest.approx(0.0, abs=1e-6)
         assert past.columns > plain.columns
         assert past.psi.mean() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_sparse_rows_are_dense_rows():
+    """A feature for each state, stored sparsely: sums by row first, and the same fits as of dense rows."""
+    design, steps = checks.planned(walk(300), "one-hot")
+    dense = steps.rows.at(np.arange(steps.rows.n_rows))
+    made = [
+        fits_with_past(replace(steps, rows=replace(steps.rows, table=table)), design.ladder)
+        for table in (dense, csr_array(dense))
+    ]
+    for name, wanted in made[0].items():
+        for one, other in zip(made[1][name], wanted, strict=True):
+            assert (one.value, one.error, one.bias) == pytest.approx((other.value, other.error, other.bias), rel=1e-6)
+            assert one.columns == other.columns
+            np.testing.assert_allclose(one.psi, other.psi, rtol=1e-5, atol=1e-8)

@@ -9,13 +9,13 @@ it says something where products of ratios over an episode say nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
-from gradtd.evaluation.designs.base import CHUNK, Ladder, Steps
+from gradtd.evaluation.designs.base import CHUNK, Ladder, Steps, Writer, rows_of_chunk
 from gradtd.evaluation.fits import Equations, Fit, Solution, solve
 from gradtd.evaluation.moments import group_edges
 
@@ -37,14 +37,22 @@ class Remembered(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Some pieces of one tenth: x, y = discount x_next - x, z = rho x, rewards, starts, and where pieces begin."""
+    """Some pieces of one tenth.
+
+    ``rows`` are rows of features, sparse where states have one feature each; ``here``, ``there`` and ``starts`` say
+    which of them steps and pieces have. ``now`` and ``then`` are columns of the past, before and behind every step.
+    """
 
     tenth: int
-    x: Floats
-    y: Floats
-    z: Floats
+    rows: Any
+    here: Integers
+    there: Integers
+    starts: Integers
+    now: Floats
+    then: Floats
+    rho: Floats
     reward: Floats
-    starts: Floats
+    discount: Floats
     begins: Integers
 
 
@@ -71,11 +79,7 @@ def fits_with_past(steps: Steps, ladder: Ladder) -> dict[str, Remembered]:
         np.zeros(D),
     )
     for block in _blocks(steps, columns, edges):
-        g = block.tenth
-        sums.A[g] += block.z.T @ block.y
-        sums.b[g] += block.z.T @ block.reward
-        sums.C[:] += block.x.T @ block.x
-        sums.starts[g] += block.starts.sum(axis=0)
+        _add(sums, block)
     past = np.arange(d, D)
     own = {name: np.searchsorted(columns, ladder.rungs[name]) for name in names}
     solved = [solve(name, sums, at, more) for name, at in own.items() for more in (None, past)]
@@ -84,10 +88,14 @@ def fits_with_past(steps: Steps, ladder: Ladder) -> dict[str, Remembered]:
     for j, s in enumerate(solved):
         theta[at[j], j], left[at[j], j] = s.theta, s.left
     start, pull = [], []
+    k, weights = len(solved), np.concatenate([theta, left], axis=1)
     for block in _blocks(steps, columns, edges):
-        delta = block.reward[:, None] + block.y @ theta
-        pull.append(np.add.reduceat(delta * (block.z @ left), block.begins[:-1]))
-        start.append(block.starts @ theta)
+        of_row = np.asarray(block.rows @ weights[:d])  # what a row is worth, once for all steps that are in it
+        now = of_row[block.here] + block.now @ weights[d:]
+        then = of_row[block.there, :k] + block.then @ theta[d:]
+        delta = block.reward[:, None] + block.discount[:, None] * then - now[:, :k]
+        pull.append(np.add.reduceat(delta * (block.rho[:, None] * now[:, k:]), block.begins[:-1]))
+        start.append(of_row[block.starts, :k])
     starts, pulls = np.concatenate(start), np.concatenate(pull)
     fits = [_fit(s, starts[:, j], pulls[:, j]) for j, s in enumerate(solved)]
     return {name: Remembered(fits[2 * k], fits[2 * k + 1]) for k, name in enumerate(names)}
@@ -109,29 +117,75 @@ def _fit(solution: Solution, start: Floats, pull: Floats) -> Fit:
     return Fit(solution.name, solution.value, psi, solution.bias, solution.rank)
 
 
+def _add(sums: Equations, block: _Block) -> None:
+    """Add the steps of a block to A and b of its tenth, to C and to the starts."""
+    g, rows, d = block.tenth, block.rows, block.rows.shape[1]
+    rho, discount = block.rho[:, None], block.discount[:, None]
+    sums.starts[g, :d] += np.asarray(rows[block.starts].sum(axis=0)).ravel()
+    if isinstance(rows, np.ndarray):
+        x = np.c_[rows[block.here], block.now]
+        z = rho * x
+        sums.A[g] += z.T @ (discount * np.c_[rows[block.there], block.then] - x)
+        sums.b[g] += z.T @ block.reward
+        sums.C[:] += x.T @ x
+        return
+    # One feature a state: dense rows would cost their number squared for every step. Sums by row come first.
+    here, there = (_picks(at, rows.shape[0]) for at in (block.here, block.there))
+    y, z = discount * block.then - block.now, rho * block.now
+    moved = here.T @ (there.multiply(rho * discount) - here.multiply(rho))
+    sums.A[g, :d, :d] += (rows.T @ (moved @ rows)).toarray()
+    sums.A[g, :d, d:] += rows.T @ (here.T @ (rho * y))
+    sums.A[g, d:, :d] += (rows.T @ (there.T @ (discount * z) - here.T @ z)).T
+    sums.A[g, d:, d:] += z.T @ y
+    sums.b[g] += np.r_[rows.T @ (here.T @ (block.rho * block.reward)), z.T @ block.reward]
+    sums.C[:d, :d] += (rows.T @ ((here.T @ here) @ rows)).toarray()
+    sums.C[:d, d:] += rows.T @ (here.T @ block.now)
+    sums.C[d:, :d] = sums.C[:d, d:].T
+    sums.C[d:, d:] += block.now.T @ block.now
+
+
+def _picks(at: Integers, n: int) -> Any:
+    """A sparse matrix that picks these of n rows."""
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(len(at)), at, np.arange(len(at) + 1)), shape=(len(at), n))
+
+
 def _blocks(steps: Steps, columns: Integers, edges: Integers) -> Iterator[_Block]:
-    """The steps, some pieces of one tenth at a time."""
+    """The steps, some pieces of one tenth at a time; where rows are sparse, a tenth is one block."""
     scale = float(np.std(steps.reward)) or float(np.abs(steps.reward).max()) or 1.0
+    rows = steps.rows
+    most = len(steps) if rows.sparse else CHUNK
+    write = rows.make_writer() if rows.table is None and rows.make_writer is not None else None
+    stored = None if rows.table is None else rows.table[:, columns]
     for g in range(len(edges) - 1):
         first = int(edges[g])
         while first < edges[g + 1]:
-            last = int(np.searchsorted(steps.begins, steps.begins[first] + CHUNK, "right")) - 1
+            last = int(np.searchsorted(steps.begins, steps.begins[first] + most, "right")) - 1
             last = min(max(last, first + 1), int(edges[g + 1]))
-            yield _block(g, steps.cut(first, last), columns, scale)
+            yield _block(g, steps.cut(first, last), columns, scale, stored, write)
             first = last
 
 
-def _block(tenth: int, steps: Steps, columns: Integers, scale: float) -> _Block:
-    rows = steps.rows
-    x, after, starts = (rows.at(np.asarray(index))[:, columns] for index in (rows.row, rows.next_row, steps.start_rows))
+def _block(tenth: int, steps: Steps, columns: Integers, scale: float, stored: Any, write: Writer | None) -> _Block:
+    rows, begins = steps.rows, steps.begins
+    made, here, there = rows_of_chunk(rows, slice(0, len(steps)), write)
+    starts = here[begins[:-1]] if rows.starts is None else rows.starts
+    if stored is None:
+        made = made[:, columns]
+        if rows.starts is not None:  # rows of their own, behind those of the steps
+            starts = len(made) + np.arange(len(rows.starts))
+            made = np.concatenate([made, rows.at(rows.starts)[:, columns]])
+    else:
+        made = stored
     rho, reward, discount = (np.ascontiguousarray(a, np.float64) for a in (steps.rho, steps.reward, steps.discount))
-    then = _past(x, rho, reward / scale, steps.begins)
+    before = made[:, :MOST_BEFORE]
+    before = before if isinstance(before, np.ndarray) else before.toarray()
+    then = _past(before[here], rho, reward / scale, begins)
     now = np.zeros_like(then)
     now[1:] = then[:-1]
-    now[steps.begins[:-1]] = 0.0
-    x, after = np.c_[x, now], np.c_[after, then]
-    starts = np.c_[starts, np.zeros((len(starts), then.shape[1]))]
-    return _Block(tenth, x, discount[:, None] * after - x, rho[:, None] * x, reward, starts, steps.begins)
+    now[begins[:-1]] = 0.0
+    return _Block(tenth, made, here, there, starts, now, then, rho, reward, discount, begins)
 
 
 def _past(x: Floats, rho: Floats, reward: Floats, begins: Integers) -> Floats:
@@ -143,7 +197,7 @@ def _past(x: Floats, rho: Floats, reward: Floats, begins: Integers) -> Floats:
     told = np.c_[turn, reward, turn * reward]
     means = np.empty_like(told)
     engine.compile_once(run_means)(told, begins, DECAY, means)
-    return np.asarray(np.c_[np.ones(len(reward)), told, means, x[:, :MOST_BEFORE]])
+    return np.asarray(np.c_[np.ones(len(reward)), told, means, x])
 
 
 def run_means(told: Floats, begins: Integers, decay: float, means: Floats) -> None:

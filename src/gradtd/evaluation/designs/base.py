@@ -241,10 +241,11 @@ def read_chunks(steps: Steps, part: slice, lam: float = 0.0, products: Floats | 
     write = rows.make_writer() if rows.table is None and rows.make_writer is not None else None
     for begin in range(part.start, part.stop, CHUNK):
         some = slice(begin, min(begin + CHUNK, part.stop))
-        yield Chunk(begin, *_rows_of_chunk(rows, some, write), numbers_of(steps, some, lam, products))
+        yield Chunk(begin, *rows_of_chunk(rows, some, write), numbers_of(steps, some, lam, products))
 
 
-def _rows_of_chunk(rows: Rows, some: slice, write: Writer | None) -> tuple[Any, Integers, Integers]:
+def rows_of_chunk(rows: Rows, some: slice, write: Writer | None) -> tuple[Any, Integers, Integers]:
+    """The rows that some steps need, and which of them each step is in and leads to; the stored table as it is."""
     row, after = (np.asarray(a[some], np.int64) for a in (rows.row, rows.next_row))
     if write is None:
         return rows.table, row, after
