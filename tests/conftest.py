@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LONGEST = (
-    *("tests/algorithms", "tests/compiled", "tests/evaluation/kept", "tests/running", "tests/paper", "tests/cli"),
+    *("tests/algorithms", "tests/compiled", "tests/running", "tests/paper", "tests/cli"),
     *("docs", "tests/evaluation", "tests/core"),
 )
 """A rough order: folders whose slowest tests were the slowest where nothing was compiled yet."""
