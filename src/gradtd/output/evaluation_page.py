@@ -10,7 +10,7 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.files import write_text
-from gradtd.output.evaluation_text import READ_AS, explained, remark, understood_lines
+from gradtd.output.evaluation_text import READ_AS, decided, explained, remark, understood_lines
 from gradtd.output.extra_lines import extra_lines
 from gradtd.output.pages import render
 from gradtd.output.plots import COLOURS, canvas, plain
@@ -244,5 +244,7 @@ def write_page(
         sections.append({"name": name, "e": evaluation, "pictures": pictures} | told)
     drawn = picture(differences_figure(compared)) if compared else None
     told = {"sections": sections, "command": command, "compared": compared, "differences": drawn}
-    text = render("evaluation.html", read_as=READ_AS, remark=remark, mark=MARK, meaning=MEANING, **told)
+    text = render(
+        "evaluation.html", read_as=READ_AS, remark=remark, decided=decided, mark=MARK, meaning=MEANING, **told
+    )
     return write_text(target, text)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from gradtd.evaluation.decide import Check
     from gradtd.evaluation.report.comparison import Comparison
+    from gradtd.evaluation.report.decision import Decision
     from gradtd.evaluation.report.result import Evaluation
 
 
@@ -227,6 +228,18 @@ def as_text(shown: Any) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())  # type: ignore[attr-defined]
 
 
+def decided(decision: Decision) -> str:
+    """A decision in words.
+
+    >>> from gradtd.evaluation.report.decision import Decision
+    >>> decided(Decision("old", "excluded", "new", 0.1, 0.3))
+    'excluded: new is better by 0.1 to 0.3'
+    """
+    if decision.low is None:
+        return decision.decision
+    return f"{decision.decision}: {decision.by} is better by {decision.low:.4g} to {decision.high:.4g}"
+
+
 def comparison_on_terminal(comparison: Comparison) -> Group:
     """The differences, then the ranking."""
     from rich.console import Group
@@ -246,8 +259,11 @@ def comparison_on_terminal(comparison: Comparison) -> Group:
     for name in ("value", "probability of being best"):
         ranked.add_column(name, justify="right")
     ranked.add_column("verdict")
+    ranked.add_column(f"decision ({comparison.level:.0%} for all together)")
+    decisions = {one.name: decided(one) for one in comparison.decisions}
     for place in comparison.ranking:
         best = "-" if place.best != place.best else f"{place.best:.1%}"
-        ranked.add_row(_text(place.name), f"{place.value:.5g}", best, _text(place.verdict, COLOUR[place.verdict]))
+        verdict = _text(place.verdict, COLOUR[place.verdict])
+        ranked.add_row(_text(place.name), f"{place.value:.5g}", best, verdict, _text(decisions.get(place.name, "")))
     head = _text(f"paired differences on the same episodes, {comparison.level:.0%} intervals", "bold")
     return Group(head, pairs, "", ranked, "")

@@ -21,6 +21,7 @@ from gradtd.core.checks import InputError
 from gradtd.evaluation.estimators.bootstrap import interval_from
 from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.intervals import as_dependent, chance_above_zero, interval
+from gradtd.evaluation.report.decision import Decision, decide_among
 from gradtd.evaluation.report.presentation import Summary
 from gradtd.evaluation.report.result import Evaluation, plain
 
@@ -101,16 +102,20 @@ class Comparison:
         The targets, the largest value first.
     level
         The level of each interval by itself.
+    decisions
+        Which targets are excluded and which may be the best, at this level for all of them together.
     """
 
     differences: tuple[Difference, ...]
     ranking: tuple[Rank, ...]
     level: float
+    decisions: tuple[Decision, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON takes it; what is not finite becomes None."""
         told = {"level": self.level, "differences": [vars(row) for row in self.differences]}
-        return dict(plain(told | {"ranking": [vars(row) for row in self.ranking]}))
+        told |= {"ranking": [vars(row) for row in self.ranking], "decisions": [vars(row) for row in self.decisions]}
+        return dict(plain(told))
 
     def to_frame(self) -> pandas.DataFrame:
         """The differences as a pandas frame, one row per pair. Needs pandas."""
@@ -178,7 +183,13 @@ class Evaluations(dict[str, Evaluation]):
         ranked = sorted(self, key=lambda name: -_or_least(self[name].value))
         best = _best(self)
         ranking = tuple(Rank(n, self[n].value, best[n], self[n].verdict) for n in ranked)
-        return Comparison(tuple(_difference(self, *pair, level) for pair in pairs), ranking, level)
+        decisions = decide_among(
+            {name: self[name].verdict for name in ranked},
+            {name: self[name].influences for name in ranked},
+            lambda first, second, single: paired_interval(self[first], self[second], single)[:2],
+            level,
+        )
+        return Comparison(tuple(_difference(self, *pair, level) for pair in pairs), ranking, level, decisions)
 
     def summary(self) -> Summary:
         """The summaries of all targets, and how they compare."""

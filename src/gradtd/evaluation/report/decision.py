@@ -7,6 +7,9 @@ there were many.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from statistics import NormalDist
 
 import numpy as np
@@ -14,6 +17,81 @@ import numpy as np
 from gradtd.core.arrays import Floats
 
 DRAWS = 20_000
+BEST, TIED, EXCLUDED, NOT_JUDGED = "best", "tied with the best", "excluded", "not judged"
+Interval = Callable[[str, str, float], tuple[float | None, float | None]]
+"""The interval of the first target's value minus the second one's, at a level."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the log says of one target among several.
+
+    Parameters
+    ----------
+    name
+        The target.
+    decision
+        "excluded": another target is better. "best": all others are excluded. "tied with the best": it may be the best.
+        "not judged": its value is not usable, or unchecked.
+    by
+        The target that excludes it, by the widest margin; empty where none does.
+    low, high
+        The interval of that target's value minus its own.
+    """
+
+    name: str
+    decision: str
+    by: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+def decide_among(
+    verdicts: Mapping[str, str], psi: Mapping[str, Floats], interval: Interval, level: float
+) -> tuple[Decision, ...]:
+    """A decision about every target. The best of the usable ones is excluded with a chance of at most 1 - level.
+
+    Parameters
+    ----------
+    verdicts
+        The verdict on every target; only those that are usable are compared.
+    psi
+        The influences of the episodes on every value; empty where it has none.
+    interval
+        Gives the interval of a paired difference.
+    level
+        The level at which all differences hold together.
+    """
+    usable = [name for name, verdict in verdicts.items() if verdict == "usable"]
+    single = _level_of_pairs(usable, psi, level)
+    beaten: dict[str, Decision] = {}
+    for first, second in combinations(usable, 2):
+        low, high = interval(first, second, single)
+        if low is None or high is None:
+            continue
+        if low > 0:
+            _exclude(beaten, Decision(second, EXCLUDED, first, low, high))
+        elif high < 0:
+            _exclude(beaten, Decision(first, EXCLUDED, second, -high, -low))
+    left = [name for name in usable if name not in beaten]
+    word = BEST if len(left) == 1 and len(usable) > 1 else TIED
+    return tuple(beaten.get(name) or Decision(name, word if name in usable else NOT_JUDGED) for name in verdicts)
+
+
+def _exclude(beaten: dict[str, Decision], found: Decision) -> None:
+    before = beaten.get(found.name)
+    if before is None or (before.low or 0.0) < (found.low or 0.0):
+        beaten[found.name] = found
+
+
+def _level_of_pairs(names: Sequence[str], psi: Mapping[str, Floats], level: float) -> float:
+    """The level of a single pair: from the influences, or by Bonferroni where there are none."""
+    pairs = list(combinations(names, 2))
+    if not pairs:
+        return level
+    if len({len(psi[name]) for name in names}) == 1 and len(psi[names[0]]) > 1:
+        return simultaneous_level(np.array([psi[a] - psi[b] for a, b in pairs]), level)
+    return 1 - (1 - level) / len(pairs)
 
 
 def simultaneous_level(psi: Floats, level: float) -> float:
