@@ -7,6 +7,7 @@ from .core.algorithm import Algorithm as Algorithm
 from .core.algorithm import Parameter as Parameter
 from .core.checks import InputError as InputError
 from .core.stream import Stream as Stream
+from .evaluation.estimator import PolicyEvaluator as PolicyEvaluator
 from .evaluation.estimators.lambda_values import value_against_lambda as value_against_lambda
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.judge import Judgement as Judgement
