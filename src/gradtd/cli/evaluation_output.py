@@ -61,7 +61,7 @@ def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: 
         print(json.dumps(every))
         return
     for name, evaluation in evaluations.items():
-        open_console().print(on_terminal(evaluation, f"{name}: " if several else "", verbose))
+        open_console().print(on_terminal(evaluation, f"{name}: " if several else "", verbose, typed))
     if comparison:
         open_console().print(comparison)
     for what, path in (("page", page), ("picture", plot), ("saved", save)):

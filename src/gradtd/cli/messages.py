@@ -12,7 +12,7 @@ from typing import Any
 OPTIONS = (
     *("algorithm", "behaviour", "target", "features", "value_function", "level", "lam", "trace", "clip", "resamples"),
     *("block_length", "n_updates", "action_features", "action_samples", "actions", "time_limit", "missing"),
-    *("history", "since"),
+    *("history", "since", "confounding", "against", "by", "trained_on", "time_column"),
 )
 """Parameters of `gradtd.evaluate` whose option has the same name and takes the same value."""
 FLAGS = {
@@ -20,6 +20,7 @@ FLAGS = {
     "in_parts=True": "--in-parts",
     "in_parts=False": "--in-memory",
     "own_refits=True": "--own-refits",
+    "anytime=True": "--anytime",
     "whiten=False": "--no-whiten",
     "with_time=True": "--with-time",
     "duplicates='drop'": "--drop-duplicates",

@@ -69,6 +69,16 @@ class Confounding:
     each: str
     curve: tuple[tuple[float, float, float], ...] = ()
 
+    @property
+    def tips(self) -> str:
+        """The tipping point in a sentence."""
+        what = f"{self.against_name} ({self.against:.5g})"
+        if self.tipping <= 1:
+            return f"The interval contains {what} even without such a cause."
+        if self.tipping == float("inf"):
+            return f"No factor up to {self.curve[-1][0]:g} makes the interval contain {what}."
+        return f"From a factor of {self.tipping:.2f} on the interval contains {what}."
+
 
 @dataclass(frozen=True, eq=False)
 class Bounded:

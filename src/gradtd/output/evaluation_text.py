@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradtd.core.checks import printable
 from gradtd.core.frames import make_frame
-from gradtd.output.extra_lines import extra_lines
+from gradtd.output.extra_lines import HEADING, assumption_lines, extra_lines
 from gradtd.output.pages import render
 
 if TYPE_CHECKING:
@@ -132,8 +133,13 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
     return [f"{what:{wide}}  {second:>{middle}}  {third}" for what, second, third in rows]
 
 
-def on_terminal(evaluation: Evaluation, name: str = "", verbose: bool = False) -> Group:
-    """For the terminal: value and verdict, evidence, methods, and with ``verbose`` all diagnostics and checks."""
+def on_terminal(
+    evaluation: Evaluation, name: str = "", verbose: bool = False, say: Callable[[str], str] = str
+) -> Group:
+    """For the terminal: value and verdict, evidence, methods, assumptions, with ``verbose`` all diagnostics and checks.
+
+    ``say`` turns parameters in sentences about assumptions into options.
+    """
     from rich.console import Group
 
     colour = COLOUR.get(evaluation.verdict, "red")
@@ -148,7 +154,8 @@ def on_terminal(evaluation: Evaluation, name: str = "", verbose: bool = False) -
     if read:
         lines += [_text("")] * bool(lines) + [_text(READ_AS, "bold"), *read]
     size = f"{evaluation.steps} steps, {evaluation.episodes} episodes; {evaluation.features.describe()}"
-    parts: list[Table | str] = [_methods(evaluation), ""]
+    parts: list[Any] = [_methods(evaluation), "", _text(HEADING, "bold")]
+    parts += [*(_text(f"  {say(line)}") for line in assumption_lines(evaluation)), ""]
     if verbose:
         parts += [_diagnostics(evaluation), ""]
     if verbose and evaluation.checks:

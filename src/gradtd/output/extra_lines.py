@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gradtd.evaluation.report.assumptions import Assumption
     from gradtd.evaluation.report.result import Evaluation
-    from gradtd.evaluation.sensitivity import Confounding
 
 
 def extra_lines(evaluation: Evaluation) -> list[str]:
@@ -21,7 +21,7 @@ def extra_lines(evaluation: Evaluation) -> list[str]:
         lines.append(
             f"Unrecorded cause: with one that changes the odds of every {cause.each} by a factor of up to "
             f"{cause.strength:g}, the {evaluation.level:.0%} interval is {cause.low:.5g} to {cause.high:.5g}. "
-            f"{_tipping(cause)}"
+            f"{cause.tips}"
         )
     if evaluation.groups:
         lines.append(f"Groups of starts, intervals that hold for all of them at {evaluation.level:.0%}:")
@@ -31,10 +31,14 @@ def extra_lines(evaluation: Evaluation) -> list[str]:
     return lines
 
 
-def _tipping(cause: Confounding) -> str:
-    what = f"{cause.against_name} ({cause.against:.5g})"
-    if cause.tipping <= 1:
-        return f"The interval contains {what} even without such a cause."
-    if cause.tipping == float("inf"):
-        return f"No factor up to {cause.curve[-1][0]:g} makes it contain {what}."
-    return f"From a factor of {cause.tipping:.2f} on it contains {what}."
+HEADING = "Assumptions"
+
+
+def assumption_lines(evaluation: Evaluation) -> list[str]:
+    """One line for each assumption: its status, how it was checked, and what happens where it may fail."""
+    return [_line(one) for one in evaluation.assumptions]
+
+
+def _line(one: Assumption) -> str:
+    fails = f" Else: {one.if_it_fails}" if one.status in ("assumed", "failed") else ""
+    return f"{one.assumption} {one.status.capitalize()}: {one.how}{fails}"

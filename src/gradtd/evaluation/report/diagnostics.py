@@ -191,6 +191,11 @@ class Diagnostics:
     model_moves: float | None = None
     """Change of the value with another model of the behaviour, over the larger of two paired errors and one error."""
 
+    trained_on: bool | None = None
+    """Whether episodes that the target was learned from were left out."""
+    time_column: str | None = None
+    """The column of times that steps are discounted by."""
+
     # The equations.
     solved_by: str | None = None
     """The solver of the least-squares equations."""
@@ -266,6 +271,8 @@ def diagnose(
     return Diagnostics(
         method=settings.method,
         gamma=settings.gamma,
+        trained_on=True if settings.trained_on is not None else None,
+        time_column=settings.time_column,
         lam=None if tracing is None else tracing.lam,
         trace=None if tracing is None else tracing.kind,
         episodes=int(steps["episodes"]),

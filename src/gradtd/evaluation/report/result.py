@@ -17,6 +17,7 @@ from gradtd.core.files import read_arrays, reading, write_arrays
 from gradtd.evaluation.anytime import Anytime
 from gradtd.evaluation.decide import Check
 from gradtd.evaluation.limits import DEFAULT, Limits
+from gradtd.evaluation.report.assumptions import Assumption, assumptions
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import BehaviourValue, Estimate
 from gradtd.evaluation.report.extra_fields import read_extras, told_extras
@@ -179,6 +180,11 @@ class Evaluation(Presented):
         """What the value rests on, in five lines with a word each: good, fair or poor."""
         return grade(self.diagnostics)
 
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What the interval assumes: how that was checked, or that it cannot be, and what happens where it fails."""
+        return assumptions(self)
+
     def __repr__(self) -> str:
         low, high = self.interval
         return (
@@ -202,7 +208,7 @@ class Evaluation(Presented):
             "checks": [vars(check) for check in self.checks],
             "diagnostics": self.diagnostics.to_dict(),
         }
-        rest |= told_extras(self)
+        rest |= told_extras(self) | {"assumptions": [vars(one) for one in self.assumptions]}
         return dict(plain(head | rest))
 
     def save(self, path: str | Path) -> Path:
