@@ -16,9 +16,9 @@ TARGET = np.array([[0.3, 0.7], [0.6, 0.4], [0.5, 0.5]])
 
 
 def _log(episodes=200, seed=0, real=False):
-    """Episodes of 1 to 8 steps, some cut off; columns of groups, marks and times beside them."""
+    """Episodes that end with a chance of .25 after every step, some cut off; columns of groups, marks and times beside them."""
     rng = np.random.default_rng(seed)
-    length = rng.integers(1, 9, episodes)
+    length = rng.geometric(0.25, episodes)
     episode = np.repeat(np.arange(episodes), length)
     n = len(episode)
     t = np.arange(n) - np.repeat(np.cumsum(length) - length, length)

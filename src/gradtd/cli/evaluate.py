@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gradtd.cli.assumption_options import AGAINST, ANYTIME, BY, CONFOUNDING, TIME_COLUMN, TRAINED_ON
 from gradtd.cli.evaluation_output import check_outputs, end_below, show
 from gradtd.cli.inspect import (
     ACTIONS,
@@ -166,55 +167,12 @@ def evaluate(
             rich_help_panel=INFERENCE,
         ),
     ] = False,
-    anytime: Annotated[
-        bool,
-        typer.Option(
-            "--anytime",
-            help="Add an interval that holds at every look at a log that grows.",
-            rich_help_panel=INFERENCE,
-        ),
-    ] = False,
-    confounding: Annotated[
-        float | None,
-        typer.Option(
-            help="Add the interval with a cause that nobody recorded, which changes the odds of every action by at "
-            "most this factor: 1.5. And how strong a cause would tip the answer.",
-            parser=number,
-            metavar=NUMBER,
-            rich_help_panel=INFERENCE,
-        ),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            help="What the answer tips at: a number, or behaviour for the value of the log's own policy.",
-            rich_help_panel=INFERENCE,
-        ),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Add the value of every group of starts, by this column, with intervals that hold for all of them.",
-            rich_help_panel=INFERENCE,
-        ),
-    ] = None,
-    trained_on: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="A column of 0 and 1 that marks episodes the target was learned from: it is judged on the others.",
-            rich_help_panel=INFERENCE,
-        ),
-    ] = None,
-    time_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="A column of times, where steps are not evenly spaced: gamma is then per unit of time.",
-            rich_help_panel=INFERENCE,
-        ),
-    ] = None,
+    anytime: Annotated[bool, ANYTIME] = False,
+    confounding: Annotated[float | None, CONFOUNDING] = None,
+    against: Annotated[str | None, AGAINST] = None,
+    by: Annotated[str | None, BY] = None,
+    trained_on: Annotated[str | None, TRAINED_ON] = None,
+    time_column: Annotated[str | None, TIME_COLUMN] = None,
     history: Annotated[
         int,
         typer.Option(
