@@ -16,7 +16,7 @@ TARGET = np.array([[0.3, 0.7], [0.6, 0.4], [0.5, 0.5]])
 
 
 def _log(episodes=200, seed=0, real=False):
-    """Episodes that end with a chance of .25 after every step, some cut off; columns of groups, marks and times beside them."""
+    """Episodes that end with a chance of .25 after every step, some cut off; with groups, marks and times."""
     rng = np.random.default_rng(seed)
     length = rng.geometric(0.25, episodes)
     episode = np.repeat(np.arange(episodes), length)
