@@ -1,12 +1,14 @@
 """The file format: every damage is noticed, and nothing is given room that the file does not hold."""
 
 import json
+import os
 import struct
 import zipfile
 
 import numpy as np
 import pytest
 
+import gradtd
 from gradtd import InputError
 from gradtd.core.files import read_arrays, reading, write_arrays
 
@@ -148,3 +150,28 @@ def test_a_file_without_a_checksum_is_read(tmp_path):
     header, arrays = read(tmp_path / "it.npz")
     assert header == HEADER
     np.testing.assert_array_equal(arrays["a"], ARRAYS["a"])
+
+
+@pytest.mark.parametrize("name", ["pipe", "device"])
+def test_pipes_and_devices_are_refused_at_once(name, tmp_path):
+    """A pipe waits for its other end, past Ctrl-C in compiled libraries; /dev/zero never ends."""
+    path = tmp_path / "it.npz"
+    if name == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    for load in (gradtd.Learner.load, gradtd.Horde.load, gradtd.load_evaluation, gradtd.Sweep.from_file):
+        with pytest.raises(InputError, match="it is a pipe or a device, not a file"):
+            load(path)
+    stream = tmp_path / "stream"
+    stream.mkdir()
+    (stream / "header.json").symlink_to(path)
+    with pytest.raises(InputError, match="it is a pipe or a device, not a file"):
+        gradtd.Stream.open(stream)
+
+
+@pytest.mark.parametrize("text", ["problems = " + "[" * 5000 + "]" * 5000, "runs = " + "9" * 5000])
+def test_a_sweep_whose_file_python_cannot_parse_is_refused(tmp_path, text):
+    (tmp_path / "grid.toml").write_text(text)
+    with pytest.raises(InputError, match="is not TOML"):
+        gradtd.Sweep.from_file(tmp_path / "grid.toml")

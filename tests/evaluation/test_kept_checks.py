@@ -117,6 +117,8 @@ def test_what_was_fitted_to_states_is_refused(states, tmp_path, change):
 AGAIN = {
     "a shape": ("sums", "arrays", "moments.C", lambda was: was[:-1]),
     "no number": ("sums", "arrays", "moments.x", lambda was: was * np.nan),
+    "a number that is too large": ("sums", "arrays", "moments.x", lambda was: was + 1e200),
+    "a reward that is too large": ("sums", "header", "largest", lambda was: was | {"largest_reward": 1e200}),
     "a group": ("sums", "arrays", "groups", lambda was: was + 10**6),
     "groups": ("sums", "header", "groups", 10**9),
     "no steps": ("sums", "header", "numbers", {}),

@@ -156,3 +156,53 @@ def test_a_pipe_in_a_folder_of_json_is_refused(tmp_path):
     os.mkfifo(tmp_path / "b.json")
     with pytest.raises(InputError, match=r"'b.json' in the folder .* is no file"):
         read_log(tmp_path)
+
+
+ROWS = [{"episode": k, "reward": 1.0, "obs": k * 0.5, "terminated": True} for k in range(3)]
+
+
+def _json(folder, text):
+    (folder / "log.json").write_text(text if isinstance(text, str) else json.dumps(text))
+    return read_log(folder / "log.json")
+
+
+def test_a_name_twice_in_an_object_of_json_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"'log.json': the name 'reward' stands twice"):
+        _json(tmp_path, json.dumps(ROWS).replace('"obs": 0.5', '"reward": 2.0, "obs": 0.5'))
+    lines = "\n".join(json.dumps(row) for row in ROWS).replace('"obs": 0.5', '"reward": 2.0, "obs": 0.5')
+    with pytest.raises(InputError, match=r"'log.json', line 2: the name 'reward' stands twice"):
+        _json(tmp_path, lines)
+
+
+def test_rows_of_columns_go_by_their_number(tmp_path):
+    columns = {name: {str(k): row[name] for k, row in enumerate(ROWS)} for name in ROWS[0]}
+    columns["obs"] = dict(reversed(columns["obs"].items()))
+    assert _json(tmp_path, columns).observations.ravel().tolist() == [0.0, 0.5, 1.0]
+    columns["obs"]["7"] = columns["obs"].pop("1")
+    with pytest.raises(InputError, match="the column 'obs' has other rows than 'episode'"):
+        _json(tmp_path, columns)
+
+
+@pytest.mark.parametrize("data", [[[1, 2], 3], [[1]], [[1, 2, 3]]])
+def test_split_rows_that_do_not_fit_are_refused(tmp_path, data):
+    with pytest.raises(InputError, match="every row of data must be a list"):
+        _json(tmp_path, {"columns": ["reward", "obs"], "data": data})
+    with pytest.raises(InputError, match="stands twice"):
+        _json(tmp_path, {"columns": ["reward", "reward"], "data": [[1, 2]]})
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_arrays_of_one_name_in_an_npz_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "log.npz", "w") as file:
+        for value in (1.0, 2.0):
+            with file.open("reward.npy", "w") as member:
+                np.lib.format.write_array(member, np.full(3, value))
+    with pytest.raises(InputError, match="two arrays of one name"):
+        read_log(tmp_path / "log.npz")
+
+
+@pytest.mark.parametrize("ids", [["1", 1, "2", 2], [1, "1", None, 2]])
+def test_ids_that_are_text_and_numbers_are_not_merged(ids):
+    log = {"episode": ids, "reward": np.ones(4), "obs": np.arange(4.0), "truncated": np.ones(4, bool)}
+    with pytest.raises(InputError, match="'episode'"):
+        read_log(log)

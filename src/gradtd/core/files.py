@@ -138,6 +138,21 @@ def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 
+def open_file(path: Path) -> BinaryIO:
+    """Open a file to read it. A pipe, which may wait for ever, or a device, which may never end, is refused."""
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", str(path))
+    return cast(BinaryIO, file)
+
+
+def read_file(path: Path) -> bytes:
+    """All that a file holds; pipes and devices are refused."""
+    with open_file(path) as file:
+        return file.read()
+
+
 def open_own(path: Path, mode: str) -> BinaryIO:
     """Open a file that gradtd made under this name; a link or a pipe that another user put there is refused."""
     try:
@@ -212,7 +227,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Any], Arrays]:
     No array is given room before the file was seen to hold that many bytes. A file of ours is not compressed, so what
     it holds is no larger than itself.
     """
-    with path.open("rb") as file, zipfile.ZipFile(file) as members:
+    with open_file(path) as file, zipfile.ZipFile(file) as members:
         size = os.fstat(file.fileno()).st_size
         found = members.infolist()
         if any(member.compress_type != zipfile.ZIP_STORED for member in found):

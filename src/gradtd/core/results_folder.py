@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.checks import InputError
-from gradtd.core.files import is_part, open_own, remove_part, replace_file, write_text, writing
+from gradtd.core.files import is_part, open_own, read_file, remove_part, replace_file, write_text, writing
 
 MANIFEST, LOCK = "manifest.json", ".lock"
 STORED: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
@@ -52,8 +52,8 @@ class ResultsFolder:
                 )
             return
         try:
-            found = dict(json.loads(manifest.read_text()))
-        except (ValueError, TypeError):
+            found = dict(json.loads(read_file(manifest)))
+        except (ValueError, TypeError, RecursionError):
             raise InputError(
                 f"{str(manifest)!r} is damaged, so {name} may not be ours: give another {self.option}, "
                 "nothing was changed."

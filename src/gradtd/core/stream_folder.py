@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.core.files import part_of, reading, remove_strays, write_text, writing
+from gradtd.core.files import part_of, read_file, reading, remove_strays, write_text, writing
 from gradtd.core.stream import STEP, Stream, begins_episode
 from gradtd.core.stream_arrays import refuse_bad_numbers
 
@@ -188,7 +188,7 @@ def open_stream(folder: str | Path) -> StoredStream:
     """The stream in a folder, checked."""
     path = Path(folder)
     with reading(path / HEADER, "a stream that gradtd wrote"):
-        header = json.loads((path / HEADER).read_text())
+        header = json.loads(read_file(path / HEADER))
         if header["made_by"] != MADE_BY:
             raise KeyError("made_by")
         if header["format"] not in FORMATS:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.evaluation.designs.base import Ladder
+from gradtd.evaluation.designs.base import EXTREME, Ladder
 from gradtd.evaluation.designs.real import RealDesign, are_polynomials
 from gradtd.evaluation.designs.states import StateDesign
 from gradtd.evaluation.kept_units import File, Unit
@@ -119,6 +119,7 @@ def _check_states(design: StateDesign) -> None:
     else:
         need(array(table, "f", 2), "table")
     need(table.shape == (len(states) + len(pairs), design.ladder.n_columns), "table")
+    need(within(table if isinstance(table, np.ndarray) else table.data, -2 * EXTREME, 2 * EXTREME), "table")
 
 
 def read_units(header: Mapping[str, Any]) -> tuple[list[Unit], list[str]]:
@@ -153,20 +154,20 @@ def check_sums(sums: PartSums, job: Job, rows: int) -> None:
     for name, found in sums.moments.arrays().items():
         size = (job.groups, *wanted[name].shape[1:]) if name in BY_GROUP else wanted[name].shape
         need(found.shape == size, name)
-        finite = np.isfinite(found)
+        fits = np.abs(found) <= EXTREME**2 * max(rows, 1)
         if name == "products":
-            finite[:, shape.wide + shape.narrow] = True  # weights of doubly robust are products of ratios
-        need(finite.all(), name)
+            fits[:, shape.wide + shape.narrow] = True  # weights of doubly robust are products of ratios
+        need(fits.all(), name)
     need((sums.moments.pieces >= 0).all() and sums.moments.pieces.sum() <= rows, "pieces")
 
 
 def _check_steps(steps: StepSums, rows: int) -> None:
     need(isinstance(steps.numbers, dict) and set(steps.numbers) == {*BY_STEP, *BY_CHUNK}, "numbers")
     for name, value in steps.numbers.items():
-        need(isinstance(value, float) if name in MAY_OVERFLOW else real(value, 0), name)
+        need(isinstance(value, float) if name in MAY_OVERFLOW else real(value, 0, EXTREME**2 * max(rows, 1)), name)
     need(all(steps.numbers[name] <= rows for name in ("steps", "episodes", "terminated", "truncated")), "steps")
     need(isinstance(steps.largest, dict) and set(steps.largest) == set(LARGEST), "largest")
-    need(all(real(value) or value == -math.inf for value in steps.largest.values()), "largest")
+    need(all(real(value, -EXTREME, EXTREME) or value == -math.inf for value in steps.largest.values()), "largest")
     need(array(steps.ratios, "f", 2) and steps.ratios.shape == (2, BINS) and (steps.ratios >= 0).all(), "ratios")
     need(isinstance(steps.by_time, np.ndarray) and steps.by_time.dtype.kind == "f" and steps.by_time.ndim == 2, "time")
     need(steps.by_time.shape[0] == 2 and steps.by_time.shape[1] <= rows, "time")
@@ -187,7 +188,8 @@ def _check_block(block: Block, job: Job, rows: int) -> None:
     need(len(block.begins) == pieces + 1 and len(block.starts) == pieces, "pieces")
     need(block.begins[0] == 0 and block.begins[-1] == steps and (np.diff(block.begins) > 0).all(), "begins")
     need(all(within(values, 0, table.shape[0]) for values in (block.row, block.next_row, block.starts)), "rows")
-    need(within(block.group, 0, job.groups) and within(block.rho, 0, math.inf), "groups")
+    need(within(block.group, 0, job.groups) and within(block.rho, 0, 2 * EXTREME), "groups")
+    need(within(block.reward, -2 * EXTREME, 2 * EXTREME), "rewards")
     need(all(within(values, 0, 1 + 1e-12) for values in (block.discount, block.decay)), "discount")
 
 

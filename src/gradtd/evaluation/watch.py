@@ -15,7 +15,7 @@ from typing import Any
 
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.core.files import reading, write_text
+from gradtd.core.files import read_file, reading, write_text
 from gradtd.evaluation.anytime import Anytime
 from gradtd.evaluation.evaluate import evaluate
 from gradtd.evaluation.options import Inference, Machine
@@ -75,7 +75,7 @@ class Watch:
         if not self.path.exists():
             return []
         with reading(self.path, "the looks that gradtd watch keeps"):
-            told = json.loads(self.path.read_text())
+            told = json.loads(read_file(self.path))
             if told["format"] != FORMAT:
                 raise ValueError(told["format"])
             return [Look(**one) for one in told["looks"]]
@@ -88,7 +88,10 @@ class Watch:
 
     def _seen(self) -> list[str]:
         path = self.out / "files.json"
-        return [str(name) for name in json.loads(path.read_text())] if path.exists() else []
+        if not path.exists():
+            return []
+        with reading(path, "the files that gradtd watch has seen"):
+            return [str(name) for name in json.loads(read_file(path))]
 
     def advance(self) -> Iterator[Look]:
         """A look after each file that no look has had; each is kept before it is handed on."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradtd.core.checks import InputError
 from gradtd.core.memory_limits import refuse_beyond_memory
-from gradtd.logs.column_names import role_of
+from gradtd.logs.column_names import listed, role_of
 from gradtd.logs.nested import columns_of
 from gradtd.logs.tables import Table
 
@@ -88,9 +88,11 @@ def read_json(path: Path) -> Any:
     """What a JSON file holds: one value, or one per line."""
     text = _text(path)
     try:
-        return _records(json.loads(text))
+        return _records(json.loads(text, object_pairs_hook=_object))
     except RecursionError:
         raise InputError(f"{path.name!r} is nested too deeply to be a log.") from None
+    except InputError as error:
+        raise InputError(f"{path.name!r}: {error}") from None
     except ValueError as error:
         whole = error
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
@@ -99,7 +101,9 @@ def read_json(path: Path) -> Any:
     found = []
     for number, line in lines:
         try:
-            found.append(json.loads(line))
+            found.append(json.loads(line, object_pairs_hook=_object))
+        except InputError as error:
+            raise InputError(f"{path.name!r}, line {number}: {error}") from None
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"{path.name!r} cannot be read as JSON, it may be damaged or cut short: line {number}: {error}."
@@ -135,16 +139,32 @@ def _unpacked(stream: Any, path: Path) -> bytes:
     return b"".join(parts)
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of two values under one name nobody knows which is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        again = next(name for k, (name, _) in enumerate(pairs) if name in dict(pairs[:k]))
+        raise InputError(f"the name {again!r} stands twice in one object: give each value a name of its own.")
+    return found
+
+
 def _records(data: Any) -> Any:
     """What pandas writes by itself: columns of rows by number, or the three parts of "split"."""
     if not isinstance(data, dict):
         return data
     if set(data) >= {"columns", "data"} and isinstance(data["data"], list):
-        return [dict(zip(data["columns"], row, strict=False)) for row in data["data"]]
+        names, rows = data["columns"], data["data"]
+        if not isinstance(names, list) or any(not isinstance(row, list) or len(row) != len(names) for row in rows):
+            raise InputError("every row of data must be a list with one entry for each of the columns.")
+        return [_object(list(zip(map(str, names), row, strict=True))) for row in rows]
     values = list(data.values())
     by_number = all(isinstance(one, dict) and one and all(key.isdigit() for key in one) for one in values)
     if by_number and any(role_of(name) for name in data):
-        return {name: list(one.values()) for name, one in data.items()}
+        rows = sorted(values[0], key=int)
+        for name, one in data.items():  # rows go by their number, whatever their order
+            if one.keys() != values[0].keys():
+                raise InputError(f"the column {name!r} has other rows than {next(iter(data))!r}: give all the same.")
+        return {name: [one[row] for row in rows] for name, one in data.items()}
     return data
 
 
@@ -152,6 +172,8 @@ def _read_npz(path: Path) -> dict[str, Any]:
     try:
         with zipfile.ZipFile(path) as members:
             size = sum(member.file_size for member in members.infolist())
+            if len(set(names := members.namelist())) < len(names):
+                raise InputError(f"{path.name!r} has two arrays of one name: {listed(names)}.")
         refuse_beyond_memory(size, f"{path.name!r}, unpacked,", "write it as Parquet, which is read in parts")
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}

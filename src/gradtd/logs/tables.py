@@ -83,6 +83,10 @@ def _array(source: Mapping[Any, Any], key: Any) -> NDArray[Any] | None:
     value = plain_array(source[key])
     if isinstance(value, Mapping):
         return None
+    if isinstance(value, list | tuple) and 0 < sum(isinstance(one, str) for one in value if one is not None) < sum(
+        one is not None for one in value
+    ):
+        return np.array([*value, None], object)[:-1]  # NumPy would make text of numbers, and one id of 1 and "1"
     try:
         array = np.asanyarray(value) if np.ma.isMA(value) else np.asarray(value)
     except ValueError:  # rows of different lengths, or None among them

@@ -13,7 +13,7 @@ from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
 from gradtd.core.executors import Executor, open_executor
-from gradtd.core.files import reading
+from gradtd.core.files import read_file, reading
 from gradtd.core.progress import Progress, progress_bar
 from gradtd.core.results_folder import ResultsFolder, in_use
 from gradtd.problems.base import Problem
@@ -125,10 +125,10 @@ class Sweep:
             The file.
         """
         with reading(path, "a sweep in TOML"):
-            text = Path(path).read_text(encoding="utf-8")
+            text = read_file(Path(path)).decode()
         try:
             told = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # of its own kind, or of Python for numbers and depth
             raise InputError(f"{str(path)!r} is not TOML: {error}.") from None
         known = [one.name for one in fields(cls) if one.init and one.name != "own"]
         for name in told:

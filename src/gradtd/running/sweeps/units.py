@@ -23,7 +23,7 @@ from gradtd.compiled import engine
 from gradtd.compiled.plan import Snapshots
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
-from gradtd.core.files import append_line, replace_file
+from gradtd.core.files import append_line, read_file, replace_file
 from gradtd.core.results_folder import STORED
 from gradtd.problems.base import Problem
 from gradtd.problems.metrics import METRICS, cached_exact
@@ -199,7 +199,7 @@ class Parts:
     def look(self, unit: Unit) -> Values | None:
         """What a unit came to; None where it is not finished, or its part is not whole."""
         try:
-            content = self.file_of(unit).read_bytes()
+            content = read_file(self.file_of(unit))
         except FileNotFoundError:
             return None
         # A part without a line was written just before a kill: it counts if it can be read; `adopt` lists it.
@@ -239,11 +239,11 @@ def _listed(manifest: Path) -> dict[str, Any]:
     """The checksums in a manifest. Its last line may be half written; a later line of a unit holds."""
     found: dict[str, Any] = {}
     if manifest.exists():
-        for line in manifest.read_bytes().splitlines():
+        for line in read_file(manifest).splitlines():
             try:
                 told = json.loads(line)
                 found[told["unit"]] = told["sha256"]
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 continue
     return found
 
