@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gradtd.evaluation.decide import Check
     from gradtd.evaluation.report.comparison import Comparison
-    from gradtd.evaluation.report.decision import Decision
+    from gradtd.evaluation.report.decision import TargetDecision
     from gradtd.evaluation.report.result import Evaluation
 
 
@@ -235,11 +235,11 @@ def as_text(shown: Any) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())  # type: ignore[attr-defined]
 
 
-def decided(decision: Decision) -> str:
+def decided(decision: TargetDecision) -> str:
     """A decision in words.
 
-    >>> from gradtd.evaluation.report.decision import Decision
-    >>> decided(Decision("old", "excluded", "new", 0.1, 0.3))
+    >>> from gradtd.evaluation.report.decision import TargetDecision
+    >>> decided(TargetDecision("old", "excluded", "new", 0.1, 0.3))
     'excluded: new is better by 0.1 to 0.3'
     """
     if decision.low is None:

@@ -21,7 +21,7 @@ from gradtd.core.checks import InputError
 from gradtd.evaluation.estimators.bootstrap import interval_from
 from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.intervals import as_dependent, chance_above_zero, interval
-from gradtd.evaluation.report.decision import Decision, decide_among
+from gradtd.evaluation.report.decision import TargetDecision, decide_among
 from gradtd.evaluation.report.presentation import Summary
 from gradtd.evaluation.report.result import Evaluation, plain
 
@@ -109,7 +109,7 @@ class Comparison:
     differences: tuple[Difference, ...]
     ranking: tuple[Rank, ...]
     level: float
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[TargetDecision, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON takes it; what is not finite becomes None."""

@@ -23,7 +23,7 @@ Interval = Callable[[str, str, float], tuple[float | None, float | None]]
 
 
 @dataclass(frozen=True)
-class Decision:
+class TargetDecision:
     """What the log says of one target among several.
 
     Parameters
@@ -48,7 +48,7 @@ class Decision:
 
 def decide_among(
     verdicts: Mapping[str, str], psi: Mapping[str, Floats], interval: Interval, level: float
-) -> tuple[Decision, ...]:
+) -> tuple[TargetDecision, ...]:
     """A decision about every target. The best of the usable ones is excluded with a chance of at most 1 - level.
 
     Parameters
@@ -64,21 +64,21 @@ def decide_among(
     """
     usable = [name for name, verdict in verdicts.items() if verdict == "usable"]
     single = _level_of_pairs(usable, psi, level)
-    beaten: dict[str, Decision] = {}
+    beaten: dict[str, TargetDecision] = {}
     for first, second in combinations(usable, 2):
         low, high = interval(first, second, single)
         if low is None or high is None:
             continue
         if low > 0:
-            _exclude(beaten, Decision(second, EXCLUDED, first, low, high))
+            _exclude(beaten, TargetDecision(second, EXCLUDED, first, low, high))
         elif high < 0:
-            _exclude(beaten, Decision(first, EXCLUDED, second, -high, -low))
+            _exclude(beaten, TargetDecision(first, EXCLUDED, second, -high, -low))
     left = [name for name in usable if name not in beaten]
     word = BEST if len(left) == 1 and len(usable) > 1 else TIED
-    return tuple(beaten.get(name) or Decision(name, word if name in usable else NOT_JUDGED) for name in verdicts)
+    return tuple(beaten.get(name) or TargetDecision(name, word if name in usable else NOT_JUDGED) for name in verdicts)
 
 
-def _exclude(beaten: dict[str, Decision], found: Decision) -> None:
+def _exclude(beaten: dict[str, TargetDecision], found: TargetDecision) -> None:
     before = beaten.get(found.name)
     if before is None or (before.low or 0.0) < (found.low or 0.0):
         beaten[found.name] = found
