@@ -406,6 +406,135 @@ def _():
     return run(table | {"obs_1": np.where(ROWS % 9, OBS[:, 1], np.nan)}, policy)
 
 
+# A second look, with a fresh mind.
+
+
+@case("two frames one after the other, with an index that repeats")
+def _():
+    parts = [frame().iloc[: N // 2], frame().iloc[N // 2 :].reset_index(drop=True)]
+    table = pd.concat(parts).assign(pi=PI[ROWS, ACTION])
+    return run(table, table["pi"])
+
+
+@case("actions from 1, probabilities of three actions")
+def _():
+    return run(clean(action=ACTION + 1), PI)
+
+
+@case("actions from 1, a function that returns argmax")
+def _():
+    return run(clean(action=ACTION + 1), lambda s: policy(s).argmax(axis=1))
+
+
+@case("a number of the row as the episode")
+def _():
+    return run(clean(episode=ROWS, t=None), policy)
+
+
+@case("next observations that are copies")
+def _():
+    return run(clean(next_obs_0=OBS[:, 0], next_obs_1=OBS[:, 1]), policy)
+
+
+@case("the mapping turned round")
+def _():
+    table = clean(reward=None, gain=REWARD)
+    return run(table, policy, columns={"gain": "reward"})
+
+
+@case("done at the row after the end")
+def _():
+    first = ROWS % LENGTH == 0
+    return run(clean(episode=None, t=None, terminated=None, done=first), policy)
+
+
+@case("lists as text, as in a CSV file")
+def _():
+    return run(clean(obs_0=None, obs_1=None, obs=[str(row.tolist()) for row in OBS]), policy)
+
+
+@case("numbers as text")
+def _():
+    return run(clean(obs_1=OBS[:, 1].astype(str)), policy)
+
+
+@case("actions 2, 9 and 10 as text, probabilities in that order")
+def _():
+    return run(clean(action=np.array(["2", "9", "10"])[ACTION]), PI)
+
+
+@case("the same probabilities everywhere, as a list")
+def _():
+    return run(clean(), [0.2, 0.3, 0.5])
+
+
+@case("an environment that resets itself after a cut")
+def _():
+    cut = ROWS % LENGTH == LENGTH - 1
+    after = np.roll(OBS, -1, axis=0)
+    return run(clean(terminated=ROWS < 0, truncated=cut, next_obs_0=after[:, 0], next_obs_1=after[:, 1]), policy)
+
+
+@case("episodes that are filled up to one length")
+def _():
+    done = (np.arange(LENGTH) >= 2) & np.ones((EPISODES, 1), bool)
+    stacked = {"obs": OBS.reshape(EPISODES, LENGTH, 2), "reward": REWARD.reshape(EPISODES, LENGTH), "done": done}
+    return run(stacked, "behaviour")
+
+
+@case("columns in two levels")
+def _():
+    table = frame().rename(columns={"obs_0": ("obs", "x"), "obs_1": ("obs", "v")})
+    return run(table, policy)
+
+
+@case("columns of several lengths")
+def _():
+    return run(clean(reward=REWARD[:-1]), policy)
+
+
+@case("decimal commas")
+def _():
+    return run(clean(reward=[f"{one:.3f}".replace(".", ",") for one in REWARD]), policy)
+
+
+@case("the policy in place of the log")
+def _():
+    return run(policy, clean())
+
+
+@case("probabilities by action in place of states")
+def _():
+    return run(clean(action=WORDS[ACTION]), {"none": 0.2, "low": 0.3, "high": 0.5})
+
+
+@case("behavior", run(clean(), "behaviour")[0])
+def _():
+    return run(clean(), "behavior")
+
+
+@case("one number for all episodes")
+def _():
+    return run(clean(episode=0 * ROWS, t=None), policy)
+
+
+@case("two agents in one episode")
+def _():
+    return run(clean(episode=ROWS // (2 * LENGTH), agent=ROWS // LENGTH % 2), policy)
+
+
+@case("a last row without an action")
+def _():
+    last = ROWS % LENGTH == LENGTH - 1
+    return run(clean(action=np.where(last, np.nan, ACTION), reward=np.where(last, np.nan, REWARD)), policy)
+
+
+@case("rows that were filtered out in the middle of episodes")
+def _():
+    kept = frame()[np.random.default_rng(2).random(N) < 0.8]
+    return run(kept, policy)
+
+
 def shown():
     """All cases with what becomes of them, as the file has it."""
     return "\n".join(f"## {name}\n{outcome(name)}\n" for name in CASES)
@@ -425,8 +554,8 @@ def test_careless_inputs(name):
     assert found == "right" or "warning: " in found or found.startswith("refused: ")
 
 
-def test_there_are_forty_of_them_beside_the_first_report():
-    assert len(CASES) >= 47
+def test_there_are_sixty_of_them_beside_the_first_report():
+    assert len(CASES) >= 67
     assert list(golden("Careless inputs")) == list(CASES)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradtd.core.checks import InputError
 from gradtd.logs.column_names import Roles, listed
-from gradtd.logs.columns import Column, Facts
+from gradtd.logs.columns import Column, Facts, in_order
 from gradtd.logs.understood import ALPHABET, CATEGORIES, NUMBERS
 
 MANY, SPARSE = 10_000, 4
@@ -36,7 +36,9 @@ def code_actions(
         return np.array([codes_of[one] for one in values.tolist()], np.int64), tuple(said), "said"
     if facts.real_actions:
         return values.astype(np.float64), None, ""
-    known, order = sorted(facts.actions), NUMBERS if column.labels is None else ALPHABET
+    known, order = sorted(facts.actions), NUMBERS
+    if column.labels is not None:
+        known, order = in_order(facts.actions), ALPHABET
     if said is not None:
         known, order = _as_said(column.name, known, said), "said"
     elif facts.order:

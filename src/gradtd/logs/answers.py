@@ -141,8 +141,11 @@ def checked_probabilities(name: str, values: Any, rows: int | None, n_actions: i
         wanted = (
             f"{'one row per state' if rows is None else f'one row per observation ({rows})'} and one column per action"
         )
+        from_one = f" If the actions are 1 to {width}, say actions={list(range(1, n_actions))}."
+        hint = from_one if width == n_actions - 1 else ""
         raise InputError(
             f"{name} must give {wanted} ({'at least ' if more else ''}{n_actions} actions), got shape {table.shape}."
+            f"{hint}"
         )
     if (table < 0).any() or (np.abs(table.sum(axis=1) - 1) > _SUM_TOLERANCE).any():
         _refuse_scores(name, table)

@@ -234,6 +234,10 @@ def _mapped(kinds: Mapping[str, str], columns: Any, faults: Faults) -> tuple[Rol
         raise InputError(f"columns must be a dictionary from our names to yours, got {type(columns).__name__}.")
     roles, taken = Roles(), _Taken()
     for key, given in (columns or {}).items():
+        if not _HOME.get(str(key).lower()) and key in kinds and str(given) in _HOME:
+            raise InputError(
+                f"columns maps our names to yours: write {{{given!r}: {key!r}}}, not {{{key!r}: {given!r}}}."
+            )
         role = _HOME.get(str(key).lower()) or checks.known_name("column name", key, ALIASES)
         taken.roles.add(role)
         if given is None:
@@ -244,7 +248,8 @@ def _mapped(kinds: Mapping[str, str], columns: Any, faults: Faults) -> tuple[Rol
             raise InputError(f"columns={{{key!r}: ...}} takes one column{several}, got {given!r}.")
         for name in theirs:
             if name not in kinds:
-                faults.add(f"there is no column {name!r} for {key!r}; the columns are {listed(kinds)}.")
+                turned = f" The mapping goes from our names to yours: {{{name!r}: {key!r}}}." if key in kinds else ""
+                faults.add(f"there is no column {name!r} for {key!r}; the columns are {listed(kinds)}.{turned}")
         taken.names.update(theirs)
         roles.clock |= spelled(str(key)) in CLOCKS
         _assign(roles, role, [(name, name) for name in theirs], SAID)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,6 +19,7 @@ from gradtd.logs.steps import Flags, Steps
 from gradtd.logs.tables import Piece, Table, refuse_merged
 
 GIVEN, MISSING, NOT_A_NUMBER = 0, 1, 2
+DROP = " Drop such rows with missing='drop'."
 TRUTHS = {"true": True, "t": True, "yes": True, "y": True, "1": True, "1.0": True}
 TRUTHS |= {"false": False, "f": False, "no": False, "n": False, "0": False, "0.0": False}
 """Text that stands for a truth value."""
@@ -46,7 +47,7 @@ class Column:
                 at,
             )
 
-    def numbers(self, cure: str = " Drop such rows with missing='drop'.") -> Floats:
+    def numbers(self, cure: str = DROP) -> Floats:
         """One finite number per row; ``cure`` is what to do about those that are not."""
         values = self.values
         if values.ndim == 2 and values.shape[1] == 1:
@@ -136,8 +137,8 @@ class Column:
         if self.labels is not None:
             return values
         if values.ndim == 2 and values.shape[1] > 1:
-            return self._finite(values)
-        real = self._finite(values.reshape(-1))
+            return self._finite(values, DROP)
+        real = self._finite(values.reshape(-1), DROP)
         if values.dtype.kind == "f" and ((real != np.floor(real)) | (np.abs(real) >= 2**53)).any():
             return real
         return values.reshape(-1).astype(np.int64)
@@ -258,11 +259,17 @@ class _Collector:
         self.values, labels = [], None
         ordered = len(self.orders) == 1 and None not in self.orders
         if self.codes:
-            order = list(self.codes) if ordered else sorted(self.codes)
+            order = list(self.codes) if ordered else in_order(self.codes)
             rank = np.empty(len(order), np.int64)
             rank[[self.codes[label] for label in order]] = np.arange(len(order))
             values, labels = rank[values], tuple(order)
         return Column(self.name, values, missing, labels, self.kind, ordered)
+
+
+def in_order(labels: Iterable[str]) -> list[str]:
+    """Labels in alphabetical order; those that are whole numbers in the order of these: 2 before 10."""
+    every = list(labels)
+    return sorted(every, key=int) if all(label.strip().lstrip("-").isdecimal() for label in every) else sorted(every)
 
 
 def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.int8] | None]:

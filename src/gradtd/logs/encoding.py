@@ -89,6 +89,7 @@ class EncodedTable:
         for name, part in zip(roles.several["observation"], roles.parts, strict=True):
             seen = self.seen[name]
             if seen.text:
+                _refuse_numbers(name, list(seen.labels))
                 self._refuse_many(name, seen)
                 made += [f"{part}={label}" for label in seen.order]
             else:
@@ -145,6 +146,28 @@ class EncodedTable:
         elif self.missing == "refuse":
             return Piece(values, flags if flags.any() else None)
         return Piece(values, none if none is not None and none.any() else None)
+
+
+def _refuse_numbers(name: str, labels: Sequence[str]) -> None:
+    """Numbers that were written as text are no categories."""
+    if labels and all(label.strip()[:1] in ("[", "(", "{") for label in labels):
+        raise InputError(
+            f"column {name!r} of the observation holds lists as text, such as {labels[0][:40]!r}: make lists of them, "
+            f"frame[{name!r}] = frame[{name!r}].map(json.loads)."
+        )
+    if labels and all(_is_number(label) for label in labels):
+        raise InputError(
+            f"column {name!r} of the observation holds numbers as text, such as {labels[0]!r}: make numbers of them "
+            "with pandas.to_numeric, or, where they are categories, put a letter before them."
+        )
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label.replace(",", "."))
+    except ValueError:
+        return False
+    return True
 
 
 def count_missing(

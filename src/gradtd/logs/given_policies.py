@@ -15,7 +15,7 @@ from gradtd.logs.answers import Actions, codes_of, one_hot
 from gradtd.logs.column_names import listed
 from gradtd.logs.log import Log
 from gradtd.logs.models import is_model
-from gradtd.logs.policies import WORDS, Asked, Policy, as_policy, is_constant
+from gradtd.logs.policies import WORDS, Asked, Policy, as_policy, is_constant, spelled
 from gradtd.logs.read import read_log
 from gradtd.logs.row_policies import (
     Beside,
@@ -69,6 +69,7 @@ def read_beside(source: Any, policies: Mapping[str, Any], **reading: Any) -> tup
 
     ``policies`` are by name; the one that made the log is called behaviour.
     """
+    policies = {name: spelled(policy) for name, policy in policies.items()}
     if isinstance(source, Log):
         return read_log(source, keep=kept_columns(*policies.values()), **reading), dict(policies)
     table = open_table(source)
@@ -200,7 +201,9 @@ def one_a_step(log: Log, name: str, given: Any) -> Floats:
 def _refuse_length(log: Log, name: str, length: int) -> None:
     if length not in (len(log), log.n_given):
         dropped = f", or per row of the table ({log.n_given})" if log.n_given not in (None, len(log)) else ""
-        raise InputError(f"{name} needs one probability or action per step ({len(log)}){dropped}, got {length}.")
+        every = log.discrete_actions and length == log.n_actions
+        hint = " The same in all states is lambda s: numpy.tile(p, (len(s), 1))." if every else ""
+        raise InputError(f"{name} needs one probability or action per step ({len(log)}){dropped}, got {length}.{hint}")
 
 
 def _refuse_either_order(log: Log, name: str, values: Any) -> None:

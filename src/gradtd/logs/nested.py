@@ -279,12 +279,23 @@ def _unstacked(columns: dict[str, Any], shape: tuple[int, ...], time: int | None
         for name in arrays:
             if role_of(name) in FLAGS:
                 ends |= found.values[name].reshape(n, steps).astype(bool)
+        _refuse_padding(ends)
         begins = np.c_[np.ones(n, bool), ends[:, :-1]]
         for name in arrays:
             if role_of(name) == "start":
                 begins |= found.values[name].reshape(n, steps).astype(bool)
         found.values["episode"] = np.cumsum(begins) - 1
     return found
+
+
+def _refuse_padding(ends: NDArray[np.bool_]) -> None:
+    """Rows after the end that are marked as ends, too, fill an array up: they are no episodes."""
+    padded = (ends[:, -1] & ends[:, -2]) if ends.shape[1] > 1 else np.zeros(len(ends), bool)
+    if 2 * int(padded.sum()) > len(ends):
+        raise InputError(
+            f"{int(padded.sum())} of {len(ends)} episodes end in several rows that are marked as ends: they seem to be "
+            "filled up to one length. Leave the rows after the first end out, or give a list of episodes."
+        )
 
 
 def _time_axis(arrays: Mapping[str, NDArray[Any]], found: Columns) -> int:
@@ -303,6 +314,11 @@ def _time_axis(arrays: Mapping[str, NDArray[Any]], found: Columns) -> int:
         rows, columns = done[:, :-1].any(), done[:-1].any()  # ends before the last of each axis
         if rows != columns:
             return 1 if columns else 0
+        rises = [bool((np.diff(done.astype(np.int8), axis=k) >= 0).all()) for k in (0, 1)]
+        moves = [bool(np.diff(done.astype(np.int8), axis=k).any()) for k in (0, 1)]
+        over = [up and move for up, move in zip(rises, moves, strict=True)]  # ends that last: filled up
+        if over[0] != over[1]:
+            return over.index(True)
     found.warnings.append(
         f"The arrays have the shape {(a, b)}. The first axis was taken for the time, {b} environments side by side. "
         "Where it is the other way round, swap the axes: numpy.swapaxes(array, 0, 1)."

@@ -155,8 +155,8 @@ def _order_notes(log: Log) -> tuple[str, ...]:
     if not log.understood.order_guessed:
         return ()
     return (
-        "Probabilities were taken in the alphabetical order of the actions, "
-        f"{listed(log.action_labels or ())}. Say the order with actions=[...], or name columns after the actions.",
+        f"Probabilities were taken in this order of the actions, which is a guess: {listed(log.action_labels or ())}. "
+        "Say the order with actions=[...], or name columns after the actions.",
     )
 
 

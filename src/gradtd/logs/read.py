@@ -28,6 +28,7 @@ from gradtd.logs.sanity_checks import (
     ends_marked,
     numbered_like,
     refuse_swapped,
+    resets,
     sentinels,
     strangers,
 )
@@ -328,6 +329,7 @@ class LogReader:
                 *alike(log.action_labels or ()),
                 *steps.warnings,
                 *sentinels(log, roles),
+                *(resets(log) if "next_observation" in roles.several else ()),
                 *getattr(table, "warnings", ()),
             ),
         )

@@ -100,17 +100,47 @@ def refuse_swapped(observations: NDArray[Any], next_row: NDArray[np.uint32], ste
     at = np.flatnonzero(steps.follower[1:] & steps.follower[:-1]) + 1
     if len(at) < ENOUGH or (next_row[at] == at + 1).all():
         return
-    same = 0
-    for begin in range(0, len(at), PIECE):
-        here = at[begin : begin + PIECE]
-        equal = observations[next_row[here]] == observations[here - 1]
-        same += int((equal.all(axis=1) if equal.ndim == 2 else equal).sum())
-    if same == len(at):
-        now, after = roles.several["observation"][0], roles.several["next_observation"][0]
+    now = roles.several["observation"][0]
+    if _equal(observations, next_row[at], at) == len(at) and _equal(observations, at, at - 1) < len(at):
+        after = roles.several["next_observation"][0]
+        raise InputError(
+            f"every next observation is the observation of its own row: {after!r} is a copy of {now!r}. Leave it out, "
+            "columns={'next_observation': None}: the observation of the next row is taken."
+        )
+    if _equal(observations, next_row[at], at - 1) == len(at):
+        after = roles.several["next_observation"][0]
         raise InputError(
             f"every next observation is the observation of the row before: {now!r} and {after!r} have changed places; "
             f'say columns={{"observation": {after!r}, "next_observation": {now!r}}}.'
         )
+
+
+def _equal(observations: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> int:
+    """How many of these pairs of rows have one observation; in pieces, as nothing of the size of the log is made."""
+    same = 0
+    for begin in range(0, len(first), PIECE):
+        part = slice(begin, begin + PIECE)
+        equal = observations[first[part]] == observations[second[part]]
+        same += int((equal.all(axis=1) if equal.ndim == 2 else equal).sum())
+    return same
+
+
+FEWEST_CUTS = 3
+"""Cuts that must all be followed by the next episode's beginning before that is a sign."""
+
+
+def resets(log: Log) -> tuple[str, ...]:
+    """A warning where what follows a cut is the beginning of the next episode: the environment has reset itself."""
+    last = np.flatnonzero(log.truncated[:-1])
+    last = last[log.next_row[last] >= len(log)]  # with an observation of their own
+    if len(last) < FEWEST_CUTS or _equal(log.observations, log.next_row[last], last + 1) < len(last):
+        return ()
+    if len(np.unique(log.observations[last + 1], axis=0)) == 1:
+        return ()  # all episodes begin alike
+    return (
+        f"After all {len(last)} cuts the next observation is the first one of the next episode, as environments that "
+        "reset themselves give it. Give the final observation, or leave it out, columns={'next_observation': None}.",
+    )
 
 
 SENTINELS = (-99.0, -999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0, 999999.0)

@@ -20,6 +20,8 @@ from gradtd.logs.row_episodes import EpisodeCounter
 
 FEW_GAPS = 100
 """Gaps in t are a warning where one row in so many is before one."""
+FEW_LOST = 5
+"""Episodes that disappear are a warning where they are one in so many."""
 SORTED = 'sort the rows by t, as read_log(order="sort") does'
 
 Flags = NDArray[np.bool_]
@@ -146,6 +148,9 @@ def arrange(
         )
     steps = _steps(source, episode, terminated, truncated, follower, own, keep, n_rows)
     steps.unmarked, steps.warnings = int(unfinished.sum()), _gap_warning(goes_on, follower, rows)
+    steps.warnings += _lost_warning(lost, int((~goes_on).sum()))
+    if rows.episode is None and rows.start is None and bool((terminated | truncated)[0]) and bool(unfinished[-1]):
+        steps.warnings += (FIRST_ENDS,)
     last = np.flatnonzero(~goes_on)
     steps.lengths, steps.ended = np.diff(np.r_[-1, last]), terminated[last]
     return steps
@@ -298,6 +303,22 @@ def _gap_warning(goes_on: Flags, follower: Flags, rows: Rows) -> tuple[str, ...]
     return (
         f"t jumps after {lost} of {int(goes_on.sum())} rows, so what follows these rows was taken for missing. If t is "
         'a clock and does not count steps, say columns={"timestamp": ...} with its name.',
+    )
+
+
+FIRST_ENDS = (
+    "The first row of the table ends an episode, and the last one does not. If ends are marked at the row after, as "
+    "beginnings, say columns={'start': ...} with the name of that column."
+)
+
+
+def _lost_warning(lost: int, episodes: int) -> tuple[str, ...]:
+    """A warning where many episodes had a single row, and disappeared."""
+    if lost * FEW_LOST < episodes:
+        return ()
+    return (
+        f"{lost} of {episodes} episodes have a single row that leads nowhere, and disappeared. Does the column of "
+        "episodes number rows? Name another one, columns={'episode': ...}, or None to cut after ends.",
     )
 
 
