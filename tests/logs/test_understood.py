@@ -238,9 +238,6 @@ def test_probabilities_by_position_of_text_actions_are_a_warning():
     given = np.tile([0.7, 0.2, 0.1], (30, 1))
     for target in (given, lambda seen: np.tile([0.7, 0.2, 0.1], (len(seen), 1)), pd.DataFrame(given)):
         assert any("which is a guess: high, low, none" in note for note in ratios(log, target).notes)
-            "in this order of the actions, which is a guess: high, low, none" in note
-            for note in ratios(log, target).notes
-        )
     said = read_log(pd.DataFrame(doses() | {"b": 0.5}), columns={"behaviour": "b"}, actions=["none", "low", "high"])
     assert ratios(said, given).notes == ()
     assert np.allclose(ratios(said, given).rho, np.tile([1.4, 0.4, 0.2], 10))
