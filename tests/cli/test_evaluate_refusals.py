@@ -181,7 +181,7 @@ FILES = {
     "empty folder": (_empty_folder, "has no Parquet file"),
     "folder of two kinds": (_another_schema, "lacks the column"),
     "pickle": (_file("log.pkl", pickle.dumps({"a": 1})), "a log is never unpickled"),
-    "array file": (_file("log.npz", b"PK"), "a log is never unpickled"),
+    "array file": (_file("log.npz", b"PK"), "cannot be read as .npz, it may be damaged"),
     "pickle as Parquet": (_file("log.parquet", pickle.dumps({"a": 1})), "cannot be read as Parquet"),
     "unknown ending": (_file("log.xyz", b"{}"), "Read are .parquet, .csv, .json, .jsonl, .npz and .h5"),
     "nothing": (lambda path: "nowhere.parquet", "there is no file or folder 'nowhere.parquet'"),
