@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from gradtd.cli import gate
 from gradtd.cli.assumption_options import AGAINST, ANYTIME, BY, CONFOUNDING, TIME_COLUMN, TRAINED_ON
-from gradtd.cli.evaluation_output import check_outputs, end_below, show
+from gradtd.cli.evaluation_output import AS_JSON, PAGE, PLOT, SAVE, VERBOSE, check_outputs, show
 from gradtd.cli.inspect import (
     ACTIONS,
     COLUMN,
@@ -23,10 +24,10 @@ from gradtd.cli.inspect import (
     named_columns,
 )
 from gradtd.cli.options import CHECKPOINT, MACHINE, NUMBER, SCHEDULER, hyper_parameters, number, setting
-from gradtd.core.checks import InputError, one_of
+from gradtd.core.checks import InputError
 
-INFERENCE, OUTPUT = "Inference", "Output"
-"""Panels of the help, beside those of the log's format and of the machine: the records of `gradtd.evaluate`."""
+INFERENCE = "Inference"
+"""A panel of the help. The others have the names of the log's format, the machine and the output."""
 
 
 def evaluate(
@@ -248,53 +249,29 @@ def evaluate(
     ] = None,
     checkpoint: Annotated[Path | None, CHECKPOINT] = None,
     scheduler: Annotated[str | None, SCHEDULER] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
-    ] = False,
-    verbose: Annotated[
-        bool,
-        typer.Option("--verbose", help="Print all diagnostics and the table of checks, too.", rich_help_panel=OUTPUT),
-    ] = False,
-    require: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VERDICT",
-            help="End with exit code 3 where the verdict is worse than this: usable or unchecked.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write one HTML page with everything to this file, pictures included.", rich_help_panel=OUTPUT
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            help="Draw the intervals of all methods, or the paired differences of several targets, to this picture "
-            "file (.png, .svg, .pdf).",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    save: Annotated[
-        Path | None,
-        typer.Option(help="Keep the evaluation in this .npz file, for gradtd.load_evaluation.", rich_help_panel=OUTPUT),
-    ] = None,
+    as_json: Annotated[bool, AS_JSON] = False,
+    verbose: Annotated[bool, VERBOSE] = False,
+    require: Annotated[str | None, gate.REQUIRE] = None,
+    at_least: Annotated[float | None, gate.AT_LEAST] = None,
+    better_than: Annotated[str | None, gate.BETTER_THAN] = None,
+    card: Annotated[Path | None, gate.CARD] = None,
+    question: Annotated[str | None, gate.QUESTION] = None,
+    page: Annotated[Path | None, PAGE] = None,
+    plot: Annotated[Path | None, PLOT] = None,
+    save: Annotated[Path | None, SAVE] = None,
 ) -> None:
     """Estimate what a policy is worth from a log of another one: value, interval, diagnostics, verdict."""
     from gradtd.cli.targets import targets
-    from gradtd.evaluation import Evaluation
     from gradtd.evaluation import evaluate as evaluate_log
     from gradtd.evaluation.options import Inference, Machine
     from gradtd.evaluation.report.estimate import COMPUTED
     from gradtd.evaluation.settings import known_method
 
     given = targets(target or [], target_probabilities or [], next_target_probabilities or [])
+    conditions = gate.Gate(require, at_least, better_than, card, question)
+    given = conditions.check(given)
     check_outputs(page, plot, save, several=len(given) > 1)
     known_method(algorithm)
-    if require is not None:
-        one_of("--require", require, ("usable", "unchecked"))
     if set_ and algorithm in COMPUTED:
         raise InputError(f"{algorithm} takes no hyper-parameters here, got {', '.join(dict(map(setting, set_)))}.")
     hyper = hyper_parameters(algorithm, set_ or [])
@@ -346,8 +323,8 @@ def evaluate(
         **hyper,
     )
     show(found, (page, plot, save), as_json, verbose)
-    if require is not None:
-        end_below(require, [found] if isinstance(found, Evaluation) else list(found.values()))
+    conditions.write_card(found, log)
+    conditions.end(found)
 
 
 RENAMED = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from gradtd.cli.messages import typed
+from gradtd.cli.options import OUTPUT
 from gradtd.core import checks
 from gradtd.core.checks import InputError
 
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
     from gradtd.evaluation import Evaluation, Evaluations
 
+AS_JSON = typer.Option("--json", help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
+VERBOSE = typer.Option("--verbose", help="Print all diagnostics and the table of checks, too.", rich_help_panel=OUTPUT)
+PAGE = typer.Option(help="Write one HTML page with everything to this file, pictures included.", rich_help_panel=OUTPUT)
+PLOT = typer.Option(
+    help="Draw the intervals of all methods, or the paired differences of several targets, to this picture file (.png, "
+    ".svg, .pdf).",
+    rich_help_panel=OUTPUT,
+)
+SAVE = typer.Option(help="Keep the evaluation in this .npz file, for gradtd.load_evaluation.", rich_help_panel=OUTPUT)
 AS_LONG_AS_IT_IS = 10_000
 """Columns of a line that nothing folds."""
 Files = tuple[Path | None, Path | None, Path | None]
@@ -67,18 +76,6 @@ def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: 
     for what, path in (("page", page), ("picture", plot), ("saved", save)):
         if path is not None:
             print(f"{what}: {path}")
-
-
-WORSE = 3
-"""The exit code of an evaluation whose verdict is worse than required."""
-
-
-def end_below(required: str, found: Sequence[Evaluation]) -> None:
-    """End with an exit code of its own where a verdict is worse than the one required."""
-    from gradtd.evaluation.report.comparison import WORDS
-
-    if max(WORDS.index(one.verdict) for one in found) > WORDS.index(required):
-        raise typer.Exit(WORSE)
 
 
 def _typed(evaluation: Evaluation) -> Evaluation:

@@ -1,0 +1,83 @@
+"""Conditions that set the exit code of `gradtd evaluate`, and the card."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import gradtd
+from gradtd.cli.app import app
+
+FAST = ("--gamma", "1", "--resamples", "5", "--threads", "1")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Episodes of two steps; action 1 earns 1. The behaviour takes it half of the time, the target in 60 %: 1.2."""
+    rng, n = np.random.default_rng(0), 800
+    action = rng.integers(0, 2, n)
+    table = {
+        "episode": np.arange(n) // 2,
+        "obs": np.arange(n) % 2,
+        "action": action,
+        "reward": action + 0.1 * rng.normal(size=n),
+        "terminated": np.arange(n) % 2 == 1,
+        "behaviour": np.full(n, 0.5),
+        "target": np.where(action == 1, 0.6, 0.4),
+    }
+    path = tmp_path_factory.mktemp("gate") / "log.parquet"
+    pq.write_table(pa.table(table), path)
+    return str(path)
+
+
+def run(log, *options):
+    return CliRunner().invoke(app, ["evaluate", log, *FAST, *options])
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (("--require", "usable", "--at-least", "1.0"), 0, ""),
+        (("--at-least", "1.2"), 3, "below --at-least 1.2"),
+        (("--better-than", "behaviour"), 0, ""),
+        (("--target", "a=target", "--target", "b=target", "--better-than", "b"), 3, "a is not shown to be better"),
+    ],
+)
+def test_conditions_set_the_exit_code(log, options, code, sentence):
+    outcome = run(log, *options)
+    assert outcome.exit_code == code, outcome.output
+    assert sentence in " ".join(outcome.output.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--better-than", "elsewhere"), "give that target too"),
+        (("--card", "card.html"), "--card needs --question"),
+        (("--question", "why?"), "add --card"),
+        (("--require", "perfect"), "--require must be"),
+    ],
+)
+def test_conditions_that_cannot_be_met_are_refused_before_the_work(log, options, sentence):
+    outcome = run(log, *options)
+    assert isinstance(outcome.exception, gradtd.InputError)
+    assert sentence in str(outcome.exception)
+
+
+def test_two_failed_conditions_are_both_named(log):
+    outcome = run(log, "--at-least", "1.9", "--clip", "0.6", "--require", "usable")
+    assert outcome.exit_code == 3
+    assert "--require usable" in outcome.output
+    assert "--at-least 1.9" in outcome.output
+
+
+def test_the_card_has_the_log_and_the_command(log, tmp_path):
+    card = tmp_path / "card.html"
+    assert run(log, "--card", str(card), "--question", "Deploy?").exit_code == 0
+    told = json.loads(card.with_suffix(".json").read_text())
+    assert told["question"] == "Deploy?"
+    assert told["data"]["files"][0]["name"] == "log.parquet"
+    assert told["command"].startswith("gradtd ")
