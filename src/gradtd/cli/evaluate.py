@@ -196,6 +196,15 @@ def evaluate(
             rich_help_panel=INFERENCE,
         ),
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Sum influences by the value of this column before the variance: episodes of one hospital may depend "
+            "on each other.",
+            rich_help_panel=INFERENCE,
+        ),
+    ] = None,
     block_length: Annotated[
         int | None,
         typer.Option(
@@ -313,6 +322,7 @@ def evaluate(
             history=history,
             with_time=with_time,
             since=since,
+            cluster=cluster,
             block_length=block_length,
             n_updates=n_updates,
             whiten=not no_whiten,

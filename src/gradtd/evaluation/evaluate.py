@@ -24,6 +24,7 @@ from gradtd.evaluation.settings import (
     Settings,
     known_method,
     level_of,
+    refuse_beside_clusters,
     refuse_unknown,
     refuse_without_influences,
     refuse_without_ratios,
@@ -170,6 +171,7 @@ def evaluate(
     refuse_unknown(settings)
     refuse_without_ratios(settings)
     refuse_without_influences(settings)
+    refuse_beside_clusters(settings)
     if settings.n_updates is not None and settings.computed:
         raise InputError(f"{settings.method} makes no updates, got n_updates={settings.n_updates}: leave it out.")
     named = several(target)

@@ -16,6 +16,7 @@ from gradtd.evaluation.estimators.methods import Case
 from gradtd.evaluation.estimators.products import values_of
 from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.intervals import as_dependent, interval
+from gradtd.evaluation.log_questions import Groups
 from gradtd.evaluation.report.estimate import BehaviourValue
 from gradtd.evaluation.sensitivity import Against, Bounded, Confounding, confounding
 from gradtd.evaluation.settings import STATE, Settings
@@ -56,8 +57,8 @@ def extra_answers(
 def behaviour_value(case: Case, decision: Decision, settings: Settings, C: Any) -> BehaviourValue | None:
     """The behaviour's own value, and the target's gain: its interval is longer by what the checks left open."""
     own = of_behaviour(case.stream, case.starts, case.begins, C)
-    psi, value = decision.fit.psi, case.square.value
-    fits = (Fit("behaviour", own.value, own.psi, 0.0, 0), Fit("gain", value - own.value, psi - own.psi, 0.0, 0))
+    psi, value, own_psi = decision.fit.psi, case.square.value, summed_by_cluster(own.psi, settings.cluster)
+    fits = (Fit("behaviour", own.value, own_psi, 0.0, 0), Fit("gain", value - own.value, psi - own_psi, 0.0, 0))
     if settings.block_length is not None:
         fits = (as_dependent(fits[0], settings.limits), as_dependent(fits[1], settings.limits))
     plain = interval(decision.fit, settings.level, settings.limits)
@@ -65,6 +66,14 @@ def behaviour_value(case: Case, decision: Decision, settings: Settings, C: Any) 
     (low, high), (least, most) = (interval(fit, settings.level, settings.limits) for fit in fits)
     found = (own.value, low, high, value - own.value, least - down, most + up)
     return BehaviourValue(*found) if np.isfinite(found).all() else None
+
+
+def summed_by_cluster(psi: Floats, clusters: Groups | None) -> Floats:
+    """Influences of episodes, or the sums of those of each cluster, scaled so that their mean stays what it is."""
+    if clusters is None:
+        return psi
+    sums = np.bincount(clusters.of_episode, psi, len(clusters.names))
+    return np.asarray(sums * (len(clusters.names) / len(psi)))
 
 
 def _of_own_policy(case: Case) -> bool:

@@ -118,7 +118,7 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
         raise InputError(
             "a behaviour is not estimated from a log that is read in parts: give a column of probabilities."
         )
-    for name, given in (("by", settings.by), ("trained_on", settings.trained_on)):
+    for name, given in (("by", settings.by), ("cluster", settings.cluster), ("trained_on", settings.trained_on)):
         if given is not None:
             raise InputError(f"{name} is for logs in memory: leave it out, or give in_parts=False.")
     if settings.time_column is not None and settings.checkpoint is not None:

@@ -63,13 +63,19 @@ def ask_log(source: Any, log: Log, settings: Settings) -> tuple[Log, HeldOut | N
     if settings.time_column is not None:
         log, said = with_times(source, log, settings.time_column)
     groups = None if settings.by is None else groups_of(source, log, settings)
+    clusters = None if settings.cluster is None else clusters_of(source, log, settings)
     held = None
     if settings.trained_on is not None:
         mask = ~trained_episodes(source, log, settings)
         held = hold_out(log, mask)
         if groups is not None:
             groups = replace(groups, of_episode=groups.of_episode[mask])
-    return log, held, replace(settings, by=groups), said
+        if clusters is not None:
+            labels, codes = np.unique(clusters.of_episode[mask], return_inverse=True)
+            clusters = replace(clusters, names=tuple(clusters.names[one] for one in labels), of_episode=codes)
+    if clusters is not None:
+        said = (*said, _clusters_note(clusters))
+    return log, held, replace(settings, by=groups, cluster=clusters), said
 
 
 def with_times(source: Any, log: Log, name: str) -> tuple[Log, tuple[str, ...]]:
@@ -97,6 +103,30 @@ def groups_of(source: Any, log: Log, settings: Settings) -> Groups:
             "column of few values."
         )
     return Groups(name, tuple(map(str, labels)), codes)
+
+
+def clusters_of(source: Any, log: Log, settings: Settings) -> Groups:
+    """The cluster of every episode, by a column that is the same in all its rows."""
+    name = settings.cluster
+    if not isinstance(name, str):
+        raise InputError(f"cluster must be the name of a column, got {type(name).__name__}.")
+    values, rows = column_of_rows(source, log, name, "cluster")
+    labels, codes = np.unique([str(one) for one in values[rows[log.row]]], return_inverse=True)
+    of_episode = codes[log.starts]
+    if (codes != of_episode[log.episode]).any():
+        at = int(log.episode[np.flatnonzero(codes != of_episode[log.episode])[0]])
+        raise InputError(
+            f"cluster={name!r} changes within episode {at}: a cluster is made of whole episodes; give a column that "
+            "stays the same."
+        )
+    if len(labels) < 2:
+        raise InputError(f"cluster={name!r} has the same value in all rows: an error needs at least two clusters.")
+    return Groups(name, tuple(map(str, labels)), of_episode)
+
+
+def _clusters_note(clusters: Groups) -> str:
+    count = f"{len(clusters.names)} clusters of {len(clusters.of_episode)} episodes"
+    return f"Errors are clustered by {clusters.column!r}: {count}. Rows of other methods take episodes as independent."
 
 
 def trained_episodes(source: Any, log: Log, settings: Settings) -> NDArray[np.bool_]:

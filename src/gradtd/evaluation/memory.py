@@ -166,8 +166,11 @@ def evaluate_plan(
     if judged is not None or plan.why_not:
         more |= {"features_named": plan.named, "not_checked": plan.why_not or None}
     more |= {"features": ready.features.n_features, "condition_C": ready.condition_C}
+    diagnostics = diagnose(steps, case.square, judged, settings, solved.headline.value, **more)
+    if settings.cluster is not None:
+        diagnostics = replace(diagnostics, episodes=len(settings.cluster.names))
     return build_evaluation(
-        diagnose(steps, case.square, judged, settings, solved.headline.value, **more),
+        diagnostics,
         (*solved.estimates, *plan.beside),
         settings.level,
         theta=ready.weights(solved.theta),

@@ -94,6 +94,9 @@ class Inference:
     by
         A column whose value in the first row of an episode names its group: ``result.groups`` has the value of each
         group's starts, with intervals that hold for all groups at once.
+    cluster
+        A column whose value names the cluster of an episode, such as its hospital: influences are summed by cluster
+        before the variance, so that episodes of one cluster may depend on each other.
     trained_on
         The episodes that the target was learned from: a column of 0 and 1, or a list of ids of episodes. The value is
         that on the others.
@@ -136,6 +139,7 @@ class Inference:
     confounding: float | None = None
     against: float | str | None = None
     by: Any = None
+    cluster: Any = None
     trained_on: Any = None
     time_column: str | None = None
     own_refits: bool | None = None

@@ -71,8 +71,12 @@ class Plan:
         design = self.design
         rows: Rows = design.rows(self.log, pieces) if isinstance(design, StateDesign) else design.rows(self.log)
         steps = steps_of(self.log, rows, rho, settings.gamma, pieces, settings.tracing, chances)
-        source = MemoryBlocks(replace(steps, threads=settings.threads))
-        return decide(BlockEquations(source, design.ladder), settings.level, settings.limits)
+        clusters = settings.cluster
+        source = MemoryBlocks(
+            replace(steps, threads=settings.threads), None if clusters is None else clusters.of_episode
+        )
+        groups = None if clusters is None else len(clusters.names)
+        return decide(BlockEquations(source, design.ladder, groups), settings.level, settings.limits)
 
     def features_for(self, decision: Decision | None) -> LogFeatures:
         """The log in the features named, or in those that the decision chose."""

@@ -155,6 +155,22 @@ def refuse_without_ratios(settings: Settings) -> None:
         )
 
 
+def refuse_beside_clusters(settings: Settings) -> None:
+    """Clusters are known to the direct solution of values of observations."""
+    if settings.cluster is None:
+        return
+    if settings.method != AUTO or settings.value_function != STATE:
+        raise InputError(
+            "cluster needs algorithm='auto' and value_function='state', whose interval is made of influences: leave it "
+            "out, or the others."
+        )
+    for name in ("by", "confounding", "block_length"):
+        if getattr(settings, name) is not None:
+            raise InputError(f"cluster and {name} are about episodes in different ways: leave one of them out.")
+    if settings.anytime:
+        raise InputError("anytime=True takes episodes as independent: leave it out, or cluster.")
+
+
 def refuse_without_influences(settings: Settings) -> None:
     """Importance sampling has no influences that were checked, and no answers that are made of them."""
     asked = [name for name in ("anytime", "confounding", "by") if getattr(settings, name) not in (None, False)]

@@ -53,12 +53,12 @@ class StepBlocks(Protocol):
 class MemoryBlocks:
     """The steps of a log in memory: one chunk, whose tenths are neighbouring pieces."""
 
-    def __init__(self, steps: Steps) -> None:
-        self.steps = steps
+    def __init__(self, steps: Steps, group: Integers | None = None) -> None:
+        self.steps, self.group = steps, group
         self.tenths = len(group_edges(steps.n_pieces)) - 1
 
     def chunks(self) -> Iterator[Group]:
-        yield Group(self.steps, tenth_of(self.steps.n_pieces), None)
+        yield Group(self.steps, tenth_of(self.steps.n_pieces), self.group)
 
     def first(self, n_steps: int) -> Steps:
         return first_pieces(self.steps, n_steps)

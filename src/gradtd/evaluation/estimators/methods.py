@@ -244,7 +244,10 @@ def solved_row(case: Case, fitted: Fit, method: str) -> Estimate:
 def _first_order(case: Case, resamples: Resamples) -> Floats:
     """The value on every resample to first order, from the influences of episodes: no refits."""
     assert case.decision is not None
-    return of_influences(case.square.value, case.decision.fit.psi, resamples)
+    psi = case.decision.fit.psi
+    if len(psi) != case.n_episodes:  # clusters of episodes are drawn whole
+        resamples = draw_resamples(len(psi), len(resamples), case.settings.seed)
+    return of_influences(case.square.value, psi, resamples)
 
 
 def influences_of(case: Case) -> Floats:
