@@ -55,6 +55,15 @@ def put(where, key, value):
     return change
 
 
+def test_ratios_whose_squares_overflow_are_refused_in_parts(three):
+    for file in three.iterdir():
+        table = pq.read_table(file)
+        huge = pa.array(np.full(len(table), 1e200))
+        pq.write_table(table.set_column(table.column_names.index("rho"), "rho", huge), file)
+    with pytest.raises(gradtd.InputError, match=r"the largest ratio is 1e\+200 in size"):
+        gradtd.evaluate(three, gamma=0.9, machine=gradtd.Machine(in_parts=True, threads=1), progress=False)
+
+
 REFUSED = {
     "lam": ("header", "lam", 9),
     "lam that is a word": ("header", "lam", "much"),

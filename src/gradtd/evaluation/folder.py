@@ -28,6 +28,7 @@ from gradtd.evaluation.chunks import (
     refuse_single,
 )
 from gradtd.evaluation.decide import decide
+from gradtd.evaluation.designs.base import refuse_extreme_steps
 from gradtd.evaluation.designs.chooser import Chooser, make_chooser
 from gradtd.evaluation.designs.log_features import MOST_CHECKED, is_auto
 from gradtd.evaluation.designs.pairs import PairDesign, pair_ladder, pair_state_design
@@ -144,6 +145,7 @@ def fit_design(
     ``target`` is the policy whose values of actions are asked for; None where values are of observations.
     """
     log, seen = sample[0], folder.seen
+    refuse_extreme_steps(log, sample[1].rho)  # before their squares overflow
     chooser = None
     if target is not None:
         names = folder.roles.several.get("action", ())
