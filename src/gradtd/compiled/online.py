@@ -352,10 +352,15 @@ def put_kernel(unpack: Plain) -> Plain:
 
 
 def sum_at(values: Floats, lag: Floats, share: float, indices: Integers, data: Floats) -> float:
-    """The value of a sparse row: sum of x_k (values_k - share lag_k); a row without numbers is one of ones"""
+    """The value of a sparse row: sum of x_k (values_k - share lag_k), NaN where an index is none
+
+    A row without numbers is one of ones.
+    """
     total = 0.0
     for j in range(indices.shape[0]):
         k = indices[j]
+        if k < 0 or k >= values.shape[0]:
+            return np.nan
         weight = values[k]
         if share != 0.0:
             weight -= share * lag[k]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -89,13 +90,13 @@ class Course:
             self.plot(plot)
             return
         try:
-            from IPython.display import HTML, display
+            shown: Any = import_module("IPython.display")
         except ImportError:
             raise InputError("plot=True draws in a notebook: give plot= a file, or leave it out.") from None
-        page = HTML(svg(self._figure()))
+        page = shown.HTML(svg(self._figure()))
         if self._handle is None:
-            self._handle = display(page, display_id=True)
-        elif self._handle is not None:
+            self._handle = shown.display(page, display_id=True)
+        else:
             self._handle.update(page)
 
     def __repr__(self) -> str:

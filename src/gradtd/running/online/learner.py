@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.compiled.online import DONE, FULL, GOES_ON, NEWS, REFUSED
+from gradtd.compiled.online import DONE, FULL, GOES_ON, NEWS, REFUSED, sum_at
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
@@ -24,6 +24,7 @@ from gradtd.running.online.window import Rows
 
 _INT64 = np.dtype(np.int64)
 _FLOAT64 = np.dtype(np.float64)
+_ONES = np.zeros(0)
 ndarray = np.ndarray
 
 
@@ -31,10 +32,13 @@ class _Fast:
     """What a step needs whose rows are as they are stored: looked up once, so that it costs what its rule does."""
 
     shape: tuple[int, ...]
-    __slots__ = ("address", "dtype", "first", "kernel", "lengths", "room", "second", "shape", "weights")
+    __slots__ = (
+        *("address", "asked", "dtype", "first", "kernel", "lengths", "room", "second", "shape", "sum", "weights"),
+    )
 
-    def __init__(self, queue: StepQueue) -> None:
+    def __init__(self, queue: StepQueue, sum_rows: Any) -> None:
         rows: Any = queue.rows
+        self.sum = sum_rows
         group = queue.groups[0]
         self.kernel, self.address = getattr(group.kernel, "direct", group.kernel), group.packed.address()
         self.weights = queue.runs[0].live
@@ -44,6 +48,7 @@ class _Fast:
         else:
             self.first, self.second = rows.staged.indices
             self.shape, self.room, self.lengths, self.dtype = (), len(self.first), rows.staged.length, _INT64
+            self.asked = np.zeros(self.room, np.int64)
 
 
 class Learner(WatchedLearner):
@@ -213,7 +218,7 @@ class Learner(WatchedLearner):
     def _refresh(self) -> None:
         queue = self._queue
         plain = self._white is None and queue.episodes.label is None and (isinstance(queue.rows, Rows) or self._sparse)
-        self._fast = _Fast(queue) if plain else None
+        self._fast = _Fast(queue, self._compiled(sum_at) if self._sparse else None) if plain else None
 
     def _put(self, phi: Any, phi_next: Any, numbers: tuple[Any, Any, Any], cut: int, episode: Any) -> None:
         """A step that is not as rows are stored, or not allowed: it is checked, and said what is wrong with it."""
@@ -303,6 +308,14 @@ class Learner(WatchedLearner):
             with self._lock:
                 value = float(phi.dot(fast.weights))
             if value - value == 0.0:  # else something is not finite, and is said
+                return value
+        indexed = fast is not None and fast.lengths is not None and type(phi) is ndarray and phi.dtype is _INT64
+        if fast is not None and indexed and phi.ndim == 1 and phi.size <= fast.room:
+            with self._lock:
+                row = fast.asked[: phi.size]
+                row[:] = phi
+                value = float(fast.sum(*self._lagging(self._queue.runs[0], 0), row, _ONES))
+            if value - value == 0.0:
                 return value
         return self._values(phi)[0]
 

@@ -55,7 +55,7 @@ class Monitor:
                 warnings.warn(
                     "features are badly scaled: some are a hundred times larger than others, or nearly redundant, "
                     "and gradient rules need many steps for the small ones. Pass whiten=True, or scale them.",
-                    stacklevel=4,
+                    stacklevel=5,
                 )
         if due:
             self._compare(queue, whitened)
@@ -73,7 +73,7 @@ class Monitor:
                 f"after {found.seen} steps predictions are {found.distance:.0f} standard errors ({found.part:.0%} of "
                 f"their size) from least squares on the latest {found.used} steps: the learner has not converged. "
                 f"learner.standing() says more; {advice}.",
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def curve(self, start: Floats) -> tuple[Any, Floats]:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.compiled.engine import compile_function
+from gradtd.compiled.engine import compile_once
 from gradtd.compiled.online import sum_at, sums_at
 from gradtd.compiled.vectors import WEIGHT, Weights
 from gradtd.core import checks
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, Plain
 from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays
 from gradtd.core.stream import Stream
@@ -176,15 +176,18 @@ class OnlineLearner:
         if isinstance(phi, np.ndarray) and phi.ndim == 2:
             indices, _ = index_row("phi", phi.ravel(), self.n_features)
             table = indices.reshape(phi.shape)
-            many = compile_function(sums_at, self._queue.compile)
+            many = self._compiled(sums_at)
             out = [np.empty(len(table)) for _ in self._queue.runs]
             for i, run in enumerate(self._queue.runs):
                 many(*self._lagging(run, i), table, out[i])
             return out
         indices, data = index_row("phi", phi, self.n_features)
         data = np.zeros(0) if data is None else data
-        one = compile_function(sum_at, self._queue.compile)
+        one = self._compiled(sum_at)
         return [float(one(*self._lagging(run, i), indices, data)) for i, run in enumerate(self._queue.runs)]
+
+    def _compiled(self, function: Plain) -> Plain:
+        return function if self._queue.compile is False else compile_once(function)
 
     def _lagging(self, run: OnlineRun, i: int) -> tuple[Floats, Floats, float]:
         """The weights of a run as values less a share of a lag: so nobody has to look at all of them."""
