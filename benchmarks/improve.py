@@ -7,7 +7,8 @@
 Worlds: FrozenLake, Taxi, CliffWalking, ICU-Sepsis (package icu-sepsis), an inventory, a queue, a contextual bandit,
 CartPole. "null" logs are of an optimal behaviour that draws between two copies of each action, and of few episodes of
 these worlds. Values of finite worlds are exact, those of CartPole come from 400 roll-outs. A policy counts with its
-value where the answer is "better", else as the behaviour.
+value where the answer is "better", else as the behaviour. The policy is used as a
+change of the behaviour, which is known.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class FiniteCase:
         self.behaviour = world.value(world.behaviour)
 
     def value(self, policy: Any) -> float:
-        table = policy(np.arange(self.world.n_states))
-        full = np.zeros_like(self.world.behaviour)
-        full[:, : table.shape[1]] = table
+        full = self.world.behaviour.copy()  # actions that the log does not know of stay
+        A = len(policy.actions)
+        full[:, :A] = policy(np.arange(self.world.n_states), full[:, :A])
         return self.world.value(full)
 
 
@@ -86,7 +87,11 @@ def plain_lspi(case: Any, steps: np.ndarray | None = None) -> Any:
         )
     share = np.bincount(experience.action, minlength=experience.n_actions) / len(log)
     return gradtd.ImprovedPolicy(
-        tuple(range(log.n_actions)), experience.states, found.probabilities(experience.behaviour), share
+        tuple(range(log.n_actions)),
+        experience.states,
+        found.probabilities(experience.behaviour),
+        share,
+        halves=(found,),
     )
 
 

@@ -30,6 +30,8 @@ def test_a_table_comes_back_as_it_was(table, tmp_path):
     again = gradtd.load_policy(policy.save(tmp_path / "policy.npz"))
     assert again.actions == policy.actions
     assert (again(np.arange(9)) == policy(np.arange(9))).all()
+    given = np.tile([0.2, 0.3, 0.5], (9, 1))
+    assert (again(np.arange(9), given) == policy(np.arange(9), given)).all()
 
 
 def test_a_function_comes_back_as_it_was(linear, tmp_path):
@@ -42,6 +44,19 @@ def test_states_that_the_log_lacks_get_the_shares_of_its_actions(table):
     columns, found = table
     share = np.bincount(columns["action"]) / len(columns["action"])
     np.testing.assert_allclose(found.policy([77])[0], share)
+    assert found.policy.knows([0, 77]).tolist() == [True, False]
+    given = found.policy([0, 77], behaviour=np.tile([0.1, 0.2, 0.7], (2, 1)))
+    assert given[1].tolist() == [0.1, 0.2, 0.7]
+
+
+def test_it_is_a_change_of_the_behaviour(table, linear):
+    """Recorded probabilities are the behaviour's own here, so both ways to ask agree."""
+    columns, found = table
+    recorded = np.zeros((6, 3))
+    recorded[columns["obs"], columns["action"]] = columns["action_prob"]
+    np.testing.assert_allclose(found.policy(np.arange(6), recorded), found.policy(np.arange(6)), atol=1e-12)
+    x, real = linear
+    np.testing.assert_allclose(real.policy(x, real.policy.model(real.policy.features.transform(x))), real.policy(x))
 
 
 def test_actions_are_drawn_with_their_probabilities(table):
@@ -94,11 +109,12 @@ def test_changed_files_are_refused(table, tmp_path):
         gradtd.load_policy(path)
 
 
-@pytest.mark.parametrize("name", ["table", "elsewhere", "states"])
+@pytest.mark.parametrize("name", ["table", "elsewhere", "states", "known", "best"])
 def test_numbers_that_are_no_policy_are_refused(table, tmp_path, name):
     path = table[1].policy.save(tmp_path / "policy.npz")
     header, arrays = read_arrays(path)
-    write_arrays(path, arrays | {name: arrays[name] * 2 if name != "states" else arrays[name][::-1].copy()}, header)
+    wrong = {"states": arrays["states"][::-1].copy(), "known": arrays["known"][:1], "best": arrays["best"] + 3}
+    write_arrays(path, arrays | {name: wrong.get(name, arrays[name] * 2)}, header)
     with pytest.raises(gradtd.InputError, match="damaged"):
         gradtd.load_policy(path)
 

@@ -292,4 +292,4 @@ def _policy(experience: Experience, trial: _Trial, labels: tuple[Any, ...]) -> I
         made: dict[str, Any] = {"features": experience.features, "used": experience.used, "model": experience.model}
         return ImprovedPolicy(labels, halves=trial.halves, **made)
     share = np.bincount(experience.action, minlength=experience.n_actions) / len(experience.action)
-    return ImprovedPolicy(labels, experience.states, trial.table, share)
+    return ImprovedPolicy(labels, experience.states, trial.table, share, halves=trial.halves)

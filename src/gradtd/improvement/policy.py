@@ -15,7 +15,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.files import read_arrays, reading, write_arrays
 from gradtd.features import Features, from_dict
 from gradtd.improvement.behaviour_model import BehaviourModel
-from gradtd.improvement.policy_iteration import Learned
+from gradtd.improvement.policy_iteration import Learned, moved
 
 FORMAT = "gradtd policy 1"
 
@@ -56,25 +56,46 @@ class ImprovedPolicy:
     model: BehaviourModel | None = None
     halves: tuple[Learned, ...] = ()
 
-    def __call__(self, observations: Any) -> Floats:
+    def __call__(self, observations: Any, behaviour: Any = None) -> Floats:
         """The probabilities of all actions, one row per observation.
 
         Parameters
         ----------
         observations
             As in the log: (rows,) for discrete observations, (rows, k) for others.
+        behaviour
+            The behaviour's probabilities there, (rows, actions), where they are at hand. The policy is a change of the
+            behaviour, and this is the policy that was judged. Without them the log's records stand in: what they leave
+            to actions that the log never took in a state is spread evenly over these, and states that the log never met
+            have the shares of its actions.
         """
+        given = None if behaviour is None else np.asarray(behaviour, np.float64)
         if self.states is not None:
             seen = np.ravel(np.asarray(observations))
             at = np.minimum(np.searchsorted(self.states, seen), len(self.states) - 1)
-            return np.where((self.states[at] == seen)[:, None], self.table[at], self.elsewhere)
+            met = (self.states[at] == seen)[:, None]
+            if given is None:
+                return np.where(met, self.table[at], self.elsewhere)
+            changed = [moved(given, half.known[at], half.best[at]) for half in self.halves]
+            return np.where(met, np.mean(changed, axis=0), given)
         assert self.features is not None
         assert self.model is not None
         made = self.features.transform(observations)
         rows = np.asarray(made if isinstance(made, np.ndarray) else made.toarray())
         rows = rows if self.used is None else rows[:, self.used]
-        chance = self.model(rows)
+        chance = self.model(rows) if given is None else given
         return np.asarray(np.mean([half.elsewhere(rows, chance) for half in self.halves], axis=0))
+
+    def knows(self, observations: Any) -> Any:
+        """Whether the log met each state; always so for real observations.
+
+        Parameters
+        ----------
+        observations
+            As in the log.
+        """
+        seen = np.asarray(observations)
+        return np.isin(np.ravel(seen), self.states) if self.states is not None else np.ones(len(seen), bool)
 
     def act(self, observations: Any, rng: np.random.Generator) -> Any:
         """Draw one action for every observation.
@@ -120,9 +141,9 @@ class ImprovedPolicy:
         target = checks.file_to_write("a policy", Path(path), ".npz")
         header: dict[str, Any] = {"format": FORMAT, "actions": [_plain(action) for action in self.actions]}
         if self.states is not None:
-            return write_arrays(
-                target, {"states": self.states, "table": self.table, "elsewhere": self.elsewhere}, header
-            )
+            own = {name: np.stack([getattr(half, name) for half in self.halves]) for name in ("known", "best")}
+            own |= {"states": self.states, "table": self.table, "elsewhere": self.elsewhere}
+            return write_arrays(target, own, header | {"least": [half.least for half in self.halves]})
         assert self.features is not None
         assert self.model is not None
         described = self.features.to_dict()
@@ -159,10 +180,14 @@ def load_policy(path: str | Path) -> ImprovedPolicy:
                 f"policies {FORMAT!r}."
             )
         actions = tuple(header["actions"])
-        return _restored_table(actions, arrays) if "states" in arrays else _restored_linear(actions, header, arrays)
+        return (
+            _restored_table(actions, header, arrays)
+            if "states" in arrays
+            else _restored_linear(actions, header, arrays)
+        )
 
 
-def _restored_table(actions: tuple[Any, ...], arrays: dict[str, Any]) -> ImprovedPolicy:
+def _restored_table(actions: tuple[Any, ...], header: dict[str, Any], arrays: dict[str, Any]) -> ImprovedPolicy:
     states = arrays["states"]
     table = checks.finite_array("table", arrays["table"], 2)
     elsewhere = checks.finite_array("elsewhere", arrays["elsewhere"], 1)
@@ -171,7 +196,15 @@ def _restored_table(actions: tuple[Any, ...], arrays: dict[str, Any]) -> Improve
         raise ValueError("no probabilities")
     if states.ndim != 1 or states.dtype.kind not in "if" or (states[1:] <= states[:-1]).any():
         raise ValueError("no states")
-    return ImprovedPolicy(actions, states, table, elsewhere)
+    known, best, n = arrays["known"], arrays["best"], len(header["least"])
+    if known.shape != (n, *table.shape) or known.dtype.kind != "b" or best.shape != (n, len(states)) or n == 0:
+        raise ValueError("sizes differ")
+    if best.dtype.kind != "i" or best.min() < -1 or best.max() >= len(actions):
+        raise ValueError("no actions")
+    least = [checks.number_above("least", one, 0) for one in header["least"]]
+    return ImprovedPolicy(
+        actions, states, table, elsewhere, halves=tuple(map(Learned, known, best.astype(np.int64), least))
+    )
 
 
 def _restored_linear(actions: tuple[Any, ...], header: dict[str, Any], arrays: dict[str, Any]) -> ImprovedPolicy:
