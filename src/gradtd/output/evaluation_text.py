@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gradtd.core.checks import printable
 from gradtd.core.frames import make_frame
 from gradtd.output.extra_lines import HEADING, assumption_lines, extra_lines
+from gradtd.output.notebook_cells import chance
 from gradtd.output.pages import render
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ def comparison_on_terminal(comparison: Comparison) -> Group:
     ranked.add_column(f"decision ({comparison.level:.0%} for all together)")
     decisions = {one.name: decided(one) for one in comparison.decisions}
     for place in comparison.ranking:
-        best = "-" if place.best != place.best else f"{place.best:.1%}"
+        best = chance(place.best)
         verdict = _text(place.verdict, COLOUR[place.verdict])
         ranked.add_row(_text(place.name), f"{place.value:.5g}", best, verdict, _text(decisions.get(place.name, "")))
     head = _text(f"paired differences on the same episodes, {comparison.level:.0%} intervals", "bold")

@@ -17,6 +17,17 @@ def shown(number: float | None) -> str:
     return "-" if number is None or number != number else f"{number:.5g}"
 
 
+def chance(share: float) -> str:
+    """A probability, which is never told as certain.
+
+    >>> chance(0.42), chance(1.0), chance(0.0), chance(float("nan"))
+    ('42.0%', '>99.9%', '<0.1%', '-')
+    """
+    if share != share:
+        return "-"
+    return ">99.9%" if share > 0.999 else "<0.1%" if share < 0.001 else f"{share:.1%}"
+
+
 def comparison_tables(comparison: Comparison) -> tuple[Table, Table]:
     """The differences and the ranking."""
     level = f"{comparison.level:.0%}"
@@ -24,10 +35,7 @@ def comparison_tables(comparison: Comparison) -> tuple[Table, Table]:
         (f"{row.first} - {row.second}", *map(shown, (row.value, row.low, row.high)), _verdict(row.verdict, row.reason))
         for row in comparison.differences
     ]
-    ranked = [
-        (place.name, shown(place.value), "-" if place.best != place.best else f"{place.best:.1%}", place.verdict)
-        for place in comparison.ranking
-    ]
+    ranked = [(place.name, shown(place.value), chance(place.best), place.verdict) for place in comparison.ranking]
     head = f"Paired differences on the same episodes, {level} intervals"
     return (
         Table(head, ("difference", "value", "low", "high", "verdict of both"), pairs, words=1),
@@ -41,7 +49,7 @@ def _verdict(verdict: str, reason: str) -> str:
 
 def comparison_cell(comparison: Comparison) -> str:
     """Both tables."""
-    return "<div>" + "".join(table.html() for table in comparison_tables(comparison)) + "</div>"
+    return "<div>" + "<p></p>".join(table.html() for table in comparison_tables(comparison)) + "</div>"
 
 
 def evaluations_cell(evaluations: Mapping[str, Evaluation], comparison: Comparison | None) -> str:
