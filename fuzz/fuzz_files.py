@@ -8,6 +8,7 @@ import numpy as np
 
 import gradtd
 from gradtd.core.files import CHECKSUM, checksum, read_arrays
+from gradtd.output.evaluation_text import in_notebook
 
 D = 3
 LEARNERS = (
@@ -67,6 +68,8 @@ def attempt(seed, number, folder):
             made.save(folder / "again.npz")
     else:
         repr(made)
+        json.dumps(made.to_dict())
+        in_notebook(made)
 
 
 def flipped(rng, content):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gradtd import InputError, Machine, evaluate, load_evaluation
+from gradtd.core.files import read_arrays, write_arrays
 from naive.evaluation import real_walk, walk
 
 FEATURES = ["identity", "polynomial", "fourier:order=2", "rbf:n=5", "tiles:tilings=2", "aggregation:bins=3", "one-hot"]
@@ -144,7 +145,17 @@ def _told(path, **changed):
     np.savez(path, **arrays | {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)})
 
 
+def _cut_histogram(path):
+    evaluation().save(path)
+    header, arrays = read_arrays(path)
+    name = next(name for name in arrays if name.startswith("pictured.") and name.endswith("_edges"))
+    write_arrays(path, arrays | {name: arrays[name][:-1]}, header)
+
+
 BAD_FILES = {
+    "a verdict of another kind": lambda path: _told(path, verdict="<b>"),
+    "estimates of text": lambda path: _told(path, estimates=[{"method": "a", "value": "x", "low": 0, "high": 1}]),
+    "a histogram that does not fit": _cut_histogram,
     "no number for gamma": lambda path: _told(path, gamma=None),
     "a level beyond all numbers": lambda path: _told(path, level=10**400),
     "an interval without ends": lambda path: _told(path, interval=[]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -312,7 +313,9 @@ def load_evaluation(path: str | Path) -> Evaluation:
         header, arrays = read_arrays(Path(path))
         if header["format"] not in FORMATS:
             raise ValueError(header["format"])
-        return _restored(header["evaluation"], header["features"], arrays)
+        made = _restored(header["evaluation"], header["features"], arrays)
+        _refuse_unshown(made)
+        return made
 
 
 MOST = 2**63
@@ -344,6 +347,27 @@ def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict
         pictured=_part(arrays, "pictured."),
         understood=Understood.from_dict(told.get("understood", {})),
     )
+
+
+def _refuse_unshown(made: Evaluation) -> None:
+    """Raise where an evaluation of a file could not be shown: whoever loads it would learn of that much later."""
+    from rich.console import Console
+
+    from gradtd.output.evaluation_text import COLOUR, in_notebook, on_terminal
+
+    if made.verdict not in COLOUR or any(array.ndim != 1 for array in (made.theta, made.resampled, made.influences)):
+        raise ValueError("verdict or arrays")
+    for name in ("rho", "starts"):
+        counts, edges = made.pictured[name], made.pictured[f"{name}_edges"]
+        if counts.ndim != 1 or edges.shape != (len(counts) + 1,) or not np.isfinite(edges).all():
+            raise ValueError(name)
+    lengths = {
+        len(array) for name, array in made.pictured.items() if name.startswith("lambda_") and "level" not in name
+    }
+    if len(lengths) > 1:
+        raise ValueError("lambda")
+    in_notebook(made)
+    Console(file=StringIO(), width=200).print(on_terminal(made, verbose=True))
 
 
 def _check(row: Mapping[str, Any]) -> Check:
