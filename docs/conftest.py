@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-SLOW = {"tutorial.md", "icu-sepsis.md", "large-logs.md", "krylov.md", "guide.md"}
+SLOW = {"tutorial.md", "icu-sepsis.md", "large-logs.md", "krylov.md", "guide.md", "deep.md"}
 """Pages that take long: `make test` leaves them out, `make test-all` runs them."""
 WITH_COMMANDS = {"click-logs.md", "better-policy.md", "propensities.md", "compare.md", "larger-than-memory.md"}
 """Pages that `tests/test_docs.py` runs with their commands: once is enough in `make test`."""
