@@ -211,3 +211,16 @@ def test_the_command_says_and_draws_it(tmp_path):
     assert "strength of the unrecorded cause" in page.read_text()
     told = json.loads(CliRunner().invoke(app, [*given, "--against", "0", "--json"]).output)["confounding"]
     assert told["against"] == 0
+
+
+def test_a_deterministic_policy_of_real_actions_has_bounds_too():
+    """It is evaluated with action values, whose ratios are 1; that does not make it the log's own policy."""
+    rng = np.random.default_rng(11)
+    n = 1500
+    x, action = rng.standard_normal(n), rng.uniform(-1, 1, n)
+    log = {"episode": np.arange(n), "obs": x, "action": action, "reward": x - action**2 + rng.normal(0, 0.2, n)}
+    log |= {"terminated": np.ones(n, int)}
+    made = _evaluate(log, lambda seen: np.zeros(len(seen)), confounding=1.5).confounding
+    assert made.each == "transition"
+    assert made.low < made.bounds[0] < made.bounds[1] < made.high
+    assert made.against == 0

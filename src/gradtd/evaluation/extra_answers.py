@@ -19,7 +19,7 @@ from gradtd.evaluation.intervals import as_dependent, interval
 from gradtd.evaluation.log_questions import Groups
 from gradtd.evaluation.report.estimate import BehaviourValue
 from gradtd.evaluation.sensitivity import Against, Bounded, Confounding, confounding
-from gradtd.evaluation.settings import STATE, Settings
+from gradtd.evaluation.settings import Settings
 from gradtd.evaluation.subgroups import group_values
 from gradtd.logs import Log, Ratios
 
@@ -43,7 +43,7 @@ def extra_answers(
     if decision is None:
         return {}
     made: dict[str, Any] = {}
-    if seen is not None and settings.value_function == STATE and not seen.case.on_policy:
+    if seen is not None and not (seen.case.on_policy or _of_pairs(seen.case)):
         made["behaviour"] = behaviour_value(seen.case, decision, settings, seen.C)
     if settings.anytime:
         made["anytime"] = anytime(decision, episodes, settings.level, settings.limits)
@@ -78,7 +78,12 @@ def summed_by_cluster(psi: Floats, clusters: Groups | None) -> Floats:
 
 def _of_own_policy(case: Case) -> bool:
     """Whether the value is that of the log's own policy, which needs no probabilities."""
-    return case.on_policy and case.settings.value_function == STATE
+    return case.on_policy and not _of_pairs(case)
+
+
+def _of_pairs(case: Case) -> bool:
+    """Whether rows are of observations and actions: then episodes start before the first action is chosen."""
+    return case.stream.starts is not None
 
 
 def _confounding(decision: Decision, settings: Settings, seen: SeenLog) -> Confounding:
@@ -89,16 +94,16 @@ def _confounding(decision: Decision, settings: Settings, seen: SeenLog) -> Confo
     chance = np.zeros(len(case.stream)) if known is None or real else known
     log = Bounded(case.stream, case.starts, case.begins, seen.C, chance, conditioning(seen))
     assert settings.confounding is not None
-    return confounding(log, decision, settings.confounding, _against(log, settings), settings.level, settings.limits)
+    against = _against(log, settings.against, _of_pairs(case))
+    return confounding(log, decision, settings.confounding, against, settings.level, settings.limits)
 
 
-def _against(log: Bounded, settings: Settings) -> Against:
-    given = settings.against
+def _against(log: Bounded, given: float | str | None, pairs: bool) -> Against:
     if given is None:
-        given = "behaviour" if settings.value_function == STATE else 0.0
+        given = 0.0 if pairs else "behaviour"
     if given != "behaviour":
         return Against(float(given), "zero" if given == 0 else "the value given")
-    if settings.value_function != STATE:
+    if pairs:
         raise InputError(
             "against='behaviour' needs values of states: give a number, or leave value_function='action' out."
         )
@@ -112,7 +117,7 @@ def conditioning(seen: SeenLog) -> Conditioning:
     steps = np.asarray(case.stream.steps)
     piece = np.repeat(np.arange(case.n_episodes), np.diff(case.begins))
     half = piece % 2 if case.n_episodes > 1 else np.zeros(len(piece), np.int64)
-    pairs = case.settings.value_function != STATE
+    pairs = _of_pairs(case)
     action = log.action if log.discrete_actions and log.action is not None and not pairs else None
     if log.discrete_observations:
         place = steps["row"] if pairs or not len(log.observations) else log.observations[log.row]
