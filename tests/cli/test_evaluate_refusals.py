@@ -183,7 +183,7 @@ FILES = {
     "pickle": (_file("log.pkl", pickle.dumps({"a": 1})), "a log is never unpickled"),
     "array file": (_file("log.npz", b"PK"), "cannot be read as .npz, it may be damaged"),
     "pickle as Parquet": (_file("log.parquet", pickle.dumps({"a": 1})), "cannot be read as Parquet"),
-    "unknown ending": (_file("log.xyz", b"{}"), "Read are .parquet, .csv, .json, .jsonl, .npz and .h5"),
+    "unknown ending": (_file("log.xyz", b"{}"), "gradtd reads .parquet, .csv, .json, .jsonl, .npz and .h5 files"),
     "nothing": (lambda path: "nowhere.parquet", "there is no file or folder 'nowhere.parquet'"),
     "nested rewards": (_nested, "reward"),
 }

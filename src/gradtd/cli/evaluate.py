@@ -34,7 +34,7 @@ def evaluate(
     log: Annotated[
         str,
         typer.Argument(
-            help="A log: a Parquet or CSV file, a folder or pattern of Parquet files, or the id of a Minari dataset."
+            help="A log: a Parquet, CSV, JSON, npz or HDF5 file, a folder of files, or the id of a Minari dataset."
         ),
     ],
     gamma: Annotated[

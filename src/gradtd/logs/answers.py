@@ -116,7 +116,10 @@ def codes_of(name: str, given: NDArray[Any], actions: Actions) -> Integers:
         place = {label: code for code, label in enumerate(actions.labels)}
         for label in np.unique(given).tolist():
             if label not in place:
-                raise InputError(f"{name} chose the action {label!r}; the log's actions are {listed(actions.labels)}.")
+                raise InputError(
+                    f"{name} chose the action {label!r}, which the log does not have; its actions are "
+                    f"{listed(actions.labels)}."
+                )
         return np.array([place[label] for label in given.tolist()], np.int64)
     if given.dtype.kind == "U":
         raise InputError(f"{name} must return whole numbers for actions, as the log has them, got text.")

@@ -80,8 +80,8 @@ def open_path(path: Path) -> Table:
     load = CONVERT.get(ending, "pandas.DataFrame(...)").format(path.name)
     why = " may hold pickled objects, and a log is never unpickled" if ending in _PICKLES else " is not read directly"
     raise InputError(
-        f"{path.name!r}{why}. Read are .parquet, .csv, .json, .jsonl, .npz and .h5, packed as .gz or not, and folders "
-        f"of Parquet or JSON files. Load it yourself: gradtd.read_log({load})."
+        f"{path.name!r}{why}. gradtd reads .parquet, .csv, .json, .jsonl, .npz and .h5 files and folders of Parquet or "
+        f"JSON files. Load it yourself: gradtd.read_log({load})."
     )
 
 
