@@ -1,5 +1,7 @@
 """A loop around a learner: what it feeds, what it tells, and that it goes on from its file as if never stopped."""
 
+import json
+
 import gymnasium
 import numpy as np
 import pytest
@@ -107,6 +109,22 @@ def test_a_recorded_stream_is_followed_and_resumed(tmp_path):
     assert resumed.values == course.values
     run_online(again, stream, 3500)
     assert again.seen == 3500
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    path = tmp_path / "it.npz"
+    play(learner(), 500, checkpoint=path)
+    with np.load(path) as found:
+        whole = {name: found[name] for name in found.files}
+    header = json.loads(whole["header"].tobytes())
+    header.pop("sha256")  # whoever means harm would write the right one
+    whole["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    for name in ("course.steps", "course.starts"):
+        np.savez(path, **{label: array for label, array in whole.items() if label != name})
+        with pytest.raises(InputError, match="is not a checkpoint that run_online wrote, or it is damaged"):
+            play(learner(), 600, checkpoint=path)
+    np.savez(path, **whole)
+    assert play(learner(), 600, checkpoint=path).learner.seen == 600
 
 
 def test_progress_and_the_picture(tmp_path):

@@ -1,5 +1,7 @@
 """How a learner stands: numbers of a naive twin, warnings where it has not arrived, whitened features, a picture."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -210,6 +212,27 @@ class TestWhiten:
             self._feed(one, stream, np.zeros(1500, bool), 400, 1200)
         assert again.theta.tobytes() == learner.theta.tobytes()
         assert learner.updates == 1200
+
+    def test_a_damaged_file_is_refused(self, tmp_path):
+        path = tmp_path / "it.npz"
+        learner = Learner(D, "td", alpha=0.01, whiten=True, compile=False)
+        self._feed(learner, self._steps(), np.zeros(1500, bool), 0, 400)
+        learner.save(path)
+        with np.load(path) as found:
+            whole = {name: found[name] for name in found.files}
+        header = json.loads(whole["header"].tobytes())
+        header.pop("sha256")  # whoever means harm would write the right one
+        whole["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        for change, sentence in (
+            ({"whiten.phi": np.zeros((400, 2))}, r"the file's whitening has type float64 and shape \(400, 2\)"),
+            ({"whiten.over": np.zeros(3, bool)}, "steps that wait to be whitened are damaged"),
+            ({"whiten.numbers": -whole["whiten.numbers"]}, "steps that wait to be whitened are damaged"),
+            ({"whiten.phi_next": None}, "is not a file that Learner.save wrote, or it is damaged"),
+        ):
+            changed = {name: array for name, array in (whole | change).items() if array is not None}
+            np.savez(path, **changed)
+            with pytest.raises(InputError, match=sentence):
+                Learner.load(path, compile=False)
 
     def test_what_it_does_not_take_is_refused(self):
         learner = Learner(D, "td", alpha=0.1, whiten=True, compile=False)

@@ -8,6 +8,7 @@ import scipy.sparse
 
 import gradtd
 from gradtd import Horde, InputError, Learner
+from gradtd.estimates import add_features, td_error
 from gradtd.running.online import queue, window
 from running.online.test_learner import CASES, STREAM, THETA0, D, T, step_size
 
@@ -64,6 +65,18 @@ def test_compiled_steps_give_the_weights_of_learn(name):
     learner = feed(Learner(D, name, **({"capacity": 30} | step_size(name) | bounded)))
     assert learner.theta.tobytes() == wanted.tobytes()
     assert learner.predict(THETA0) == THETA0 @ wanted
+
+
+def allocating(state, stream, now, hyper):
+    before = state.theta.copy()
+    add_features(stream, now.t, now.alpha * stream.steps[now.t].rho * td_error(stream, now.t, before), state.theta)
+
+
+@pytest.mark.slow  # each is compiled twice, without and with reference counts
+def test_a_rule_that_allocates_runs_compiled_step_by_step():
+    rule = gradtd.Algorithm("mine", allocating)
+    wanted = gradtd.learn(STREAM, rule, alpha=0.03).theta
+    assert feed(Learner(D, rule, alpha=0.03)).theta.tobytes() == wanted.tobytes()
 
 
 def test_an_array_that_is_filled_anew_for_every_step_is_copied():

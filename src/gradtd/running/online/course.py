@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.core.files import reading
 from gradtd.output.svg import svg
 from gradtd.running.online import learner_curve, saving
 from gradtd.running.online.learner import Learner
@@ -131,12 +133,12 @@ class Course:
             )
         if saving.settings_of(loaded._queue) != saving.settings_of(self.learner._queue):
             raise InputError(f"{str(path)!r} is of a learner with other settings: name another file, or remove it.")
+        with reading(path, "a checkpoint that run_online wrote"):
+            done = checks.whole_number("done", told["done"], 0)
+            points = {name: arrays[f"course.{name}"] for name in ("steps", "values", "returns")}
+            starts = arrays["course.starts"]
+            if any(found.ndim != 1 for found in points.values()) or starts.ndim != 2:
+                raise KeyError("course")
         self.learner._become(loaded)
-        self.done = int(told["done"])
-        for name in ("steps", "values", "returns"):
-            found = arrays[f"course.{name}"]
-            if found.ndim != 1:
-                raise InputError(f"{str(path)!r} is damaged: course.{name} has shape {found.shape}.")
-            setattr(self, name, found.tolist())
-        self.starts = list(arrays["course.starts"])
-        self.may_save = True
+        self.done, self.starts, self.may_save = done, list(starts), True
+        self.steps, self.values, self.returns = (found.tolist() for found in points.values())

@@ -13,7 +13,7 @@ from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
-from gradtd.core.files import Arrays
+from gradtd.core.files import Arrays, reading
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
 from gradtd.running.online.given import checked_column, discount_number, ended, ends_of_many, ratio_number
@@ -352,9 +352,10 @@ class Learner(WatchedLearner):
         """The learner of a file, and what else there is in it."""
         learner = cls.__new__(cls)
         names, queue, more, arrays = saving.load(path, "Learner", 1, compile)
-        learner._begin(names, queue, more)
-        if learner._white is not None:
-            learner._white.restore(arrays, learner.n_features)
+        with reading(path, "a file that Learner.save wrote"):
+            learner._begin(names, queue, more)
+            if learner._white is not None:
+                learner._white.restore(arrays, learner.n_features)
         return learner, more, arrays
 
     def _become(self, other: Learner) -> None:
