@@ -159,7 +159,7 @@ def test_targets_that_are_refused(target, sentence):
 
 def test_an_unknown_label_is_refused():
     named = table(action=np.array(["left", "stay", "up"])[ACTION])
-    with pytest.raises(InputError, match="chose the action 'down', which the log does not have; its actions are left, stay, up"):
+    with pytest.raises(InputError, match="'down', which the log does not have; its actions are left, stay, up"):
         value(named, lambda states: np.full(len(states), "down"))
 
 
