@@ -7,8 +7,7 @@
 Worlds: FrozenLake, Taxi, CliffWalking, ICU-Sepsis (package icu-sepsis), an inventory, a queue, a contextual bandit,
 CartPole. "null" logs are of an optimal behaviour that draws between two copies of each action, and of few episodes of
 these worlds. Values of finite worlds are exact, those of CartPole come from 400 roll-outs. A policy counts with its
-value where the answer is "better", else as the behaviour. The policy is used as a
-change of the behaviour, which is known.
+value where the answer is "better", else as the behaviour. The policy is used as a change of the behaviour.
 """
 
 from __future__ import annotations
