@@ -54,6 +54,7 @@ def simulate(
     limit: int = 1000,
     show: np.ndarray | None = None,
     ratios: bool = True,
+    actions: bool = False,
 ) -> Log:
     """A log of whole episodes; ``show`` maps states to what is observed of them. Without ratios it has the actions."""
     S = problem.n_states
@@ -83,7 +84,7 @@ def simulate(
     rho = target[s, a] / behaviour[s, a]
     begins = np.r_[np.flatnonzero(np.r_[True, e[1:] != e[:-1]]), len(e)]
     discount = np.where(ended, 0.0, problem.gamma)
-    return as_log(seen, s, nxt, r, discount, rho if ratios else None, begins, None if ratios else a)
+    return as_log(seen, s, nxt, r, discount, rho if ratios else None, begins, a if actions or not ratios else None)
 
 
 def random_policy(rng: np.random.Generator, S: int, A: int, width: float = 1.0) -> np.ndarray:

@@ -1,0 +1,200 @@
+"""Worlds that nothing was tuned on: a shop's stock, a queue, a moving point, a wearing machine, one-step choices.
+
+The dial hides nothing, some or much of what matters. Truths are exact or come from 20 000 roll-outs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from trust_cases.case import Case, as_log
+from trust_cases.finite import Finite, simulate
+from trust_cases.limited import ended, finite_value
+from trust_cases.systems import ROLLOUTS, System
+
+DIAL = ("nothing", "some", "much")
+
+
+def _episodes(rng: np.random.Generator) -> int:
+    return round(np.exp(rng.uniform(np.log(100), np.log(1000))))
+
+
+def _soft(scores: np.ndarray, noise: float) -> np.ndarray:
+    z = np.exp((scores - scores.max(1, keepdims=True)) / noise)
+    return 0.95 * z / z.sum(1, keepdims=True) + 0.05 / z.shape[1]
+
+
+def stock_cases(seed: int, count: int) -> Iterator[Case]:
+    """Stock of 0 to 11, orders of 0, 2 or 5; demand has two seasons, which the observation tells, or hides."""
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, 921])
+        dial, n, orders = DIAL[k % 3], 12, (0, 2, 5)
+        apart = {"nothing": 0.0, "some": 1.0, "much": 3.0}[dial]
+        base, stay, end = rng.uniform(1, 3), rng.uniform(0.7, 0.95), rng.uniform(0.02, 0.08)
+        P, r = np.zeros((2 * n, 3, 2 * n)), np.zeros((2 * n, 3))
+        for season in range(2):
+            mean = base + apart * season
+            demand = np.exp(-mean) * mean ** np.arange(30) / np.cumprod(np.r_[1, np.arange(1, 30)])
+            for s in range(n):
+                for a, order in enumerate(orders):
+                    have = min(s + order, n - 1)
+                    for d, chance in enumerate(demand):
+                        left = max(have - d, 0)
+                        r[season * n + s, a] += chance * (3 * min(d, have) - 0.3 * left - order)
+                        P[season * n + s, a, season * n + left] += chance * stay * (1 - end)
+                        P[season * n + s, a, (1 - season) * n + left] += chance * (1 - stay) * (1 - end)
+        start = np.zeros(2 * n)
+        start[[5, n + 5]] = 0.5
+        problem = Finite(P, r, 0.5, start, 0.95)
+        scores = np.tile(-np.abs(np.arange(n)[:, None] + np.array(orders) - rng.uniform(3, 8)), (2, 1))
+        both = _soft(scores, rng.uniform(3, 6)), _soft(scores, rng.uniform(1, 3))
+        episodes = _episodes(rng)
+        log = simulate(problem, *both, episodes, rng, show=np.arange(2 * n) % n, actions=True)
+        yield Case("stock", dial, episodes, dial == "nothing", problem.truth(both[1]), log, problem.gamma)
+
+
+def queue_cases(seed: int, count: int) -> Iterator[Case]:
+    """A queue of 0 to 9 with a slow and a fast server; 15 steps that are cut off, or at which a day is over."""
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, 922])
+        over, n, length = bool(k % 2), 10, int(rng.integers(10, 21))
+        arrive, speeds = rng.uniform(0.3, 0.7), (rng.uniform(0.2, 0.5), rng.uniform(0.6, 0.9))
+        P, r = np.zeros((n, 2, n)), np.zeros((n, 2))
+        for s in range(n):
+            for a, speed in enumerate(speeds):
+                for up, c1 in ((1, arrive), (0, 1 - arrive)):
+                    for down, c2 in ((1, speed), (0, 1 - speed)):
+                        P[s, a, min(max(s + up - down * (s > 0), 0), n - 1)] += c1 * c2
+                r[s, a] = -0.3 * s - 0.8 * a
+        problem = Finite(P, r, 0.2, np.eye(n)[int(rng.integers(0, 5))], 0.95)
+        both = (np.tile([p, 1 - p], (n, 1)) for p in (rng.uniform(0.4, 0.7), rng.uniform(0.2, 0.8)))
+        behaviour, target = both
+        episodes = _episodes(rng)
+        log = simulate(problem, behaviour, target, episodes, rng, limit=length, actions=True)
+        log = ended(log, length, over)
+        truth = finite_value(problem, target, length) if over else problem.truth(target)
+        yield Case("queue", "ended" if over else "cut", episodes, not over, truth, log, problem.gamma)
+
+
+class Point(System):
+    """Position and velocity in a plane, pushed in one of four directions; near a goal it earns."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__(rng)
+        self.k, self.A, self.gamma, self.end, self.edge = 4, 4, 0.95, float(rng.uniform(0.03, 0.08)), False
+        self.goal, self.noise = rng.uniform(-1, 1, 2), float(rng.choice([0.05, 0.15]))
+        self.lean = {name: 0.5 * rng.standard_normal((4, 4)) for name in ("behaviour", "target")}
+        self.start = np.r_[rng.uniform(-1, 1, 2), 0, 0], 0.3
+        pushes = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]])
+        self.step = [partial(self._move, push=push) for push in 0.2 * pushes]
+
+    @staticmethod
+    def _move(s: np.ndarray, push: np.ndarray) -> np.ndarray:
+        v = 0.9 * s[:, 2:] + push
+        return np.c_[np.clip(s[:, :2] + v, -3, 3), v]
+
+    def reward(self, s: np.ndarray) -> np.ndarray:
+        return np.exp(-((s[:, :2] - self.goal) ** 2).sum(1)) - 0.1 * (s[:, 2:] ** 2).sum(1)
+
+    def run(self, name: str, episodes: int, rng: np.random.Generator, limit: int = 600) -> Iterator[tuple]:
+        s = self.start[0] + self.start[1] * rng.standard_normal((episodes, 4))
+        alive = np.arange(episodes)
+        for t in range(limit):
+            law = self.policy(s, name)
+            a = (rng.random(len(s))[:, None] >= law.cumsum(1)[:, :-1]).sum(1)
+            after = np.empty_like(s)
+            for b in range(4):
+                after[a == b] = self.step[b](s[a == b])
+            after[:, 2:] += self.noise * rng.standard_normal((len(s), 2))
+            over = rng.random(len(s)) < self.end
+            yield t, alive, s, a, self.reward(s), after, over, law
+            s, alive = after[~over], alive[~over]
+            if not len(s):
+                return
+
+
+def point_cases(seed: int, count: int) -> Iterator[Case]:
+    """The velocity is seen, seen with noise, or not seen."""
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, 923])
+        point, episodes, dial = Point(rng), _episodes(rng), DIAL[k % 3]
+        truth, error = point.truth(rng)
+        log = point.log(episodes, rng)
+        seen = np.array(log.observations)
+        if dial == "some":
+            seen[:, 2:] += rng.standard_normal((len(seen), 2)) * seen[:, 2:].std()
+        elif dial == "much":
+            seen = seen[:, :2]
+        policy = partial(point.policy, name="target") if dial == "nothing" else None
+        log = replace(log, observations=seen)
+        yield Case("point", dial, episodes, dial == "nothing", truth, log, point.gamma, error=error, policy=policy)
+
+
+def wear_cases(seed: int, count: int) -> Iterator[Case]:
+    """A machine wears with use; run it slow or fast, or repair it. Over a shift its product sells for less and less."""
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, 924])
+        dial, episodes, T = DIAL[k % 3], _episodes(rng), int(rng.integers(8, 25))
+        fall, gamma = {"nothing": 0.0, "some": 0.4, "much": 0.9}[dial], 0.95
+        rate, lean = rng.uniform(0.05, 0.2), {b: rng.uniform(-1, 1, 3) for b in ("behaviour", "target")}
+
+        def law(w: np.ndarray, name: str, lean: dict = lean) -> np.ndarray:
+            return _soft(np.c_[0 * w, 0.5 * w, 2 * w] * 1.0 + lean[name], 1.0)
+
+        def run(name: str, n: int, steps: int, rng=rng, rate=rate, law=law):
+            w = rng.uniform(0, 0.3, n)
+            for t in range(steps):
+                p = law(w, name)
+                a = (rng.random(n)[:, None] >= p.cumsum(1)[:, :-1]).sum(1)
+                r = np.choose(a, [1 - w, 2 - 3 * w, -0.5 + 0 * w]) + 0.1 * rng.standard_normal(n)
+                after = np.where(a == 2, 0.1 * rng.random(n), w + rate * (1 + a) * rng.exponential(1, n))
+                yield t, w, a, r, after, p
+                w = np.minimum(after, 3.0)
+
+        horizon = T if fall else 150
+        total = np.zeros(ROLLOUTS)
+        for t, _, _, r, _, _ in run("target", ROLLOUTS, horizon):
+            total += gamma**t * r * (1 - fall * t / T)
+        rows = list(run("behaviour", episodes, T))
+        w, a, r = (np.array([row[j] for row in rows]).T for j in (1, 2, 3))
+        last = np.minimum(rows[-1][4], 3.0)
+        p_b, p_t = (law(w.ravel(), name)[np.arange(w.size), a.ravel()] for name in ("behaviour", "target"))
+        r = r * (1 - fall * np.arange(T) / T)
+        n = episodes * T
+        nxt = np.arange(1, n + 1)
+        ends = np.arange(1, episodes + 1) * T - 1
+        nxt[ends] = n + np.arange(episodes)
+        discount = np.full(n, gamma)
+        discount[ends] = 0.0 if fall else gamma
+        seen, begins = np.r_[w.ravel(), last][:, None], np.arange(episodes + 1) * T
+        log = as_log(seen, np.arange(n), nxt, r.ravel(), discount, p_t / p_b, begins, a.ravel())
+        error = float(total.std() / np.sqrt(ROLLOUTS))
+        yield Case("wear", dial, episodes, not fall, float(total.mean()), log, gamma, error=error)
+
+
+def choice_cases(seed: int, count: int) -> Iterator[Case]:
+    """One-step episodes: a real context, three to six actions, rewards of 0 and 1 that are rare or common."""
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, 925])
+        d, A = int(rng.integers(1, 5)), int(rng.integers(3, 7))
+        n = round(np.exp(rng.uniform(np.log(300), np.log(5000))))
+        level = float(rng.choice([-3.0, -1.0, 1.0]))
+        w, u, v = (rng.standard_normal((d, A)) for _ in range(3))
+
+        def chance(x: np.ndarray, w=w, level=level) -> np.ndarray:
+            return 1 / (1 + np.exp(-level - x @ w))
+
+        far = rng.standard_normal((ROLLOUTS * 5, d))
+        truth = (_soft(far @ v, 1.0) * chance(far)).sum(1)
+        x = rng.standard_normal((n, d))
+        p_b, p_t = _soft(x @ u, 1.0), _soft(x @ v, 1.0)
+        a = (rng.random(n)[:, None] >= p_b.cumsum(1)[:, :-1]).sum(1)
+        at = np.arange(n)
+        r = (rng.random(n) < chance(x)[at, a]).astype(float)
+        log = as_log(x, at, at, r, np.zeros(n), p_t[at, a] / p_b[at, a], np.arange(n + 1), a)
+        error = float(truth.std() / np.sqrt(len(truth)))
+        yield Case("choice", f"level {level:g}", n, True, float(truth.mean()), log, 0.9, error=error)
