@@ -38,7 +38,7 @@ def stock_cases(seed: int, count: int) -> Iterator[Case]:
         P, r = np.zeros((2 * n, 3, 2 * n)), np.zeros((2 * n, 3))
         for season in range(2):
             mean = base + apart * season
-            demand = np.exp(-mean) * mean ** np.arange(30) / np.cumprod(np.r_[1, np.arange(1, 30)])
+            demand = np.exp(-mean) * mean ** np.arange(30) / np.cumprod(np.r_[1.0, np.arange(1.0, 30)])
             for s in range(n):
                 for a, order in enumerate(orders):
                     have = min(s + order, n - 1)

@@ -19,7 +19,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "auto": {},
     "lstd": {"algorithm": "lstd"},
     "impression_gtd": {"algorithm": "impression_gtd"},
-    "tdrc": {"algorithm": "tdrc"},
+    "tdrc": {"algorithm": "tdrc", "alpha": 0.1},
     "dr": {"algorithm": "dr"},
     "wis": {"algorithm": "wis"},
     "features named": {"features": "one-hot"},
