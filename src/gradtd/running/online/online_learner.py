@@ -125,6 +125,13 @@ class OnlineLearner:
         """The weights of every run."""
         return self._queue.thetas()
 
+    def _read_only(self) -> list[Floats]:
+        """The same where nobody keeps them: not copied, where there is an array of them."""
+        self._queue.work_off()
+        live = [run.live for run in self._queue.runs]
+        found = [theta for theta in live if theta is not None]
+        return found if len(found) == len(live) else self._thetas()
+
     def _arrays(self) -> Arrays:
         """What a file has besides the queue."""
         return {}
@@ -167,7 +174,7 @@ class OnlineLearner:
             table = checks.finite_array("phi", phi, 2 if ndim == 2 else 1)
             if table.shape[-1] != self.n_features:
                 raise InputError(f"phi needs {self.n_features} features in its last axis, got shape {table.shape}.")
-            values = [table @ theta for theta in self._thetas()]
+            values = [table @ theta for theta in self._read_only()]
             return values if ndim == 2 else [float(value) for value in values]
 
     def _values_at(self, phi: Any) -> list[Any]:

@@ -77,6 +77,9 @@ class WatchedLearner(OnlineLearner):
         found = super()._thetas()
         return found if self._white is None else [self._white.given(found[0])]
 
+    def _read_only(self) -> list[Floats]:
+        return super()._read_only() if self._white is None else self._thetas()
+
     def new_episode(self) -> None:
         """Say that the episode was cut off (truncated): the next step begins another one."""
         super().new_episode()
