@@ -142,6 +142,7 @@ DAMAGES = {
     "cut metadata": _bytes(lambda content: content[:40], _metadata),
     "metadata of another kind": _bytes(lambda content: b"[]", _metadata),
     "more steps than there are": _told("total_steps", 10**6),
+    "steps that are no number": _told("total_steps", "many"),
     "more episodes than there are": _told("total_episodes", 10),
     "episodes that are no number": _told("total_episodes", "many"),
     "another space": _told("observation_space", '{"type": "Discrete", "dtype": "int64", "start": 0, "n": 2}'),

@@ -206,3 +206,9 @@ def test_ids_that_are_text_and_numbers_are_not_merged(ids):
     log = {"episode": ids, "reward": np.ones(4), "obs": np.arange(4.0), "truncated": np.ones(4, bool)}
     with pytest.raises(InputError, match="'episode'"):
         read_log(log)
+
+
+def test_columns_without_rows_and_text_beside_numbers_are_one_sentence():
+    empty = {name: np.zeros(0) for name in ("episode", "t", "reward", "terminated", "obs_0")}
+    with pytest.raises(InputError):
+        read_log(empty | {"next_obs_0": np.zeros(0, "U1")})

@@ -64,7 +64,7 @@ class Column:
     def _finite(self, values: NDArray[Any], cure: str = "") -> NDArray[Any]:
         """Numbers of this column as floats, with none that is not finite."""
         found = np.ascontiguousarray(checks.numeric_array(self.name, values, values.ndim), np.float64)
-        lost = np.asarray(~np.isfinite(found).reshape(len(found), -1).all(axis=1))
+        lost = np.asarray(~np.isfinite(found).all(axis=tuple(range(1, found.ndim))))
         refuse_rows(f"column {self.name!r}", lost, found, "must be finite", cure=cure)
         return found
 

@@ -42,7 +42,11 @@ class MinariTable:
 
     def __init__(self, source: Any) -> None:
         self.dataset = _load(source) if isinstance(source, str) else source
-        self.name = str(self.dataset.spec.dataset_id)
+        try:
+            self.name = str(self.dataset.spec.dataset_id)
+        except Exception as error:  # Minari makes numbers of its metadata when it is asked for them
+            gist = " ".join(str(error).split()).rstrip(".")
+            raise InputError(f"the Minari dataset {str(source)!r} cannot be read, it may be damaged: {gist}.") from None
         first = next(self._episodes(), None)
         if first is None:
             raise InputError(f"the Minari dataset {self.name!r} has no episodes.")
