@@ -84,6 +84,8 @@ def content(
     evaluation: Evaluation, question: str, files: Iterable[str | Path], period: str, command: str
 ) -> dict[str, Any]:
     """What the card says, as JSON takes it."""
+    import gradtd
+
     told = evaluation.to_dict()
     names = ("value", "interval", "level", "verdict", "reasons", "warnings", "notes", "gamma", "target", "method")
     return {
@@ -102,8 +104,8 @@ def content(
         "assumptions": told.get("assumptions", []),
         "sensitivity": told.get("confounding"),
         "cannot_show": list(CANNOT_SHOW),
-        "versions": {name: version(name) for name in ("gradtd", "numpy", "numba", "scipy")}
-        | {"python": platform.python_version()},
+        "versions": {"gradtd": gradtd.__version__, "python": platform.python_version()}
+        | {name: version(name) for name in ("numpy", "numba", "scipy")},
         "command": command,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
     }
