@@ -64,6 +64,14 @@ WARNINGS: tuple[Rule, ...] = (
         Kind.UNCHECKED,
     ),
     Rule(
+        "products of ratios",
+        "importance sampling was named, for another policy than the log's, and episodes have several steps",
+        lambda e: not e.learns and not e.d.on_policy and e.d.steps > e.d.episodes,
+        "The interval of {row.method} comes from products of importance ratios over an episode, and no other fit "
+        "checks it. algorithm='auto' reports a checked interval.",
+        Kind.UNCHECKED,
+    ),
+    Rule(
         "rewards of another row",
         "the row before explains the rewards better than their own row, by 30 % of what it explains and four standard "
         "errors over episodes",
