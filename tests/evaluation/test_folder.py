@@ -11,7 +11,7 @@ from gradtd.logs import parts
 from gradtd.logs.parts import hash_of
 
 pytestmark = pytest.mark.usefixtures("small_parts")
-EPISODES = 100
+EPISODES = 90  # from 100 on a log in memory tries the time and the past by itself, one in parts does not
 MEASURED = (
     *("terminated", "truncated", "ess", "ess_episodes", "mean_ratio", "mean_ratio_off", "largest_ratio", "beyond_cuts"),
     *("reward_sample", "largest_reward", "ess_marginal", "ess_marginal_episodes", "sandwich_error", "effective_pieces"),

