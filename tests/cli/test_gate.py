@@ -81,3 +81,11 @@ def test_the_card_has_the_log_and_the_command(log, tmp_path):
     assert told["question"] == "Deploy?"
     assert told["data"]["files"][0]["name"] == "log.parquet"
     assert told["command"].startswith("gradtd ")
+
+
+@pytest.mark.parametrize("text", ["raise SystemExit(0)", "def f(seen):\n    raise SystemExit(0)"])
+def test_a_target_that_exits_does_not_pass_the_gate(log, tmp_path, text):
+    (tmp_path / "exits.py").write_text(text + "\n")
+    outcome = run(log, "--target", f"{tmp_path / 'exits.py'}:f", "--require", "usable")
+    assert isinstance(outcome.exception, gradtd.InputError)
+    assert "SystemExit" in str(outcome.exception)

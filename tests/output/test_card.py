@@ -56,7 +56,8 @@ def test_names_are_text_not_markup(found, tmp_path):
     ("given", "sentence"),
     [
         ({"question": " "}, "needs its question"),
-        ({"question": "?", "data": "nowhere.parquet"}, "do not exist: 'nowhere.parquet'"),
+        ({"question": "?", "data": "nowhere.parquet"}, "do not exist, or are no file: 'nowhere.parquet'"),
+        ({"question": "?", "data": "/dev/zero"}, "no file: '/dev/zero'"),
     ],
 )
 def test_what_a_card_cannot_be_without(found, tmp_path, given, sentence):

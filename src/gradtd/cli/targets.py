@@ -86,7 +86,7 @@ def from_file(spec: str) -> Callable[..., Any]:
     sys.path.insert(0, str(path.resolve().parent))  # so that it can import what stands beside it
     try:
         module_spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that exits must not end an evaluation as if it had passed
         raise InputError(f"--target {spec}: the file cannot be run: {_told(error)}.") from error
     finally:
         sys.path.pop(0)
@@ -98,11 +98,11 @@ def from_file(spec: str) -> Callable[..., Any]:
     def asked(*arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(f"--target {spec} failed: {_told(error)}.") from error
 
     return asked
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")

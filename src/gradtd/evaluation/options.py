@@ -20,6 +20,10 @@ FEWEST_PERCENTILES = 200
 """Refits that percentiles need: 5 of them lie beyond each end of a 95 % interval."""
 
 
+MOST_HISTORY = 100
+"""Most observations that are taken together: each is as many columns more."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LogFormat:
     """How a log is read: ``evaluate(..., log_format=LogFormat(columns={"reward": "r"}))``.
@@ -164,7 +168,7 @@ class Inference:
         if self.against is not None and self.confounding is None:
             raise InputError("against says what confounding is held against: give confounding, such as 1.5, with it.")
         checks.whole_number("action_samples", self.action_samples, 1)
-        checks.whole_number("history", self.history, 1)
+        checks.whole_number("history", self.history, 1, MOST_HISTORY)
         checks.yes_or_no("with_time", self.with_time)
         if self.since is not None and checks.number("since", self.since) < 0:
             raise InputError(f"since must be the number of an episode, or a share below 1, got {self.since!r}.")

@@ -35,6 +35,10 @@ class Actions:
         return self.labels or tuple(range(self.count))
 
 
+LARGEST = 2**31
+"""Above this a whole number is no action that a policy would name."""
+
+
 def settled(answer: Any) -> Any:
     """What came back as an array: tensors, frames, distributions and pairs (action, state) of agents included."""
     if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) and not np.ndim(answer[1]):
@@ -45,8 +49,8 @@ def settled(answer: Any) -> Any:
         answer = answer.probs
     kind = type(answer)
     if kind.__module__.startswith("pandas") and kind.__name__ == "DataFrame":
-        words = [column for column in answer.columns if not isinstance(column, int | np.integer)]
-        return Labelled(answer.to_numpy(), list(answer.columns)) if words else answer.to_numpy()
+        in_order = list(answer.columns) == list(range(answer.shape[1]))  # names that pandas made, or the same
+        return answer.to_numpy() if in_order else Labelled(answer.to_numpy(), list(answer.columns))
     try:
         found = np.asarray(plain_array(answer))
     except ValueError:  # rows of several lengths
@@ -123,7 +127,7 @@ def codes_of(name: str, given: NDArray[Any], actions: Actions) -> Integers:
         return np.array([place[label] for label in given.tolist()], np.int64)
     if given.dtype.kind == "U":
         raise InputError(f"{name} must return whole numbers for actions, as the log has them, got text.")
-    outside = (given < 0) | ((given >= actions.count) & (not actions.more))
+    outside = (given < 0) | (given > LARGEST) | ((given >= actions.count) & (not actions.more))
     percent = "; probabilities in percent are to be divided by 100" if given.max(initial=0) > actions.count else ""
     checks.refuse_where(f"{name}'s actions", outside, given, f"must be actions, 0 to {actions.count - 1}{percent}")
     return given.astype(np.int64)

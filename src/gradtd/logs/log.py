@@ -185,7 +185,7 @@ class Log:
         ends = f"{int(self.terminated.sum())} terminated, {int(self.truncated.sum())} truncated"
         has = f"; has {', '.join([*given, *self.extra])}" if given or self.extra else ""
         head = f"Log({self.name}: {len(self)} steps, {self.n_episodes} episodes ({ends}), {seen}{has})"
-        return "\n  ".join([head, *self.understood.lines()])
+        return "\n  ".join(checks.printable(line) for line in (head, *self.understood.lines()))
 
 
 def merge_notes(notes: Iterable[str]) -> list[str]:

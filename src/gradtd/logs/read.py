@@ -26,6 +26,7 @@ from gradtd.logs.observations import read_observations
 from gradtd.logs.sanity_checks import (
     columns_of_one_policy,
     ends_marked,
+    ends_of_either_kind,
     numbered_like,
     refuse_swapped,
     resets,
@@ -238,6 +239,7 @@ class LogReader:
         rows = single_steps(length) if roles.alone else self._rows(found, roles, next_state, facts, notes)
         rows.lost = lost if lost is not None and lost.any() else None
         steps = arrange(rows, length, self.order, same, notes, facts.stride)
+        steps.warnings += ends_of_either_kind(rows)
         narrow_columns.refuse_unknown_next(next_state, steps, roles)
         # Everything narrow is checked before the observations are read.
         reward, logs = found["reward"].numbers(), self.log_probabilities

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.logs.column_names import Roles
 from gradtd.logs.log import Log
-from gradtd.logs.steps import Steps
+from gradtd.logs.steps import Rows, Steps
 from gradtd.logs.tables import PIECE, Table
 
 SUM_TOLERANCE = 1e-3
@@ -143,6 +143,18 @@ def resets(log: Log) -> tuple[str, ...]:
     )
 
 
+def ends_of_either_kind(rows: Rows) -> tuple[str, ...]:
+    """A warning where every cut is also an end: then the column for ends seems to mark both."""
+    if rows.terminated is None or rows.truncated is None or rows.done_flag or not rows.truncated.any():
+        return ()
+    if (rows.truncated & ~rows.terminated).any() or not (rows.terminated & ~rows.truncated).any():
+        return ()
+    return (
+        f"All {int(rows.truncated.sum())} truncated rows are also terminated, and were taken as terminated. If "
+        "terminated means that the episode is over for either reason, give terminated & ~truncated.",
+    )
+
+
 SENTINELS = (-99.0, -999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0, 999999.0)
 """Numbers that people write where a value is missing."""
 FAR = 3
@@ -150,22 +162,29 @@ FAR = 3
 
 
 def sentinels(log: Log, roles: Roles) -> tuple[str, ...]:
-    """A warning for each column of the observation in which a number far from the others seems to mean "missing"."""
-    if log.discrete_observations:
-        return ()
-    found, columns = [], roles.several["observation"]
-    for k, name in enumerate(columns if len(columns) == log.observations.shape[1] else log.observation_names):
-        column = log.observations[:, k]
+    """A warning for each column in which a number far from the others seems to mean "missing"."""
+    found = []
+    for name, column, cure in _numbers_of(log, roles):
         low, high = float(column.min()), float(column.max())
         for one in (low, high):
             at = column == one
             rest = np.abs(column[~at]).max(initial=0.0) if one in SENTINELS and 0 < at.sum() < len(at) else np.inf
             if abs(one) > FAR * rest:
                 found.append(
-                    f"Column {name!r} of the observation is {one:g} in {int(at.sum())} rows and at most {rest:g} in "
-                    "size elsewhere. If that stands for a missing value, make it NaN and say missing='indicator'."
+                    f"Column {name!r} is {one:g} in {int(at.sum())} rows and at most {rest:g} in size elsewhere. If "
+                    f"that stands for a missing value, make it NaN and say missing={cure!r}."
                 )
     return tuple(found)
+
+
+def _numbers_of(log: Log, roles: Roles) -> Iterator[tuple[str, Floats, str]]:
+    """The reward and the columns of real observations, with what to do where a value is missing."""
+    yield roles.single.get("reward", "reward"), log.reward, "drop"
+    if not log.discrete_observations:
+        columns = roles.several["observation"]
+        names = columns if len(columns) == log.observations.shape[1] else log.observation_names
+        for k, name in enumerate(names):
+            yield name, log.observations[:, k], "indicator"
 
 
 OFF, NEAR = 5.0, 3.0
