@@ -21,7 +21,6 @@ import types as python_types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 import numba
@@ -40,10 +39,11 @@ from gradtd.compiled.dispatch import CHOICES, Choice
 from gradtd.compiled.intrinsics import INSTEAD, reading
 from gradtd.core.arrays import Plain
 from gradtd.core.checks import InputError
+from gradtd.core.fork_locks import fork_lock
 
 log = logging.getLogger(__name__)
 _known: set[Plain] = set()
-_one_at_a_time = RLock()
+_one_at_a_time = fork_lock()
 _OWN_CODE = b"".join(Path(file).read_bytes() for file in (__file__, intrinsics.__file__))
 """How these files compile is part of what they compiled."""
 

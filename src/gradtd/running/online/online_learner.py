@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Plain
 from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays
+from gradtd.core.fork_locks import fork_lock
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
 from gradtd.running.online.blocks import put_many, put_stream
@@ -38,7 +38,7 @@ class OnlineLearner:
 
     def __init__(self, names: list[str], queue: StepQueue, sparse: Any = False, gamma: Any = None) -> None:
         self._names, self._queue = names, queue
-        self._lock = RLock()
+        self._lock = fork_lock()
         self._sparse = checks.yes_or_no("sparse", sparse)
         self._gamma = None if gamma is None else checks.fraction("gamma", gamma)
 
@@ -46,7 +46,7 @@ class OnlineLearner:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=RLock())
+        self.__dict__.update(state, _lock=fork_lock())
 
     @property
     def n_features(self) -> int:
