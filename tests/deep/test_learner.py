@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 
 import jax
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from gradtd import InputError
+from gradtd.core.files import read_arrays, write_arrays
 from gradtd.deep import DeepLearner, EpisodeReplay
 
 WALK = {"gamma": 0.9}
@@ -103,3 +105,37 @@ def test_without_the_extra_a_sentence_says_what_to_install():
     hidden += "u.find_spec = lambda n, *a: None if n == 'jax' else f(n, *a)\nimport gradtd.deep"
     made = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, check=False)
     assert "gradtd.deep needs JAX and optax: pip install 'gradtd[deep]'." in made.stderr
+
+
+def _with(path, change):
+    """The file with a changed header and a right checksum."""
+    header, arrays = read_arrays(path)
+    change(header, arrays)
+    write_arrays(path, arrays, header)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header, arrays: header["settings"].update(hidden=[200_000, 200_000]),
+        lambda header, arrays: header.update(n_inputs=10**9),
+        lambda header, arrays: header["settings"].update(batch=[10**11, 10**11]),
+        lambda header, arrays: header["replay"].update(seen=10**9),
+        lambda header, arrays: arrays.update({"steps.x": arrays["steps.x"][:3]}),
+        lambda header, arrays: header.update(settings=7),
+        lambda header, arrays: arrays.update({"steps.rho": arrays["steps.rho"] - 2}),
+        lambda header, arrays: arrays.update({"steps.discount": arrays["steps.discount"] + 1}),
+    ],
+    ids=["widths", "inputs", "batches", "steps seen", "steps cut", "settings", "negative ratios", "discounts"],
+)
+def test_nothing_larger_than_the_file_is_made(tmp_path, change):
+    path = tmp_path / "learner.npz"
+    learner = DeepLearner(2, hidden=(8,), capacity=10**12).partial_fit(**steps(4, 0))
+    learner.save(path)
+    assert DeepLearner.load(path).replay.capacity == 10**12  # room for as many steps as there are
+    _with(path, change)
+    tracemalloc.start()
+    with pytest.raises(InputError):
+        DeepLearner.load(path)
+    assert tracemalloc.get_traced_memory()[1] < 2**24
+    tracemalloc.stop()

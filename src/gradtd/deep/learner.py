@@ -15,6 +15,7 @@ from jax.flatten_util import ravel_pytree
 from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.core.files import read_arrays, reading, write_arrays
+from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.deep.impression import Batch, impression_loss
 from gradtd.deep.mlp import Mlp
 from gradtd.deep.replay import EpisodeReplay
@@ -70,6 +71,8 @@ class DeepLearner:
         self.net = Mlp(n_inputs, tuple(hidden), activation=activation)
         self.step_size = checks.number_at_least("step_size", step_size, 0)
         self.batch = (checks.whole_number("batch", batch[0], 1), checks.whole_number("batch", batch[1], 1))
+        room = 4.0 * sum(self.batch) * (2 * self.net.n_inputs + sum(self.net.hidden))
+        refuse_beyond_memory(room, "the two batches", "give smaller ones by batch=(32, 32)")
         self.replay = EpisodeReplay(capacity, split, seed)
         self.options: Mapping[str, Any] = options
         self.params = self.net.init(jax.random.key(self.replay.seed))
@@ -171,6 +174,7 @@ class DeepLearner:
                 raise KeyError("made_by")
             if header["format"] != FORMAT:
                 raise InputError(f"{str(path)!r} has format {header['format']!r}, this version reads {FORMAT}.")
+            _refuse_other_size(header, len(arrays["params"]))
             made = cls(header["n_inputs"], **header["settings"])
             for name in ("params", "state"):
                 flat, back = ravel_pytree(getattr(made, name))
@@ -186,3 +190,11 @@ class DeepLearner:
     def __repr__(self) -> str:
         layers = " x ".join(map(str, self.net.hidden)) or "no hidden"
         return f"DeepLearner({layers} units: {self.replay.seen} steps seen, {self.updates} updates)"
+
+
+def _refuse_other_size(header: Mapping[str, Any], n_parameters: int) -> None:
+    """Refuse a file whose network has other parameters than the file holds, before that network is made."""
+    told = header["settings"]
+    net = Mlp(header["n_inputs"], tuple(told["hidden"]), activation=told["activation"])
+    if net.n_parameters != n_parameters:
+        raise InputError(f"the file's network has {net.n_parameters} parameters, and the file holds {n_parameters}.")

@@ -42,6 +42,12 @@ class Mlp:
             whole_number("hidden", width, 1)
         one_of("activation", self.activation, ACTIVATIONS)
 
+    @property
+    def n_parameters(self) -> int:
+        """How many numbers `init` makes."""
+        widths = (self.n_inputs, *self.hidden, self.n_outputs)
+        return sum((fan_in + 1) * width for fan_in, width in pairwise(widths))
+
     def init(self, key: Any, dtype: Any = jnp.float32) -> Any:
         """Weights of He's size, biases 0; the last layer starts at 0, so that every value does."""
         widths = (self.n_inputs, *self.hidden)

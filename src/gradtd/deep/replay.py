@@ -12,6 +12,8 @@ from gradtd.core.checks import InputError
 from gradtd.deep.impression import Batch
 
 SPLITS = ("odd_even", "coin", "episode")
+FIRST_ROOM = 1024
+"""Steps that there is room for at first."""
 
 
 class EpisodeReplay:
@@ -38,7 +40,7 @@ class EpisodeReplay:
     def __init__(self, capacity: int = 100_000, split: str = "odd_even", seed: int = 0) -> None:
         self.capacity = checks.whole_number("capacity", capacity, 2)
         self.split = checks.one_of("split", split, SPLITS)
-        self.seed = checks.whole_number("seed", seed, 0)
+        self.seed = checks.seed_number(seed)
         self.rng = np.random.default_rng(self.seed)
         self.seen = self.number = 0
         self.steps: dict[str, Any] = {}
@@ -70,13 +72,14 @@ class EpisodeReplay:
             if not np.isfinite(row[name]).all():
                 raise InputError(f"{name} must be finite, got a step with NaN or infinity in it.")
         if not self.steps:
-            self._make_room(row["x"])
+            self._make_room(row["x"], FIRST_ROOM)
         if not self._open:
             self.number += 1
             self._heads = bool(self.rng.random() < 0.5) if self.split == "coin" else False
             self._open = True
         row |= {"episode": self.number, "first": self._heads if self.split == "coin" else self.number % 2 == 1}
         at = self.seen % self.capacity
+        self._grow(at + 1)
         for name, value in row.items():
             if name in ("x", "next_x") and value.shape != self.steps[name].shape[1:]:
                 raise InputError(f"{name} needs shape {self.steps[name].shape[1:]} as before, got {value.shape}.")
@@ -119,9 +122,12 @@ class EpisodeReplay:
         self.rng.bit_generator.state = memory["rng"]
         if not self.seen:
             return
-        self._make_room(np.zeros(shape, steps["x"].dtype))
+        n = len(self)
+        if len(steps["x"]) != n:
+            raise InputError(f"the file holds {len(steps['x'])} steps, and says {n}: it is damaged.")
+        self._make_room(np.zeros(shape, steps["x"].dtype), n)
         for name, column in self.steps.items():
-            found, n = steps[name], len(self)
+            found = steps[name]
             if found.shape != (n, *column.shape[1:]) or found.dtype != column.dtype:
                 raise InputError(
                     f"the file's steps.{name} has shape {found.shape} and type {found.dtype}: it is damaged."
@@ -129,6 +135,8 @@ class EpisodeReplay:
             if found.dtype.kind == "f" and not np.isfinite(found).all():
                 raise InputError(f"the file's steps.{name} must be finite: it is damaged.")
             column[:n] = found
+        if self.steps["rho"].min() < 0 or self.steps["discount"].min() < 0 or self.steps["discount"].max() > 1:
+            raise InputError("the file's steps have a negative ratio or a discount outside of [0, 1]: it is damaged.")
 
     def _sides(self) -> tuple[Integers, Integers]:
         n = len(self)
@@ -140,9 +148,18 @@ class EpisodeReplay:
             first = self.steps["first"][:n]
         return np.flatnonzero(first), np.flatnonzero(~first)
 
-    def _make_room(self, x: Any) -> None:
+    def _make_room(self, x: Any, room: int) -> None:
+        room = min(room, self.capacity)
         kind = np.float32 if x.dtype == np.float32 else np.float64
-        wide = {name: np.zeros((self.capacity, *x.shape), kind) for name in ("x", "next_x")}
-        numbers = {name: np.zeros(self.capacity) for name in ("reward", "discount", "rho")}
-        marks = {"episode": np.zeros(self.capacity, np.int64), "first": np.zeros(self.capacity, bool)}
+        wide = {name: np.zeros((room, *x.shape), kind) for name in ("x", "next_x")}
+        numbers = {name: np.zeros(room) for name in ("reward", "discount", "rho")}
+        marks = {"episode": np.zeros(room, np.int64), "first": np.zeros(room, bool)}
         self.steps = wide | numbers | marks
+
+    def _grow(self, needed: int) -> None:
+        """Twice the room where it is full, so that memory follows the steps and not the capacity."""
+        room = len(self.steps["reward"])
+        if needed > room:
+            more = min(2 * room, self.capacity) - room
+            for name, column in self.steps.items():
+                self.steps[name] = np.concatenate([column, np.zeros((more, *column.shape[1:]), column.dtype)])
