@@ -93,9 +93,72 @@ def test_what_cannot_be_watched_is_refused(tmp_path, some_episodes):
     _fill(log, some_episodes, range(3))
     with pytest.raises(gradtd.InputError, match="gamma"):
         list(keep_watching(start_watch(log, out, **(GIVEN | {"gamma": 0.5})), 0, once=True))
+    for other in ({"level": 0.5}, {"first": 2}):  # their intervals would not hold together with those that are kept
+        with pytest.raises(gradtd.InputError, match=f"has looks with {next(iter(other))}"):
+            list(keep_watching(start_watch(log, out, **(GIVEN | other)), 0, once=True))
     (out / "looks.json").write_text("{}")
     with pytest.raises(gradtd.InputError, match="looks that gradtd watch keeps"):
         start_watch(log, out, **GIVEN).looks()
+
+
+def _change(told, name, value):
+    told["looks"][0][name] = value
+
+
+DAMAGES = {
+    "a number is a word": lambda told: _change(told, "value", "1"),
+    "a number is missing": lambda told: told["looks"][1].pop("high"),
+    "another verdict": lambda told: _change(told, "verdict", "certain"),
+    "a negative count": lambda told: _change(told, "episodes", -1),
+    "counts that fall": lambda told: _change(told, "steps", 10**9),
+    "an interval upside down": lambda told: _change(told, "anytime_low", 1e9),
+    "another file": lambda told: _change(told, "file", "day-07.parquet"),
+    "a list in a look": lambda told: _change(told, "file", ["day-00.parquet"]),
+    "a look twice": lambda told: told["looks"].append(told["looks"][-1]),
+    "a file twice": lambda told: told["files"].append(told["files"][-1]),
+    "no question": lambda told: told.pop("question"),
+    "no looks": lambda told: told.update(looks=7),
+}
+
+
+def _refused(watch):
+    try:
+        watch.looks()
+    except gradtd.InputError as error:
+        return str(error)
+    return "it was read"
+
+
+def test_kept_looks_that_none_of_ours_would_be_are_refused(tmp_path, some_episodes):
+    log, out = tmp_path / "log", tmp_path / "out"
+    _fill(log, some_episodes, range(2))
+    list(keep_watching(start_watch(log, out, **GIVEN), 0, once=True))
+    kept = (out / "looks.json").read_text()
+    for damage, make in DAMAGES.items():
+        told = json.loads(kept)
+        make(told)
+        (out / "looks.json").write_text(json.dumps(told))
+        assert "looks that gradtd watch keeps" in _refused(start_watch(log, out, **GIVEN)), damage
+
+
+def test_a_file_that_is_gone_is_named(tmp_path, some_episodes):
+    """Without it the next look would take another file for new, and leave one out."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    _fill(log, some_episodes, range(2))
+    list(keep_watching(start_watch(log, out, **GIVEN), 0, once=True))
+    (log / "day-00.parquet").unlink()
+    _fill(log, some_episodes, [2])
+    with pytest.raises(gradtd.InputError, match="lacks 'day-00"):
+        list(keep_watching(start_watch(log, out, **GIVEN), 0, once=True))
+
+
+@pytest.mark.parametrize("every", ["nan", "-1", "1e20", "inf"])
+def test_seconds_between_looks_are_checked(tmp_path, some_episodes, every):
+    _fill(tmp_path / "log", some_episodes, range(1))
+    given = ["watch", str(tmp_path / "log"), "--gamma", ".9", "--out", str(tmp_path / "out"), "--every", every]
+    outcome = CliRunner().invoke(app, given)
+    assert isinstance(outcome.exception, gradtd.InputError)
+    assert "every must be" in str(outcome.exception)
 
 
 def test_the_command_prints_and_draws(tmp_path, some_episodes):
@@ -143,4 +206,4 @@ def test_killed_and_started_again_it_has_the_same_bytes(tmp_path, some_episodes,
     for folder in (out, whole):
         subprocess.run([sys.executable, "-m", "gradtd", *given, str(folder)], check=True)
     assert _kept(out) == _kept(whole)
-    assert set(_kept(out)) == {"looks.json", "files.json", "looks.svg"}
+    assert set(_kept(out)) == {"looks.json", "looks.svg"}

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ from gradtd.core.files import read_file, reading, write_text
 from gradtd.evaluation.anytime import Anytime
 from gradtd.evaluation.evaluate import evaluate
 from gradtd.evaluation.options import Inference, Machine
+from gradtd.evaluation.report.comparison import WORDS
 from gradtd.evaluation.report.result import Evaluation
 from gradtd.logs.files import PARQUET, ParquetTable
 
-FORMAT = "gradtd watch 1"
+FORMAT = "gradtd watch 2"
+MOST_SECONDS = 1e6
+"""Longest wait between two looks into the folder."""
 END = b"PAR1"
 """How a whole Parquet file ends."""
 
@@ -72,26 +76,45 @@ class Watch:
 
     def looks(self) -> list[Look]:
         """The looks so far."""
+        return self._kept()[1]
+
+    def _kept(self) -> tuple[list[str], list[Look]]:
+        """The names of all files up to the last look, and the looks, as they were kept; whatever is odd is refused."""
         if not self.path.exists():
-            return []
+            return [], []
         with reading(self.path, "the looks that gradtd watch keeps"):
             told = json.loads(read_file(self.path))
             if told["format"] != FORMAT:
                 raise ValueError(told["format"])
-            return [Look(**one) for one in told["looks"]]
+            for name, now in self._question().items():
+                if told["question"][name] != now:
+                    raise InputError(
+                        f"{str(self.path)!r} has looks with {name}={told['question'][name]!r}, and {name}={now!r} is "
+                        "asked for: intervals of both do not hold together. Give another folder to keep looks in."
+                    )
+            names, made = [str(name) for name in told["files"]], [checked_look(**one) for one in told["looks"]]
+            counts = [(one.episodes, one.steps) for one in made]
+            if [one.file for one in made] != names[self.first - 1 :] or len(set(names)) < len(names):
+                raise ValueError("files")
+            if any(now < before for pair in pairwise(counts) for before, now in zip(*pair, strict=True)):
+                raise ValueError("counts")
+        return names, made
+
+    def _question(self) -> dict[str, Any]:
+        """What all looks have in common; the folder of sums compares the rest."""
+        return {"gamma": self.asked.get("gamma"), "level": self.asked["level"], "first": self.first}
 
     def files(self) -> list[Path]:
         """Whole Parquet files, those of earlier looks first, then new ones by name; half-written ones are left out."""
         there = {path.name: path for path in sorted(self.folder.iterdir()) if _is_whole(path)}
-        seen = [name for name in self._seen() if name in there]
+        seen = self._kept()[0]
+        gone = [name for name in seen if name not in there]
+        if gone:
+            raise InputError(
+                f"{str(self.folder)!r} lacks {', '.join(map(repr, gone[:3]))}, which earlier looks have read: put it "
+                "back, or give another folder to keep looks in."
+            )
         return [there[name] for name in [*seen, *sorted(set(there) - set(seen))]]
-
-    def _seen(self) -> list[str]:
-        path = self.out / "files.json"
-        if not path.exists():
-            return []
-        with reading(path, "the files that gradtd watch has seen"):
-            return [str(name) for name in json.loads(read_file(path))]
 
     def advance(self) -> Iterator[Look]:
         """A look after each file that no look has had; each is kept before it is handed on."""
@@ -106,10 +129,30 @@ class Watch:
             if found.anytime is None:
                 raise InputError(f"no interval holds at every look: {'; '.join(found.warnings)}")
             made.append(_look(files[count - 1].name, found, found.anytime))
-            write_text(self.out / "files.json", json.dumps([path.name for path in files[:count]]) + "\n")
-            told = {"format": FORMAT, "looks": [asdict(one) for one in made]}
+            told = {
+                "format": FORMAT,
+                "question": self._question(),
+                "files": [path.name for path in files[:count]],
+                "looks": [asdict(one) for one in made],
+            }
             write_text(self.path, json.dumps(told, indent=1) + "\n")
             yield made[-1]
+
+
+def checked_look(file: Any, episodes: Any, steps: Any, verdict: Any, **numbers: Any) -> Look:
+    """A look that a file tells of; ValueError or TypeError where none of ours would be so."""
+    if not isinstance(file, str) or verdict not in WORDS:
+        raise ValueError("file or verdict")
+    if (
+        any(not isinstance(value, float) for value in numbers.values())
+        or type(episodes) is not int
+        or type(steps) is not int
+    ):
+        raise TypeError("a number")
+    look = Look(file, episodes, steps, verdict=verdict, **numbers)
+    if min(episodes, steps) < 0 or look.low > look.high or look.anytime_low > look.anytime_high:
+        raise ValueError("an interval")
+    return look
 
 
 def _look(file: str, found: Evaluation, always: Anytime) -> Look:
@@ -126,7 +169,7 @@ def _is_whole(path: Path) -> bool:
         return file.read() == END
 
 
-def start_watch(folder: str | Path, out: str | Path, first: int = 1, **asked: Any) -> Watch:
+def start_watch(folder: str | Path, out: str | Path, first: int = 1, *, level: float = 0.95, **asked: Any) -> Watch:
     """Look at a folder that is there, keeping what is seen in another one."""
     here, kept = Path(folder), Path(out)
     if not here.is_dir():
@@ -134,13 +177,15 @@ def start_watch(folder: str | Path, out: str | Path, first: int = 1, **asked: An
     if kept.resolve() == here.resolve():
         raise InputError("what is kept needs a folder of its own, beside the one that is watched: give another one.")
     kept.mkdir(parents=True, exist_ok=True)
-    return Watch(here, kept, checks.whole_number("first", first, 1), asked)
+    return Watch(here, kept, checks.whole_number("first", first, 1), {"level": level} | asked)
 
 
 def keep_watching(
     watch: Watch, every: float, once: bool = False, wait: Callable[[float], None] = time.sleep
 ) -> Iterator[Look]:
     """Look again every so many seconds, for ever; or once."""
+    if checks.number_at_least("every", every, 0) > MOST_SECONDS:
+        raise InputError(f"every must be at most {MOST_SECONDS:g} seconds, got {every:g}.")
     while True:
         yield from watch.advance()
         if once:
