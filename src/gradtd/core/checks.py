@@ -161,15 +161,31 @@ def number_at_least(name: str, value: Any, low: float) -> float:
     return float(value)
 
 
+MOST = 10**12
+"""Counts are no larger, unless their check says so: no array has more entries, and no sum of a few overflows."""
+
+
 def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     allowed = f"at least {low}" if high is None else f"between {low} and {high}"
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise InputError(f"{name} must be a whole number, {allowed}; got {value!r}.")
+        raise InputError(f"{name} must be a whole number, {allowed}; got {_digits(value)}.")
     if value < low or (high is not None and value > high):
-        raise InputError(f"{name} must be {allowed}, got {value!r}.")
+        raise InputError(f"{name} must be {allowed}, got {_digits(value)}.")
+    if high is None and value > MOST:
+        raise InputError(f"{name} must be at most {MOST:.0e}, got {_digits(value)}.")
     return int(value)
+
+
+def seed_number(value: Any, name: str = "seed") -> int:
+    """A seed: a whole number that is not negative, of at most 128 bits."""
+    return whole_number(name, value, 0, 2**128 - 1)
+
+
+def _digits(value: Any) -> str:
+    """A value as it was given; Python refuses to write a number of more than 4300 digits."""
+    return f"a number of {value.bit_length()} bits" if isinstance(value, int) and abs(value) > 2**256 else repr(value)
 
 
 def one_of(name: str, value: Any, choices: Iterable[Any]) -> Any:
@@ -233,7 +249,7 @@ def refuse_where(name: str, bad: NDArray[np.bool_], values: NDArray[Any], rule: 
 def fraction(name: str, value: Any) -> float:
     """A number in [0, 1]."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or not 0 <= value <= 1:
-        raise InputError(f"{name} must be a number in [0, 1], got {value!r}.")
+        raise InputError(f"{name} must be a number in [0, 1], got {_digits(value)}.")
     return float(value)
 
 
@@ -369,19 +385,9 @@ def at_least(low: float) -> Check:
     return lambda name, value: number_at_least(name, value, low)
 
 
-LARGEST = 2**62
-"""Compiled code holds whole numbers of 64 bits, and adds to them."""
-
-
 def whole(low: int) -> Check:
-    """The check that a number is whole, not smaller than this, and fits compiled code."""
-
-    def check(name: str, value: Any) -> int:
-        if (found := whole_number(name, value, low)) > LARGEST:
-            raise InputError(f"{name} must be at most 2**62, got a larger number.")
-        return found
-
-    return check
+    """The check that a number is whole and not smaller than this."""
+    return lambda name, value: whole_number(name, value, low)
 
 
 def choice(*allowed: str) -> Check:

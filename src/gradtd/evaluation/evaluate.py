@@ -166,7 +166,7 @@ def evaluate(
         value_function=checks.one_of("value_function", old[""].get("value_function", value_function), (STATE, ACTION)),
         behaviour=behaviour,
         level=level_of(level),
-        seed=checks.whole_number("seed", seed, 0),
+        seed=checks.seed_number(seed),
     )
     refuse_unknown(settings)
     refuse_without_ratios(settings)

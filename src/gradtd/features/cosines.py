@@ -283,7 +283,7 @@ class Rbf(Features):
             raise InputError(f"width must be a number greater than 0 or 'median', got {self.width!r}.")
         width = self.width if self.width == "median" else checks.number_above("width", self.width, 0)
         n = checks.whole_number("n", self.n, 1, FEATURE_LIMIT)
-        self._checked(n=n, width=width, seed=checks.whole_number("seed", self.seed, 0))
+        self._checked(n=n, width=width, seed=checks.seed_number(self.seed))
 
     def _title(self) -> str:
         width = "the median distance" if self.width == "median" else f"{self.width:g}"

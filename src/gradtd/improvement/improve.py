@@ -169,7 +169,7 @@ def _thresholds(least: Any) -> list[float]:
 
 def _halves(episodes: int, seed: int) -> Integers:
     """The half, 0 or 1, of every episode."""
-    return np.asarray(np.random.default_rng(checks.whole_number("seed", seed, 0)).permutation(episodes) % 2)
+    return np.asarray(np.random.default_rng(checks.seed_number(seed)).permutation(episodes) % 2)
 
 
 def _name(trial: _Trial) -> str:

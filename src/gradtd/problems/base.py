@@ -11,6 +11,9 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 
+MOST_STATES = 2**15
+"""Dynamics are tables (states, actions, states), so more states than this do not fit any memory."""
+
 
 @dataclass(frozen=True, eq=False)
 class FiniteMDP:

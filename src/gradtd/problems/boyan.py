@@ -7,7 +7,7 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
-from gradtd.problems.base import FiniteMDP, Problem
+from gradtd.problems.base import MOST_STATES, FiniteMDP, Problem
 
 
 def boyan_chain(n: int = 13) -> Problem:
@@ -38,7 +38,7 @@ def boyan_chain_tdrc(n: int = 13) -> Problem:
 
 
 def _chain(name: str, n: int, single_step_below: int, source: str) -> Problem:
-    n = checks.whole_number("n", n, 5)
+    n = checks.whole_number("n", n, 5, MOST_STATES)
     if n % 4 != 1:
         raise InputError(f"n must be 4 k + 1 (5, 9, 13, ...) so that the features end at a unit vector, got {n}.")
     transition, reward = np.zeros((n, 1, n)), np.zeros((n, 1, n))

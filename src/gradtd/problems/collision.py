@@ -32,7 +32,7 @@ def collision(seed: int = 0) -> Problem:
     behaviour = np.full((n + 1, 2), 0.5)
     behaviour[: n // 2] = [1.0, 0.0]
     rows = np.array([[k in on for k in range(6)] for on in combinations(range(6), 3)], dtype=np.float64)
-    chosen = np.random.default_rng(checks.whole_number("seed", seed, 0)).permutation(len(rows))[:n]
+    chosen = np.random.default_rng(checks.seed_number(seed)).permutation(len(rows))[:n]
     features = np.zeros((n + 1, 6))
     features[:n] = rows[chosen]
     start = np.zeros(n + 1)

@@ -7,7 +7,7 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
-from gradtd.problems.base import FiniteMDP, Problem
+from gradtd.problems.base import MOST_STATES, FiniteMDP, Problem
 
 
 def baird(gamma: float = 0.9) -> Problem:
@@ -90,9 +90,10 @@ def star(n: int = 6, n_features: int = 5, gamma: float = 0.9, seed: int = 0) -> 
     seed : int
         Another seed gives another problem.
     """
-    n, n_features = checks.whole_number("n", n, 2), checks.whole_number("n_features", n_features, 1)
+    n = checks.whole_number("n", n, 2, MOST_STATES)
+    n_features = checks.whole_number("n_features", n_features, 1, MOST_STATES)
     gamma = checks.fraction("gamma", gamma)
-    rng = np.random.default_rng(checks.whole_number("seed", seed, 0))
+    rng = np.random.default_rng(checks.seed_number(seed))
     transition = np.zeros((n + 1, 2, n + 1))
     transition[:, 0, :n] = 1 / n
     transition[:, 1, n] = 1.0

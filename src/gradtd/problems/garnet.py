@@ -6,7 +6,7 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
-from gradtd.problems.base import FiniteMDP, Problem
+from gradtd.problems.base import MOST_STATES, FiniteMDP, Problem
 
 
 def garnet(
@@ -43,13 +43,13 @@ def garnet(
     seed : int
         Another seed gives another problem.
     """
-    states = checks.whole_number("states", states, 2)
-    actions = checks.whole_number("actions", actions, 1)
+    states = checks.whole_number("states", states, 2, MOST_STATES)
+    actions = checks.whole_number("actions", actions, 1, MOST_STATES)
     branching = checks.whole_number("branching", branching, 1, states)
-    n_features = checks.whole_number("n_features", n_features, 1)
+    n_features = checks.whole_number("n_features", n_features, 1, MOST_STATES)
     checks.one_of("features", features, ("dense", "binary", "positive"))
     off_policy, gamma = checks.fraction("off_policy", off_policy), checks.fraction("gamma", gamma)
-    rng = np.random.default_rng(checks.whole_number("seed", seed, 0))
+    rng = np.random.default_rng(checks.seed_number(seed))
     transition = np.zeros((states, actions, states))
     for s in range(states):
         for a in range(actions):

@@ -7,7 +7,7 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
-from gradtd.problems.base import FiniteMDP, Problem
+from gradtd.problems.base import MOST_STATES, FiniteMDP, Problem
 
 _FEATURES = ("tabular", "inverted", "dependent")
 
@@ -27,7 +27,7 @@ def random_walk(features: str = "tabular", n: int = 5) -> Problem:
         Number of states, odd.
     """
     checks.one_of("features", features, _FEATURES)
-    n = checks.whole_number("n", n, 3)
+    n = checks.whole_number("n", n, 3, MOST_STATES)
     if n % 2 == 0:
         raise InputError(f"n must be odd, so that there is a middle state; got {n}.")
     left_end, right_end = n, n + 1

@@ -52,7 +52,7 @@ def sample(problem: Problem | str, steps: int, seed: int = 0, run: int = 0) -> S
     """
     problem = as_problem(problem)
     steps = checks.whole_number("steps", steps, 1)
-    return sampler(problem)(steps, checks.whole_number("seed", seed, 0), checks.whole_number("run", run, 0))
+    return sampler(problem)(steps, checks.seed_number(seed), checks.whole_number("run", run, 0))
 
 
 def sampler(problem: Problem, compile: bool | None = None) -> Callable[[int, int, int], Stream]:

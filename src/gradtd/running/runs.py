@@ -81,7 +81,7 @@ def learn(
     session.refuse_many_features(stream.n_features)
     start = start_weights(theta0, np.zeros(stream.n_features))
     wanted = room_for(at, stream.n_features)
-    seed = checks.whole_number("seed", seed, 0)
+    seed = checks.seed_number(seed)
     log.info("%s over %s: %d steps", rule.name, stream.name, count)
     diverged_at = session.over(stream, start, (seed, 0), wanted, count=count)
     return _result(session, stream, seed, wanted, np.array([diverged_at]))
@@ -189,7 +189,7 @@ def sweep(
     """
     task, rule = as_problem(problem), as_algorithm(algorithm)
     runs, steps = checks.whole_number("runs", runs, 1), checks.whole_number("steps", steps, 1)
-    seed, workers = checks.whole_number("seed", seed, 0), n_threads(threads)
+    seed, workers = checks.seed_number(seed), n_threads(threads)
     at = snapshot_steps(snapshots, steps)
     _check_grid(grid, hyper)
     start = start_weights(theta0, task.theta0)

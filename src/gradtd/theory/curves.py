@@ -51,7 +51,7 @@ def simulate(
     alpha = checks.number_above("alpha", alpha, 0.0)
     m1, runs = checks.whole_number("m1", m1, 1), checks.whole_number("runs", runs, 1)
     m2 = m1 if m2 is None else checks.whole_number("m2", m2, 1)
-    rng = np.random.default_rng(checks.whole_number("seed", seed, 0))
+    rng = np.random.default_rng(checks.seed_number(seed))
     bounds, last = np.cumsum(one.p), len(one.p) - 1
     seen = one.singular_values[1]
     theta = np.tile(start_weights(theta0, one), (runs, 1))

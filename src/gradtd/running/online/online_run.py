@@ -40,7 +40,7 @@ class OnlineRun:
         compile: bool | None,
     ) -> None:
         self.session = online_session(as_algorithm(algorithm), hyper, capacity, compile)
-        self.seed = checks.whole_number("seed", seed, 0)
+        self.seed = checks.seed_number(seed)
         refuse_beyond_memory(
             self.session.state_bytes(n_features) + 8.0 * n_features * 6,
             f"what {self.rule.name} keeps for {n_features} features",

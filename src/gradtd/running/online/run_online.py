@@ -80,7 +80,7 @@ def run_online(
         raise InputError(f"run_online takes a Learner, got {type(learner).__name__}.")
     stream = isinstance(source, Stream)
     course, path = (
-        Course(learner, checks.whole_number("seed", seed, 0)),
+        Course(learner, checks.seed_number(seed)),
         None if checkpoint is None else Path(checkpoint),
     )
     if path is not None and path.exists():

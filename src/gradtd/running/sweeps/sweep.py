@@ -93,7 +93,7 @@ class Sweep:
     def __post_init__(self) -> None:
         checks.one_of("best", self.best, ("last", "mean"))
         runs, steps = checks.whole_number("runs", self.runs, 1), checks.whole_number("steps", self.steps, 1)
-        seed = checks.whole_number("seed", self.seed, 0)
+        seed = checks.seed_number(self.seed)
         problems = problems_of(self.problems)
         checked = {
             "runs": runs,
@@ -238,7 +238,7 @@ def _at(given: Any, steps: int) -> tuple[int, ...]:
 
 
 def _fresh_seed(given: Any, seed: int) -> int:
-    fresh = seed + 1 if given is None else checks.whole_number("fresh_seed", given, 0)
+    fresh = seed + 1 if given is None else checks.seed_number(given, "fresh_seed")
     if fresh == seed:
         raise InputError(f"fresh_seed must differ from seed, which is {seed}: winners are run on fresh data.")
     return fresh
