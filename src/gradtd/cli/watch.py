@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -60,7 +60,7 @@ def watch(
     from gradtd.output.look_picture import draw_looks
 
     given = targets([target] if target else [], [], [])
-    asked = {
+    asked: dict[str, Any] = {
         "gamma": gamma,
         "target": next(iter(given.values()), None),
         "behaviour": behaviour,
