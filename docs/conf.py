@@ -22,7 +22,7 @@ MADE = HERE.parent / "build" / "made"
 project, author = "gradtd", "the authors of gradtd"
 version = release = installed("gradtd")
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
@@ -31,6 +31,12 @@ extensions = [
 ]
 exclude_patterns = ["*.py", "static"]
 suppress_warnings = ["misc.highlighting_failure"]
+
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+"""Notebooks are kept without outputs and run when the site is built."""
 
 myst_enable_extensions = ["colon_fence", "attrs_inline"]
 myst_heading_anchors = 4

@@ -89,10 +89,10 @@ def test_without_pandas_that_is_said(result, monkeypatch):
 
 
 def test_a_picture_and_a_page(result, tmp_path):
-    axes = result.plot(tmp_path / "curve.svg", "neu").axes[0]
+    axes = result.plot(tmp_path / "curve.svg", "neu")
     np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), gradtd.measure(result, "neu").mean(axis=0))
     assert "NEU" in (tmp_path / "curve.svg").read_text()
-    assert result.plot().axes[0].get_ylabel() == "RMSVE"
+    assert result.plot().get_ylabel() == "RMSVE"
     text = result.page(tmp_path / "run.html").read_text()
     for word in ("td on boyan_chain", "0.0625", "data:image/svg+xml", "numpy"):
         assert word in text

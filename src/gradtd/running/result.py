@@ -15,7 +15,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.files import write_text
 from gradtd.core.stream import Stream
 from gradtd.output.pages import render
-from gradtd.output.plots import learning_curves, mean_and_error, save
+from gradtd.output.plots import learning_curves, mean_and_error, show_figure
 from gradtd.output.svg import picture
 from gradtd.output.tables import Table
 from gradtd.problems.base import Problem
@@ -154,7 +154,7 @@ class Result:
         )
 
     def plot(self, path: str | Path | None = None, metric: str = "rmsve", *, log: bool = False) -> Any:
-        """Draw the metric's mean over runs with its 95 % interval; returns the matplotlib figure.
+        """Draw the metric's mean over runs with its 95 % interval; shown in a notebook. Returns the axes.
 
         Parameters
         ----------
@@ -166,11 +166,11 @@ class Result:
             Whether the error has a logarithmic axis.
         """
         target = None if path is None else checks.picture_file("path", Path(path))
+        return show_figure(self._figure(metric, log), target)
+
+    def _figure(self, metric: str, log: bool = False) -> Any:
         curves = {self.label: (self.steps, measure(self, metric))}
-        figure = learning_curves(curves, title=self.problem, metric=metric, log=log)
-        if target is not None:
-            save(figure, target)
-        return figure
+        return learning_curves(curves, title=self.problem, metric=metric, log=log)
 
     def page(self, file: str | Path, metric: str | None = None) -> Path:
         """Write the learning curve, the numbers and the settings to one HTML file that needs no other.
@@ -192,7 +192,7 @@ class Result:
             "run.html",
             title=f"{self.algorithm} on {self.problem}",
             about=numbers.title,
-            picture=picture(self.plot(metric=name)) if name else "",
+            picture=picture(self._figure(name)) if name else "",
             numbers=Table("", numbers.columns, numbers.rows, notes=numbers.notes).html(),
             settings=Table("", ["hyper-parameter", "value", ""], settings, words=3).html(),
             versions=", ".join(f"{package} {number}" for package, number in self.versions.items()),
