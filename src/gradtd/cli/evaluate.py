@@ -9,115 +9,61 @@ from typing import Annotated, Any
 import typer
 
 from gradtd.cli import gate
-from gradtd.cli.assumption_options import AGAINST, ANYTIME, BY, CONFOUNDING, TIME_COLUMN, TRAINED_ON
 from gradtd.cli.evaluation_output import AS_JSON, PAGE, PLOT, SAVE, VERBOSE, check_outputs, show
-from gradtd.cli.inspect import (
-    ACTIONS,
-    COLUMN,
-    DROP_DUPLICATES,
-    LOG_PROBABILITIES,
-    MISSING,
-    OBSERVATION,
-    ONE_STEP,
-    TIME_LIMIT,
+from gradtd.cli.options import (
+    BEHAVIOUR,
+    CHECKPOINT,
+    FLAG,
+    MACHINE,
+    NUMBER,
+    SCHEDULER,
+    THREADS,
+    block_length,
+    hyper_parameters,
     log_format,
-    named_columns,
+    number,
+    setting,
+    with_options,
 )
-from gradtd.cli.options import CHECKPOINT, MACHINE, NUMBER, SCHEDULER, hyper_parameters, number, setting
 from gradtd.core.checks import InputError
 
-INFERENCE = "Inference"
-"""A panel of the help. The others have the names of the log's format, the machine and the output."""
+INFERENCE, ASSUMPTIONS = "Inference", "Assumptions"
+"""Panels of the help. The others have the names of the log's format, the machine and the output."""
+ANYTIME: Any = typer.Option(
+    "--anytime",
+    metavar=FLAG,
+    help="Add an interval that holds at every look at a log that grows.",
+    rich_help_panel=ASSUMPTIONS,
+)
+CONFOUNDING: Any = typer.Option(
+    help="Add the interval with a cause that nobody recorded, which changes the odds of every action by at most this "
+    "factor: 1.5. And how strong a cause would tip the answer.",
+    parser=number,
+    metavar=NUMBER,
+    rich_help_panel=ASSUMPTIONS,
+)
+AGAINST: Any = typer.Option(
+    help="What the answer tips at: a number, or behaviour for the value of the log's own policy.",
+    rich_help_panel=ASSUMPTIONS,
+)
+BY: Any = typer.Option(
+    metavar="COLUMN",
+    help="Add the value of every group of starts, by this column, with intervals that hold for all of them.",
+    rich_help_panel=ASSUMPTIONS,
+)
+TRAINED_ON: Any = typer.Option(
+    metavar="COLUMN",
+    help="A column of 0 and 1 that marks episodes the target was learned from: it is judged on the others.",
+    rich_help_panel=ASSUMPTIONS,
+)
+TIME_COLUMN: Any = typer.Option(
+    metavar="COLUMN",
+    help="A column of times, where steps are not evenly spaced: gamma is then per unit of time.",
+    rich_help_panel=ASSUMPTIONS,
+)
 
 
-def evaluate(
-    log: Annotated[
-        str,
-        typer.Argument(
-            help="A log: a Parquet, CSV, JSON, npz or HDF5 file, a folder of files, or the id of a Minari dataset."
-        ),
-    ],
-    gamma: Annotated[
-        float,
-        typer.Option(
-            help="Discount factor, 0 to 1: a reward k steps ahead counts gamma^k. For example 0.99 or 99/100.",
-            parser=number,
-            metavar=NUMBER,
-        ),
-    ],
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The policy to evaluate: a column with its probabilities of the actions taken; columns with those of "
-            "every action, pi_0,pi_1; uniform; FILE.py:FUNCTION, a function of observations that returns probabilities "
-            "(n, actions) or one action each; FILE.npz, a policy that gradtd improve saved; or behaviour for the log's "
-            "own policy. By default the log's column target or rho. As NAME=TARGET it has a name. May be given several "
-            "times.",
-        ),
-    ] = None,
-    target_probabilities: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A target by its columns of probabilities of every action, with commas between them, in the order of "
-            "the actions: pi_0,pi_1 or NAME=pi_0,pi_1. May be given several times.",
-        ),
-    ] = None,
-    next_target_probabilities: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The same columns for the next observation. Action values need them where that is no row of the log.",
-        ),
-    ] = None,
-    behaviour: Annotated[
-        str | None,
-        typer.Option(
-            help="The policy that made the log: a column with its probabilities of the actions taken, or the word "
-            "estimate to fit them. By default the log's column behaviour.",
-        ),
-    ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            help="What the value is linear in: identity, polynomial, fourier, rbf, tiles, aggregation or one-hot, with "
-            "settings as in fourier:order=3. By default auto: what suits the observations and the log's size.",
-        ),
-    ] = None,
-    algorithm: Annotated[
-        str,
-        typer.Option(
-            help="The method. auto solves the log's equations directly. Or any algorithm that gradtd list names, or "
-            "is, wis, pdis, wpdis, dr, wdr, monte_carlo.",
-        ),
-    ] = "auto",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="A hyper-parameter of the algorithm: --set alpha=1/16. May be given several times.",
-        ),
-    ] = None,
-    value_function: Annotated[
-        str,
-        typer.Option(
-            help="state: values of observations, with ratios. action: values of observations and actions, which need "
-            "no probabilities of the behaviour.",
-        ),
-    ] = "state",
-    level: Annotated[
-        float,
-        typer.Option(
-            help="How often the interval should contain the value: 0.95 or 19/20.", parser=number, metavar=NUMBER
-        ),
-    ] = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of everything random: the same seed gives the same numbers.")] = 0,
-    column: Annotated[list[str] | None, COLUMN] = None,
-    observation: Annotated[str | None, OBSERVATION] = None,
-    one_step: Annotated[bool, ONE_STEP] = False,
-    actions: Annotated[str | None, ACTIONS] = None,
-    time_limit: Annotated[int | None, TIME_LIMIT] = None,
-    missing: Annotated[str, MISSING] = "refuse",
-    log_probabilities: Annotated[bool, LOG_PROBABILITIES] = False,
-    drop_duplicates: Annotated[bool, DROP_DUPLICATES] = False,
+def inference_options(
     lam: Annotated[
         float,
         typer.Option(
@@ -205,13 +151,7 @@ def evaluate(
             rich_help_panel=INFERENCE,
         ),
     ] = None,
-    block_length: Annotated[
-        int | None,
-        typer.Option(
-            help="Count every so many steps as one independent episode. For a log of one long episode.",
-            rich_help_panel=INFERENCE,
-        ),
-    ] = None,
+    block_length: Annotated[int | None, block_length(INFERENCE)] = None,
     n_updates: Annotated[
         int | None,
         typer.Option(
@@ -242,10 +182,37 @@ def evaluate(
             rich_help_panel=INFERENCE,
         ),
     ] = 20,
-    threads: Annotated[
-        int | None,
-        typer.Option(help="Threads to compute on. By default one for each core.", rich_help_panel=MACHINE),
-    ] = None,
+) -> Any:
+    """How the value and its interval are inferred: an `Inference`."""
+    from gradtd.evaluation.options import Inference
+
+    return Inference(
+        lam=lam,
+        trace=trace,
+        clip=clip,
+        resamples=resamples,
+        interval_method="percentile" if percentile else "student",
+        own_refits=True if own_refits else None,
+        anytime=anytime,
+        confounding=confounding,
+        against=against if against in (None, "behaviour") else number(against),
+        by=by,
+        trained_on=trained_on,
+        time_column=time_column,
+        history=history,
+        with_time=with_time,
+        since=since,
+        cluster=cluster,
+        block_length=block_length,
+        n_updates=n_updates,
+        whiten=not no_whiten,
+        action_features=action_features,
+        action_samples=action_samples,
+    )
+
+
+def machine_options(
+    threads: Annotated[int | None, THREADS] = None,
     in_parts: Annotated[
         bool | None,
         typer.Option(
@@ -258,6 +225,92 @@ def evaluate(
     ] = None,
     checkpoint: Annotated[Path | None, CHECKPOINT] = None,
     scheduler: Annotated[str | None, SCHEDULER] = None,
+) -> Any:
+    """What the work is done on: a `Machine`."""
+    from gradtd.evaluation.options import Machine
+
+    return Machine(threads=threads, in_parts=in_parts, checkpoint=checkpoint, scheduler=scheduler)
+
+
+@with_options(reading=log_format, inference=inference_options, machine=machine_options)
+def evaluate(
+    log: Annotated[
+        str,
+        typer.Argument(
+            help="A log: a Parquet, CSV, JSON, npz or HDF5 file, a folder of files, or the id of a Minari dataset."
+        ),
+    ],
+    gamma: Annotated[
+        float,
+        typer.Option(
+            help="Discount factor, 0 to 1: a reward k steps ahead counts gamma^k. For example 0.99 or 99/100.",
+            parser=number,
+            metavar=NUMBER,
+        ),
+    ],
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The policy to evaluate: a column with its probabilities of the actions taken; columns with those of "
+            "every action, pi_0,pi_1; uniform; FILE.py:FUNCTION, a function of observations that returns probabilities "
+            "(n, actions) or one action each; FILE.npz, a policy that gradtd improve saved; or behaviour for the log's "
+            "own policy. By default the log's column target or rho. As NAME=TARGET it has a name. May be given several "
+            "times.",
+        ),
+    ] = None,
+    target_probabilities: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A target by its columns of probabilities of every action, with commas between them, in the order of "
+            "the actions: pi_0,pi_1 or NAME=pi_0,pi_1. May be given several times.",
+        ),
+    ] = None,
+    next_target_probabilities: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The same columns for the next observation. Action values need them where that is no row of the log.",
+        ),
+    ] = None,
+    behaviour: Annotated[str | None, BEHAVIOUR] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="What the value is linear in: identity, polynomial, fourier, rbf, tiles, aggregation or one-hot, with "
+            "settings as in fourier:order=3. By default auto: what suits the observations and the log's size.",
+        ),
+    ] = None,
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            help="The method. auto solves the log's equations directly. Or any algorithm that gradtd list names, or "
+            "is, wis, pdis, wpdis, dr, wdr, monte_carlo.",
+        ),
+    ] = "auto",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A hyper-parameter of the algorithm: --set alpha=1/16. May be given several times.",
+        ),
+    ] = None,
+    value_function: Annotated[
+        str,
+        typer.Option(
+            help="state: values of observations, with ratios. action: values of observations and actions, which need "
+            "no probabilities of the behaviour.",
+        ),
+    ] = "state",
+    level: Annotated[
+        float,
+        typer.Option(
+            help="How often the interval should contain the value: 0.95 or 19/20.", parser=number, metavar=NUMBER
+        ),
+    ] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of everything random: the same seed gives the same numbers.")] = 0,
+    *,
+    reading: Any,
+    inference: Any,
+    machine: Any,
     as_json: Annotated[bool, AS_JSON] = False,
     verbose: Annotated[bool, VERBOSE] = False,
     require: Annotated[str | None, gate.REQUIRE] = None,
@@ -272,7 +325,6 @@ def evaluate(
     """Estimate what a policy is worth from a log of another one: value, interval, diagnostics, verdict."""
     from gradtd.cli.targets import targets
     from gradtd.evaluation import evaluate as evaluate_log
-    from gradtd.evaluation.options import Inference, Machine
     from gradtd.evaluation.report.estimate import COMPUTED
     from gradtd.evaluation.settings import known_method
 
@@ -297,39 +349,9 @@ def evaluate(
         value_function=value_function,
         level=level,
         seed=seed,
-        log_format=log_format(
-            columns=named_columns(column, observation),
-            one_step=one_step,
-            actions=actions,
-            time_limit=time_limit,
-            missing=missing,
-            log_probabilities=log_probabilities,
-            drop_duplicates=drop_duplicates,
-        ),
-        inference=Inference(
-            lam=lam,
-            trace=trace,
-            clip=clip,
-            resamples=resamples,
-            interval_method="percentile" if percentile else "student",
-            own_refits=True if own_refits else None,
-            anytime=anytime,
-            confounding=confounding,
-            against=against if against in (None, "behaviour") else number(against),
-            by=by,
-            trained_on=trained_on,
-            time_column=time_column,
-            history=history,
-            with_time=with_time,
-            since=since,
-            cluster=cluster,
-            block_length=block_length,
-            n_updates=n_updates,
-            whiten=not no_whiten,
-            action_features=action_features,
-            action_samples=action_samples,
-        ),
-        machine=Machine(threads=threads, in_parts=in_parts, checkpoint=checkpoint, scheduler=scheduler),
+        log_format=reading,
+        inference=inference,
+        machine=machine,
         **hyper,
     )
     show(found, (page, plot, save), as_json, verbose)

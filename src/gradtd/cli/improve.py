@@ -4,43 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gradtd.cli.evaluation_output import open_console
-from gradtd.cli.inspect import (
-    ACTIONS,
-    COLUMN,
-    DROP_DUPLICATES,
-    LOG_PROBABILITIES,
-    MISSING,
-    OBSERVATION,
-    ONE_STEP,
-    TIME_LIMIT,
-    log_format,
-    named_columns,
-)
-from gradtd.cli.options import JSON, MACHINE, NUMBER, number
+from gradtd.cli.options import BEHAVIOUR, JSON, NUMBER, OUTPUT, THREADS, block_length, log_format, number, with_options
 from gradtd.core import checks
 
-LEARNING, OUTPUT = "Learning", "Output"
-"""Panels of the help."""
+LEARNING = "Learning"
+"""A panel of the help."""
 
 
+@with_options(reading=log_format)
 def improve(
     log: Annotated[str, typer.Argument(help="The log, as gradtd evaluate takes it.", metavar="LOG")],
     gamma: Annotated[
         float,
         typer.Option(help="Discount factor, 0 to 1: for example 0.99 or 99/100.", parser=number, metavar=NUMBER),
     ],
-    behaviour: Annotated[
-        str | None,
-        typer.Option(
-            help="The policy that made the log: a column with its probabilities of the actions taken, or the word "
-            "estimate to fit them. By default the log's column behaviour."
-        ),
-    ] = None,
+    behaviour: Annotated[str | None, BEHAVIOUR] = None,
     features: Annotated[
         str | None,
         typer.Option(
@@ -75,26 +58,11 @@ def improve(
             rich_help_panel=LEARNING,
         ),
     ] = 0.95,
-    block_length: Annotated[
-        int | None,
-        typer.Option(
-            help="Count every so many steps as one independent episode. For a log of one long episode.",
-            rich_help_panel=LEARNING,
-        ),
-    ] = None,
+    block_length: Annotated[int | None, block_length(LEARNING)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the two halves of the episodes.", rich_help_panel=LEARNING)] = 0,
-    column: Annotated[list[str] | None, COLUMN] = None,
-    observation: Annotated[str | None, OBSERVATION] = None,
-    one_step: Annotated[bool, ONE_STEP] = False,
-    actions: Annotated[str | None, ACTIONS] = None,
-    time_limit: Annotated[int | None, TIME_LIMIT] = None,
-    missing: Annotated[str, MISSING] = "refuse",
-    log_probabilities: Annotated[bool, LOG_PROBABILITIES] = False,
-    drop_duplicates: Annotated[bool, DROP_DUPLICATES] = False,
-    threads: Annotated[
-        int | None,
-        typer.Option(help="Threads to compute on. By default one for each core.", rich_help_panel=MACHINE),
-    ] = None,
+    *,
+    reading: Any,
+    threads: Annotated[int | None, THREADS] = None,
     as_json: Annotated[bool, JSON] = False,
     save: Annotated[
         Path | None,
@@ -122,15 +90,7 @@ def improve(
         block_length=block_length,
         seed=seed,
         threads=threads,
-        log_format=log_format(
-            columns=named_columns(column, observation),
-            one_step=one_step,
-            actions=actions,
-            time_limit=time_limit,
-            missing=missing,
-            log_probabilities=log_probabilities,
-            drop_duplicates=drop_duplicates,
-        ),
+        log_format=reading,
     )
     if save is not None and found.policy is not None:
         found.policy.save(save)

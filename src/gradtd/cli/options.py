@@ -5,8 +5,10 @@ The modules of the commands import what computes inside their functions, so that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from inspect import Signature, signature
+from typing import Annotated, Any
 
 import typer
 
@@ -50,6 +52,132 @@ CHECKPOINT: Any = typer.Option(
     rich_help_panel=MACHINE,
 )
 JSON: Any = typer.Option("--json", metavar=FLAG, help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
+
+
+BEHAVIOUR: Any = typer.Option(
+    help="The policy that made the log: a column with its probabilities of the actions taken, or the word estimate to "
+    "fit them. By default the log's column behaviour."
+)
+THREADS: Any = typer.Option(help="Threads to compute on. By default one for each core.", rich_help_panel=MACHINE)
+RUN_THREADS: Any = typer.Option(
+    help="Number of threads, by default one for each core. The result does not depend on it.", rich_help_panel=MACHINE
+)
+
+
+def block_length(panel: str) -> Any:
+    """The option, in a panel of the command's."""
+    return typer.Option(
+        help="Count every so many steps as one independent episode. For a log of one long episode.",
+        rich_help_panel=panel,
+    )
+
+
+LOG = "Log format"
+"""The panel of options that say how a log is read."""
+COLUMN: Any = typer.Option(
+    help="Says which column is which, where names are not recognised, as ours=theirs: --column reward=r. "
+    "With none for a column that is not to be used: --column t=none. May be given several times.",
+    rich_help_panel=LOG,
+)
+OBSERVATION: Any = typer.Option(
+    help="The columns of the observation, with commas between them: x,v.", rich_help_panel=LOG
+)
+ONE_STEP: Any = typer.Option(
+    "--one-step",
+    help="Every row is an episode of one step, as in the log of a bandit. Found out where nothing tells which rows "
+    "belong together.",
+    rich_help_panel=LOG,
+)
+LOG_PROBABILITIES: Any = typer.Option(
+    "--log-probabilities",
+    help="Columns of probabilities hold their logarithms: take exp of them.",
+    rich_help_panel=LOG,
+)
+DROP_DUPLICATES: Any = typer.Option(
+    "--drop-duplicates", help="Drop rows that repeat another one of the log.", rich_help_panel=LOG
+)
+ACTIONS: Any = typer.Option(
+    help="All actions in the order that probabilities have, with commas between them: none,low,high.",
+    rich_help_panel=LOG,
+)
+TIME_LIMIT: Any = typer.Option(
+    help="Steps after which the game cuts an episode off: an end at that step counts as truncated.",
+    rich_help_panel=LOG,
+)
+MISSING: Any = typer.Option(
+    help="Missing values: refuse them, drop the rows, or mark them in a column of their own (indicator).",
+    metavar="WORD",
+    rich_help_panel=LOG,
+)
+
+
+def with_options(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command that takes the options of these functions, and gets what they return in parameters of their names."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        shared = {name: signature(group, eval_str=True).parameters for name, group in groups.items()}
+        own = signature(command, eval_str=True).parameters
+        every = [one for name, own_one in own.items() for one in shared.get(name, {name: own_one}).values()]
+
+        @wraps(command)
+        def with_groups(**typed: Any) -> None:
+            values = {
+                name: groups[name](**{one: typed.pop(one) for one in options}) for name, options in shared.items()
+            }
+            command(**typed, **values)
+
+        vars(with_groups)["__signature__"] = Signature(
+            [one.replace(kind=one.KEYWORD_ONLY) for one in every]
+        )  # what Typer reads the options from
+        with_groups.__annotations__ = {one.name: one.annotation for one in every}
+        return with_groups
+
+    return decorate
+
+
+def named_columns(column: list[str] | None, observation: str | None) -> dict[str, Any] | None:
+    """The columns as they were typed."""
+    found: dict[str, Any] = {}
+    for text in column or []:
+        ours, sign, theirs = text.partition("=")
+        if not (ours and sign and theirs):
+            raise InputError(f"--column takes ours=theirs, for example reward=r; got {text!r}.")
+        found[ours] = None if theirs.lower() == "none" else theirs
+    if observation:
+        found["observation"] = [name.strip() for name in observation.split(",")]
+    return found or None
+
+
+def listed_actions(text: str | None) -> list[Any] | None:
+    """Actions as they were typed; numbers where all of them are."""
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",")]
+    return [int(word) for word in words] if all(word.lstrip("-").isdigit() for word in words) else words
+
+
+def log_format(
+    column: Annotated[list[str] | None, COLUMN] = None,
+    observation: Annotated[str | None, OBSERVATION] = None,
+    one_step: Annotated[bool, ONE_STEP] = False,
+    actions: Annotated[str | None, ACTIONS] = None,
+    time_limit: Annotated[int | None, TIME_LIMIT] = None,
+    missing: Annotated[str, MISSING] = "refuse",
+    log_probabilities: Annotated[bool, LOG_PROBABILITIES] = False,
+    drop_duplicates: Annotated[bool, DROP_DUPLICATES] = False,
+) -> Any:
+    """How the log is to be read: a `LogFormat`."""
+    from gradtd.evaluation.options import LogFormat
+
+    return LogFormat(
+        columns=named_columns(column, observation),
+        one_step=True if one_step else None,
+        actions=listed_actions(actions),
+        time_limit=time_limit,
+        missing=missing,
+        log_probabilities="convert" if log_probabilities else "refuse",
+        duplicates="drop" if drop_duplicates else "refuse",
+    )
 
 
 def setting(text: str) -> tuple[str, Any]:

@@ -10,10 +10,10 @@ import typer
 
 from gradtd.cli.options import (
     JSON,
-    MACHINE,
     METHOD,
     NUMBER,
     OUTPUT,
+    RUN_THREADS,
     SIZE,
     complete_algorithm,
     complete_metric,
@@ -136,13 +136,7 @@ def run(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of threads, by default one for each core. The result does not depend on it.",
-            rich_help_panel=MACHINE,
-        ),
-    ] = None,
+    threads: Annotated[int | None, RUN_THREADS] = None,
 ) -> None:
     """Run an algorithm on a problem many times; print the error's mean and standard error."""
     from gradtd.problems.metrics import METRICS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradtd.cli.options import FLAG, JSON, MACHINE, OUTPUT, SCHEDULER
+from gradtd.cli.options import FLAG, JSON, OUTPUT, RUN_THREADS, SCHEDULER
 from gradtd.cli.signals import keeping
 
 if TYPE_CHECKING:
@@ -38,13 +38,7 @@ def sweep(
         typer.Option("--missing", metavar=FLAG, help="List what is missing, and run nothing.", rich_help_panel=OUTPUT),
     ] = False,
     as_json: Annotated[bool, JSON] = False,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of threads, by default one for each core. The result does not depend on it.",
-            rich_help_panel=MACHINE,
-        ),
-    ] = None,
+    threads: Annotated[int | None, RUN_THREADS] = None,
     scheduler: Annotated[str | None, SCHEDULER] = None,
 ) -> None:
     """Run a grid of settings into a folder; goes on where it was interrupted."""

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gradtd.cli.inspect import COLUMN, LOG, OBSERVATION, named_columns
-from gradtd.cli.options import FLAG, JSON, NUMBER, OUTPUT, number
+from gradtd.cli.options import COLUMN, FLAG, JSON, LOG, NUMBER, OBSERVATION, OUTPUT, named_columns, number
 from gradtd.cli.signals import keeping
 
 

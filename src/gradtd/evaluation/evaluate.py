@@ -58,18 +58,7 @@ def evaluate(
     log: Any,
     target: Mapping[str, GivenPolicy],
     gamma: float | None = ...,
-    *,
-    features: Any = ...,
-    algorithm: Algorithm | str = ...,
-    value_function: str = ...,
-    behaviour: GivenPolicy | None = ...,
-    level: float = ...,
-    seed: int = ...,
-    progress: StageProgress | bool | None = ...,
-    log_format: LogFormat | None = ...,
-    inference: Inference | None = ...,
-    machine: Machine | None = ...,
-    **hyper: Any,
+    **options: Any,
 ) -> Evaluations: ...
 
 

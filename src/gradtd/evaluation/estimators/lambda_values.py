@@ -162,9 +162,11 @@ def lambda_values(
     begins = stream.begins
     starts = start_features(stream, begins)
     values, psi = np.empty(len(wanted)), np.empty((len(wanted), len(begins) - 1))
+    C = None
     for k, lam in enumerate(wanted):
         traces = trace_rows(stream, Tracing(float(lam), trace), episode)
-        fit = least_squares(stream, starts, begins, traces=traces)
+        fit = least_squares(stream, starts, begins, traces=traces, C=C)
+        C = fit.sums.C  # the same for every lambda
         values[k], psi[k] = fit.value, fit.psi
     errors, shift_errors = standard_error(psi), standard_error(psi - psi[0])
     reach = student((1 + level) / 2, psi.shape[1] - 1) * errors
