@@ -1,14 +1,18 @@
 """Ids and numbers of columns are never merged, wrapped or taken from another column."""
 
 import gzip
+import json
 import os
 from decimal import Decimal
 
 import numpy as np
 import pytest
 
+from gradtd.cli.options import listed_actions
 from gradtd.core.checks import InputError
 from gradtd.logs import ratios, read_log
+from gradtd.logs.files import ParquetTable
+from gradtd.logs.parts import survey
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -75,3 +79,59 @@ def test_a_packed_csv_is_read(tmp_path):
     rows = "\n".join(["episode,obs,reward,terminated", "0,0.5,1,0", "0,1.5,2,1"])
     (tmp_path / "log.csv.gz").write_bytes(gzip.compress(rows.encode()))
     assert read_log(tmp_path / "log.csv.gz").reward.tolist() == [1.0, 2.0]
+
+
+def episodes(ids):
+    return [{"id": one, "obs": [0, 1], "action": [0, 1], "reward": [0.0, 1.0], "terminated": [0, 1]} for one in ids]
+
+
+@pytest.mark.parametrize("ids", [[1, "1"], [np.datetime64("2024-01-01"), 1]])
+def test_ids_of_several_types_in_a_list_of_episodes_are_refused(ids):
+    with pytest.raises(InputError, match="is text or a time in some episodes and not in others"):
+        read_log(episodes(ids))
+    one = dict(episodes([0])[0])
+    del one["id"]
+    with pytest.raises(InputError, match="several episodes have one name"):
+        read_log({1: one, "1": one})
+
+
+def test_text_that_arrays_would_cut_is_refused(tmp_path):
+    ids = ["a"] * 20 + ["a\0"] * 20
+    for source in (table(episode=ids), table(episode=np.array(ids, object)), episodes(["a", "a\0"])):
+        with pytest.raises(InputError, match="ends in a NUL character"):
+            read_log(source)
+    assert read_log(pa.table(table(episode=ids, terminated=np.arange(40) % 20 == 19))).n_episodes == 2
+    pq.write_table(pa.table(table(episode=ids)), tmp_path / "log.parquet")
+    with pytest.raises(InputError, match="ends in a NUL character"):
+        survey(ParquetTable("log", [tmp_path / "log.parquet"]), "episode")
+
+
+@pytest.mark.parametrize(("first", "second"), [("007", "7"), ("7", "007"), ("1.0", "1"), ("-0", "0")])
+def test_csv_ids_that_are_one_number_in_two_spellings_are_refused(first, second, tmp_path, monkeypatch):
+    def write(*ids):
+        rows = [f"{one},{k % 2},{k % 2}.5,{k % 2}" for one in ids for k in range(200)]
+        (tmp_path / "log.csv").write_text("\n".join(["episode,obs,reward,terminated", *rows]))
+        return read_log(tmp_path / "log.csv", one_step=False)
+
+    monkeypatch.setattr("gradtd.logs.files.BLOCK", 1 << 10)  # the second is in another block
+    with pytest.raises(InputError, match="one number in two spellings"):
+        write(first, second)
+
+
+def test_csv_ids_that_are_written_alike_are_read(tmp_path):
+    for ids, count in ((["007", "08"], 2), ([" 7", "7"], 1), (["1.5", "2.0"], 2)):
+        rows = [f"{one},{k},0.5,0" for one in ids for k in range(2)]
+        (tmp_path / "log.csv").write_text("\n".join(["episode,obs,reward,terminated", *rows]))
+        assert read_log(tmp_path / "log.csv").n_episodes == count
+
+
+@pytest.mark.parametrize("word", ["9" * 5000, "--3", "\u00b2"])
+def test_text_that_looks_like_a_number_and_is_none_stays_text(word, tmp_path):
+    ids = [word, "2"] * 20
+    assert read_log(pa.table(table(episode=ids, action=ids)), one_step=True).n_actions == 2
+    rest = {name: values for name, values in table().items() if name != "obs"}
+    assert read_log(pa.table(rest | {f"obs_{name}": np.arange(40.0) for name in (word, "1")})).n_episodes == 40
+    (tmp_path / "log.json").write_text(json.dumps({"obs": {word: 1, "1": 2}, "reward": {word: 1, "1": 2}}))
+    with pytest.raises(InputError, match="holds bytes or something nested"):
+        read_log(tmp_path / "log.json")
+    assert listed_actions(f"{word},1") == [word, "1"]

@@ -168,7 +168,7 @@ def test_an_action_of_one_episode_only_gets_a_small_chance_and_no_zero():
         ({}, np.full(N, 50), {}, "probabilities in percent are to be divided by 100"),
         ({"obs": STATE[:, None] + 0.5}, TARGET, {}, "a table for target needs discrete observations"),
         ({}, TARGET, {"behaviour": np.eye(4, 3) + np.eye(4, 3, -3)}, "since the action was taken: row"),
-        ({}, TARGET, {"behaviour": np.full(N, 1e-320)}, "the ratio of row 0 is not finite"),
+        ({}, TARGET, {"behaviour": np.full(N, 1e-320)}, "as smaller numbers lose digits: row 0"),
         ({}, TARGET, {"clip": 0}, "clip must be greater than 0"),
         ({"episode": [0] * N, "terminated": [0] * N}, np.ones(N), {"behaviour": "estimate"}, "at least 2 episodes"),
     ],
@@ -202,3 +202,13 @@ def test_actions_never_taken_in_a_state_are_counted_there():
     assert found.unseen_pairs == pytest.approx(0.4 / 3)
     assert ratios(log, lambda states: table[states]).unseen_pairs == found.unseen_pairs
     assert ratios(log, np.full(12, 0.5)).unseen_pairs is None
+
+
+def test_probabilities_too_small_to_have_all_digits_are_refused():
+    small = np.where(np.arange(N) == 7, np.exp(-744.4), BEHAVIOUR[STATE, ACTION])  # its ratio with exp(-744.9) is not 1
+    with pytest.raises(InputError, match=r"must be at least 2.23e-308, as smaller .*row 7 .*exp\(log target - log beh"):
+        read_log(discrete(behaviour=small))
+    with pytest.raises(InputError, match="as smaller numbers lose digits"):
+        ratios(read_log(discrete(behaviour=None)), TARGET, behaviour=small)
+    with pytest.raises(InputError, match="above 0 since the action was taken: row 7"):
+        read_log(discrete(behaviour=np.where(np.arange(N) == 7, 0.0, small)))

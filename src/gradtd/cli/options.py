@@ -14,7 +14,7 @@ import typer
 
 from gradtd.core import checks, parsing
 from gradtd.core.checks import InputError
-from gradtd.core.parsing import parse_value
+from gradtd.core.parsing import parse_value, whole_numbers
 
 NUMBER: Any = "NUMBER"
 """How help shows an option that takes a number."""
@@ -153,7 +153,7 @@ def listed_actions(text: str | None) -> list[Any] | None:
     if text is None:
         return None
     words = [word.strip() for word in text.split(",")]
-    return [int(word) for word in words] if all(word.lstrip("-").isdigit() for word in words) else words
+    return whole_numbers(words) or words
 
 
 def log_format(

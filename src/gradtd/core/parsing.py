@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from gradtd.core.checks import InputError
@@ -21,6 +23,20 @@ def parse_value(text: str) -> Any:
         except (ValueError, ZeroDivisionError):
             continue
     return _WORDS.get(text.lower(), text)
+
+
+_WHOLE = re.compile(r"\s*-?\d{1,4000}\s*")
+"""No superscripts, which are digits to Python, and no more digits than it converts."""
+
+
+def whole_numbers(words: Iterable[str]) -> list[int] | None:
+    """The whole numbers that all of some words are; None where one is none.
+
+    >>> whole_numbers(["10", "-2"]), whole_numbers(["10", "\u00b2"])
+    ([10, -2], None)
+    """
+    every = list(words)
+    return [int(word) for word in every] if all(_WHOLE.fullmatch(word) for word in every) else None
 
 
 def _fraction(text: str) -> float | int:

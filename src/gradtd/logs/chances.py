@@ -12,6 +12,9 @@ from gradtd.logs.column_names import BY_NAME, Roles, spelled
 from gradtd.logs.columns import Column, Facts, facts_of, refuse_rows
 from gradtd.logs.steps import Flags
 
+SMALLEST = float(np.finfo(np.float64).tiny)
+"""Below it numbers have fewer digits: a ratio with one below the line may be off by a half."""
+
 
 def chances(
     found: Mapping[str, Column], roles: Roles, logs: str, facts: Facts, notes: list[str]
@@ -49,9 +52,13 @@ def check_chances(what: str, values: Floats, kind: str, densities: bool, rows: I
 
     ``rows`` are the rows of the table that the values are from, where not all in order.
     """
-    bad = values <= 0 if kind == "behaviour" else values < 0
-    low = "above 0 since the action was taken" if kind == "behaviour" else "at least 0"
-    refuse_rows(what, bad, values, f"must be {low}", rows)
+    bad = values < SMALLEST if kind == "behaviour" else values < 0
+    if kind == "behaviour" and bad.any():
+        zero = values <= 0
+        refuse_rows(what, zero, values, "must be above 0 since the action was taken", rows)
+        cure = " Give the ratios instead, in a column rho: exp(log target - log behaviour)."
+        refuse_rows(what, bad, values, f"must be at least {SMALLEST:.3g}, as smaller numbers lose digits", rows, cure)
+    refuse_rows(what, bad, values, "must be at least 0", rows)
     if not densities:
         percent = "; percentages are to be divided by 100" if values.max(initial=0.0) > 2 else ""
         refuse_rows(what, values > 1 + 1e-9, values, f"must be at most 1{percent}", rows)

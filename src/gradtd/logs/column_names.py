@@ -10,6 +10,7 @@ from typing import Any
 
 from gradtd.core import checks
 from gradtd.core.checks import Faults, InputError
+from gradtd.core.parsing import whole_numbers
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "episode": ("episode", "episode_id", "eps_id", "trajectory", "trajectory_id", "traj_id"),
@@ -273,7 +274,7 @@ def _recognised(role: str, kinds: tuple[str, ...]) -> list[list[tuple[str, str]]
         if groups:
             break
     for group in groups.values():
-        if all(component.isdigit() for _, component in group):
+        if whole_numbers(component for _, component in group) is not None:
             group.sort(key=lambda pair: int(pair[1]))
     return list(groups.values())
 

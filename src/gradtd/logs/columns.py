@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError, RowError
+from gradtd.core.parsing import whole_numbers
 from gradtd.core.stream import episode_numbers
 from gradtd.logs.column_names import TOGETHER, Roles, listed
 from gradtd.logs.steps import Flags, Steps
@@ -269,7 +270,7 @@ class _Collector:
 def in_order(labels: Iterable[str]) -> list[str]:
     """Labels in alphabetical order; those that are whole numbers in the order of these: 2 before 10."""
     every = list(labels)
-    return sorted(every, key=int) if all(label.strip().lstrip("-").isdecimal() for label in every) else sorted(every)
+    return sorted(every) if whole_numbers(every) is None else sorted(every, key=int)
 
 
 def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.int8] | None]:
@@ -279,6 +280,8 @@ def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.in
     collectors = {role: _Collector(name, table.kinds[name]) for role, name in wanted.items()}
     after = roles.several.get("next_observation", [])[:1]
     states: list[NDArray[np.int8]] = []
+    if "episode" in roles.single and hasattr(table, "keep_apart"):
+        table.keep_apart(roles.single["episode"])
     for pieces in table.pieces(list(dict.fromkeys([*wanted.values(), *after]))):
         for role, name in wanted.items():
             collectors[role].add(pieces[name])

@@ -12,6 +12,7 @@ import numpy as np
 
 from gradtd.core.checks import InputError
 from gradtd.core.memory_limits import refuse_beyond_memory
+from gradtd.core.parsing import whole_numbers
 from gradtd.logs.column_names import listed, role_of
 from gradtd.logs.nested import columns_of
 from gradtd.logs.tables import Table
@@ -158,7 +159,7 @@ def _records(data: Any) -> Any:
             raise InputError("every row of data must be a list with one entry for each of the columns.")
         return [_object(list(zip(map(str, names), row, strict=True))) for row in rows]
     values = list(data.values())
-    by_number = all(isinstance(one, dict) and one and all(key.isdigit() for key in one) for one in values)
+    by_number = all(isinstance(one, dict) and one and whole_numbers(one) is not None for one in values)
     if by_number and any(role_of(name) for name in data):
         rows = sorted(values[0], key=int)
         for name, one in data.items():  # rows go by their number, whatever their order

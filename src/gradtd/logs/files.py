@@ -14,7 +14,7 @@ import numpy as np
 from gradtd.core.checks import InputError
 from gradtd.logs.column_names import listed
 from gradtd.logs.data_files import JSON, PACKED, open_data_file, open_json_folder, unpacked_suffix
-from gradtd.logs.tables import PIECE, Piece, Table, arrow_kind, arrow_piece
+from gradtd.logs.tables import PIECE, Piece, Spellings, Table, arrow_kind, arrow_piece
 
 Casts = tuple[tuple[str, Any], ...]
 """Columns and the Arrow types that they become."""
@@ -230,6 +230,12 @@ class CsvTable:
         for field in fields:
             if pa.types.is_null(field.type) or (self.kinds[field.name] == "whole" and _fits(first[field.name])):
                 self.types[field.name] = pa.float64()
+        self._ids: set[str] = set()
+
+    def keep_apart(self, name: str) -> None:
+        """Refuse numbers of this column that are written in two ways, such as 007 and 7: they may be two ids."""
+        if self.kinds[name] in ("whole", "real"):
+            self._ids.add(name)
 
     def _stream(self) -> Any:
         """The file, open, and unpacked where its name says that it is packed."""
@@ -249,14 +255,23 @@ class CsvTable:
                 return pa.RecordBatch.from_pylist([], schema=reader.schema)
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
+        import pyarrow as pa
         from pyarrow import csv
 
-        options = csv.ConvertOptions(column_types=self.types, include_columns=list(columns))
+        apart = {name: Spellings(name) for name in columns if name in self._ids}
+        text = dict.fromkeys(apart, pa.dictionary(pa.int32(), pa.string()))
+
+        def ids(name: str, column: Any) -> Any:
+            return apart[name].numbers(column, self.types[name]) if name in apart else column
+
+        options = csv.ConvertOptions(column_types=self.types | text, include_columns=list(columns))
         blocks = csv.ReadOptions(block_size=BLOCK, use_threads=False)
         reader = reading(self.path, lambda: csv.open_csv(self._stream(), read_options=blocks, convert_options=options))
         with reader:
             while (batch := reading(self.path, next, reader, None)) is not None:
-                yield reading(self.path, _pieces, batch, columns)
+                yield reading(self.path, lambda: {n: arrow_piece(n, ids(n, batch.column(n))) for n in columns})
+        for one in apart.values():
+            one.refuse_met_again()
 
 
 def _refuse_other_headers(path: Path) -> None:

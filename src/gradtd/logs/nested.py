@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core.checks import InputError
-from gradtd.logs.column_names import SEVERAL, role_of
-from gradtd.logs.tables import ArrayTable, plain_array
+from gradtd.logs.column_names import SEVERAL, listed, role_of
+from gradtd.logs.tables import ArrayTable, plain_array, refuse_cut_text
 
 CONTAINERS = (
     "episodes",
@@ -216,9 +216,13 @@ def _of_episodes(episodes: Sequence[Mapping[Any, Any]], names: Sequence[str] | N
             if role_of(key) is not None:
                 raise InputError(f"episode {lacks} lacks {key!r}, which the first one has: give it to all of them.")
             continue
-        joined[key] = _joined([part[key] for part in parts])
+        joined[key] = _joined(key, [part[key] for part in parts])
     if not _key_of(joined, "episode"):
         lengths = [len(part[_key_of(part, "reward") or ""]) for part in parts]
+        if names is not None:
+            refuse_cut_text("episode", names)
+            if len(set(names)) < len(names):
+                raise InputError(f"several episodes have one name, as text: {listed(names)}. Give each its own.")
         joined["episode"] = np.repeat(np.arange(len(parts)) if names is None else np.array(names), lengths)
     return Columns(joined)
 
@@ -234,6 +238,8 @@ def _episode(number: int, given: dict[str, Any]) -> dict[str, Any]:
         array, role = _array(value), role_of(name)
         if array is None:
             continue
+        if isinstance(value, str | list | tuple):
+            refuse_cut_text(name, [value] if isinstance(value, str) else value)
         if array.ndim == 0:  # one for the whole episode; an end is that of its last step
             if role in FLAGS:
                 made[name] = np.arange(length) == length - 1 if bool(array) else np.zeros(length, bool)
@@ -376,7 +382,10 @@ def _array(value: Any) -> NDArray[Any] | None:
     return array if array.dtype.kind in "biufUM" or array.dtype == object else None
 
 
-def _joined(parts: Sequence[NDArray[Any]]) -> Any:
+def _joined(name: str, parts: Sequence[NDArray[Any]]) -> Any:
+    if len({part.dtype.kind if part.dtype.kind in "UM" else "" for part in parts}) > 1:
+        # NumPy would make text of numbers, and one id of 1 and "1".
+        raise InputError(f"{name!r} is text or a time in some episodes and not in others: make it one type.")
     try:
         return np.concatenate(parts)
     except ValueError:

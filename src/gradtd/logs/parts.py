@@ -27,7 +27,7 @@ from gradtd.logs.columns import Column
 from gradtd.logs.files import Casts, ParquetTable, batches_of, reading
 from gradtd.logs.row_episodes import EpisodeCounter
 from gradtd.logs.steps import ENDS
-from gradtd.logs.tables import arrow_kind, arrow_piece, refuse_merged
+from gradtd.logs.tables import arrow_kind, arrow_piece, refuse_cut_text, refuse_merged
 
 ROWS_OF_A_PART = 1_000_000
 """Rows that a part has, about: a second of work or so, and sums of some megabytes."""
@@ -276,7 +276,10 @@ def ids_of(table: Any, column: str) -> NDArray[Any]:
         raise InputError(f"column {column!r} must hold one episode id per row.")
     if real:
         refuse_merged(column, piece.values)
-    return piece.values if piece.labels is None else np.asarray(piece.labels)[piece.values]
+    if piece.labels is None:
+        return piece.values
+    refuse_cut_text(column, piece.labels)
+    return np.asarray(piece.labels)[piece.values]
 
 
 def hash_of(ids: NDArray[Any]) -> Words:

@@ -83,6 +83,8 @@ def _array(source: Mapping[Any, Any], key: Any) -> NDArray[Any] | None:
     value = plain_array(source[key])
     if isinstance(value, Mapping):
         return None
+    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.dtype.kind == "O"):
+        refuse_cut_text(str(key), value)
     if isinstance(value, list | tuple) and 0 < sum(isinstance(one, str) for one in value if one is not None) < sum(
         one is not None for one in value
     ):
@@ -242,6 +244,51 @@ def refuse_merged(name: str, values: NDArray[Any]) -> None:
         )
     if values.dtype == np.uint64 and (values >= np.uint64(2**63)).any():
         raise InputError(f"column {name!r} holds numbers of 2**63 and more: make them smaller, or text.")
+
+
+class Spellings:
+    """The numbers of a column and how they are written. Only 007 and the like are kept as text."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        self.plain: list[NDArray[Any]] = []
+        self.odd: dict[float, str] = {}
+
+    def numbers(self, coded: Any, kind: Any) -> Any:
+        """The numbers of this type that coded text is."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        from pyarrow import csv
+
+        words = pc.utf8_trim_whitespace(coded.dictionary)
+        none = pc.is_in(words, pa.array(csv.ConvertOptions().null_values))
+        words = pc.if_else(none, pa.scalar(None, pa.string()), words)
+        numbers = words.cast(kind)
+        refuse_merged(self.column, numbers.drop_null().to_numpy(zero_copy_only=False))
+        plain = pc.equal(numbers.cast(pa.int64(), safe=False).cast(pa.string()), words).fill_null(True)
+        self.plain.append(numbers.filter(pc.and_kleene(plain, numbers.is_valid())).to_numpy(zero_copy_only=False))
+        odd = pc.invert(plain)
+        for number, word in zip(numbers.filter(odd).to_pylist(), words.filter(odd).to_pylist(), strict=True):
+            if self.odd.setdefault(number, word) != word:
+                self._refuse(self.odd[number], word)
+        return numbers.take(coded.indices)
+
+    def refuse_met_again(self) -> None:
+        """Refuse a number that was written as 007 in one row and as 7 in another."""
+        for number in np.intersect1d(np.concatenate(self.plain or [[]]), list(self.odd)).tolist() if self.odd else ():
+            self._refuse(self.odd[number], str(int(number)))
+
+    def _refuse(self, word: str, other: str) -> None:
+        raise InputError(
+            f"column {self.column!r} has one number in two spellings, {word!r} and {other!r}: write ids alike, or put "
+            "a letter before them where they are different ones."
+        )
+
+
+def refuse_cut_text(name: str, values: Any) -> None:
+    """NumPy drops NUL characters at the end of a text, so that two ids would be one."""
+    if any(isinstance(one, str) and one.endswith("\0") for one in values):
+        raise InputError(f"column {name!r} holds text that ends in a NUL character, which arrays drop: remove it.")
 
 
 def refuse_same_names(name: str, columns: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gradtd.core.checks import InputError
 from gradtd.core.files import replace_file
+from gradtd.core.parsing import whole_numbers
 from gradtd.core.stream import begins_episode, episode_begins
 from gradtd.logs.column_names import ALIASES
 from gradtd.logs.files import MARK, PARQUET, mark_of
@@ -109,8 +110,7 @@ def _observation_columns(log: Log) -> list[str]:
     names = log.observation_names
     if names == ("observation",):
         return ["observation"]
-    if all(name.isdigit() for name in names):  # read back in numeric order
-        numbers = [int(name) for name in names]
+    if (numbers := whole_numbers(names)) is not None:  # read back in numeric order
         ascending = numbers == sorted(set(numbers))
         return [f"observation_{k}" for k in (numbers if ascending else range(len(numbers)))]
     return [f"observation.{name}" for name in names]
