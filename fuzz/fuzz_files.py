@@ -22,6 +22,8 @@ LEARNERS = (
 )
 ODD = (0, 1, -1, 2, 3, 5, 100, 10**6, 2**31, 2**32, 2**53, 2**62, 2**63, 10**11, 10**18, 10**400, 1e300, 0.5, -0.5)
 WORDS = (None, "", "td", "auto", [], {}, [[[[]]]], True, {"alpha": 1}, "episode-index", float("nan"))
+DRAWN = 50
+"""Of one evaluation in so many all pictures are drawn, which takes a second."""
 _kept = []
 
 
@@ -37,6 +39,17 @@ def prepare(folder):
     _keep(horde, folder / "horde.npz", lambda path: gradtd.Horde.load(path, threads=1))
     found = gradtd.evaluate(gradtd.sample_log("random_walk_tabular", 20), gamma=1.0)
     _keep(found, folder / "evaluation.npz", gradtd.load_evaluation)
+    asked = gradtd.Inference(anytime=True, confounding=2.0, by="clinic")
+    found = gradtd.evaluate(_log(rng), gamma=0.9, target=[[0.3, 0.7]] * 3, features="one-hot", inference=asked)
+    _keep(found, folder / "rich.npz", gradtd.load_evaluation)
+
+
+def _log(rng):
+    """A log that has something to say in every field of an evaluation."""
+    n, length = 240, 4
+    table = {"episode": np.repeat(np.arange(n // length), length), "obs": rng.integers(0, 3, n)}
+    table |= {"action": rng.integers(0, 2, n), "behaviour": np.full(n, 0.5), "reward": rng.normal(size=n)}
+    return table | {"terminated": np.arange(n) % length == length - 1, "clinic": np.repeat(np.arange(20) % 2, 12)}
 
 
 def _keep(thing, path, load):
@@ -67,9 +80,19 @@ def attempt(seed, number, folder):
                 assert weights.shape == (D,)
             made.save(folder / "again.npz")
     else:
-        repr(made)
-        json.dumps(made.to_dict())
-        in_notebook(made)
+        _show(made, folder, draw=number % DRAWN == 0)
+
+
+def _show(made, folder, draw):
+    """Everything that an evaluation is shown as."""
+    for shown in (repr(made), str(made), made.evidence, made.assumptions, made.to_frame(), in_notebook(made)):
+        assert shown is not None
+    json.dumps(made.to_dict())
+    gradtd.write_card(made, folder / "card.html", question="Which?")
+    if draw:
+        made.page(folder / "page.html")
+        made.plot(folder / "plot.svg")
+    made.save(folder / "again.npz")
 
 
 def flipped(rng, content):

@@ -1,5 +1,7 @@
 """What would not fit into memory is refused in one sentence, before it is taken."""
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ import gradtd
 from gradtd import InputError
 from gradtd.core import memory_limits
 from gradtd.features import from_dict, make_features
+from gradtd.logs.files import ParquetTable
+from gradtd.logs.parts import survey
 from gradtd.theory import moments
 
 OBSERVATIONS = np.random.default_rng(0).random((50, 2))
@@ -116,3 +120,47 @@ def test_rewards_of_1e300_are_refused_or_diverge_without_a_warning():
     log = {"episode": [0, 0, 1], "obs": [1, 2, 1], "reward": [1e300] * 3, "terminated": [0, 1, 1], "rho": [1.0] * 3}
     with pytest.raises(InputError, match=r"the largest reward is 1e\+300 in size"):
         gradtd.evaluate(log, gamma=0.9)
+
+
+def packed_log(path, rows):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    made = {name: np.zeros(rows) for name in ("obs", "reward")} | {"episode": np.zeros(rows, int)}
+    pq.write_table(pa.table(made | {"terminated": np.zeros(rows, bool)}), path, row_group_size=rows)
+    return path
+
+
+def test_a_small_file_of_many_equal_rows_is_refused_by_its_number_of_rows(tmp_path, monkeypatch):
+    path = packed_log(tmp_path / "log.parquet", 3_000_000)
+    assert path.stat().st_size < 2**16
+    monkeypatch.setattr(memory_limits, "available", lambda: 2**26)
+    monkeypatch.setattr("gradtd.logs.files.ParquetTable.pieces", None)  # nothing of it is read
+    with pytest.raises(
+        InputError, match=r"'log.parquet', 12,000,000 numbers or more, would .* in_parts=True"
+    ):
+        gradtd.read_log(path)
+
+
+def test_a_long_episode_of_a_small_file_is_refused_in_parts(tmp_path, monkeypatch):
+    path = packed_log(tmp_path / "log.parquet", 3_000_000)
+    monkeypatch.setattr(memory_limits, "available", lambda: 2**26)
+    (part,) = survey(ParquetTable("log", [path]), "episode").parts()
+    with pytest.raises(InputError, match="an episode, or a sample of them, of 3,000,000 rows would take"):
+        next(part.chunks(["episode", "obs", "reward", "terminated"]))
+
+
+def test_a_packed_csv_is_refused_while_it_is_read(tmp_path, monkeypatch):
+    rows = b"episode,obs_0,obs_1,obs_2,reward,terminated\n" + b"0,0,0,0,0,0\n" * 2_000_000
+    (tmp_path / "log.csv.gz").write_bytes(gzip.compress(rows, 1))
+    monkeypatch.setattr(memory_limits, "available", lambda: 2**26)
+    with pytest.raises(InputError, match=r"'log.csv.gz', [\d,]+ numbers or more, would take"):
+        gradtd.read_log(tmp_path / "log.csv.gz")
+
+
+def test_lists_count_all_their_numbers(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"obs": [[0.0] * 50] * 8, "reward": [0.0] * 8}), tmp_path / "log.parquet")
+    assert ParquetTable("log", [tmp_path / "log.parquet"]).entries(["obs", "reward"]) == 8 * 51

@@ -14,13 +14,17 @@ _SMALL = 2**26
 """Bytes below which no look-up is made: asking how much is free takes longer than to use them."""
 
 
+class BeyondMemory(InputError):
+    """What was asked for would not fit; nothing more is read to find further faults."""
+
+
 def refuse_beyond_memory(needed: float, what: str, advice: str) -> None:
     """Refuse what would take more bytes than are left."""
     if needed <= _SMALL:
         return
     left = available()
     if left is not None and needed > left:
-        raise InputError(f"{what} would take {_shown(needed)} of memory, and {_shown(left)} are left: {advice}.")
+        raise BeyondMemory(f"{what} would take {_shown(needed)} of memory, and {_shown(left)} are left: {advice}.")
 
 
 def available() -> int | None:

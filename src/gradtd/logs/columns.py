@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError, RowError
+from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.core.parsing import whole_numbers
 from gradtd.core.stream import episode_numbers
 from gradtd.logs.column_names import TOGETHER, Roles, listed
@@ -282,13 +283,28 @@ def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.in
     states: list[NDArray[np.int8]] = []
     if "episode" in roles.single and hasattr(table, "keep_apart"):
         table.keep_apart(roles.single["episode"])
+    if hasattr(table, "entries"):
+        _refuse_large(table, table.entries(roles.columns))
+    rows, looked = 0, 0.0
     for pieces in table.pieces(list(dict.fromkeys([*wanted.values(), *after]))):
         for role, name in wanted.items():
             collectors[role].add(pieces[name])
+        rows += len(next(iter(pieces.values())).values)
+        if rows > looked:  # what is still to come takes as much again, at least
+            _refuse_large(table, rows * len(roles.columns))
+            looked = 1.1 * rows
         if after:
             states.append(_next_state(pieces[after[0]]))
     columns = {role: collector.whole() for role, collector in collectors.items()}
     return columns, np.concatenate([np.zeros(0, np.int8), *states]) if after else None
+
+
+def _refuse_large(table: Table, numbers: int) -> None:
+    """A packed file says nothing of its size, so this is looked at as it is read."""
+    advice = (
+        "evaluate Parquet files in parts, in_parts=True, or write the log to a folder of several files and read some"
+    )
+    refuse_beyond_memory(8.0 * numbers, f"{table.name!r}, {numbers:,} numbers or more,", advice)
 
 
 def drop_missing(found: Mapping[str, Column]) -> Flags:

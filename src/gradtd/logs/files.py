@@ -191,6 +191,17 @@ class ParquetTable:
                         low[k], high[k] = min(low[k], least), max(high[k], most)
         return np.array([low, high]) if np.isfinite([low, high]).all() else None
 
+    def entries(self, columns: Sequence[str]) -> int:
+        """How many numbers these columns hold, those of lists included. A file that is tiny may hold any number."""
+        lists = {name for name in columns if self.kinds[name] == "list"}
+        total = sum(sum(self.group_sizes(path)) for path in self.paths) * (len(set(columns)) - len(lists))
+        for path in self.paths if lists else ():
+            with reading(path, self._open, path) as file:
+                groups = (file.metadata.row_group(k) for k in range(file.metadata.num_row_groups))
+                parts = (group.column(k) for group in groups for k in range(group.num_columns))
+                total += sum(part.num_values for part in parts if part.path_in_schema.split(".")[0] in lists)
+        return total
+
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         rows = min(PIECE, max(1024, 2**18 // max(len(columns), 1)))  # some 2 MB at a time
         for path in self.paths:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
+from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.core.progress import Progress
 from gradtd.logs.column_names import Roles
 from gradtd.logs.columns import Column
@@ -67,6 +68,7 @@ class Part:
         """The same, cut between episodes: rows, where each episode begins among them, and the episodes' hashes."""
         import pyarrow as pa
 
+        _refuse_long(int(np.diff(self.begins).max()), columns)
         enough = rows or _rows_of_a_batch(columns)
         waiting: list[Any] = []
         begin, at, done = int(self.begins[0]), int(self.begins[0]), 0
@@ -80,6 +82,12 @@ class Part:
                 yield whole.slice(0, cut), self.begins[done : ready + 1] - begin, self.hashes[done:ready]
                 left = whole.slice(cut).take(np.arange(len(whole) - cut))  # a copy: a slice would keep all rows
                 waiting, begin, done = [left], int(self.begins[ready]), ready
+
+
+def _refuse_long(rows: int, columns: Sequence[str]) -> None:
+    """Episodes are read whole, however small their file is."""
+    advice = "cut long episodes into several, or read fewer columns"
+    refuse_beyond_memory(8.0 * rows * len(columns), f"an episode, or a sample of them, of {rows:,} rows", advice)
 
 
 def _opened(stretches: Sequence[Stretch]) -> Iterator[tuple[Any, Stretch]]:
@@ -170,6 +178,7 @@ class Survey:
         import pyarrow as pa
 
         chosen = np.argsort(mixed(self.hashes), kind="stable")[:episodes]
+        _refuse_long(int(np.diff(self.begins)[chosen].sum()), columns)
         found: dict[int, list[Any]] = {int(k): [] for k in chosen}
         placed = np.sort(chosen)
         for file, stretch in _opened(self.stretches):

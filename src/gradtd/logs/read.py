@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError, RowError
+from gradtd.core.memory_limits import BeyondMemory
 from gradtd.core.progress import Progress
 from gradtd.logs import columns as narrow_columns
 from gradtd.logs.actions import chosen_actions, code_actions
@@ -211,7 +212,7 @@ class LogReader:
         roles = self.resolve(table.kinds)
         try:
             return self._read(table, roles, progress)
-        except NothingFollows:
+        except (NothingFollows, BeyondMemory):
             raise
         except InputError as error:
             if self.roles is None and NO_ROWS not in str(error):
@@ -371,8 +372,7 @@ SCANNED = ("episode", "t", "behaviour", "target")
 
 
 def _with_episodes(rows: Any, begins: Integers, name: str) -> FrameTable:
-    number = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
-    return FrameTable(with_column(rows, EPISODE, number), name)
+    return FrameTable(with_column(rows, EPISODE, np.repeat(np.arange(len(begins) - 1), np.diff(begins))), name)
 
 
 def _codes_taken(facts: Facts, labels: tuple[Any, ...] | None) -> Integers | None:
