@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections import namedtuple
+from collections.abc import Mapping
 from types import SimpleNamespace
 
 import numpy as np
@@ -149,8 +150,19 @@ class Tensor:
         return self.values
 
 
-class TensorDict:
+class TensorDict(Mapping):
+    """As the real one: a mapping, but its rows are what it iterates over."""
+
     batch_size = (12,)
+
+    def __iter__(self):
+        return iter([{"observation": 0.0}] * 12)
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, key):
+        raise TypeError("a row is no key")
 
     def to_dict(self):
         table = {name: Tensor(values) for name, values in columns().items()}
@@ -161,8 +173,49 @@ class TensorDict:
         return kept | {"next": after}
 
 
+class Environments(TensorDict):
+    """Two environments of six steps each, one after the other."""
+
+    batch_size = (2, 6)
+
+    def to_dict(self):
+        def apart(value):
+            return Tensor(value.values.reshape(2, 6, *value.values.shape[1:]))
+
+        kept = super().to_dict()
+        after = {name: apart(value) for name, value in kept.pop("next").items()}
+        return {name: apart(value) for name, value in kept.items()} | {"next": after}
+
+
+class Ring:
+    """A replay buffer of TorchRL that has gone round: its oldest row is the fourth."""
+
+    storage, writer = None, type("Writer", (), {"_cursor": 3})
+
+    def __len__(self):
+        return 12
+
+    def extend(self):
+        pass
+
+    sample = extend
+
+    def __getitem__(self, rows):
+        turned = np.roll(np.arange(12), 3)[rows]
+
+        def some(value):
+            return Tensor(value.values[turned])
+
+        part, kept = TensorDict(), TensorDict().to_dict()
+        after = {name: some(value) for name, value in kept.pop("next").items()}
+        part.to_dict = lambda: {name: some(value) for name, value in kept.items()} | {"next": after}
+        return part
+
+
 def test_a_tensordict_of_torchrl():
     same(read_log(TensorDict()))
+    same(read_log(Environments()))
+    same(read_log(Ring()))
     table = columns()
     table["done"] = table["terminated"] | table.pop("truncated")
     assert "truncated" in [use.role for use in read_log(table).understood.columns if use.columns == ("done",)]

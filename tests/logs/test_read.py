@@ -164,7 +164,7 @@ def test_order():
     with pytest.raises(InputError, match=r'read_log\(order="sort"\)'):
         read_log(mixed, order="refuse")
     apart = small(episode=[0, 0, 1, 0, 1], t=None)
-    with pytest.raises(InputError, match="in one piece: the one of row 3 began earlier"):
+    with pytest.raises(InputError, match="rows 0 and 3 have the same 'episode', and rows of others"):
         read_log(apart)
     backwards = small(episode=["b", "b", "b", "a", "a"])
     assert read_log(backwards).reward.tolist() == [4, 5, 1, 2, 3]

@@ -64,6 +64,8 @@ def test_a_page_says_what_the_evaluation_says(tmp_path):
     assert "not usable" in text
     for sentence in made.reasons:
         assert sentence.replace("'", "&#39;") in text
+    for line in made.evidence:
+        assert f"<td>{line.what}</td><td>{line.word}</td><td>{line.number}</td>".replace("'", "&#39;") in text
     for row in made.estimates:
         assert f"<td>{row.label}</td>" in text
         assert f"{row.value:.5g}" in text

@@ -60,6 +60,32 @@ def test_the_gain_is_paired(found):
     assert own.gain_high - own.gain_low < 2 * (row.high - row.low)
 
 
+@pytest.mark.parametrize("how", [{"algorithm": "pdis"}, {"algorithm": "wdr"}, {"value_function": "action"}])
+def test_beside_other_methods_stand_the_logs_own_returns(how):
+    """All episodes of the walk end by themselves."""
+    log = walk(100)
+    made = gradtd.evaluate(log, np.tile([0.6, 0.4], (5, 1)), 0.9, machine=ONE, **how)
+    returns = [
+        sum(0.9**k * r for k, r in enumerate(np.asarray(log["reward"])[np.asarray(log["episode"]) == e]))
+        for e in np.unique(log["episode"])
+    ]
+    own = made.behaviour
+    assert own.value == pytest.approx(np.mean(returns))
+    error = np.std(returns) / 10
+    assert own.high - own.low == pytest.approx(4 * error, rel=0.25)
+    assert own.gain == pytest.approx(made.value - own.value)
+    assert own.gain_low < own.gain < own.gain_high
+
+
+def test_returns_that_were_cut_off_are_no_value_of_the_behaviour():
+    log = walk(100)
+    last = np.r_[np.asarray(log["episode"])[1:] != np.asarray(log["episode"])[:-1], True]
+    cut = last & (np.asarray(log["episode"]) % 2 == 0)
+    log = log | {"truncated": cut, "terminated": last & ~cut}
+    for how in ({"algorithm": "wdr"}, {"value_function": "action"}):
+        assert gradtd.evaluate(log, np.tile([0.6, 0.4], (5, 1)), 0.9, machine=ONE, **how).behaviour is None
+
+
 def test_the_gain_is_kept_in_files_and_json(found, tmp_path):
     again = gradtd.load_evaluation(found.save(tmp_path / "it.npz"))
     assert again.behaviour == found.behaviour

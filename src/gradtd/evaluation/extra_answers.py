@@ -11,13 +11,15 @@ from gradtd.core.checks import InputError
 from gradtd.evaluation.anytime import anytime
 from gradtd.evaluation.conditional_quantiles import Conditioning
 from gradtd.evaluation.decide import Decision
+from gradtd.evaluation.estimators.bootstrap import interval_from
+from gradtd.evaluation.estimators.importance_sampling import MONTE_CARLO, RETURN, Estimates
 from gradtd.evaluation.estimators.least_squares import of_behaviour
 from gradtd.evaluation.estimators.methods import Case
 from gradtd.evaluation.estimators.products import values_of
 from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.intervals import as_dependent, interval
 from gradtd.evaluation.log_questions import Groups
-from gradtd.evaluation.report.estimate import BehaviourValue
+from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, BehaviourValue
 from gradtd.evaluation.sensitivity import Against, Bounded, Confounding, confounding
 from gradtd.evaluation.settings import Settings
 from gradtd.evaluation.subgroups import group_values
@@ -28,12 +30,16 @@ MOST_OBSERVED = 8
 
 
 class SeenLog(NamedTuple):
-    """A log in memory for one target: its case, the log with its observations, ratios, and the mean of x x'."""
+    """A log in memory for one target: its case, the log with its observations, ratios, and the mean of x x'.
+
+    ``drawn`` are the estimates by importance sampling on the same resamples.
+    """
 
     case: Case
     log: Log
     ratios: Ratios
     C: Any
+    drawn: Estimates
 
 
 def extra_answers(
@@ -41,10 +47,10 @@ def extra_answers(
 ) -> dict[str, Any]:
     """Everything that was asked for beside the value; nothing where the value was not checked."""
     if decision is None:
-        return {}
+        return {} if seen is None else {"behaviour": sampled_behaviour(seen, settings)}
     made: dict[str, Any] = {}
-    if seen is not None and not (seen.case.on_policy or _of_pairs(seen.case)):
-        made["behaviour"] = behaviour_value(seen.case, decision, settings, seen.C)
+    if seen is not None and (_of_pairs(seen.case) or not seen.case.on_policy):
+        made["behaviour"] = behaviour_value(seen, decision, settings)
     if settings.anytime:
         made["anytime"] = anytime(decision, episodes, settings.level, settings.limits)
     if settings.confounding is not None and seen is not None and not _of_own_policy(seen.case):
@@ -54,17 +60,43 @@ def extra_answers(
     return made
 
 
-def behaviour_value(case: Case, decision: Decision, settings: Settings, C: Any) -> BehaviourValue | None:
-    """The behaviour's own value, and the target's gain: its interval is longer by what the checks left open."""
-    own = of_behaviour(case.stream, case.starts, case.begins, C)
-    psi, value, own_psi = decision.fit.psi, case.square.value, summed_by_cluster(own.psi, settings.cluster)
-    fits = (Fit("behaviour", own.value, own_psi, 0.0, 0), Fit("gain", value - own.value, psi - own_psi, 0.0, 0))
+def sampled_behaviour(seen: SeenLog, settings: Settings) -> BehaviourValue | None:
+    """The same beside importance sampling: the log's own returns, and differences on the same resamples."""
+    drawn, method = seen.drawn, settings.method
+    whole = method in ENDED_BY_A_CUT or not seen.log.truncated.any()
+    if method not in ESTIMATORS or seen.case.on_policy or not whole or len(drawn.resampled) < 2:
+        return None
+    place = list(ESTIMATORS).index(method)
+    values, resampled = drawn.values[[MONTE_CARLO, place]], drawn.resampled[:, [MONTE_CARLO, place]]
+    found = []
+    for value, column in ((values[0], resampled[:, 0]), (values[1] - values[0], resampled[:, 1] - resampled[:, 0])):
+        ends = interval_from(value, column, settings.level, seen.case.n_episodes, settings.interval_method)
+        found += [float(value), *ends]
+    return BehaviourValue(*found) if np.isfinite(found).all() else None
+
+
+def behaviour_value(seen: SeenLog, decision: Decision, settings: Settings) -> BehaviourValue | None:
+    """The behaviour's own value, and the target's gain: its interval is longer by what the checks left open.
+
+    Equations of pairs hold the target's choices, so beside them stand the returns of whole episodes.
+    """
+    case = seen.case
+    if _of_pairs(case):
+        if seen.log.truncated.any() or settings.block_length is not None:
+            return None
+        returns = seen.drawn.contributions[:, RETURN]
+        own_value, influences = float(returns.mean()), returns - returns.mean()
+    else:
+        own = of_behaviour(case.stream, case.starts, case.begins, seen.C)
+        own_value, influences = own.value, own.psi
+    psi, value, own_psi = decision.fit.psi, case.square.value, summed_by_cluster(influences, settings.cluster)
+    fits = (Fit("behaviour", own_value, own_psi, 0.0, 0), Fit("gain", value - own_value, psi - own_psi, 0.0, 0))
     if settings.block_length is not None:
         fits = (as_dependent(fits[0], settings.limits), as_dependent(fits[1], settings.limits))
     plain = interval(decision.fit, settings.level, settings.limits)
     down, up = max(0.0, plain[0] - decision.shown.low), max(0.0, decision.shown.high - plain[1])
     (low, high), (least, most) = (interval(fit, settings.level, settings.limits) for fit in fits)
-    found = (own.value, low, high, value - own.value, least - down, most + up)
+    found = (own_value, low, high, value - own_value, least - down, most + up)
     return BehaviourValue(*found) if np.isfinite(found).all() else None
 
 

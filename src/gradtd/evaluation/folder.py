@@ -43,10 +43,12 @@ from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.estimate import AUTO
 from gradtd.evaluation.report.result import Evaluation
 from gradtd.evaluation.report.step_sums import StepSums
+from gradtd.evaluation.report.verdict import judge
 from gradtd.evaluation.settings import ACTION, Settings, refuse_unknown_chances
 from gradtd.evaluation.step_blocks import StepFile
 from gradtd.features import Features, OneHot, default_features, make_features
 from gradtd.logs import Log, Ratios
+from gradtd.logs.calibration import with_doubt
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.models import is_model
 from gradtd.logs.policies import is_constant
@@ -82,16 +84,21 @@ def evaluate_folder(
             sample = read_sample(folder.seen, reader)
             job = fit_design(folder, reader, settings, executor, sample, target if pairs else None)
             source = _FolderSource(folder, executor, progress)
-            made[name] = _with_sample(_evaluate_job(job, source, sample, settings), name, folder, sample)
+            made[name] = _with_sample(_evaluate_job(job, source, sample, settings), name, folder, sample, settings)
         return Evaluations(made)
 
 
-def _with_sample(evaluation: Evaluation, name: str, folder: Folder, sample: Sample) -> Evaluation:
-    """The evaluation with its name and what was understood of the log, told from the episodes of the sample."""
+def _with_sample(evaluation: Evaluation, name: str, folder: Folder, sample: Sample, settings: Settings) -> Evaluation:
+    """The evaluation with its name, and what the episodes of the sample tell of the log and of its probabilities."""
     log, found = sample
     told = log.understood.of_sample(folder.seen.rows, folder.seen.episodes)
     told = told.with_target(found.shares, log.action_labels)
-    return replace(evaluation, target=name, understood=told, warnings=(*told.warnings, *evaluation.warnings))
+    made = replace(evaluation, target=name, understood=told, warnings=(*told.warnings, *evaluation.warnings))
+    if (doubt := with_doubt(log, found, by_row=False).doubt) is None or evaluation.diagnostics.values == ACTION:
+        return made
+    told_too = replace(made.diagnostics, doubt=doubt)
+    verdict = judge(told_too, made.estimates, settings.limits)
+    return replace(made, diagnostics=told_too, verdict=verdict.word, reasons=verdict.reasons)
 
 
 def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
@@ -284,5 +291,7 @@ def _evaluate_kept(
     with add_to_kept(table, settings, executor, progress) as kept:
         for name, target in targets.items():
             source, sample = kept.open(name, target, fit_design)
-            made[name] = _with_sample(_evaluate_job(source.job, source, sample, settings), name, source.folder, sample)
+            made[name] = _with_sample(
+                _evaluate_job(source.job, source, sample, settings), name, source.folder, sample, settings
+            )
     return made

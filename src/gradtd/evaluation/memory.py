@@ -34,7 +34,9 @@ from gradtd.evaluation.report.result import Evaluation, build_evaluation
 from gradtd.evaluation.report.step_sums import effective_size, sum_steps
 from gradtd.evaluation.settings import ACTION, STATE, Settings, refuse_unknown_chances, refuse_without_ratios
 from gradtd.logs import Log, Ratios, ratios
+from gradtd.logs.calibration import with_doubt
 from gradtd.logs.ratios import is_deterministic
+from gradtd.logs.row_policies import stands_beside
 
 
 def plan_targets(
@@ -62,7 +64,7 @@ def plan_targets(
             plans[name] = of_pairs, replace(found, notes=(*found.notes, DETERMINISTIC))
     rest = {name: policy for name, policy in targets.items() if name not in plans}
     given = {"behaviour": settings.behaviour, "clip": settings.clip, "seed": settings.seed}
-    made = {name: ratios(whole, one, **given) for name, one in rest.items()}
+    made = {name: with_doubt(whole, ratios(whole, one, **given), stands_beside(one)) for name, one in rest.items()}
     if held is not None:
         made = {name: held.ratios(one) for name, one in made.items()}
         plans = {name: (plan, replace(one, notes=(*one.notes, held.note))) for name, (plan, one) in plans.items()}
@@ -78,8 +80,9 @@ def plan_targets(
 
 
 DETERMINISTIC = (
-    "The target returns real actions, and so has no densities: it was evaluated with action values, as by "
-    "value_function='action'."
+    "The target gives one real action per observation and no density, so it has no importance ratios, and gradtd took "
+    "values of actions. To say so, give value_function='action'; for ratios, give a function (observations, actions) "
+    "that returns the density of these actions. If the actions are discrete, list them with actions=[...]."
 )
 
 
@@ -162,6 +165,7 @@ def evaluate_plan(
         case = replace(case, decision=judged)
     solved = solve(case, stage(progress, "refitting"))
     more |= measure(case, solved.theta) | compare_methods(case, solved) | ready.measured(case)
+    more |= {"doubt": found.doubt}
     more |= look_for_faults(plan.log, case.begins, None if judged is None else judged.fit.psi)
     if judged is not None or plan.why_not:
         more |= {"features_named": plan.named, "not_checked": plan.why_not or None}
@@ -181,7 +185,7 @@ def evaluate_plan(
         checks=() if decision is None else decision.checks,
         warnings=found.notes,
         notes=ready.notes,
-        extras=extra_answers(judged, case.n_episodes, settings, SeenLog(case, plan.log, found, ready.C)),
+        extras=extra_answers(judged, case.n_episodes, settings, SeenLog(case, plan.log, found, ready.C, solved.drawn)),
         target=name,
         log=ready.log.name,
         understood=ready.log.understood.with_target(found.shares, ready.log.action_labels),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradtd.core.checks import InputError
 from gradtd.logs.column_names import Roles, listed
-from gradtd.logs.columns import Column, Facts, in_order
+from gradtd.logs.columns import Column, Facts, in_order, marked_actions
 from gradtd.logs.understood import ALPHABET, CATEGORIES, NUMBERS
 
 MANY, SPARSE = 10_000, 4
@@ -18,15 +18,24 @@ MANY, SPARSE = 10_000, 4
 
 
 def code_actions(
-    found: Mapping[str, Column], roles: Roles, facts: Facts, said: Sequence[Any] | None = None
+    found: Mapping[str, Column],
+    roles: Roles,
+    facts: Facts,
+    said: Sequence[Any] | None = None,
+    by_letters: Collection[str] = (),
 ) -> tuple[NDArray[Any] | None, tuple[Any, ...] | None, str]:
     """Codes and labels of discrete actions, and what their order comes from; floats, and no labels, of real ones.
 
     Whole numbers from 0 up are their own codes, so that they index a policy's table. ``said`` has all actions in order.
+    ``by_letters`` are columns of categories whose order nobody chose.
     """
     parts = [found[f"action.{name}"] for name in roles.several.get("action", ())]
     if not parts:
         return None, None, ""
+    if not facts.real_actions and (marks := marked_actions(found, roles)) is not None:
+        if said is not None and len(said) != marks.shape[1]:
+            raise InputError(f"the action has {marks.shape[1]} columns, and actions={list(said)!r} names {len(said)}.")
+        return marks.argmax(axis=1), None if said is None else tuple(said), NUMBERS if said is None else "said"
     if len(parts) > 1:
         return np.column_stack([part.numbers() for part in parts]), None, ""
     column, values = parts[0], parts[0].actions()
@@ -42,7 +51,7 @@ def code_actions(
     if said is not None:
         known, order = _as_said(column.name, known, said), "said"
     elif facts.order:
-        known, order = list(facts.order), CATEGORIES
+        known, order = list(facts.order), ALPHABET if column.name in by_letters else CATEGORIES
     place = {label: code for code, label in enumerate(known)}
     if column.labels is not None:
         codes = np.array([place.get(label, -1) for label in column.labels], np.int64)

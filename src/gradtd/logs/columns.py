@@ -204,7 +204,10 @@ def facts_of(found: Mapping[str, Column], roles: Roles, stride: float | None = N
     """The facts of columns that `gather` found."""
     names = roles.several.get("action", ())
     real, actions, order = len(names) > 1, frozenset[Any](), tuple[str, ...]()
-    if len(names) == 1:
+    marks = marked_actions(found, roles)
+    if marks is not None:
+        real, actions = False, frozenset(range(marks.shape[1]))
+    elif len(names) == 1:
         column = found[f"action.{names[0]}"]
         taken = column.actions()
         real, order = taken.dtype.kind == "f", column.labels if column.ordered and column.labels else ()
@@ -223,6 +226,18 @@ def facts_of(found: Mapping[str, Column], roles: Roles, stride: float | None = N
         frozenset(column.name for column in numeric if (column.values < 0).any()),
         order,
     )
+
+
+def marked_actions(found: Mapping[str, Column], roles: Roles) -> NDArray[Any] | None:
+    """Columns of actions of which each row marks one with 1 and the others with 0, (rows, actions); else None."""
+    parts = [found[f"action.{name}"] for name in roles.several.get("action", ())]
+    if not parts or any(part.labels is not None or part.values.dtype.kind not in "biuf" for part in parts):
+        return None
+    values = parts[0].values if len(parts) == 1 else np.column_stack([part.values for part in parts])
+    if values.ndim != 2 or values.shape[1] < 2 or not np.isin(values[:1], (0, 1)).all():
+        return None
+    once = np.isin(values, (0, 1)).all() and (np.count_nonzero(values, axis=1) == 1).all()
+    return values if once and len(values) >= values.shape[1] else None
 
 
 def _distinct(values: Integers) -> list[int]:

@@ -112,10 +112,23 @@ def prepared(log: Log, name: str, given: Any, order: str | None = None) -> Any:
         return given
     values = np.asarray(plain_array(given))
     if values.ndim == 1:
-        return _of_rows(log, name, values, order)
-    if order == "table" and len(values) == log.n_given:
-        return Probabilities(values, order=order) if _by_row(log, values) else values
-    return values
+        made = _of_rows(log, name, values, order)
+    elif order == "table" and len(values) == log.n_given and _by_row(log, values):
+        made = Probabilities(values, order=order)
+    else:
+        return values
+    return replace(made, notes=(*made.notes, *_index_note(log, name)))
+
+
+def _index_note(log: Log, name: str) -> tuple[str, ...]:
+    """A warning where an array without an index stands beside a frame whose rows were moved."""
+    numbers = log.index is not None and getattr(log.index, "dtype", np.dtype(object)).kind in "iu"
+    if not numbers or not log.index.is_unique or log.index.is_monotonic_increasing:
+        return ()
+    return (
+        f"The index of the frame is not in order, so its rows were moved, and {name} is an array without an index: it "
+        f"was taken in the order of the rows as they are. If it was made before, give a Series with the frame's index.",
+    )
 
 
 def _are_labels(log: Log, given: Sequence[str]) -> bool:

@@ -77,6 +77,8 @@ def open_data(source: Any, name: str = "data") -> ArrayTable | None:
 
 def open_mapping(source: Mapping[Any, Any]) -> ArrayTable:
     """The table behind a dictionary."""
+    if _is_tensordict(source):
+        return _of_tensordict(source).table("TensorDict")
     found: dict[Any, Any] = {}
     for key in source:
         try:
@@ -90,16 +92,18 @@ def open_mapping(source: Mapping[Any, Any]) -> ArrayTable:
 
 def columns_of(source: Any) -> Columns | None:
     """The columns of rows, episodes, a batch or a buffer."""
+    if _is_tensordict(source):
+        return _of_tensordict(source)
     if isinstance(source, Mapping):
         return _of_mapping(dict(source))
+    if all(hasattr(source, name) for name in ("extend", "sample", "storage")):  # a replay buffer of TorchRL
+        return columns_of(source[_in_order(source)])
     if isinstance(source, np.ndarray) and source.dtype.names:
         return Columns({name: source[name] for name in source.dtype.names})
     if isinstance(source, list | tuple) and not hasattr(source, "_fields"):
         return _of_sequence(source)
     if _is_buffer(source):
         return _of_buffer(source)
-    if hasattr(source, "batch_size") and hasattr(source, "to_dict"):  # a TensorDict
-        return _of_mapping(dict(source.to_dict()))
     episodes = getattr(source, "episodes", None)
     if isinstance(episodes, Sequence) and len(episodes):  # a ReplayBuffer or MDPDataset of d3rlpy
         return _of_sequence(list(episodes))
@@ -153,12 +157,12 @@ def _key_of(columns: Iterable[str], role: str) -> str | None:
 
 def _as_mapping(item: Any) -> Mapping[Any, Any] | None:
     """A dictionary, a named tuple, a data class or an episode as a mapping; None where it is none of these."""
+    if _is_tensordict(item):
+        return dict(item.to_dict())
     if isinstance(item, Mapping):
         return item
     if hasattr(item, "_asdict"):
         return dict(item._asdict())
-    if hasattr(item, "batch_size") and hasattr(item, "to_dict"):
-        return dict(item.to_dict())
     if hasattr(item, "rewards") or hasattr(item, "rews"):
         return {name: getattr(item, name) for name in OF_EPISODES if getattr(item, name, None) is not None}
     if hasattr(item, "__dataclass_fields__"):
@@ -259,6 +263,31 @@ def _episode(number: int, given: dict[str, Any]) -> dict[str, Any]:
 
 
 # Batches and buffers.
+
+
+def _is_tensordict(source: Any) -> bool:
+    """Whether something is a TensorDict: a mapping whose rows are what it iterates over."""
+    return hasattr(source, "batch_size") and hasattr(source, "to_dict")
+
+
+def _of_tensordict(source: Any) -> Columns:
+    """Rows, or (environments, steps), as collectors give them."""
+    columns, size = flattened(source.to_dict()), tuple(source.batch_size)
+    if len(size) != 2 or not _key_of(columns, "reward"):
+        return _of_mapping(columns)
+    turned = {}
+    for name, value in columns.items():
+        array = _array(value)
+        if array is not None and array.shape[:2] == size:
+            array = array.swapaxes(0, 1)
+            turned[name] = array[:, :, 0] if array.shape[2:] == (1,) and role_of(name) != "observation" else array
+    return _unstacked(turned, size[::-1])
+
+
+def _in_order(buffer: Any) -> Any:
+    """The rows of a ring, the oldest first."""
+    cursor = int(getattr(getattr(buffer, "writer", None), "_cursor", 0)) % max(len(buffer), 1)
+    return np.r_[cursor : len(buffer), :cursor].tolist() if cursor else slice(None)
 
 
 def _unstacked(columns: dict[str, Any], shape: tuple[int, ...], time: int | None = None) -> Columns:

@@ -52,6 +52,8 @@ class Ratios:
     shares
         How often the target takes each discrete action, by code, a mean over the log's observations. Where only its
         probabilities of the actions taken are known, by importance weights. None where actions are real or not there.
+    doubt
+        What speaks against the probabilities; see `gradtd.logs.calibration`. None where nothing does.
     """
 
     rho: Floats
@@ -65,6 +67,7 @@ class Ratios:
     other: Floats | None = None
     clipped: int = 0
     shares: Floats | None = None
+    doubt: str | None = None
 
     @property
     def estimated(self) -> bool:
@@ -137,16 +140,17 @@ def _refuse_one_action(log: Log, target: Any, behaviour: Any, wanted: Floats, ta
     """Probabilities of action 1 in every row, as propensity scores are, are no probabilities of the actions taken."""
     turned = "numpy.where(action == 1, p, 1 - p)"
     if behaviour is None and of_one_action(log, taken):
-        column = next((use.columns[0] for use in log.understood.columns if use.role.startswith("behaviour")), "it")
+        uses = log.understood.columns
+        column = next((f"column {u.columns[0]!r}" for u in uses if u.role.startswith("behaviour")), "behaviour")
         raise InputError(
-            f"the behaviour's probabilities ({column!r}) are not those of the actions taken, but fit as those of "
-            f"action 1 in every row: give {turned}."
+            f"{column} seems to hold the probability of action 1 in every row, and the behaviour's "
+            f"probability of the action taken is needed: give {turned}."
         )
     of_taken = isinstance(target, InOrder) and not target.sure
     if of_taken and of_one_action(log, wanted, taken):
         raise InputError(
-            "the target's numbers are no probabilities of the actions taken, but fit as those of action 1 in every "
-            f"row: give {turned}, or both columns, numpy.column_stack([1 - p, p])."
+            "the target's numbers seem to be the probability of action 1 in every row, and that of the action taken is "
+            f"needed: give {turned}, or both columns, numpy.column_stack([1 - p, p])."
         )
 
 

@@ -23,6 +23,7 @@ from gradtd.logs.columns import Column, Facts, facts_of, gather
 from gradtd.logs.encoding import MISSING, EncodedTable, encode
 from gradtd.logs.faults import find_faults, missing_told
 from gradtd.logs.log import Log, row_numbers
+from gradtd.logs.number_signs import mixed_users, signs
 from gradtd.logs.observations import read_observations
 from gradtd.logs.sanity_checks import (
     columns_of_one_policy,
@@ -30,8 +31,6 @@ from gradtd.logs.sanity_checks import (
     ends_of_either_kind,
     numbered_like,
     refuse_swapped,
-    resets,
-    sentinels,
     strangers,
 )
 from gradtd.logs.sources import open_table
@@ -244,7 +243,8 @@ class LogReader:
         narrow_columns.refuse_unknown_next(next_state, steps, roles)
         # Everything narrow is checked before the observations are read.
         reward, logs = found["reward"].numbers(), self.log_probabilities
-        action, labels, action_order = code_actions(found, roles, facts, self.actions)
+        by_letters = getattr(table, "by_letters", ())  # categories that nobody ordered
+        action, labels, order = code_actions(found, roles, facts, self.actions, by_letters)
         known = labels or _codes_taken(facts, None)
         codes = {name: chosen_actions(found[f"keep.{name}"], labels, known) for name in roles.keep if name != EPISODE}
         choices = {name: values for name, values in codes.items() if values is not None}
@@ -296,7 +296,7 @@ class LogReader:
             actions_taken=_codes_taken(facts, labels),
             index=getattr(table, "index", None),
         )
-        object.__setattr__(log, "understood", self._understood(log, table, roles, steps, action_order))
+        object.__setattr__(log, "understood", self._understood(log, table, roles, steps, order))
         return log
 
     def _understood(self, log: Log, table: Table, roles: Roles, steps: Steps, order: str) -> Understood:
@@ -331,8 +331,8 @@ class LogReader:
                 *guesses(roles, steps.lengths, steps.ended, self.time_limit, unread),
                 *alike(log.action_labels or ()),
                 *steps.warnings,
-                *sentinels(log, roles),
-                *(resets(log) if "next_observation" in roles.several else ()),
+                *signs(log, roles),
+                *(mixed_users(log, table, roles, unread) if self.roles is None else ()),
                 *getattr(table, "warnings", ()),
             ),
         )
@@ -352,19 +352,19 @@ class LogReader:
                 f"column {single['terminated']!r} was taken as terminated: mark episodes that were only cut off in a "
                 "column truncated."
             )
-        length = len(found["reward"].values)
         return Rows(
             episode=found["episode"].ranks() if "episode" in single else None,
             t=found["t"].times()[0] if "t" in single else None,
             counted=facts.counted and not roles.clock,
             terminated=flags["terminated"],
             truncated=flags["truncated"],
-            given=np.zeros(length, bool) if next_state is None else next_state == 0,
+            given=np.zeros(len(found["reward"].values), bool) if next_state is None else next_state == 0,
             done_flag=roles.done_flag,
             cut=roles.cut,
             clock=roles.clock,
             start=flags["start"],
             limit=self.time_limit,
+            name=single.get("episode", "episode"),
         )
 
 

@@ -1,14 +1,17 @@
-"""Numbers of episodes that have no ids, row after row."""
+"""Rows and the episodes they belong to: numbers for those without ids, and what to say of rows that do not fit."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import RowError
+
+if TYPE_CHECKING:
+    from gradtd.logs.steps import Rows
 
 Flags = NDArray[np.bool_]
 
@@ -46,3 +49,68 @@ class EpisodeCounter:
                 row,
             )
         self.last_t = t[-1:].copy()
+
+
+SORTED = 'sort the rows by t, as read_log(order="sort") does'
+FEW_GAPS = 100
+"""Gaps in t are a warning where one row in so many is before one."""
+FEW_LOST = 5
+"""Episodes that disappear are a warning where they are one in so many."""
+
+
+def pieces_told(rows: Rows, episode: Integers, at: int) -> str:
+    """What to say of an episode whose rows stand in several pieces, the second one from row ``at``."""
+    first = int(np.flatnonzero(episode == episode[at])[0])
+    told = f"rows {first} and {at} have the same {rows.name!r}, and rows of others stand between them: "
+    if rows.t is not None:
+        return f"{told}{SORTED}."
+    return (
+        f"{told}if several were recorded at once and the rows are in the order of time, sort them, "
+        f"frame.sort_values({rows.name!r}, kind='stable'), or name a column to sort by, columns={{'t': ...}}; if two "
+        "episodes share a number, give each its own."
+    )
+
+
+def gap_warning(goes_on: Flags, follower: Flags, rows: Rows) -> tuple[str, ...]:
+    """A warning where rows lead nowhere because t jumps: t may be a clock and not a count."""
+    lost = int((goes_on & ~follower).sum()) if rows.lost is None else 0
+    if not lost or lost * FEW_GAPS < goes_on.sum():
+        return ()
+    return (
+        f"t jumps after {lost} of {int(goes_on.sum())} rows, so what follows these rows was taken for missing. If t is "
+        'a clock and does not count steps, say columns={"timestamp": ...} with its name.',
+    )
+
+
+def late_warning(rows: Rows, at: Any, goes_on: Flags) -> tuple[str, ...]:
+    """A warning where episodes begin at a later t than others do, or than 1: their first rows are not there."""
+    if rows.t is None or not rows.counted or rows.cut or rows.episode is None or not goes_on.any():
+        return ()
+    t = rows.t[at]
+    first = t[np.r_[True, ~goes_on[:-1]]]
+    least = int(first.min())
+    late = int((first > least).sum()) if least in (0, 1) else len(first)
+    apart = np.diff(first)
+    if not late or (len(first) > 1 and bool((apart > 0).all() or (apart < 0).all())):  # t runs on from one to the next
+        return ()
+    return (
+        f"{late} of {len(first)} episodes begin at a t above {least if least in (0, 1) else 1}, so their first rows "
+        "seem to be missing. The value is that of the first rows: leave these episodes out, or, if they do begin "
+        "there, leave t out with columns={'t': None}.",
+    )
+
+
+FIRST_ENDS = (
+    "The first row of the table ends an episode, and the last one does not. If ends are marked at the row after, as "
+    "beginnings, say columns={'start': ...} with the name of that column."
+)
+
+
+def lost_warning(lost: int, episodes: int) -> tuple[str, ...]:
+    """A warning where many episodes had a single row, and disappeared."""
+    if lost * FEW_LOST < episodes:
+        return ()
+    return (
+        f"{lost} of {episodes} episodes have a single row that leads nowhere, and disappeared. Does the column of "
+        "episodes number rows? Name another one, columns={'episode': ...}, or None to cut after ends.",
+    )

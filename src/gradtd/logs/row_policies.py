@@ -69,6 +69,14 @@ def are_names(given: Any) -> bool:
     return isinstance(given, (list, tuple)) and len(given) > 0 and all(isinstance(name, str) for name in given)
 
 
+def stands_beside(policy: Any) -> bool:
+    """Whether a policy is given by numbers beside the rows of a log, and not by a rule for observations."""
+    if isinstance(policy, str):
+        return policy not in WORDS
+    by_row = isinstance(policy, InOrder | Probabilities) or (isinstance(policy, np.ndarray) and policy.ndim == 1)
+    return policy is None or by_row or are_names(policy)
+
+
 def kept_columns(*given: Any, known: Iterable[str] | None = None) -> list[str]:
     """The names of columns among what was given for policies; of single words those that are ``known`` columns."""
     names = None if known is None else set(known)

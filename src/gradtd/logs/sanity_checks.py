@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
+from gradtd.logs.calibration import fits
 from gradtd.logs.column_names import Roles
 from gradtd.logs.log import Log
 from gradtd.logs.steps import Rows, Steps
@@ -155,38 +156,6 @@ def ends_of_either_kind(rows: Rows) -> tuple[str, ...]:
     )
 
 
-SENTINELS = (-99.0, -999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0, 999999.0)
-"""Numbers that people write where a value is missing."""
-FAR = 3
-"""So many times the largest of the other numbers makes one of them suspicious."""
-
-
-def sentinels(log: Log, roles: Roles) -> tuple[str, ...]:
-    """A warning for each column in which a number far from the others seems to mean "missing"."""
-    found = []
-    for name, column, cure in _numbers_of(log, roles):
-        low, high = float(column.min()), float(column.max())
-        for one in (low, high):
-            at = column == one
-            rest = np.abs(column[~at]).max(initial=0.0) if one in SENTINELS and 0 < at.sum() < len(at) else np.inf
-            if abs(one) > FAR * rest:
-                found.append(
-                    f"Column {name!r} is {one:g} in {int(at.sum())} rows and at most {rest:g} in size elsewhere. If "
-                    f"that stands for a missing value, make it NaN and say missing={cure!r}."
-                )
-    return tuple(found)
-
-
-def _numbers_of(log: Log, roles: Roles) -> Iterator[tuple[str, Floats, str]]:
-    """The reward and the columns of real observations, with what to do where a value is missing."""
-    yield roles.single.get("reward", "reward"), log.reward, "drop"
-    if not log.discrete_observations:
-        columns = roles.several["observation"]
-        names = columns if len(columns) == log.observations.shape[1] else log.observation_names
-        for k, name in enumerate(names):
-            yield name, log.observations[:, k], "indicator"
-
-
 OFF, NEAR = 5.0, 3.0
 """Standard errors from 1: a mean that is surely off, and one that fits."""
 
@@ -204,7 +173,10 @@ def of_one_action(log: Log, chances: Floats, others: Floats | None = None) -> bo
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         as_given = first / chances if others is None else chances / others
         as_turned = first / turned if others is None else turned / others
-    return _away(as_given, 0.0) > OFF and _away(as_turned, np.inf) < NEAR
+    if not (_away(as_given, 0.0) > OFF and _away(as_turned, np.inf) < NEAR):
+        return False
+    # Numbers of other rows may have this mean, too; but given the observation they do not fit.
+    return fits(log, turned) if others is None else fits(log, others, turned / others)
 
 
 def _away(values: Floats, otherwise: float) -> float:

@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError, RowError
 from gradtd.core.stream import begins_episode, episode_numbers
-from gradtd.logs.row_episodes import EpisodeCounter
-
-FEW_GAPS = 100
-"""Gaps in t are a warning where one row in so many is before one."""
-FEW_LOST = 5
-"""Episodes that disappear are a warning where they are one in so many."""
-SORTED = 'sort the rows by t, as read_log(order="sort") does'
+from gradtd.logs.row_episodes import (
+    FIRST_ENDS,
+    SORTED,
+    EpisodeCounter,
+    gap_warning,
+    late_warning,
+    lost_warning,
+    pieces_told,
+)
 
 Flags = NDArray[np.bool_]
 ENDS = ("terminated", "truncated")
@@ -60,6 +62,7 @@ class Rows:
     start: Flags | None = None
     limit: int | None = None
     lost: Flags | None = None
+    name: str = "episode"  # of the column of episodes
 
 
 @dataclass
@@ -147,10 +150,11 @@ def arrange(
             notes,
         )
     steps = _steps(source, episode, terminated, truncated, follower, own, keep, n_rows)
-    steps.unmarked, steps.warnings = int(unfinished.sum()), _gap_warning(goes_on, follower, rows)
-    steps.warnings += _lost_warning(lost, int((~goes_on).sum()))
+    steps.unmarked, steps.warnings = int(unfinished.sum()), gap_warning(goes_on, follower, rows)
+    steps.warnings += lost_warning(lost, int((~goes_on).sum()))
     if rows.episode is None and rows.start is None and bool((terminated | truncated)[0]) and bool(unfinished[-1]):
         steps.warnings += (FIRST_ENDS,)
+    steps.warnings += late_warning(rows, at, goes_on)
     last = np.flatnonzero(~goes_on)
     steps.lengths, steps.ended = np.diff(np.r_[-1, last]), terminated[last]
     return steps
@@ -218,10 +222,12 @@ def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Int
         notes.append("the rows were not in order: sorted by episode and t.")
         return np.lexsort((t, episode)).astype(np.int64)  # stable, so equal rows keep their order
     first, count = np.unique(episode[begins], return_counts=True)
+    if (count > 1).any() and rows.cut and t is None and order == "sort":
+        notes.append(f"rows of one {rows.name!r} were taken together, in the order of the table, as they have no t.")
+        return np.argsort(episode, kind="stable").astype(np.int64)
     if (count > 1).any():
         at = int(np.flatnonzero(begins & (episode == first[count > 1][0]))[1])
-        way = "give it an id of its own, or add a column t to sort by" if t is None else SORTED
-        raise RowError(f"an episode must be in one piece: the one of row {at} began earlier in the table; {way}.", at)
+        raise RowError(pieces_told(rows, episode, at), at)
     if t is not None and (same & (t[1:] < t[:-1])).any():
         at = int(np.flatnonzero(same & (t[1:] < t[:-1]))[0]) + 1
         raise RowError(f"t falls from {t[at - 1]} to {t[at]} at row {at}, inside an episode: {SORTED}.", at)
@@ -293,33 +299,6 @@ def _gaps(rows: Rows, at: Any, goes_on: Flags, stride: float | None, notes: list
     clock = '(if t is a clock and not a count, leave it out: columns={"t": None})'
     _note(notes, f"Gaps in t, where rows seem to be missing {clock}", gaps)
     return np.asarray(gaps)
-
-
-def _gap_warning(goes_on: Flags, follower: Flags, rows: Rows) -> tuple[str, ...]:
-    """A warning where rows lead nowhere because t jumps: t may be a clock and not a count."""
-    lost = int((goes_on & ~follower).sum()) if rows.lost is None else 0
-    if not lost or lost * FEW_GAPS < goes_on.sum():
-        return ()
-    return (
-        f"t jumps after {lost} of {int(goes_on.sum())} rows, so what follows these rows was taken for missing. If t is "
-        'a clock and does not count steps, say columns={"timestamp": ...} with its name.',
-    )
-
-
-FIRST_ENDS = (
-    "The first row of the table ends an episode, and the last one does not. If ends are marked at the row after, as "
-    "beginnings, say columns={'start': ...} with the name of that column."
-)
-
-
-def _lost_warning(lost: int, episodes: int) -> tuple[str, ...]:
-    """A warning where many episodes had a single row, and disappeared."""
-    if lost * FEW_LOST < episodes:
-        return ()
-    return (
-        f"{lost} of {episodes} episodes have a single row that leads nowhere, and disappeared. Does the column of "
-        "episodes number rows? Name another one, columns={'episode': ...}, or None to cut after ends.",
-    )
 
 
 def smallest_stride(rows: Rows, order: str) -> float:

@@ -165,6 +165,7 @@ class FrameTable:
 
         self.name, self.columns, self.index = name, {}, None
         self.ordered: frozenset[str] = frozenset()
+        self.by_letters: frozenset[str] = frozenset()  # categories as astype("category") makes them: nobody chose
         if not isinstance(frame, pa.Table) and not type(frame).__module__.startswith("polars"):
             self._from_pandas(frame)
         else:
@@ -185,8 +186,13 @@ class FrameTable:
                 self.columns[label] = pa.chunked_array([pa.array(frame.iloc[:, position], from_pandas=True)])
             except (pa.ArrowException, ValueError, TypeError, NotImplementedError, OverflowError):
                 self.columns[label] = None  # refused only where it is asked for
-        self.ordered = frozenset(
-            label for label, kind in zip(labels, frame.dtypes, strict=True) if type(kind).__name__ == "CategoricalDtype"
+        kinds = zip(labels, frame.dtypes, strict=True)
+        categories = {label: kind for label, kind in kinds if type(kind).__name__ == "CategoricalDtype"}
+        self.ordered = frozenset(categories)
+        self.by_letters = frozenset(
+            label
+            for label, kind in categories.items()
+            if not kind.ordered and list(kind.categories) == sorted(kind.categories)
         )
         self._take_index(frame, labels)
         plain = type(frame.index).__name__ == "RangeIndex" and (frame.index.start, frame.index.step) == (0, 1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.files import write_text
-from gradtd.output.evaluation_text import READ_AS, decided, explained, remark, understood_lines
+from gradtd.output.evaluation_text import READ_AS, decided, evidence_rows, explained, remark, understood_lines
 from gradtd.output.extra_lines import extra_lines
 from gradtd.output.pages import render
 from gradtd.output.plots import COLOURS, canvas, plain
@@ -240,7 +240,7 @@ def write_page(
             for key, (figure, caption) in figures(evaluation).items()
         ]
         told = {"numbers": explained(evaluation), "understood": understood_lines(evaluation)}
-        told["lines"] = extra_lines(evaluation)
+        told |= {"lines": extra_lines(evaluation), "evidence": evidence_rows(evaluation)}
         sections.append({"name": name, "e": evaluation, "pictures": pictures} | told)
     drawn = picture(differences_figure(compared)) if compared else None
     told = {"sections": sections, "command": command, "compared": compared, "differences": drawn}

@@ -123,13 +123,18 @@ def _agreed(evaluation: Evaluation) -> str:
     return "" if evaluation.reasons else ": All required checks ran and passed."
 
 
-def evidence_lines(evaluation: Evaluation) -> list[str]:
-    """The behaviour's own value and the gain over it, then five lines of evidence with a word each."""
+def evidence_rows(evaluation: Evaluation) -> list[tuple[str, str, str]]:
+    """The behaviour's own value and the gain over it, then five rows of evidence with a word each."""
     own, rows = evaluation.behaviour, []
     if own is not None:
         rows.append(("Behaviour's own value", f"{own.value:.5g}", f"{own.low:.5g} to {own.high:.5g}"))
         rows.append(("Target minus behaviour", f"{own.gain:.5g}", f"{own.gain_low:.5g} to {own.gain_high:.5g}"))
-    rows += [(line.what, line.word, line.number) for line in evaluation.evidence]
+    return rows + [(line.what, line.word, line.number) for line in evaluation.evidence]
+
+
+def evidence_lines(evaluation: Evaluation) -> list[str]:
+    """The same as text."""
+    rows = evidence_rows(evaluation)
     wide, middle = (max(len(row[place]) for row in rows) for place in (0, 1))
     return [f"{what:{wide}}  {second:>{middle}}  {third}" for what, second, third in rows]
 

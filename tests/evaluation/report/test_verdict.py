@@ -282,6 +282,7 @@ REFUSED = {
     "heavy ratios": {"top_hundredth_carries": 0.51},
     "clipped ratios": {"mean_ratio": 0.5, "mean_ratio_off": -4.1, "clipped": 3},
     "wrong ratios": {"mean_ratio": 0.5, "mean_ratio_off": -4.1},
+    "doubtful probabilities": {"doubt": "They do not fit"},
     "unseen actions": {"unseen_mass": 0.011},
     "pairs never taken": {"never_taken": 0.21, "values": "action"},
     "pairs never taken matter": {"never_taken_effect": 0.51, "values": "action"},

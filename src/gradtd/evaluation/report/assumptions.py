@@ -60,6 +60,8 @@ def _probabilities(e: Evaluation) -> Assumption:
         how = f"They were estimated. A second model moves the value {moves:.2f} times as far as is allowed."
         return Assumption(name, FAILED if moves > 1 else HELD, how, bias)
     off = d.mean_ratio_distance
+    if d.doubt:
+        return Assumption(name, FAILED, "Given the observation, they do not fit the actions taken.", bias)
     how = f"The mean ratio is {d.mean_ratio:.3f}, {off:.1f} standard errors from 1. That shows coarse errors only."
     return Assumption(name, FAILED if off > DEFAULT.most_mean_ratio_errors else CHECKED, how, bias)
 

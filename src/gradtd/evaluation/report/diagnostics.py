@@ -81,6 +81,8 @@ class Diagnostics:
     # The target against the behaviour.
     unseen_mass: float | None
     """The target's probability per step of actions that the log never took."""
+    doubt: str | None = None
+    """What speaks against the recorded probabilities, given the observation."""
     unseen_pairs: float | None
     """The same for actions in that state, where observations are discrete."""
     values: str | None = None

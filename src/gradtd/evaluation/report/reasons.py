@@ -80,6 +80,15 @@ REASONS: tuple[Rule, ...] = (
         "({d.mean_ratio_distance:.0f} standard errors off). Check the probability columns.",
     ),
     Rule(
+        "doubtful probabilities",
+        "a bet against the recorded probabilities, chosen on half of the steps for what the observation tells, wins "
+        "100,000 times its stake on the other half",
+        lambda e: e.d.doubt is not None,
+        "{d.doubt}, given the observation. Check that each probability is that of the action taken in its row, and "
+        "that the observation is the one before the action, with nothing in it that came later; or take "
+        "behaviour='estimate'.",
+    ),
+    Rule(
         "unseen actions",
         "the target takes actions that the log never took, with a probability above {limits.most_unseen:.0%}",
         lambda e: above(e.d.unseen_mass, e.limits.most_unseen),

@@ -1,0 +1,203 @@
+"""Whether probabilities fit the actions beside them: bets against the recorded numbers, from half of the steps.
+
+Where b is the probability of the action taken, any distribution q over actions has E[q(a) / b(a)] <= 1 at every step,
+whatever the observation tells. So capital that is multiplied by 1 + lambda (q(a) / b(a) - 1) does not grow but by
+chance: above 1 / p with a probability of at most p (Ville's inequality). q is chosen on one half of the steps, for what
+the observation tells of 1[action] / b there, and bets on the other half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.core.arrays import Floats, Integers
+from gradtd.logs.log import Log
+
+if TYPE_CHECKING:
+    from gradtd.logs.ratios import Ratios
+
+MOST_STEPS = 20_000
+"""Steps that are looked at; of longer logs the first ones."""
+FEWEST_STEPS = 100
+MOST_COLUMNS, MOST_SQUARES = 40, 8
+"""Real columns of the regressions, and those of them that come with their squares and products."""
+ADDED = 5.0
+"""Steps at the mean of all that a state's own mean is mixed with."""
+STAKES = (0.05, 0.15, 0.4, 0.8)
+CAPITAL = float(np.log(1e5))
+"""Logarithm of the capital that is evidence: by chance 1 log of 100,000 gets there."""
+LEAST_GAIN = 0.05
+"""Mean gain below which a difference is rounding, and hardly moves a value."""
+MOST_INVERSE = 100.0
+"""Inverse probabilities are cut here where bets are chosen."""
+UNRELATED = 3.0
+"""Standard errors of a correlation on the other half, below which numbers have nothing to do with their rows."""
+CLOSER = 0.3
+"""How much better numbers must correlate with the rows before or after theirs to seem to be moved."""
+
+
+def with_doubt(log: Log, found: Ratios, by_row: bool) -> Ratios:
+    """The ratios, with what speaks against the probabilities that they were made of.
+
+    ``by_row`` says that the target's probabilities stand beside the rows and are not a function's.
+    """
+    if len(log) < FEWEST_STEPS or found.estimated:
+        return found
+    table = RowTable.of(log)
+    doubt = None
+    if found.behaviour is not None and table.beats(found.behaviour):
+        doubt = BEHAVIOUR_DOUBT
+    elif not found.clipped and table.beats_ratios(found.rho):
+        doubt = RATIO_DOUBT
+    if doubt is not None:
+        return replace(found, doubt=doubt)
+    moved = _against_rows(table, found.rho if found.target is None else found.target) if by_row else None
+    return found if moved is None else replace(found, notes=(*found.notes, moved))
+
+
+def fits(log: Log, behaviour: Floats, rho: Floats | None = None) -> bool:
+    """Whether no bet wins against probabilities of the actions taken, or ratios."""
+    table = RowTable.of(log)
+    return len(log) < FEWEST_STEPS or not (table.beats(behaviour) or (rho is not None and table.beats_ratios(rho)))
+
+
+BEHAVIOUR_DOUBT = (
+    "The behaviour's probabilities do not fit the actions: these were taken more often, or less often, than they say"
+)
+RATIO_DOUBT = "The importance ratios do not have the mean 1 that right ones have"
+
+
+def _against_rows(table: RowTable, numbers: Floats) -> str | None:
+    """Whether the target's numbers have nothing to do with their rows, or more with the row before or after."""
+    numbers = numbers[: len(table)]
+    apart = within(table.action, numbers)
+    if float(apart @ apart) <= 1e-9 * float(numbers @ numbers):  # they depend on the action alone
+        return None
+    own, before, after = (table.explained(numbers, by) for by in (0, 1, -1))
+    if max(before, after) > own + CLOSER:
+        return (
+            f"The target's probabilities fit the observations and actions of the rows "
+            f"{'before' if before > after else 'after'} theirs better than those of their own: they seem to be shifted "
+            "by a row. Move them back."
+        )
+    if own * np.sqrt(len(table)) < UNRELATED:
+        return (
+            "The target's probabilities have nothing to do with the observations and actions of their rows, so they "
+            "may stand in another order. Give them as a column of the log, or as a Series with the index of its frame."
+        )
+    return None
+
+
+def within(action: Integers | None, numbers: Floats) -> Floats:
+    """Numbers less their mean over the steps with the same action."""
+    codes = np.zeros(len(numbers), np.int64) if action is None else action
+    return np.asarray(numbers - (np.bincount(codes, numbers) / np.maximum(np.bincount(codes), 1))[codes])
+
+
+@dataclass(frozen=True, eq=False)
+class RowTable:
+    """What the observations of some steps tell, as cells or as columns, and the actions taken."""
+
+    state: Integers | None
+    x: Floats
+    action: Integers | None
+    episode: Integers
+
+    @classmethod
+    def of(cls, log: Log) -> RowTable:
+        n = min(len(log), MOST_STEPS)
+        rows, state, x = log.row[:n], None, np.zeros((n, 0))
+        if log.discrete_observations:
+            state = np.unique(log.observations[rows], return_inverse=True)[1]
+        else:
+            x = _columns(np.asarray(log.observations[rows], np.float64).reshape(n, -1)[:, :MOST_COLUMNS])
+        codes = None if log.action is None or not log.discrete_actions else log.action[:n]
+        action = None if codes is None else np.unique(codes, return_inverse=True)[1]
+        return cls(state, x, action, log.episode[:n])
+
+    def __len__(self) -> int:
+        return len(self.episode)
+
+    def predicted(self, fit: Integers, at: Integers, wanted: Floats) -> Floats:
+        """Means of ``wanted`` given the observation, from the steps ``fit``, for the steps ``at``."""
+        y = wanted[fit]
+        if self.state is not None:
+            states = int(self.state.max()) + 1
+            count = np.bincount(self.state[fit], minlength=states)
+            sums = np.stack([np.bincount(self.state[fit], column, states) for column in y.T], axis=1)
+            return np.asarray(((sums + ADDED * y.mean(axis=0)) / (count + ADDED)[:, None])[self.state[at]])
+        x = self.x[fit]
+        C = x.T @ x + 1e-3 * len(x) * np.eye(x.shape[1])
+        return np.asarray(self.x[at] @ np.linalg.solve(C, x.T @ y))
+
+    def beats(self, behaviour: Floats) -> bool:
+        """Whether a bet on the action that is taken more often than its probability says wins."""
+        if self.action is None:
+            return False
+        taken = self.action
+        inverse = 1 / np.maximum(behaviour[: len(self)], 1 / MOST_INVERSE)
+        wanted = inverse[:, None] * np.eye(int(taken.max()) + 1)[taken]
+
+        def bet(fit: Integers, at: Integers) -> Floats:
+            choice = self.predicted(fit, at, wanted).argmax(axis=1)
+            return np.where(choice == taken[at], 1 / behaviour[at], 0.0) - 1
+
+        return self.wins(bet)
+
+    def beats_ratios(self, rho: Floats) -> bool:
+        """The same of ratios, whose mean given any observation is 1, or less where the log lacks actions."""
+        if (rho == 1).all():
+            return False
+        capped = np.minimum(rho[: len(self)], MOST_INVERSE)[:, None]
+
+        def bet(fit: Integers, at: Integers) -> Floats:
+            return np.where(self.predicted(fit, at, capped)[:, 0] > 1, rho[at] - 1, 0.0)
+
+        return self.wins(bet)
+
+    def wins(self, bet: Callable[[Integers, Integers], Floats]) -> bool:
+        """Whether bets chosen on either half win on the other."""
+        halves = self.halves()
+        gains = [bet(*halves), bet(*halves[::-1])]
+        logs = [np.log1p(np.multiply.outer(STAKES, gain)).sum(axis=1) for gain in gains]
+        capital = np.logaddexp.reduce(np.concatenate(logs)) - np.log(2 * len(STAKES))
+        return bool(capital > CAPITAL and np.concatenate(gains).mean() > LEAST_GAIN)
+
+    def expected(self, numbers: Floats, some: NDArray[np.bool_]) -> Floats:
+        """What observation and action tell of numbers at ``some`` of the steps, learned from the other half of them."""
+        found, action = np.zeros(len(self)), np.zeros(len(self), np.int64) if self.action is None else self.action
+        halves = self.halves()
+        for code in np.unique(action[some]):
+            for fit, at in (halves, halves[::-1]):
+                fit, at = (steps[some[steps] & (action[steps] == code)] for steps in (fit, at))
+                if len(fit) and len(at):
+                    found[at] = self.predicted(fit, at, numbers[:, None])[:, 0]
+        return found
+
+    def explained(self, numbers: Floats, by: int = 0) -> float:
+        """The correlation of numbers, within an action, with what rows tell of them that are moved ``by`` so many."""
+        state, action = (None if one is None else np.roll(one, by) for one in (self.state, self.action))
+        moved = replace(self, state=state, x=np.roll(self.x, by, axis=0), action=action)
+        apart = within(action, numbers)
+        expected = moved.expected(apart, np.ones(len(self), bool))
+        return float(np.corrcoef(expected, apart)[0, 1]) if np.ptp(expected) > 0 else 0.0
+
+    def halves(self) -> tuple[Integers, Integers]:
+        """Every other episode; of few episodes the first half of the steps and the second."""
+        number = np.unique(self.episode, return_inverse=True)[1]
+        second = number % 2 == 1 if number[-1] >= 10 else np.arange(len(number)) >= len(number) // 2
+        return np.flatnonzero(~second), np.flatnonzero(second)
+
+
+def _columns(seen: Floats) -> Floats:
+    """A constant, the columns in units of their deviation, and squares and products of the first ones."""
+    spread = seen.std(axis=0)
+    z = np.clip((seen - seen.mean(axis=0)) / np.where(spread > 0, spread, 1.0), -3, 3)
+    few = min(z.shape[1], MOST_SQUARES)
+    products = [z[:, i] * z[:, j] for i in range(few) for j in range(i + 1)]
+    return np.column_stack([np.ones(len(z)), z, *products])

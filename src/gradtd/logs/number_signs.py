@@ -1,0 +1,213 @@
+"""Signs, in the numbers of a log, that its rows are not what they seem: warnings that name the cure.
+
+What needs more than a pass over narrow columns is looked for in the first steps only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradtd.core.arrays import Floats
+from gradtd.logs.calibration import MOST_STEPS, RowTable
+from gradtd.logs.column_names import Roles
+from gradtd.logs.columns import gather
+from gradtd.logs.log import Log
+from gradtd.logs.sanity_checks import resets
+from gradtd.logs.tables import Table
+
+SENTINELS = (-99.0, -999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0, 999999.0)
+"""Numbers that people write where a value is missing."""
+FAR = 3
+"""So many times the largest of the other numbers makes one of them suspicious."""
+
+
+def sentinels(log: Log, roles: Roles) -> tuple[str, ...]:
+    """A warning for each column in which a number far from the others seems to mean "missing"."""
+    found = []
+    for name, column, cure in _numbers_of(log, roles):
+        low, high = float(column.min()), float(column.max())
+        for one in (low, high):
+            at = column == one
+            rest = np.abs(column[~at]).max(initial=0.0) if one in SENTINELS and 0 < at.sum() < len(at) else np.inf
+            if abs(one) > FAR * rest:
+                found.append(
+                    f"Column {name!r} is {one:g} in {int(at.sum())} rows and at most {rest:g} in size elsewhere. If "
+                    f"that stands for a missing value, make it NaN and say missing={cure!r}."
+                )
+    return tuple(found)
+
+
+def _numbers_of(log: Log, roles: Roles) -> Iterator[tuple[str, Floats, str]]:
+    """The reward and the columns of real observations, with what to do where a value is missing."""
+    yield roles.single.get("reward", "reward"), log.reward, "drop"
+    if not log.discrete_observations:
+        for k, name in enumerate(_names_observed(log, roles)):
+            yield name, log.observations[:, k], "indicator"
+
+
+def _names_observed(log: Log, roles: Roles) -> Sequence[str]:
+    """What the table calls the numbers of an observation, where it has a column for each."""
+    columns = roles.several["observation"]
+    width = 1 if log.discrete_observations else log.observations.shape[1]
+    return columns if len(columns) == width else log.observation_names
+
+
+def signs(log: Log, roles: Roles) -> Iterator[str]:
+    """Warnings that the numbers of a log tell."""
+    yield from sentinels(log, roles)
+    if "next_observation" in roles.several:
+        yield from resets(log)
+    yield from copies(log, roles)
+    yield from doubled(log)
+    yield from totals(log, roles)
+    yield from zeros(log, roles)
+
+
+MANY_VALUES = 0.1
+"""Distinct values, as a share of the rows, from which on equal ones are no coincidence."""
+MOST_SEEN = 200
+"""Numbers of an observation that are looked at."""
+FEW_ROWS = 20
+"""Rows or episodes from which on what all of them do is a sign."""
+
+
+def copies(log: Log, roles: Roles) -> tuple[str, ...]:
+    """A warning where a number of the observation is the reward or the action of its own row, also scaled."""
+    seen, found = _first_seen(log), list[str]()
+    n = len(seen)
+    if n < FEW_ROWS:
+        return ()
+    others = [(roles.single.get("reward", "reward"), "reward", log.reward[:n])]
+    if log.discrete_actions and log.action is not None:
+        others.append((roles.several["action"][0], "action", log.action[:n]))
+    for name, column in zip(_names_observed(log, roles), seen.T, strict=False):
+        found += [
+            f"Column {name!r} of the observation is the {what} of the same row ({other!r}), or a multiple of it. What "
+            f"happens at a step must not be known before it: leave it out, columns={{'observation': [...]}}."
+            for other, what, values in others
+            if other != name and _linear(column, values)
+        ]
+    return tuple(found)
+
+
+def _first_seen(log: Log) -> NDArray[Any]:
+    """Observations of the first steps, no copy; of images the first numbers only."""
+    return log.observations[: min(len(log), MOST_STEPS)].reshape(min(len(log), MOST_STEPS), -1)[:, :MOST_SEEN]
+
+
+def _linear(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether one column is a line of another that varies."""
+    a, b = one - one.mean(), other - other.mean()
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = float(a @ a) * float(b @ b)
+        return 0 < size < np.inf and float(a @ b) ** 2 > (1 - 1e-12) * size
+
+
+def doubled(log: Log) -> tuple[str, ...]:
+    """A warning where rows stand twice one after the other, as a join leaves them."""
+    seen = _first_seen(log)
+    n = len(seen)
+    same = log.episode[1:n] == log.episode[: n - 1]
+    if same.sum() < FEW_ROWS:
+        return ()
+    for values in (log.reward, seen, log.action, log.behaviour):
+        if values is not None:
+            equal = values[1:n] == values[: n - 1]
+            same &= equal.all(axis=1) if equal.ndim == 2 else equal
+    varied = max(len(np.unique(column)) for column in (log.reward[:n], *seen.T))
+    runs = np.diff(np.flatnonzero(np.r_[True, ~same, True]))
+    often = varied >= MANY_VALUES * n and same.mean() >= MOST_DOUBLED
+    if not often and (len(runs) < FEW_ROWS or (runs % 2).any()):
+        return ()
+    return (
+        f"{same.mean():.0%} of the rows equal the row before in every column read. If a join doubled them, drop the "
+        "copies before reading (drop_duplicates), or give a column t that counts steps and duplicates='drop'.",
+    )
+
+
+MOST_DOUBLED = 0.05
+"""Share of rows that may equal the row before, where numbers are many."""
+STEADIER = 0.1
+"""Of the squared errors of rewards, what those of their differences must be below to seem to be running totals."""
+
+
+def totals(log: Log, roles: Roles) -> tuple[str, ...]:
+    """A warning where rewards are the same through an episode, or add up through it."""
+    n, name = min(len(log), MOST_STEPS), roles.single.get("reward", "reward")
+    reward, goes_on = log.reward[:n], np.flatnonzero(np.diff(log.episode[:n]) == 0) + 1
+    if len(goes_on) < FEW_ROWS or np.ptp(reward) == 0:
+        return ()
+    first, step = log.reward[log.starts][log.episode[:n]], np.diff(reward, prepend=0.0)
+    if (first == reward).all():
+        return (
+            f"Column {name!r} is the same in all rows of an episode and differs between episodes: it seems to be the "
+            "episode's total. Give each step's own reward, or the total in the last row and 0 before.",
+        )
+    if np.square(first).mean() > 10 * np.square(step[goes_on]).mean():
+        return ()
+    table, some = RowTable.of(log), np.zeros(n, bool)
+    some[goes_on] = True
+    levels, steps = (float(np.square((y - table.expected(y, some))[some]).mean()) for y in (reward, step))
+    if steps >= STEADIER * levels or levels <= 1e-9 * float(np.square(reward).mean()):
+        return ()
+    return (
+        f"Column {name!r} seems to add up through an episode: its change from row to row depends far less on chance "
+        "than itself. If it is a running total, take its differences: groupby('episode')[...].diff().fillna(first).",
+    )
+
+
+def zeros(log: Log, roles: Roles) -> tuple[str, ...]:
+    """A warning where some rewards are 0, far from all others, and stand anywhere in an episode."""
+    none = log.reward == 0
+    rest = log.reward[~none]
+    inside = none & (log.episode == np.r_[log.episode[1:], -1]) & (log.episode == np.r_[-1, log.episode[:-1]])
+    if not 0 < none.mean() <= 0.5 or not inside.any() or len(np.unique(rest)) < FEW_ROWS:
+        return ()
+    low, high = float(rest.min()), float(rest.max())
+    if max(low, -high) < (high - low) / 4:
+        return ()
+    return (
+        f"Column {roles.single.get('reward', 'reward')!r} is 0 in {int(none.sum())} rows and between {low:g} and "
+        f"{high:g} elsewhere. If 0 stands for a missing value, make it NaN and say missing='drop'.",
+    )
+
+
+def mixed_users(log: Log, table: Table, roles: Roles, unread: Sequence[str]) -> tuple[str, ...]:
+    """A warning where a column that was not read tells apart whose rows are mixed in what was cut as episodes.
+
+    Rows of one device follow each other more closely than rows of several do.
+    """
+    if roles.alone or {"episode", "start"} & set(roles.single):
+        return ()
+    names = tuple(name for name in unread if table.kinds[name] in ("whole", "text"))
+    others, _ = gather(table, Roles(keep=names))
+    rows = slice(None) if log.given is None else log.given[: len(log)]
+    seen = np.asarray(_first_seen(log), np.float64)
+    n = len(seen)
+    inside = log.episode[1:n] == log.episode[: n - 1]
+    for name in names:
+        values = others[f"keep.{name}"].values[rows][:n]
+        if not 2 <= len(np.unique(values)) <= n / 4 or (np.diff(values) != 0)[inside].mean() < MOST_MIXED:
+            continue
+        order = np.argsort(values, kind="stable")
+        own = np.diff(values[order]) == 0
+        apart, within = _step_sizes(seen)[inside], _step_sizes(seen[order])[own]
+        if len(within) and within.mean() < CLOSER * apart.mean():
+            return (
+                f"Episodes were cut after rows that end one, in the order of the table, and the rows of several "
+                f"{name!r} are mixed in them: rows of one follow each other more closely. Say columns={{'user': "
+                f"{name!r}}}.",
+            )
+    return ()
+
+
+MOST_MIXED, CLOSER = 0.2, 0.7
+
+
+def _step_sizes(seen: Floats) -> Floats:
+    """Squared distances of rows from those before, each column in units of its variance."""
+    return np.asarray((np.diff(seen, axis=0) ** 2 / np.maximum(seen.var(axis=0), 1e-300)).sum(axis=1))
