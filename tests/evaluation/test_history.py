@@ -7,9 +7,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from gradtd import Machine, evaluate
+from gradtd.evaluation.checks import BlockEquations, all_fits
 from gradtd.evaluation.history import fits_with_past
+from gradtd.evaluation.step_blocks import MemoryBlocks
 from naive import checks
-from naive.evaluation import walk
+from naive.evaluation import real_walk, walk
 
 
 def looking_alike(episodes=256, chance=0.88, told=False, seed=0):
@@ -71,3 +73,18 @@ def test_sparse_rows_are_dense_rows():
             assert (one.value, one.error, one.bias) == pytest.approx((other.value, other.error, other.bias), rel=1e-6)
             assert one.columns == other.columns
             np.testing.assert_allclose(one.psi, other.psi, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("make", "features"), [(walk, None), (walk, "one-hot"), (real_walk, None), (real_walk, "polynomial:order=2")]
+)
+def test_sums_that_are_known_are_not_made_again(make, features):
+    """The fits with the past of a whole log share the sums of the features: the same fits as from its steps alone."""
+    design, steps = checks.planned(make(200), features)
+    equations = BlockEquations(MemoryBlocks(steps), design.ladder)
+    found, alone = all_fits(equations, 0.5).past, fits_with_past(steps, design.ladder)
+    assert list(found) == list(alone)
+    for name, wanted in alone.items():
+        for one, other in zip(found[name], wanted, strict=True):
+            assert (one.value, one.error, one.bias) == pytest.approx((other.value, other.error, other.bias), rel=1e-5)
+            np.testing.assert_allclose(one.psi, other.psi, rtol=1e-4, atol=1e-7)

@@ -7,7 +7,7 @@ states can, or from sums by group of a log that is read once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +15,12 @@ import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
-from gradtd.evaluation.cuts import BehindCuts, behind_cuts
+from gradtd.evaluation.cuts import MOST_STEPS, BehindCuts, behind_cuts
 from gradtd.evaluation.designs.base import Ladder, Steps
 from gradtd.evaluation.designs.time_features import NO_CLOCK, clock_of
-from gradtd.evaluation.fits import Fit, Solutions, solve_all
-from gradtd.evaluation.history import Remembered, fits_with_past, most_steps
+from gradtd.evaluation.fits import Equations as FitSums
+from gradtd.evaluation.fits import Fit, Solutions, plain_sums, solve_all
+from gradtd.evaluation.history import MOST_COLUMNS, MOST_KNOWN, Known, Remembered, fits_with_past, most_steps
 from gradtd.evaluation.influences import SUMS, PieceReader, PieceSums, by_group, fits_from, robust_fit, summed
 from gradtd.evaluation.intervals import as_dependent
 from gradtd.evaluation.limits import DEFAULT, Limits
@@ -106,6 +107,10 @@ class Equations(ABC):
     def piece_sums(self, solutions: Solutions, lam: float) -> PieceSums:
         """What the solutions make of every piece."""
 
+    def own_sums(self) -> FitSums | None:
+        """The sums by tenth that plain fits were made of, where every piece has an influence of its own."""
+        return None
+
     @abstractmethod
     def some_steps(self, n_steps: int) -> Steps:
         """Whole pieces with about so many steps."""
@@ -143,9 +148,19 @@ def all_fits(equations: Equations, lam: float, limits: Limits = DEFAULT) -> Fits
         plain, traced, robust = (
             {name: as_dependent(fit, limits) for name, fit in group.items()} for group in (plain, traced, robust)
         )
-    some = equations.some_steps(most_steps(ladder))
     alone = equations.by_time.shape[1] < 2
-    return Fits(plain, traced, robust, timed, lam, fits_with_past(some, ladder), alone, behind_cuts(some, ladder))
+    past = _fits_with_past(equations, plain)
+    behind = behind_cuts(equations.some_steps(MOST_STEPS), ladder, plain)
+    return Fits(plain, traced, robust, timed, lam, past, alone, behind)
+
+
+def _fits_with_past(equations: Equations, plain: Mapping[str, Fit]) -> dict[str, Remembered]:
+    """Fits with the past beside the features: of the whole log where its sums can be shared, else of its first part."""
+    ladder, n = equations.ladder, equations.n_steps
+    sums = equations.own_sums() if n * ladder.n_headline_columns <= MOST_KNOWN else None
+    if sums is None:
+        return fits_with_past(equations.some_steps(most_steps(ladder)), ladder)
+    return fits_with_past(equations.some_steps(n), ladder, Known(sums, plain))
 
 
 class BlockEquations(Equations):
@@ -181,6 +196,7 @@ class BlockEquations(Equations):
         no_time = self.blocks or self.lam > 0 or len(lengths) < 3
         self.clock = NO_CLOCK if no_time else clock_of(lengths)
         self._sums: SparseMoments | None = None
+        self._plain: FitSums | None = None
 
     @property
     def sparse_moments(self) -> SparseMoments:
@@ -205,7 +221,14 @@ class BlockEquations(Equations):
     def solutions(self, lam: float) -> Solutions:
         if self.sparse:
             return solve_sparse(self.sparse_moments, self.source, self.ladder, lam, self.clock, self.lam > 0)
-        return solve_all(self.moments(lam), self.ladder, self.clock)
+        moments = self.moments(lam)
+        self._plain = plain_sums(moments.tenths())
+        return solve_all(moments, self.ladder, self.clock)
+
+    def own_sums(self) -> FitSums | None:
+        if self.groups is not None or self.ladder.n_headline_columns > MOST_COLUMNS:
+            return None
+        return self.sparse_moments.dense(self.ladder.n_headline_columns) if self.sparse else self._plain
 
     def piece_sums(self, solutions: Solutions, lam: float) -> PieceSums:
         reader = PieceReader(solutions, self.ladder.n_columns, lam, self.clock)

@@ -6,16 +6,19 @@ that. If the observation tells all that matters, a fit to late steps alone has t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
-from gradtd.evaluation.designs.base import Ladder, Steps
+from gradtd.evaluation.designs.base import Ladder, Steps, rows_of_chunk
 from gradtd.evaluation.fits import Equations, Fit, solve
 from gradtd.evaluation.moments import group_edges
 
+MOST_STEPS = 30_000
+"""About how many steps are read: both fits are made of the same ones, so that a part of a long log compares them."""
 FEWEST_CUT = 20
 """Pieces that must be cut off for late steps to be asked."""
 MOST_COLUMNS = 200
@@ -38,8 +41,11 @@ class BehindCuts(NamedTuple):
         return abs(self.plain.value) / max(abs(self.whole), 1e-300)
 
 
-def behind_cuts(steps: Steps, ladder: Ladder) -> BehindCuts | None:
-    """Both fits, of the richest headline with few columns; None where hardly any piece is cut off."""
+def behind_cuts(steps: Steps, ladder: Ladder, plain: Mapping[str, Fit]) -> BehindCuts | None:
+    """Both fits, of the richest headline with few columns; None where hardly any piece is cut off.
+
+    ``plain`` are the fits of all steps, by name: the value that lies behind the cuts is a part of theirs.
+    """
     last = steps.begins[1:] - 1
     discount = np.asarray(steps.discount, np.float64)
     cut = discount[last] > 0
@@ -51,21 +57,22 @@ def behind_cuts(steps: Steps, ladder: Ladder) -> BehindCuts | None:
     if not fitting:
         return None
     name = max(fitting, key=lambda one: len(ladder.rungs[one]))
-    columns, rows = ladder.rungs[name], steps.rows
-    x, after = (rows.at(np.asarray(index))[:, columns] for index in (rows.row, rows.next_row))
+    columns = ladder.rungs[name]
+    rows = steps.rows.first(1 + int(columns.max()))
+    made, here, there = rows_of_chunk(rows, slice(0, len(steps)), rows.writer())
+    made = made[:, columns]
+    x, after = (np.asarray(one if isinstance(one, np.ndarray) else one.toarray()) for one in (made[here], made[there]))
     since = np.arange(len(steps)) - np.repeat(steps.begins[:-1], lengths)
     late = since >= np.median(lengths[cut]) / 2
     left_over = np.multiply.reduceat(discount, steps.begins[:-1])  # the discount of what comes behind the last step
     ends = np.where(cut, left_over, 0.0)[:, None] * after[last]
-    first = rows.at(steps.start_rows)[:, columns]
     y, z = discount[:, None] * after - x, np.asarray(steps.rho, np.float64)[:, None] * x
     reward = np.asarray(steps.reward, np.float64)
-    whole = _fit(name, (x, y, z, reward), first, steps.begins, np.ones(len(steps)))
-    plain, only = (
+    every, only = (
         _fit(name, (x, y, z, reward), ends, steps.begins, some.astype(np.float64))
         for some in (np.ones(len(steps), bool), late)
     )
-    return BehindCuts(plain, only, whole.value)
+    return BehindCuts(every, only, plain[name].value)
 
 
 def _fit(

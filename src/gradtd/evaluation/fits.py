@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def solve_all(moments: Moments, ladder: Ladder, clock: Floats) -> Solutions:
     """Every fit that the checks compare, from the sums of one pass."""
     sums = moments.tenths()
     headlines = [(name, ladder.rungs[name]) for name in ladder.headlines]
-    plain = Equations(sums.A, sums.b, sums.C, sums.starts, sums.pieces, sums.missing)
+    plain = plain_sums(sums)
     n = sums.traced_b.shape[1]
     of_all = (sums.C[:n, :n], sums.starts[:, :n], sums.pieces, sums.missing[:n])
     traced = Equations(sums.traced_A, sums.traced_b, *of_all)
@@ -139,6 +139,11 @@ def solve_all(moments: Moments, ladder: Ladder, clock: Floats) -> Solutions:
         [solve(name, traced, columns) for name, columns in headlines],
         timed,
     )
+
+
+def plain_sums(sums: Moments) -> Equations:
+    """The sums of the features alone."""
+    return Equations(sums.A, sums.b, sums.C, sums.starts, sums.pieces, sums.missing)
 
 
 def _with_time(sums: Moments, clock: Floats) -> Equations:
@@ -162,19 +167,20 @@ def solved(A: Floats, b: Floats) -> Floats:
 def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = None) -> Solution:
     """Solve on these columns and those beside them, and without each tenth of the pieces."""
     columns = own if beside is None else np.r_[own, beside]
-    pick = np.ix_(columns, columns)
+    part = columns_as_slice(columns)
     n = int(sums.pieces.sum())
-    if not (np.isfinite(sums.A[:, columns][:, :, columns]).all() and np.isfinite(sums.C[pick]).all()):
+    A, C = sums.A[:, part][:, :, part], sums.C[part][:, part]
+    if not (np.isfinite(A).all() and np.isfinite(C).all()):
         nothing = np.full(len(columns), np.nan)
         return Solution(name, own, nothing, nothing, np.nan, np.nan, len(columns), nothing)
-    C = sums.C[pick] / n
+    C = C / n
     scale = feature_scale(C)
     C = scale[:, None] * C * scale
     # To find the directions that the log does not have costs more than to solve: only where some are redundant.
     basis = _plain_basis(C, len(own)) or _whitened_basis(C)
     C = basis.turned(C)
-    A = np.array([basis.turned(scale[:, None] * a[pick] * scale) for a in sums.A])
-    b, starts, missing = (basis.along(array[..., columns] * scale) for array in (sums.b, sums.starts, sums.missing))
+    A = np.array([basis.turned(scale[:, None] * a * scale) for a in A])
+    b, starts, missing = (basis.along(array[..., part] * scale) for array in (sums.b, sums.starts, sums.missing))
     total, total_b, total_s = A.sum(0), b.sum(0), starts.sum(0)
     total = total - TINY * n * C
     if not len(C):
@@ -193,6 +199,13 @@ def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = N
     return Solution(name, own, theta, left, value, jackknife_bias(without, value), len(C), missing)
 
 
+def columns_as_slice(columns: Integers) -> Any:
+    """Neighbouring columns as a slice: a view of the sums, where numbers make a copy."""
+    if len(columns) and (np.diff(columns) == 1).all():
+        return slice(int(columns[0]), int(columns[-1]) + 1)
+    return columns
+
+
 class Basis(NamedTuple):
     """Directions of some columns: ``first`` as they are, and combinations (``turn``) of ``rest``."""
 
@@ -202,7 +215,10 @@ class Basis(NamedTuple):
 
     def along(self, vectors: Floats) -> Floats:
         """Vectors, the last axis, in these directions."""
-        return np.concatenate([vectors[..., self.first], vectors[..., self.rest] @ self.turn], axis=-1)
+        if not len(self.rest):
+            return vectors[..., columns_as_slice(self.first)]
+        plain = vectors[..., columns_as_slice(self.first)]
+        return np.concatenate([plain, vectors[..., self.rest] @ self.turn], axis=-1)
 
     def turned(self, matrix: Floats) -> Floats:
         return self.along(self.along(matrix).T).T

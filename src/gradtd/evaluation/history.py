@@ -8,7 +8,8 @@ it says something where products of ratios over an episode say nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +17,13 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.designs.base import CHUNK, Ladder, Steps, Writer, rows_of_chunk
-from gradtd.evaluation.fits import Equations, Fit, Solution, solve
+from gradtd.evaluation.fits import Equations, Fit, Solution, columns_as_slice, solve
 from gradtd.evaluation.moments import group_edges
 
 MOST_NUMBERS = 12_000_000
 """Numbers in the table of these fits. Of a longer log the first episodes are read."""
+MOST_KNOWN = 48_000_000
+"""The same where the sums of the features are known, so that a step costs less."""
 MOST_COLUMNS = 800
 """Columns of features beside which the past is put."""
 MOST_BEFORE = 7
@@ -61,28 +64,27 @@ def most_steps(ladder: Ladder) -> int:
     return max(1, MOST_NUMBERS // ladder.n_headline_columns)
 
 
-def fits_with_past(steps: Steps, ladder: Ladder) -> dict[str, Remembered]:
+class Known(NamedTuple):
+    """What is known of the same steps already: sums of all features by tenth, and fits of the features alone."""
+
+    sums: Equations
+    plain: Mapping[str, Fit]
+
+
+def fits_with_past(steps: Steps, ladder: Ladder, known: Known | None = None) -> dict[str, Remembered]:
     """Both fits of every headline; none where episodes have one step, or where the value asked for has traces."""
     names, columns = _columns(ladder)
     if steps.traced is not None or int(np.diff(steps.begins).max()) < 2 or not names:
         return {}
-    d = len(columns)
-    h = 7 + min(d, MOST_BEFORE)
-    edges = group_edges(steps.n_pieces)
-    G, D = len(edges) - 1, d + h
-    sums = Equations(
-        np.zeros((G, D, D)),
-        np.zeros((G, D)),
-        np.zeros((D, D)),
-        np.zeros((G, D)),
-        np.diff(edges).astype(np.float64),
-        np.zeros(D),
-    )
+    d, edges = len(columns), group_edges(steps.n_pieces)
+    D = d + 7 + min(d, MOST_BEFORE)
+    sums = _sums_of(known, columns, edges, D)
     for block in _blocks(steps, columns, edges):
-        _add(sums, block)
+        _add(sums, block, known is None)
     past = np.arange(d, D)
     own = {name: np.searchsorted(columns, ladder.rungs[name]) for name in names}
-    solved = [solve(name, sums, at, more) for name, at in own.items() for more in (None, past)]
+    ways = (None, past) if known is None else (past,)
+    solved = [solve(name, sums, at, more) for name, at in own.items() for more in ways]
     at = [own[s.name] if len(s.theta) == len(own[s.name]) else np.r_[own[s.name], past] for s in solved]
     theta, left = np.zeros((2, D, len(solved)))
     for j, s in enumerate(solved):
@@ -98,7 +100,21 @@ def fits_with_past(steps: Steps, ladder: Ladder) -> dict[str, Remembered]:
         start.append(of_row[block.starts, :k])
     starts, pulls = np.concatenate(start), np.concatenate(pull)
     fits = [_fit(s, starts[:, j], pulls[:, j]) for j, s in enumerate(solved)]
+    if known is not None:
+        return {name: Remembered(known.plain[name], fit) for name, fit in zip(names, fits, strict=True)}
     return {name: Remembered(fits[2 * k], fits[2 * k + 1]) for k, name in enumerate(names)}
+
+
+def _sums_of(known: Known | None, columns: Integers, edges: Integers, D: int) -> Equations:
+    """Sums of D columns by tenth: zeros, and those of the features where they are known."""
+    G, d = len(edges) - 1, len(columns)
+    sizes = ((G, D, D), (G, D), (D, D), (G, D))
+    A, b, C, starts = map(np.zeros, sizes)
+    if known is not None:
+        of_all = known.sums
+        A[:, :d, :d], b[:, :d] = of_all.A[:, columns][:, :, columns], of_all.b[:, columns]
+        C[:d, :d], starts[:, :d] = of_all.C[np.ix_(columns, columns)], of_all.starts[:, columns]
+    return Equations(A, b, C, starts, np.diff(edges).astype(np.float64), np.zeros(D))
 
 
 def _columns(ladder: Ladder) -> tuple[list[str], Integers]:
@@ -117,31 +133,34 @@ def _fit(solution: Solution, start: Floats, pull: Floats) -> Fit:
     return Fit(solution.name, solution.value, psi, solution.bias, solution.rank)
 
 
-def _add(sums: Equations, block: _Block) -> None:
-    """Add the steps of a block to A and b of its tenth, to C and to the starts."""
+def _add(sums: Equations, block: _Block, features_too: bool) -> None:
+    """Add the steps of a block: what the past adds to A, b and C of its tenth, and the features' own sums if asked.
+
+    Sums by row come first, so that a step costs as much as there are columns of the past.
+    """
     g, rows, d = block.tenth, block.rows, block.rows.shape[1]
-    rho, discount = block.rho[:, None], block.discount[:, None]
-    sums.starts[g, :d] += np.asarray(rows[block.starts].sum(axis=0)).ravel()
-    if isinstance(rows, np.ndarray):
-        x = np.c_[rows[block.here], block.now]
-        z = rho * x
-        sums.A[g] += z.T @ (discount * np.c_[rows[block.there], block.then] - x)
-        sums.b[g] += z.T @ block.reward
-        sums.C[:] += x.T @ x
-        return
-    # One feature a state: dense rows would cost their number squared for every step. Sums by row come first.
     here, there = (_picks(at, rows.shape[0]) for at in (block.here, block.there))
+    rho, discount = block.rho[:, None], block.discount[:, None]
     y, z = discount * block.then - block.now, rho * block.now
-    moved = here.T @ (there.multiply(rho * discount) - here.multiply(rho))
-    sums.A[g, :d, :d] += (rows.T @ (moved @ rows)).toarray()
     sums.A[g, :d, d:] += rows.T @ (here.T @ (rho * y))
     sums.A[g, d:, :d] += (rows.T @ (there.T @ (discount * z) - here.T @ z)).T
     sums.A[g, d:, d:] += z.T @ y
-    sums.b[g] += np.r_[rows.T @ (here.T @ (block.rho * block.reward)), z.T @ block.reward]
-    sums.C[:d, :d] += (rows.T @ ((here.T @ here) @ rows)).toarray()
+    sums.b[g, d:] += z.T @ block.reward
     sums.C[:d, d:] += rows.T @ (here.T @ block.now)
     sums.C[d:, :d] = sums.C[:d, d:].T
     sums.C[d:, d:] += block.now.T @ block.now
+    if not features_too:
+        return
+    sums.starts[g, :d] += np.asarray(rows[block.starts].sum(axis=0)).ravel()
+    sums.b[g, :d] += rows.T @ (here.T @ (block.rho * block.reward))
+    if isinstance(rows, np.ndarray):
+        x = rows[block.here]
+        sums.A[g, :d, :d] += (rho * x).T @ (discount * rows[block.there] - x)
+        sums.C[:d, :d] += x.T @ x
+    else:  # one feature a state: dense rows would cost their number squared for every step
+        moved = here.T @ (there.multiply(rho * discount) - here.multiply(rho))
+        sums.A[g, :d, :d] += (rows.T @ (moved @ rows)).toarray()
+        sums.C[:d, :d] += (rows.T @ ((here.T @ here) @ rows)).toarray()
 
 
 def _picks(at: Integers, n: int) -> Any:
@@ -154,9 +173,10 @@ def _picks(at: Integers, n: int) -> Any:
 def _blocks(steps: Steps, columns: Integers, edges: Integers) -> Iterator[_Block]:
     """The steps, some pieces of one tenth at a time; where rows are sparse, a tenth is one block."""
     scale = float(np.std(steps.reward)) or float(np.abs(steps.reward).max()) or 1.0
-    rows = steps.rows
+    rows = steps.rows.first(1 + int(columns.max()))
+    steps = replace(steps, rows=rows)
     most = len(steps) if rows.sparse else CHUNK
-    write = rows.make_writer() if rows.table is None and rows.make_writer is not None else None
+    write = rows.writer()
     stored = None if rows.table is None else rows.table[:, columns]
     for g in range(len(edges) - 1):
         first = int(edges[g])
@@ -172,7 +192,7 @@ def _block(tenth: int, steps: Steps, columns: Integers, scale: float, stored: An
     made, here, there = rows_of_chunk(rows, slice(0, len(steps)), write)
     starts = here[begins[:-1]] if rows.starts is None else rows.starts
     if stored is None:
-        made = made[:, columns]
+        made = made[:, columns_as_slice(columns)]
         if rows.starts is not None:  # rows of their own, behind those of the steps
             starts = len(made) + np.arange(len(rows.starts))
             made = np.concatenate([made, rows.at(rows.starts)[:, columns]])

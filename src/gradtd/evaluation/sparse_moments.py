@@ -20,7 +20,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.designs.base import Ladder, Steps
 from gradtd.evaluation.designs.time_features import since_start, time_rows
 from gradtd.evaluation.estimators.solvers import SparseSolver, feature_scale, krylov
-from gradtd.evaluation.fits import REDUNDANT, Solution, Solutions, jackknife_bias, solved
+from gradtd.evaluation.fits import REDUNDANT, Equations, Solution, Solutions, jackknife_bias, solved
 from gradtd.evaluation.step_blocks import MemoryBlocks, StepBlocks
 
 CLOSE = 1e-10
@@ -45,6 +45,12 @@ class SparseMoments:
     @property
     def A_total(self) -> Any:
         return sum(self.A[1:], self.A[0])
+
+    def dense(self, n: int) -> Equations:
+        """The first n columns as dense sums."""
+        A = np.array([a[:n][:, :n].toarray() for a in self.A])
+        C = self.C[:n][:, :n].toarray()
+        return Equations(A, self.b[:, :n], C, self.starts[:, :n], self.pieces.astype(np.float64), self.missing[:n])
 
     def columns(self, columns: Integers) -> tuple[Any, Any]:
         """A and C of some columns."""

@@ -76,3 +76,14 @@ def test_polynomials_are_as_rich_as_the_log_can_carry(columns, name):
     assert len(design.ladder.rungs[rung]) == design.chosen(rung).n_features == int(name.split()[0])
     wide = next(columns for checker, columns in design.ladder.checkers.items() if name in checker)
     assert len(wide) > len(design.ladder.rungs[rung])
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_rows_of_the_first_columns_are_those_of_the_widest_table(named):
+    log = read_log(real_walk(60))
+    base = make_features("identity").fit(log.observations) if named else None
+    design = real_design(log.observations, None if base is None else base.transform(log.observations), len(log), 60)
+    rows = replace(design, features=base).rows(log)
+    wide = rows.at(np.arange(20))
+    for columns in range(1, rows.n_columns + 1):
+        np.testing.assert_allclose(rows.first(columns).at(np.arange(20)), wide[:, :columns], rtol=1e-12, atol=1e-12)

@@ -69,8 +69,8 @@ class Rows:
     """Rows of the widest table for a chunk of steps; step i goes from ``row[i]`` to ``next_row[i]``.
 
     They are stored (``table``) where rows come again and again, as those of states do. Otherwise ``make_writer``
-    returns a function that writes them when they are needed; each thread needs a writer of its own, as writers share
-    scratch memory between calls.
+    returns a function that writes their first ``n_columns`` when they are needed; each thread needs a writer of its
+    own, as writers share scratch memory between calls.
     """
 
     row: Any
@@ -78,7 +78,7 @@ class Rows:
     n_rows: int
     n_columns: int
     table: Any = None
-    make_writer: Callable[[], Writer] | None = None
+    make_writer: Callable[[int], Writer] | None = None
     starts: Integers | None = None
     """The rows that pieces start in, where those are not the rows of their first steps."""
     choices: Any = None
@@ -90,6 +90,14 @@ class Rows:
         n_rows, n_columns = table.shape
         return cls(row, next_row, n_rows, n_columns, table, starts=starts)
 
+    def first(self, columns: int) -> Rows:
+        """The same rows with their first columns alone: fits that need no more do not pay for the widest table."""
+        return replace(self, n_columns=columns, table=None if self.table is None else self.table[:, :columns])
+
+    def writer(self) -> Writer | None:
+        """A writer of these rows; None where they are stored."""
+        return None if self.table is not None or self.make_writer is None else self.make_writer(self.n_columns)
+
     @property
     def sparse(self) -> bool:
         """Whether the table is stored sparsely, as that of cells is."""
@@ -100,9 +108,10 @@ class Rows:
         if self.table is not None:
             found = self.table[index]
             return np.asarray(found.toarray() if self.sparse else found)
-        assert self.make_writer is not None
+        write = self.writer()
+        assert write is not None
         out = np.empty((len(index), self.n_columns))
-        self.make_writer()(index, out)
+        write(index, out)
         return out
 
 
@@ -238,7 +247,7 @@ class Chunk(NamedTuple):
 def read_chunks(steps: Steps, part: slice, lam: float = 0.0, products: Floats | None = None) -> Iterator[Chunk]:
     """Some steps, a chunk at a time, with the rows that they need: each row is made once."""
     rows = steps.rows
-    write = rows.make_writer() if rows.table is None and rows.make_writer is not None else None
+    write = rows.writer()
     for begin in range(part.start, part.stop, CHUNK):
         some = slice(begin, min(begin + CHUNK, part.stop))
         yield Chunk(begin, *rows_of_chunk(rows, some, write), numbers_of(steps, some, lam, products))

@@ -110,8 +110,8 @@ def pair_ladder(inner: Ladder, K: int, given: int = 0) -> Ladder:
 def pair_rows(inner: Rows, laid: PairRows, n_columns: int, given: Any = None) -> Rows:
     """Rows that are made when they are read: those of ``inner`` times mixtures, behind columns ``given``."""
 
-    def make_writer() -> Writer:
-        write_inner = None if inner.make_writer is None else inner.make_writer()
+    def make_writer(columns: int) -> Writer:
+        write_inner = inner.writer()
 
         def write(index: Any, out: Floats) -> None:
             at, mix = laid.at[index], laid.mix[index]
@@ -122,9 +122,9 @@ def pair_rows(inner: Rows, laid: PairRows, n_columns: int, given: Any = None) ->
                 write_inner(at, wide)
             d = 0
             if given is not None:
-                d = given.shape[1]
-                out[:, :d] = given[index]
-            out[:, d:] = row_products(wide, mix)
+                d = min(given.shape[1], columns)
+                out[:, :d] = given[index, :d]
+            out[:, d:] = row_products(wide, mix)[:, : columns - d]
 
         return write
 

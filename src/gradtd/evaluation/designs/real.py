@@ -64,25 +64,36 @@ class RealDesign:
         make = partial(self._writer, base, log.observations)
         return Rows(log.row, log.next_row, len(log.observations), self.ladder.n_columns, make_writer=make)
 
-    def _writer(self, base: Any, observations: Any) -> Writer:
-        put_cosines, put_waves = self.cosines.writer(), wave_writer(*self.waves)
+    def _writer(self, base: Any, observations: Any, columns: int) -> Writer:
+        """A writer of the first ``columns``; of cosines and waves no more are made than these hold."""
         of_columns, kept = None, slice(None)
+        before = 0 if base is None else min(base.shape[1], columns)
         if self.polynomials is not None:
             of_columns, kept = _inner(self.polynomials), self.polynomials.learned.get("kept", kept)
+        powers = 0 if of_columns is None else of_columns.n_features
+        cosines = min(self.cosines.n, columns - before - powers)
+        waves = columns - before - powers - cosines
+        few = self.cosines if cosines == self.cosines.n else self.cosines.longer(max(cosines, 1))
+        put_cosines = few.writer() if cosines > 0 else None
+        put_waves = wave_writer(self.waves.frequencies[:, :waves], self.waves.phases[:waves]) if waves > 0 else None
 
         def write(index: Any, out: Floats) -> None:
-            done = 0
             if base is not None:
-                part = base[index]
-                done = part.shape[1]
-                out[:, :done] = part if isinstance(part, np.ndarray) else part.toarray()
-            seen = observations[index]
+                part = base[index][:, :before]
+                out[:, :before] = part if isinstance(part, np.ndarray) else part.toarray()
+            if columns == before:
+                return
+            seen, done = observations[index], before + powers
             if of_columns is not None:
-                more = of_columns.n_features
-                of_columns.fill(np.array(seen[:, kept], np.float64), out[:, done : done + more])
-                done += more
-            put_cosines(seen, out, done)
-            put_waves(seen, out, done + self.cosines.n)
+                chunk = np.array(seen[:, kept], np.float64)
+                if done <= columns:
+                    of_columns.fill(chunk, out[:, before:done])
+                else:
+                    out[:, before:] = of_columns.transform(chunk)[:, : columns - before]
+            if put_cosines is not None:
+                put_cosines(seen, out, done)
+            if put_waves is not None:
+                put_waves(seen, out, done + cosines)
 
         return write
 
