@@ -1,4 +1,7 @@
-"""Worlds that nothing was tuned on: a shop's stock, a queue, a moving point, a wearing machine, one-step choices.
+"""Worlds that nothing was tuned on when they were written.
+
+A shop's stock, a queue, a moving point, a wearing machine and one-step choices were held out first. They have been
+looked at since. A tank, a clinic and a courier are held out now.
 
 The dial hides nothing, some or much of what matters. Truths are exact or come from 20 000 roll-outs.
 """
@@ -80,7 +83,33 @@ def queue_cases(seed: int, count: int) -> Iterator[Case]:
         yield Case("queue", "ended" if over else "cut", episodes, not over, truth, log, problem.gamma)
 
 
-class Point(System):
+class Moved(System):
+    """A system whose actions move the state by functions, and whose noise and ends are its own."""
+
+    def shaken(self, after: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        raise NotImplementedError
+
+    def over(self, after: np.ndarray) -> np.ndarray:
+        return np.zeros(len(after), bool)
+
+    def run(self, name: str, episodes: int, rng: np.random.Generator, limit: int = 600) -> Iterator[tuple]:
+        s = self.start[0] + self.start[1] * rng.standard_normal((episodes, self.k))
+        alive = np.arange(episodes)
+        for t in range(limit):
+            law = self.policy(s, name)
+            a = (rng.random(len(s))[:, None] >= law.cumsum(1)[:, :-1]).sum(1)
+            after = np.empty_like(s)
+            for b in range(self.A):
+                after[a == b] = self.step[b](s[a == b])
+            after = self.shaken(after, rng)
+            over = (rng.random(len(s)) < self.end) | self.over(after)
+            yield t, alive, s, a, self.reward(s), after, over, law
+            s, alive = after[~over], alive[~over]
+            if not len(s):
+                return
+
+
+class Point(Moved):
     """Position and velocity in a plane, pushed in one of four directions; near a goal it earns."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -100,21 +129,9 @@ class Point(System):
     def reward(self, s: np.ndarray) -> np.ndarray:
         return np.exp(-((s[:, :2] - self.goal) ** 2).sum(1)) - 0.1 * (s[:, 2:] ** 2).sum(1)
 
-    def run(self, name: str, episodes: int, rng: np.random.Generator, limit: int = 600) -> Iterator[tuple]:
-        s = self.start[0] + self.start[1] * rng.standard_normal((episodes, 4))
-        alive = np.arange(episodes)
-        for t in range(limit):
-            law = self.policy(s, name)
-            a = (rng.random(len(s))[:, None] >= law.cumsum(1)[:, :-1]).sum(1)
-            after = np.empty_like(s)
-            for b in range(4):
-                after[a == b] = self.step[b](s[a == b])
-            after[:, 2:] += self.noise * rng.standard_normal((len(s), 2))
-            over = rng.random(len(s)) < self.end
-            yield t, alive, s, a, self.reward(s), after, over, law
-            s, alive = after[~over], alive[~over]
-            if not len(s):
-                return
+    def shaken(self, after: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        after[:, 2:] += self.noise * rng.standard_normal((len(after), 2))
+        return after
 
 
 def point_cases(seed: int, count: int) -> Iterator[Case]:
@@ -198,3 +215,99 @@ def choice_cases(seed: int, count: int) -> Iterator[Case]:
         log = as_log(x, at, at, r, np.zeros(n), p_t[at, a] / p_b[at, a], np.arange(n + 1), a)
         error = float(truth.std() / np.sqrt(len(truth)))
         yield Case("choice", f"level {level:g}", n, True, float(truth.mean()), log, 0.9, error=error)
+
+
+class Tank(Moved):
+    """A tank whose valve is closed, half open or open; what flows in changes slowly."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__(rng)
+        self.k, self.A, self.gamma, self.end = 2, 3, 0.95, float(rng.uniform(0.02, 0.06))
+        self.goal, self.stay, self.noise = rng.uniform(0.5, 1.5), rng.uniform(0.8, 0.95), float(rng.choice([0.05, 0.1]))
+        self.lean = {name: 0.8 * rng.standard_normal((2, 3)) for name in ("behaviour", "target")}
+        self.start = np.array([rng.uniform(0.5, 1.5), rng.uniform(0.2, 0.5)]), 0.2
+        self.step = [partial(self._flow, valve=valve) for valve in (0.0, 0.25, 0.5)]
+
+    def _flow(self, s: np.ndarray, valve: float) -> np.ndarray:
+        level = s[:, 0] + 0.5 * s[:, 1] - valve * np.sqrt(np.maximum(s[:, 0], 0.0))
+        return np.c_[np.clip(level, 0.0, 3.0), 0.3 + self.stay * (s[:, 1] - 0.3)]
+
+    def shaken(self, after: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        after[:, 1] += self.noise * rng.standard_normal(len(after))
+        return after
+
+    def reward(self, s: np.ndarray) -> np.ndarray:
+        return 1 - np.abs(s[:, 0] - self.goal)
+
+
+class Clinic(Moved):
+    """How ill a patient is, the drug in the blood, and how fast it gets worse; one dose or none. Ends at both edges."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__(rng)
+        self.k, self.A, self.gamma, self.end = 3, 2, 0.97, 0.01
+        self.effect, self.noise = rng.uniform(0.2, 0.4), float(rng.choice([0.05, 0.15]))
+        self.lean = {name: 0.7 * rng.standard_normal((3, 2)) for name in ("behaviour", "target")}
+        self.start = np.array([1.0, 0.3, 0.1]), np.array([0.2, 0.2, 0.05])
+        self.step = [partial(self._treated, dose=dose) for dose in (0.0, 0.6)]
+
+    def _treated(self, s: np.ndarray, dose: float) -> np.ndarray:
+        drug = 0.75 * np.maximum(s[:, 1], 0.0) + dose
+        return np.c_[s[:, 0] + s[:, 2] - self.effect * drug / (1 + drug), drug, s[:, 2]]
+
+    def shaken(self, after: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        after[:, 0] += self.noise * rng.standard_normal(len(after))
+        return after
+
+    def over(self, after: np.ndarray) -> np.ndarray:
+        return (after[:, 0] < 0) | (after[:, 0] > 2.5)
+
+    def reward(self, s: np.ndarray) -> np.ndarray:
+        return -s[:, 0] - 0.2 * s[:, 1] ** 2
+
+
+def _moved_cases(kind: type[Moved], number: int, column: int, seed: int, count: int) -> Iterator[Case]:
+    """One column is seen, seen with noise of its own size, or not seen. Half of the logs are cut after 40 steps."""
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, number])
+        made, episodes, dial = kind(rng), _episodes(rng), DIAL[k % 3]
+        truth, error = made.truth(rng)
+        log = made.log(episodes, rng, 40 if (k // 3) % 2 else 600)
+        seen = np.array(log.observations)
+        if dial == "some":
+            seen[:, column] += rng.standard_normal(len(seen)) * seen[:, column].std()
+        elif dial == "much":
+            seen = np.delete(seen, column, axis=1)
+        name, log = kind.__name__.lower(), replace(log, observations=seen)
+        yield Case(name, dial, episodes, dial == "nothing", truth, log, made.gamma, error=error)
+
+
+tank_cases = partial(_moved_cases, Tank, 926, 1)
+clinic_cases = partial(_moved_cases, Clinic, 927, 1)
+
+
+def courier_cases(seed: int, count: int) -> Iterator[Case]:
+    """A ring of places with a parcel to fetch at one and to bring to another; carrying is seen, half seen or hidden."""
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, 928])
+        n, dial, slip, end = int(rng.integers(6, 11)), DIAL[k % 3], rng.uniform(0.0, 0.3), rng.uniform(0.02, 0.08)
+        fetch, bring = (int(one) for one in rng.choice(n, 2, replace=False))
+        P, r = np.zeros((2 * n, 3, 2 * n)), np.zeros((2 * n, 3))
+        for carrying in range(2):
+            for place in range(n):
+                for a, step in enumerate((-1, 0, 1)):
+                    for to, chance in (((place + step) % n, 1 - slip), (place, slip)):
+                        now = 1 if to == fetch and not carrying else 0 if to == bring and carrying else carrying
+                        P[carrying * n + place, a, now * n + to] += chance * (1 - end)
+                        r[carrying * n + place, a] += chance * (1.0 * (carrying and to == bring) - 0.05 * abs(step))
+        start = np.zeros(2 * n)
+        start[:n] = 1 / n
+        problem = Finite(P, r, 0.1, start, 0.95)
+        both = (_soft(rng.standard_normal((2 * n, 3)), 1.0) for _ in range(2))
+        behaviour, target = both
+        show = np.arange(2 * n)
+        hidden = {"nothing": np.zeros(2 * n, bool), "some": rng.random(2 * n) < 0.3, "much": np.ones(2 * n, bool)}[dial]
+        show[hidden] %= n
+        episodes = _episodes(rng)
+        log = simulate(problem, behaviour, target, episodes, rng, show=show, actions=True)
+        yield Case("courier", dial, episodes, dial == "nothing", problem.truth(target), log, problem.gamma)

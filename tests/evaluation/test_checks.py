@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from gradtd.evaluation.checks import BlockEquations, effective_products, other_lambda, products, weights_by_time
+from gradtd import Machine, evaluate
+from gradtd.evaluation.checks import (
+    BlockEquations,
+    effective_products,
+    other_lambda,
+    products,
+    rarely_visited,
+    weights_by_time,
+)
 from gradtd.evaluation.designs.base import Traced
+from gradtd.evaluation.fits import Solution
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.step_blocks import MemoryBlocks
 from naive import checks
@@ -88,3 +97,45 @@ def test_products_of_ratios():
     matters = by_time[0] > DEFAULT.late_weight * by_time[0, 0]
     assert effective_products(by_time) == pytest.approx((by_time[0] ** 2 / by_time[1])[matters].min())
     assert effective_products(np.array([[np.inf], [np.inf]])) == 0.0
+
+
+def grid(seed, episodes=128, n=8):
+    """25 uniform steps on a grid. The target walks to the far corner, which pays 1. Hardly any episode sees it."""
+    rng = np.random.default_rng(seed)
+    place, rows = np.c_[np.zeros(episodes, int), rng.integers(0, n, episodes)], []
+    for t in range(25):
+        action = rng.integers(0, 4, episodes)
+        wish = np.where(place[:, 0] < n - 1, 1, 0)
+        step = np.array([[0, 1], [1, 0], [0, -1], [-1, 0]])[action]
+        after = np.clip(place + step, 0, n - 1)
+        rho = np.where(action == wish, 0.925, 0.025) / 0.25
+        goal = (after == n - 1).all(axis=1)
+        reward, last = np.where(goal, 1.0, -0.01), np.full(episodes, t == 24)
+        rows.append(np.c_[np.arange(episodes), place @ [n, 1], after @ [n, 1], reward, goal, last & ~goal, rho])
+        place = after
+    table = np.stack(rows, axis=1)
+    alive = np.cumsum(table[:, :, 4], axis=1) - table[:, :, 4] == 0
+    names = ("episode", "obs", "next_obs", "reward", "terminated", "truncated", "rho")
+    log = dict(zip(names, table[alive].T, strict=True))
+    return log | {name: log[name].astype(int) for name in names[:3]} | {name: log[name] > 0 for name in names[4:6]}
+
+
+def test_a_target_that_goes_where_the_log_hardly_was_is_refused():
+    found = evaluate(grid(0), gamma=0.96, machine=Machine(threads=1))
+    assert found.diagnostics.rarely_visited > 0.3
+    assert any("states that the log hardly visited" in reason for reason in found.reasons)
+
+
+def test_a_small_log_of_the_targets_own_kind_is_not():
+    """Few visits alone are no fault: the log has the same share of its steps there."""
+    found = evaluate(walk(40, n=9, behaviour=(0.5, 0.5), target=(0.45, 0.55)), gamma=0.9, machine=Machine(threads=1))
+    assert found.diagnostics.rarely_visited is None
+    assert not any("hardly visited" in reason for reason in found.reasons)
+
+
+def test_time_in_rare_cells_is_told_by_weights_and_visits():
+    """Two cells that the target is in alike, with 96 and 4 visits: half its time, less the log's 4 %."""
+    left = np.array([0.5 / 96, 0.5 / 4])
+    solution = Solution("", np.arange(2), left, left, 0.0, 0.0, 2, left)
+    visits = np.array([96.0, 4.0])
+    assert rarely_visited(solution, visits, visits) == pytest.approx(0.46)

@@ -1,10 +1,14 @@
 """Observations with their past, the time, and the later part of a log."""
 
+from types import SimpleNamespace
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from gradtd import Inference, InputError, LogFormat, evaluate, read_log
-from gradtd.evaluation.past_observations import with_past
+from gradtd import Inference, InputError, LogFormat, Machine, evaluate, read_log
+from gradtd.evaluation.past_observations import MOST_DOUBTED, MOST_TRIED, is_for_memory, remedies, with_past
 from gradtd.evaluation.settings import Settings
 from naive.evaluation import walk
 
@@ -95,6 +99,34 @@ def test_chosen_features_try_it_by_themselves(log):
     assert any("hide a part of what matters" in note for note in found.notes)
     truth = -0.4 if "action" in log else sum(1 - 0.9 * t / 12 for t in range(12))
     assert found.interval[0] <= truth <= found.interval[1]
+
+
+@pytest.mark.parametrize("log", [looking_alike(), falling(), falling(real=True)])
+def test_a_log_in_parts_that_hides_something_is_read_as_in_memory(log, tmp_path):
+    """The same value, interval and word: the past is tried for it, too."""
+    pq.write_table(pa.table({name: np.asarray(values) for name, values in log.items()}), tmp_path / "log.parquet")
+    how = {"gamma": 1.0, "progress": False}
+    parts = evaluate(tmp_path, machine=Machine(threads=1, in_parts=True), **how)
+    memory = evaluate(log, machine=Machine(threads=1), **how)
+    assert (parts.verdict, parts.value) == ("usable", pytest.approx(memory.value, rel=1e-9))
+    assert parts.interval == pytest.approx(memory.interval, rel=1e-6)
+    assert any("hide a part of what matters" in note for note in parts.notes)
+
+
+def test_a_long_log_is_left_as_it_is():
+    """Neither in memory nor in parts: the word is the same, and the reason says what to type."""
+    told = SimpleNamespace(episodes=500, hidden_time=5.0, hidden_state=None, hull_of_limit=0.5, steps=100, doubted=True)
+    settings = Settings(gamma=1.0)
+    assert [one.with_time for one in remedies(settings, told, False)] == [True]
+    assert is_for_memory(settings, told, False)
+    assert not is_for_memory(settings, told, True)
+    told.steps = MOST_TRIED + 1
+    assert list(remedies(settings, told, False)) == []
+    assert not is_for_memory(settings, told, False)
+    told.steps, told.hidden_time = 100, None
+    assert is_for_memory(settings, told, False)  # doubted
+    told.steps = MOST_DOUBTED + 1
+    assert not is_for_memory(settings, told, False)
 
 
 def test_the_later_part_of_a_log():

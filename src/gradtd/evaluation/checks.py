@@ -16,10 +16,10 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.cuts import MOST_STEPS, BehindCuts, behind_cuts
-from gradtd.evaluation.designs.base import Ladder, Steps
+from gradtd.evaluation.designs.base import GIVEN, Ladder, Steps
 from gradtd.evaluation.designs.time_features import NO_CLOCK, clock_of
 from gradtd.evaluation.fits import Equations as FitSums
-from gradtd.evaluation.fits import Fit, Solutions, plain_sums, solve_all
+from gradtd.evaluation.fits import Fit, Solution, Solutions, plain_sums, solve_all
 from gradtd.evaluation.history import MOST_COLUMNS, MOST_KNOWN, Known, Remembered, fits_with_past, most_steps
 from gradtd.evaluation.influences import SUMS, PieceReader, PieceSums, by_group, fits_from, robust_fit, summed
 from gradtd.evaluation.intervals import as_dependent
@@ -49,6 +49,8 @@ class Fits:
         Whether every piece has one step: then nothing came before.
     behind
         What lies behind the cuts, where pieces are cut off.
+    rare
+        Share of the target's time in states with few visits, beyond the log's own share.
     """
 
     plain: dict[str, Fit]
@@ -59,6 +61,7 @@ class Fits:
     past: dict[str, Remembered] = field(default_factory=dict)
     alone: bool = False
     behind: BehindCuts | None = None
+    rare: float = 0.0
 
     @property
     def dependence(self) -> float:
@@ -107,6 +110,10 @@ class Equations(ABC):
     def piece_sums(self, solutions: Solutions, lam: float) -> PieceSums:
         """What the solutions make of every piece."""
 
+    def visits(self, columns: Integers) -> tuple[Floats, Floats] | None:
+        """Visits of these columns and the sums of their ratios, where every step has one of them."""
+        return None
+
     def own_sums(self) -> FitSums | None:
         """The sums by tenth that plain fits were made of, where every piece has an influence of its own."""
         return None
@@ -151,7 +158,21 @@ def all_fits(equations: Equations, lam: float, limits: Limits = DEFAULT) -> Fits
     alone = equations.by_time.shape[1] < 2
     past = _fits_with_past(equations, plain)
     behind = behind_cuts(equations.some_steps(MOST_STEPS), ladder, plain)
-    return Fits(plain, traced, robust, timed, lam, past, alone, behind)
+    first = solutions.plain[[s.name for s in solutions.plain].index(GIVEN)] if GIVEN in ladder.rungs else None
+    visits = None if first is None or ladder.endless else equations.visits(first.columns)
+    rare = 0.0 if first is None or visits is None else rarely_visited(first, *visits, limits)
+    return Fits(plain, traced, robust, timed, lam, past, alone, behind, rare)
+
+
+def rarely_visited(solution: Solution, visits: Floats, weights: Floats, limits: Limits = DEFAULT) -> float:
+    """Share of the target's time in cells with fewer than ``fewest_visits`` visits, less the log's own share there.
+
+    ``weights`` are the sums of the ratios of each cell. The target is in a cell as often as its weight times x.left. A
+    log whose goal was never reached gives a narrow interval of the value of not reaching it.
+    """
+    time = np.abs(solution.left * weights)
+    few = visits < limits.fewest_visits
+    return float(time[few].sum() / max(time.sum(), 1e-300) - visits[few].sum() / max(visits.sum(), 1e-300))
 
 
 def _fits_with_past(equations: Equations, plain: Mapping[str, Fit]) -> dict[str, Remembered]:
@@ -224,6 +245,17 @@ class BlockEquations(Equations):
         moments = self.moments(lam)
         self._plain = plain_sums(moments.tenths())
         return solve_all(moments, self.ladder, self.clock)
+
+    def visits(self, columns: Integers) -> tuple[Floats, Floats] | None:
+        sums: Any = self.sparse_moments if self.sparse else self._plain
+        if not np.any(sums.missing):  # the log's own policy, or pairs with actions: no ratio says where a target goes
+            return None
+        C = sums.C[columns][:, columns]
+        count = C.diagonal()
+        of_each = C.sum(axis=0)
+        if not np.allclose(count, of_each) or round(float(count.sum())) != self.n_steps:
+            return None
+        return count, count - sums.missing[columns]
 
     def own_sums(self) -> FitSums | None:
         if self.groups is not None or self.ladder.n_headline_columns > MOST_COLUMNS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,23 +11,11 @@ from gradtd.core.blas import one_thread
 from gradtd.evaluation.checks import Equations, Fits, all_fits
 from gradtd.evaluation.designs.base import GIVEN, Ladder
 from gradtd.evaluation.fits import Fit
-from gradtd.evaluation.intervals import faults, interval, paired_error
+from gradtd.evaluation.intervals import NO_INTERVAL, Compared, Interval, extrapolation, faults, interval, paired_error
 from gradtd.evaluation.limits import DEFAULT, Limits
 
 JUDGED = 0.95
 """The level at which fits are compared."""
-
-
-class Interval(NamedTuple):
-    low: float
-    high: float
-
-    @property
-    def width(self) -> float:
-        return self.high - self.low
-
-
-NO_INTERVAL = Interval(np.nan, np.nan)
 
 
 @dataclass(frozen=True)
@@ -85,6 +72,10 @@ class Decision:
         The part of the value that lies behind the cuts of pieces; None where hardly any is cut off.
     bias
         The largest bias that a check shows, beyond its own error.
+    doubt
+        Whether memory, the time or the past move the richest fit: a reason to look at more than one observation.
+    rare
+        Share of the target's time in states that the log hardly visited, where it is above its limit; else 0.
     shown
         The hull at the level asked for.
     """
@@ -107,6 +98,8 @@ class Decision:
     behind: float | None = None
     bias: float = 0.0
     shown: Interval = NO_INTERVAL
+    doubt: bool = False
+    rare: float = 0.0
 
     @property
     def hidden(self) -> bool:
@@ -118,10 +111,26 @@ class Decision:
         shown = Interval(max(self.shown.low, low), min(self.shown.high, high))
         return replace(self, shown=shown) if shown.low < shown.high else self
 
+    def beside(self, other: Decision, limits: Limits = DEFAULT) -> Decision:
+        """The decision beside one of the same episodes whose observations tell more.
+
+        How far that is away is a bias, and far away it says that observations hide a part of the state. A log that is
+        too small for more observations says nothing.
+        """
+        if self.faults or other.word == "not usable" or len(other.fit.psi) != len(self.fit.psi):
+            return self
+        check = Compared("past", self.fit, other.fit)
+        hides = check.apart_errors if check.is_far(self.fit, limits) else 0.0
+        bias = 0.0 if check.error > limits.most_blind * self.fit.error else check.bias
+        down = max(0.0, self.hull.low - (self.own.low + min(0.0, bias)))
+        up = max(0.0, self.own.high + max(0.0, bias) - self.hull.high)
+        hull, shown = (Interval(one.low - down, one.high + up) for one in (self.hull, self.shown))
+        return replace(self, hull=hull, shown=shown, hides_past=max(self.hides_past, hides))
+
     @property
     def word(self) -> str:
         """The verdict of the checks alone."""
-        if self.faults or self.differs or self.hidden or self.hull.width > self.limit:
+        if self.faults or self.differs or self.hidden or self.rare or self.hull.width > self.limit:
             return "not usable"
         return "usable" if self.memory and (self.richer or not self.needs_richer) else "unchecked"
 
@@ -136,29 +145,6 @@ def decide(equations: Equations, level: float = 0.95, limits: Limits = DEFAULT) 
         fits = all_fits(equations, equations.other_lambda(limits), limits)
         judge = _Judge(fits, equations.ladder, JUDGED, limits)
         return judge.shown(judge.decision(), level)
-
-
-class _Other(NamedTuple):
-    """A fit to compare with: what it is beside, what kind of check it is, and how far its step is extrapolated."""
-
-    kind: str
-    base: Fit
-    fit: Fit
-    times: float = 1.0
-
-    @property
-    def apart(self) -> float:
-        return self.fit.value - self.base.value
-
-    @property
-    def error(self) -> float:
-        """The paired error of that difference."""
-        return paired_error(self.base, self.fit)
-
-    @property
-    def bias(self) -> float:
-        """What the difference says of the bias, beyond what its own error explains."""
-        return float(np.sign(self.apart) * np.sqrt(max(0.0, self.apart**2 - self.error**2)) * self.times)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +171,22 @@ class _Judge:
         def score(one: Decision) -> float:
             return self.likely_error(one.fit) * (1.0 if one.word == "usable" else self.limits.prefer_usable)
 
-        return min(made, key=score)
+        rare = self.fits.rare if self.fits.rare > self.limits.most_rarely_visited else 0.0
+        return replace(min(made, key=score), doubt=self.doubtful(), rare=rare)
+
+    def doubtful(self) -> bool:
+        """Whether memory, the time or the past move the richest headline that the log can carry."""
+        fits, limits = self.fits, self.limits
+        sound = [fits.plain[name] for name in self.ladder.headlines if self.sound(fits.plain[name])]
+        if not sound:
+            return False
+        fit = max(sound, key=lambda one: one.columns)
+        past = {name: both.past for name, both in fits.past.items()}
+        beside = [group[fit.name] for group in (fits.traced, fits.timed, past) if fit.name in group]
+        moved = [Compared("", fit, one) for one in beside if self.sound(one) and len(one.psi) == len(fit.psi)]
+        return any(
+            one.apart_errors > limits.doubtful and abs(one.apart) > limits.doubtful_errors * fit.error for one in moved
+        )
 
     def likely_error(self, fit: Fit) -> float:
         """The estimated error of a value: its standard error, its bias by the jackknife, and that of its features.
@@ -260,12 +261,12 @@ class _Judge:
             if not self.sound(other.fit):
                 continue
             kind, error = other.kind, other.error
-            far = abs(other.apart) > max(limits.far * error, fit.error)
+            far = other.is_far(fit, limits)
             if error > limits.most_blind * fit.error:  # says too little, unless it is far away
                 differs = differs or (other.fit.name if far else "")
                 continue
             if kind in hides and other.times == 1:
-                hides[kind] = max(hides[kind], abs(other.apart) / max(error, 1e-300)) if far else hides[kind]
+                hides[kind] = max(hides[kind], other.apart_errors) if far else hides[kind]
             if kind in counted:
                 counted[kind] += self._counts(other)
             counted["memory"] += kind == "past"
@@ -283,7 +284,7 @@ class _Judge:
             bias=max(up, down),
         )
 
-    def _counts(self, other: _Other) -> bool:
+    def _counts(self, other: Compared) -> bool:
         """Whether a check with power is enough by itself: features close by, and traces cut short, are not."""
         if other.kind == "memory":
             return other.fit is self.fits.robust.get(other.fit.name) or not self._short_traces
@@ -295,7 +296,7 @@ class _Judge:
         """Whether ratios allow no traces, so that lambda was lifted to its least: that undoes part of a bias only."""
         return 0 < self.fits.lam <= self.limits.least_lambda
 
-    def _others(self, made: Decision) -> list[_Other]:
+    def _others(self, made: Decision) -> list[Compared]:
         """Every fit that says something of a rung.
 
         Where features could always be richer, the time and the past stand in for the state, the more the poorer they
@@ -304,21 +305,20 @@ class _Judge:
         name, fit, endless = made.rung, made.fit, self.ladder.endless
         if self.fits.alone and not made.needs_richer:
             return []
-        others = [
-            _Other("richer", fit, f, self.beyond(fit.columns, f.columns) if endless else 1.0) for f in self._ahead(made)
-        ]
+        ahead = [(f, self.beyond(fit.columns, f.columns) if endless else 1.0) for f in self._ahead(made)]
+        others = [Compared("richer", fit, f, times) for f, times in ahead]
         if endless and any(self.sound(one.fit) for one in others):
-            others += [_Other("below", fit, f, self.beyond(fit.columns, f.columns)) for f in self._just_below(fit)]
+            others += [Compared("below", fit, f, self.beyond(fit.columns, f.columns)) for f in self._just_below(fit)]
         for group in (self.fits.traced, self.fits.robust):
-            others += [_Other("memory", fit, group[name])] if name in group else []
+            others += [Compared("memory", fit, group[name])] if name in group else []
         names = self.ladder.headlines if endless else (name,)
         plain, timed, past = self.fits.plain, self.fits.timed, self.fits.past
-        with_time = [_Other("time", plain[n], timed[n]) for n in names if n in timed and self.sound(plain[n])]
-        with_past = [_Other("past", *past[n]) for n in names if n in past and self.sound(plain[n])]
-        cut = [] if self.fits.behind is None else [_Other("cut", self.fits.behind.plain, self.fits.behind.late)]
+        with_time = [Compared("time", plain[n], timed[n]) for n in names if n in timed and self.sound(plain[n])]
+        with_past = [Compared("past", *past[n]) for n in names if n in past and self.sound(plain[n])]
+        cut = [] if self.fits.behind is None else [Compared("cut", self.fits.behind.plain, self.fits.behind.late)]
         return [*others, *self._of_richest(with_time), *self._of_richest(with_past), *cut]
 
-    def _of_richest(self, beside: list[_Other]) -> list[_Other]:
+    def _of_richest(self, beside: list[Compared]) -> list[Compared]:
         """The fit with the time or the past beside the richest features; it counts less where richer ones need it less.
 
         What observations hide moves every fit alike. What poor features miss moves the richest ones least.
@@ -369,15 +369,3 @@ class _Judge:
         low, high = self.interval(fit) if np.isfinite(fit.error) else (np.nan, np.nan)
         fault = ", ".join(faults(fit, self.limits))
         return Check(fit.name, kind, fit.columns, fit.value, low, high, fault, False)
-
-
-def extrapolation(columns: int, other: int) -> float:
-    """How far the limit of ever more columns is, in steps from one number of columns to the other.
-
-    As if what is missing fell with one over the number of columns (Richardson's extrapolation).
-
-    >>> extrapolation(10, 20), extrapolation(20, 10)
-    (2.0, -1.0)
-    """
-    ratio = max(other, 1) / max(columns, 1)
-    return ratio / (ratio - 1) if ratio > 1 else -ratio / max(1 - ratio, 1e-9)

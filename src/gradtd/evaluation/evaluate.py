@@ -11,10 +11,12 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
 from gradtd.core.executors import n_threads, open_executor
 from gradtd.core.progress import StageProgress, progress_bar, stage
+from gradtd.evaluation.designs.log_features import is_auto
 from gradtd.evaluation.folder import evaluate_folder, large_table
 from gradtd.evaluation.log_questions import ask_log
 from gradtd.evaluation.memory import evaluate_target, evaluate_targets, plan_targets
 from gradtd.evaluation.options import Inference, LogFormat, Machine, record_of, take_old_keywords
+from gradtd.evaluation.past_observations import is_for_memory
 from gradtd.evaluation.plan import is_network
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.result import Evaluation
@@ -175,9 +177,16 @@ def evaluate(
         if table is not None:
             with open_executor(settings.threads, machine.scheduler) as executor:
                 made = evaluate_folder(table, targets, settings, executor, report)
+            if not asks_for_parts:
+                again = {name: targets[name] for name, one in made.items() if _is_for_memory(one, settings)}
+                made = Evaluations({**made, **(_evaluate_memory(log, again, settings, report) if again else {})})
         else:
             made = _evaluate_memory(log, targets, settings, report)
     return made["target"] if named is None else made
+
+
+def _is_for_memory(made: Evaluation, settings: Settings) -> bool:
+    return is_for_memory(settings, made.diagnostics, not is_auto(settings.features))
 
 
 def _evaluate_memory(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -74,3 +75,58 @@ def paired_error(a: Fit, b: Fit) -> float:
     """The standard error of the difference of two values on the same pieces."""
     E = len(a.psi)
     return float(np.sqrt(((a.psi - b.psi) ** 2).sum() / (E * max(E - 1, 1))))
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+
+NO_INTERVAL = Interval(np.nan, np.nan)
+
+
+class Compared(NamedTuple):
+    """A fit to compare with: what it is beside, what kind of check it is, and how far its step is extrapolated."""
+
+    kind: str
+    base: Fit
+    fit: Fit
+    times: float = 1.0
+
+    @property
+    def apart(self) -> float:
+        return self.fit.value - self.base.value
+
+    @property
+    def error(self) -> float:
+        """The paired error of that difference."""
+        return paired_error(self.base, self.fit)
+
+    @property
+    def apart_errors(self) -> float:
+        return abs(self.apart) / max(self.error, 1e-300)
+
+    def is_far(self, fit: Fit, limits: Limits) -> bool:
+        """Whether the difference is more than its own error and that of the value explain."""
+        return abs(self.apart) > max(limits.far * self.error, fit.error)
+
+    @property
+    def bias(self) -> float:
+        """What the difference says of the bias, beyond what its own error explains."""
+        return float(np.sign(self.apart) * np.sqrt(max(0.0, self.apart**2 - self.error**2)) * self.times)
+
+
+def extrapolation(columns: int, other: int) -> float:
+    """How far the limit of ever more columns is, in steps from one number of columns to the other.
+
+    As if what is missing fell with one over the number of columns (Richardson's extrapolation).
+
+    >>> extrapolation(10, 20), extrapolation(20, 10)
+    (2.0, -1.0)
+    """
+    ratio = max(other, 1) / max(columns, 1)
+    return ratio / (ratio - 1) if ratio > 1 else -ratio / max(1 - ratio, 1e-9)

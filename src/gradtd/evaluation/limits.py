@@ -142,6 +142,13 @@ class Limits:
     cannot carry an interval lie below it, and none of 189 usable logs."""
     far: float = 3.0
     """Paired errors from which on a fit with the time or the past, or one too wide to count, refuses the value."""
+    doubtful: float = 2.0
+    """Paired errors that memory, the time or the past must move the richest fit for a look with two observations."""
+    doubtful_errors: float = 0.4
+    """Errors of the value that they must move it besides: less than that cannot hurt."""
+    most_rarely_visited: float = 0.1
+    """Share of the target's time that may go to states with fewer than ``fewest_visits`` visits, beyond the log's own
+    share there. Logs whose goal was never reached had .14 to .64, sound ones .05 at most."""
     least_left: float = 0.75
     """What the time or the past must move beside the richest features, over the median of all rungs, to be hidden."""
     prefer_usable: float = 1.5

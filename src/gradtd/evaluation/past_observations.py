@@ -22,6 +22,11 @@ MOST_TIMES = 30
 """Times that discrete observations are told apart by; longer episodes are cut into so many spans of equal counts."""
 FEWEST_EPISODES = 100
 """Episodes from which on the past is tried without being asked for."""
+MOST_DOUBTED = 200_000
+"""Steps up to which two observations are looked at where one is only doubted: that costs as much as the other checks.
+"""
+MOST_TRIED = 1_000_000
+"""Steps up to which that is done: a log in parts is read as a whole for it."""
 LONGEST = 3
 """Observations that are tried then."""
 
@@ -158,10 +163,7 @@ def episodes_since(log: Log, made: Mapping[str, Ratios], since: float) -> tuple[
 
 def remedies(settings: Settings, told: Any, named: bool) -> Iterator[Settings]:
     """Settings that are tried where the checks say that the observations hide the time or a part of the state."""
-    asked = settings.history > 1 or settings.with_time or named or settings.method != AUTO
-    if asked or settings.value_function != STATE or settings.block_length or settings.tracing is not None:
-        return
-    if told.episodes < FEWEST_EPISODES:
+    if not _is_open(settings, told.episodes, named) or told.steps > MOST_TRIED:
         return
     differ = told.hull_of_limit is not None and told.hull_of_limit > 1
     if told.hidden_time is not None or differ:
@@ -169,6 +171,25 @@ def remedies(settings: Settings, told: Any, named: bool) -> Iterator[Settings]:
     if told.hidden_state is not None or differ:
         for history in range(2, LONGEST + 1):
             yield replace(settings, history=history)
+
+
+def is_doubted(settings: Settings, doubt: bool | None, named: bool, steps: int, episodes: int) -> bool:
+    """Whether the last two observations are looked at beside one, because a check moved the richest fit."""
+    return bool(doubt) and _is_open(settings, episodes, named) and steps <= MOST_DOUBTED
+
+
+def _is_open(settings: Settings, episodes: int, named: bool) -> bool:
+    """Whether the past may be tried without being asked for."""
+    asked = settings.history > 1 or settings.with_time or named or settings.method != AUTO
+    if asked or settings.value_function != STATE or settings.block_length or settings.tracing is not None:
+        return False
+    return episodes >= FEWEST_EPISODES
+
+
+def is_for_memory(settings: Settings, told: Any, named: bool) -> bool:
+    """Whether a log in parts is read again as a whole, so that it has the value and the word that it has in memory."""
+    tried = any(True for _ in remedies(settings, told, named))
+    return tried or is_doubted(settings, told.doubted, named, told.steps, told.episodes)
 
 
 def described(settings: Settings) -> str:

@@ -67,6 +67,18 @@ def test_rewards_one_row_late():
     assert any("one row too late" in reason for reason in told.reasons)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_column_of_rewards_shifted_by_a_row(seed):
+    """The first reward of an episode is the last one of the episode before. Rewards with much noise: their rows tell a
+    fifth of them, which was too little for a test within episodes."""
+    log = noisy(60, seed)
+    of_state = np.linspace(-0.5, 0.5, 5)[log["obs"]] + 0.5 * np.random.default_rng(seed).normal(size=len(log["obs"]))
+    log["reward"] = of_state
+    assert "rewards_late" not in found(log).numbers
+    told = found(log | {"reward": np.roll(of_state, 1)})
+    assert told.numbers["rewards_late"] is True
+
+
 def test_first_rewards_that_are_all_zero_are_a_warning():
     """Rewards that are noise fit any row. That the first of each episode is 0 is a sign, and no proof."""
     told = found(late(noisy()))

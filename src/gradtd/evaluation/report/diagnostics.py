@@ -186,6 +186,10 @@ class Diagnostics:
     """Share of the value that lies behind the cuts of truncated episodes, as the value function has it."""
     late_steps_differ: float | None = None
     """Distance of the fit to late steps, in paired errors, where it gives what lies behind the cuts another value."""
+    doubted: bool | None = None
+    """Whether memory, the time or the past move the richest fit, so that two observations are looked at beside one."""
+    rarely_visited: float | None = None
+    """Share of the target's time in states that the log hardly visited, where it is above its limit."""
     beyond_rewards: float | None = None
     """How far the value is outside of what the rewards allow, in standard errors."""
     estimated_behaviour: bool | None = None
@@ -316,4 +320,6 @@ def _checked(decision: Decision | None, limits: Limits) -> dict[str, Any]:
         "hidden_state": decision.hides_past or None,
         "behind_cuts": decision.behind,
         "late_steps_differ": decision.hides_cut or None,
+        "doubted": decision.doubt or None,
+        "rarely_visited": decision.rare or None,
     }

@@ -323,6 +323,15 @@ REASONS: tuple[Rule, ...] = (
         "changes with time: collect longer episodes, or add the time to the observations (with_time=True).",
     ),
     Rule(
+        "rarely visited",
+        "the target spends more than {limits.most_rarely_visited:.0%} of its time in states with fewer than "
+        "{limits.fewest_visits} visits, beyond the log's own share there",
+        lambda e: e.d.rarely_visited is not None,
+        "The target spends {d.rarely_visited:.0%} of its time in states that the log hardly visited (fewer than "
+        "{limits.fewest_visits} times each), and the log may never have seen the rewards there. Collect episodes that "
+        "go where the target goes, or evaluate a target closer to the behaviour policy.",
+    ),
+    Rule(
         "drift",
         "the influences of episodes rise or fall over the log, with Student's t of their slope above "
         "{limits.most_drift:g}",
