@@ -2,7 +2,8 @@
 
 `impression_loss` and `impression_direction` are the family, for any ``apply(params, x)`` and any optax optimiser;
 `gradtd.deep.baselines` has what they are compared with, `EpisodeReplay` draws two batches of different episodes, and
-`DeepLearner` puts them together for a stream. When to use them, and when not: ``docs/deep.md``.
+`DeepLearner` puts them together for a stream; `gradtd.deep.control` has agents that act. When to use them, and when
+not: ``docs/deep.md`` and ``docs/control.md``.
 """
 
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ if find_spec("jax") is None or find_spec("optax") is None:
     raise InputError("gradtd.deep needs JAX and optax: pip install 'gradtd[deep]'.")
 
 from gradtd.deep import baselines as baselines
+from gradtd.deep import control as control
 from gradtd.deep.impression import Batch as Batch
 from gradtd.deep.impression import impression_direction as impression_direction
 from gradtd.deep.impression import impression_loss as impression_loss

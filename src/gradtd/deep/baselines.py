@@ -12,6 +12,11 @@ from gradtd.deep.impression import Apply, Batch, last_features, td_errors, value
 held = jax.lax.stop_gradient
 
 
+def joined(first: Batch, second: Batch) -> Batch:
+    """Two batches as one, for a method that needs one: equal samples for all."""
+    return Batch(*(jnp.concatenate(pair) for pair in zip(first, second, strict=True)))
+
+
 def semi_gradient_loss(apply: Apply, params: Any, batch: Batch, target_params: Any = None) -> Any:
     """Semi-gradient TD: d = -mean rho delta grad v. With ``target_params`` the value ahead is a target network's."""
     ahead = values(apply, params if target_params is None else target_params, batch.next_x)

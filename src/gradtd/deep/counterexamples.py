@@ -175,7 +175,7 @@ def _loss(world: World, asked: Any, target: Any, first: Batch, second: Batch, pa
     """The loss of one method. Those that use one batch get all samples."""
     if not isinstance(asked, str):
         return impression_loss(world.apply, params, first, second, **asked)
-    both = Batch(*(jnp.concatenate(pair) for pair in zip(first, second, strict=True)))
+    both = baselines.joined(first, second)
     if asked == "tdrc":
         return baselines.correction_loss(world.apply, params, head, both)
     if asked == "residual":  # the second draw starts from the same states: possible in a simulator only

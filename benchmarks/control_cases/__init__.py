@@ -1,0 +1,1 @@
+"""Worlds of `benchmarks/control.py` in JAX, its compiled loop, and its statistics."""

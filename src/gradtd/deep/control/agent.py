@@ -1,0 +1,99 @@
+"""What every agent of control is made of: a network with a value per action, a target policy, and one step of Adam.
+
+A *pair* is a row ``[observation, w_1, ..., w_n]`` with a weight for each of the n actions. Its value is
+sum_a w_a q(observation, a). With the taken action's weight 1 it is q(s, a); with the target policy's probabilities it
+is the expectation that the update bootstraps from. So every loss for values serves action values: x of a `Batch` is
+the pair of what was done, next_x the next observation with the target policy's weights. The features of a pair are the
+last layer's times the weights, so those of different actions have no similarity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from gradtd.core.checks import InputError, number_at_least
+from gradtd.deep.impression import Batch
+
+
+class AgentState(NamedTuple):
+    """What an update changes. ``params`` has the network as "net"; ``target`` is None without a target network."""
+
+    params: Any
+    target: Any
+    optimiser: Any
+    updates: Any
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent: functions of its state, which compile, map over seeds and start from one key.
+
+    Parameters
+    ----------
+    net : Mlp
+        The network, or any object with its ``init``, ``apply`` and ``n_outputs``: the number of actions, at least 2.
+    step_size : float
+        Adam's.
+    temperature : float
+        0: the target policy is greedy. Above: it is softmax(q / temperature).
+    """
+
+    net: Any
+    step_size: float = 1e-3
+    temperature: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.net.n_outputs < 2:
+            raise InputError(f"an agent needs a network with a value per action: n_outputs={self.net.n_outputs} is 1.")
+        for name in ("step_size", "temperature"):
+            given = getattr(self, name)
+            if isinstance(given, int | float):  # not where a caller compiles over several
+                number_at_least(name, given, 0)
+
+    def init(self, key: Any) -> AgentState:
+        """The start: all values 0."""
+        params = {"net": self.net.init(key)}
+        return AgentState(params, None, self.adam().init(params), 0)
+
+    def adam(self) -> optax.GradientTransformation:
+        """The optimiser."""
+        return optax.adam(self.step_size)
+
+    def loss(self, params: Any, target: Any, first: Batch, second: Batch) -> Any:
+        """A number whose gradient in ``params`` is the update's direction, of two batches from different episodes."""
+        raise NotImplementedError
+
+    def update(self, state: AgentState, first: Batch, second: Batch) -> AgentState:
+        """One step of Adam down the loss."""
+        slope = jax.grad(self.loss)(state.params, state.target, first, second)
+        change, optimiser = self.adam().update(slope, state.optimiser, state.params)
+        return AgentState(optax.apply_updates(state.params, change), state.target, optimiser, state.updates + 1)
+
+    def values(self, state: AgentState, x: Any) -> Any:
+        """The values of all actions, (m, n_actions), at m observations."""
+        return self.net.apply(state.params["net"], x)[0]
+
+    def pair_values(self, params: Any, pairs: Any) -> tuple[Any, Any]:
+        """Values of pairs, and the features that they are linear in: an ``apply`` of `gradtd.deep`."""
+        x, weights = self._split(pairs)
+        q, features = self.net.apply(params, x)
+        of_pairs = features[:, :, None] * weights[:, None, :]
+        return jnp.sum(q * weights, axis=1), of_pairs.reshape(len(pairs), -1)
+
+    def with_target_policy(self, params: Any, batch: Batch) -> Batch:
+        """The batch whose next pairs have the target policy's weights, by the values of ``params``, held fixed."""
+        x, _ = self._split(batch.next_x)
+        q = jax.lax.stop_gradient(self.net.apply(params, x)[0])
+        if isinstance(self.temperature, int | float) and self.temperature == 0:
+            weights = jax.nn.one_hot(jnp.argmax(q, axis=1), q.shape[1], dtype=q.dtype)
+        else:
+            weights = jax.nn.softmax(q / self.temperature, axis=1)
+        return batch._replace(next_x=jnp.concatenate([x, weights], axis=1))
+
+    def _split(self, pairs: Any) -> tuple[Any, Any]:
+        return pairs[:, : -self.net.n_outputs], pairs[:, -self.net.n_outputs :]
