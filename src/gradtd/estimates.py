@@ -8,6 +8,8 @@ The author of a rule needs nothing else: the vector operations that rules use ar
 
 from __future__ import annotations
 
+import numpy as np
+
 from gradtd.compiled.linalg import copy, matrix_apply, matrix_transpose_apply
 from gradtd.compiled.prefetch import AHEAD, prefetch_first_steps, prefetch_step
 from gradtd.compiled.rows import (
@@ -35,6 +37,7 @@ __all__ = [
     "add_features",
     "add_gradient",
     "add_next_features",
+    "add_next_pairs",
     "add_scaled",
     "add_to_sums",
     "add_trace",
@@ -47,8 +50,10 @@ __all__ = [
     "copy_where_read",
     "dot",
     "fill",
+    "greedy_action",
     "matrix_apply",
     "matrix_transpose_apply",
+    "pair_td_error",
     "projected",
     "sample_td_update",
     "sample_transpose_apply",
@@ -81,6 +86,47 @@ def add_next_features(stream: StreamView, t: Index, c: float, out: Floats) -> No
     """out += c discount x_next of step t"""
     step = stream.steps[t]
     add_row(stream.features, step.next_row, c * step.discount, out)
+
+
+def greedy_action(stream: StreamView, t: Index, n_actions: int, theta: Floats) -> int:
+    """The action with the largest value by theta after step t, whose next row is the first of n_actions; first of ties
+
+    The session has checked that all of them are there.
+    """
+    row = stream.steps[t].next_row
+    best, highest = 0, row_dot(stream.features, row, theta)
+    for a in range(1, n_actions):
+        value = row_dot(stream.features, np.uint64(row + a), theta)
+        if value > highest:
+            best, highest = a, value
+    return best
+
+
+def pair_td_error(stream: StreamView, t: Index, n_actions: int, epsilon: float, best: int, theta: Floats) -> float:
+    """delta = r + discount (1 - epsilon) q'_best + discount epsilon mean(q') - q at step t, without its ratio"""
+    step = stream.steps[t]
+    ahead = 0.0
+    for a in range(n_actions):
+        weight = _share(a, n_actions, epsilon, best)
+        if weight > 0.0:
+            ahead += weight * row_dot(stream.features, np.uint64(step.next_row + a), theta)
+    return step.reward + step.discount * ahead - row_dot(stream.features, step.row, theta)
+
+
+def add_next_pairs(
+    stream: StreamView, t: Index, n_actions: int, epsilon: float, best: int, c: float, out: Floats
+) -> None:
+    """out += c discount times the mean of the next rows of step t over the epsilon-greedy policy"""
+    step = stream.steps[t]
+    for a in range(n_actions):
+        weight = _share(a, n_actions, epsilon, best)
+        if weight > 0.0:
+            add_row(stream.features, np.uint64(step.next_row + a), c * step.discount * weight, out)
+
+
+def _share(a: int, n_actions: int, epsilon: float, best: int) -> float:
+    """The probability of an action under the epsilon-greedy policy"""
+    return epsilon / n_actions + (1.0 - epsilon if a == best else 0.0)
 
 
 def add_gradient(stream: StreamView, t: Index, c: float, out: Floats) -> None:

@@ -108,6 +108,10 @@ COMPILED = {
     "krylov_gtd": ("krylov_gtd", {"M": 16}),
     "svrg_gtd": ("svrg_gtd", {"batch_size": 4, "M": 6, "eta": 2.5}),
     "saga_gtd": ("saga_gtd", {"batch_size": 4, "eta": 2.5}),
+    "q_learning": ("q_learning", {}),
+    "expected_sarsa": ("expected_sarsa", {}),
+    "greedy_gq": ("greedy_gq", {"eta": 2.5}),
+    "impression_gq": ("impression_gq", TWO_SIZES),
 }
 # The same code put together in other ways: interpreted only, since every combination would compile anew.
 INTERPRETED = (
@@ -212,7 +216,9 @@ def log_of(name, settings, seed=3, stream=None, **traces):
     if "batch" not in draws:
         engine.pop("batch_size", None)
     gradtd.learn(stream, recorder, alpha=1.0, seed=seed, compile=False, **engine)
-    return naive.Log(naive.samples_of(stream, **traces), **kept, table=naive.table_of(stream))
+    return naive.Log(
+        naive.samples_of(stream, **traces), **kept, table=naive.table_of(stream), next_row=stream.steps["next_row"]
+    )
 
 
 def twin_of(name, settings, alphas=None, **traces):

@@ -59,6 +59,7 @@ class Log:
     first: np.ndarray
     second: np.ndarray
     table: np.ndarray | None = None
+    next_row: np.ndarray | None = None
 
     def __iter__(self):
         return zip(itertools.count(), self.samples, self.learns, strict=False)
@@ -413,6 +414,61 @@ def lspe(log, theta, alphas, ridge=1.0):
         yield theta
 
 
+# Control: rows of features by state and action, the next row is that of the first action ------------------
+
+
+def _after(log, t, theta, n_actions, epsilon):
+    """The mean of the next rows over the policy that is epsilon-greedy by theta."""
+    rows = log.table[log.next_row[t] : log.next_row[t] + n_actions]
+    policy = np.full(n_actions, epsilon / n_actions)
+    policy[np.argmax(rows @ theta)] += 1 - epsilon
+    return policy @ rows
+
+
+def _of_policy(log, t, theta, n_actions, epsilon):
+    """A_k, b_k and D_k of a step under the policy that is epsilon-greedy by theta."""
+    k = log.samples[t]
+    ahead = k.discount * _after(log, t, theta, n_actions, epsilon)
+    return k.rho * np.outer(k.x, ahead - k.x), k.rho * k.reward * k.x, k.rho * np.outer(k.x, ahead)
+
+
+def q_learning(log, theta, alphas, n_actions=1):
+    """Watkins (1989)."""
+    yield from expected_sarsa(log, theta, alphas, n_actions, epsilon=0.0)
+
+
+def expected_sarsa(log, theta, alphas, n_actions=1, epsilon=0.1):
+    """van Seijen et al. (2009)."""
+    for t, _, learns in log:
+        if learns:
+            A, b, _ = _of_policy(log, t, theta, n_actions, epsilon)
+            theta = theta + next(alphas) * (A @ theta + b)
+        yield theta
+
+
+def greedy_gq(log, theta, alphas, n_actions=1, epsilon=0.0, eta=1.0):
+    """Maei et al. (2010)."""
+    w = np.zeros_like(theta)
+    for t, k, learns in log:
+        if learns:
+            alpha = next(alphas)
+            A, b, D = _of_policy(log, t, theta, n_actions, epsilon)
+            theta, w = theta + alpha * (A @ theta + b - D.T @ w), w + eta * alpha * (A @ theta + b - k.C @ w)
+        yield theta
+
+
+def impression_gq(log, theta, alphas, n_actions=1, epsilon=0.0):
+    """Algorithm 1 with the greedy policy's next features in both batches."""
+    for t, _, learns in log:
+        if learns:
+            one, two = (
+                [_of_policy(log, i, theta, n_actions, epsilon) for i in drawn[t]] for drawn in (log.first, log.second)
+            )
+            A1, A2, b2 = (np.mean([k[part] for k in of], axis=0) for of, part in ((one, 0), (two, 0), (two, 1)))
+            theta = theta - next(alphas) * A1.T @ (A2 @ theta + b2)
+        yield theta
+
+
 TWINS = {
     twin.__name__: twin
     for twin in (
@@ -421,6 +477,7 @@ TWINS = {
         gtd, gtd2, tdc, tdc_transposed, tdc_transposed_corrected, tdrc, htd, nasa, minibatch_tdc, minibatch_tdc_replay,
         lstd, emphatic_lstd, newton_td, lspe, krylov_gtd, svrg_gtd, saga_gtd,
         true_online_td, true_online_gtd, gtd2_mp, sthtd_mp,
+        q_learning, expected_sarsa, greedy_gq, impression_gq,
     )
 }  # fmt: skip
 

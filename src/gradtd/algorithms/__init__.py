@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradtd.algorithms import (
+    control,
     generic_gtd,
     impression_gtd,
     krylov_gtd,
@@ -33,6 +34,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         krylov_gtd,
         svrg_gtd,
         saga_gtd,
+        control,
     )
     for algorithm in module.ALGORITHMS
 }

@@ -88,7 +88,8 @@ class Algorithm:
         ``now.side``, and it starts when both buffers are filled. ``"two batches"``: ``now.first`` and ``now.second``,
         from the two buffers.
     parameters : dict
-        Its hyper-parameters: `Parameter` by name, or just a default number.
+        Its hyper-parameters: `Parameter` by name, or just a default number. A rule that reads the rows of all next
+        actions names their number ``n_actions``: the session then checks that each next row begins so many.
     observe : callable, optional
         Has the arguments of ``update`` and sees every step, also those before learning starts.
     read : callable, optional

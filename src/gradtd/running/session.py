@@ -197,6 +197,7 @@ class Session:
         steps = len(stream) if count is None else count
         self.refuse_sparse(stream)
         self._refuse_off_policy(stream)
+        self._refuse_other_rows(stream)
         self._refuse_wide_batch(stream, steps)
         buffers = self.buffers(stream, seed, unit=unit, filled=filled)
         if self.setup.algorithm.watches:
@@ -226,6 +227,18 @@ class Session:
                 f"alpha='auto' of {name} needs a stream whose ratios are all one, and {stream.name} has others: "
                 f"off-policy {name} may diverge with every step-size. Give alpha a number, or take impression_gtd or "
                 "krylov_gtd."
+            )
+
+    def _refuse_other_rows(self, stream: Stream) -> None:
+        """A rule of control reads n_actions rows from the next row on: compiled code does not check that they exist."""
+        actions = int(self.setup.numbers.get("n_actions", 1))
+        first = np.asarray(stream.steps["next_row"]) % actions
+        if actions > 1 and (first.any() or stream.features.shape[0] % actions):
+            raise InputError(
+                f"{self.rule.name} with n_actions={actions} needs rows of features by state and action: row is "
+                f"state * {actions} + action, and next_row is next_state * {actions}. {stream.name} has "
+                f"{stream.features.shape[0]} rows, and a next_row that is "
+                f"{stream.steps['next_row'][int(np.argmax(first > 0))]}."
             )
 
     def _refuse_wide_batch(self, stream: Stream, steps: int) -> None:

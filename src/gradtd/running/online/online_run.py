@@ -141,6 +141,11 @@ def online_session(rule: Algorithm, hyper: Mapping[str, Any], capacity: int | No
         )
     bounded = {"capacity": capacity} if "capacity" in parameters(rule) else {}
     session = Session(rule, bounded | dict(hyper), n_steps=0, compile=compile)
+    if session.setup.numbers.get("n_actions", 1) > 1:
+        raise InputError(
+            f"{rule.name} with n_actions above 1 looks at the rows of all next actions, and a learner is given one: "
+            "collect the steps in a Stream and give it to gradtd.learn."
+        )
     if session.setup.algorithm.on_policy:
         raise InputError(
             f"alpha='auto' of {rule.name} needs all ratios to be one, which a learner cannot know in advance: "
