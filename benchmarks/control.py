@@ -27,6 +27,7 @@ from typing import Any
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 import numpy as np
+from control_cases.scores import difference, interval, iqm, resampled
 
 SEEDS = range(1000, 1030)
 STEP_SIZES = (1e-3, 3e-4, 3e-3)
@@ -101,6 +102,99 @@ def run_cells(out: Path, seconds: float) -> None:
         print(f"{path.stem}: score {binned.mean():.3f}, {cpu:.0f} s of CPU, {wall:.0f} s", flush=True)
 
 
+Curves = dict[tuple[str, str, float], Any]
+
+
+def show(out: Path, picture: Path | None) -> None:
+    """The tables of what is there, and the picture."""
+    kept: Curves = {}
+    for cell in cells():
+        path = out / name_of(*cell)
+        if path.exists():
+            with np.load(path) as file:
+                kept[cell] = file["curves"]
+    print(f"{len(kept)} of {len(list(cells()))} cells, {len(SEEDS)} seeds each\n")
+    steps = sorted(STEP_SIZES)
+    print("Interquartile mean of the score, by world\n")
+    print("| world | agent | " + " | ".join(f"{step:g}" for step in steps) + " |\n|---|---|" + "---|" * len(steps))
+    for world in WORLDS:
+        for agent in AGENTS:
+            found = [_iqm_of(kept, (world,), agent, step) for step in steps]
+            if any(found):
+                print(f"| {world} | {agent} | " + " | ".join(one or "-" for one in found) + " |")
+    print("\nAll worlds\n")
+    print("| agent | " + " | ".join(f"{step:g}" for step in steps) + " |\n|---|" + "---|" * len(steps))
+    for agent in AGENTS:
+        found = [_iqm_of(kept, WORLDS, agent, step) for step in steps]
+        if any(found):
+            print(f"| {agent} | " + " | ".join(one or "-" for one in found) + " |")
+    print("\nImpression Q minus the other\n")
+    print("| worlds | other | " + " | ".join(f"{step:g}" for step in steps) + " |\n|---|---|" + "---|" * len(steps))
+    for name, worlds in [("all", WORLDS), *((world, (world,)) for world in WORLDS)]:
+        for agent in AGENTS[1:]:
+            pairs = [[_scores(kept, worlds, one, step) for one in (AGENTS[0], agent)] for step in steps]
+            found = ["{:+.3f} [{:+.3f}, {:+.3f}]".format(*difference(*p)) if _whole(p) else "" for p in pairs]
+            if any(found):
+                print(f"| {name} | {agent} | " + " | ".join(one or "-" for one in found) + " |")
+    if picture:
+        _draw(kept, picture)
+
+
+def _whole(scores: list[Any]) -> bool:
+    return all(one is not None for one in scores)
+
+
+def _scores(kept: Curves, worlds: tuple[str, ...], agent: str, step: float) -> Any:
+    """(worlds, seeds) where all of it is there."""
+    found = [kept.get((world, agent, step)) for world in worlds]
+    return np.array([curve.mean(axis=1) for curve in found]) if _whole(found) else None
+
+
+def _iqm_of(kept: Curves, worlds: tuple[str, ...], agent: str, step: float) -> str:
+    scores = _scores(kept, worlds, agent, step)
+    if scores is None:
+        return ""
+    low, high = interval(resampled(scores, np.random.default_rng(0)))
+    return f"{iqm(scores):.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _draw(kept: Curves, path: Path) -> None:
+    """Single runs and their mean at the middle step-size; the score against the step-size."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, len(WORLDS), figsize=(4 * len(WORLDS), 6))
+    at = (np.arange(BINS) + 0.5) * 50_000 / BINS
+    for column, world in enumerate(WORLDS):
+        curves, areas = axes[0, column], axes[1, column]
+        for number, agent in enumerate(AGENTS):
+            color = f"C{number}"
+            runs = kept.get((world, agent, 1e-3))
+            if runs is not None:
+                curves.plot(at, runs.T, color=color, alpha=0.08, linewidth=0.6)
+                curves.plot(at, runs.mean(axis=0), color=color, label=agent)
+            rows = [(step, kept[world, agent, step]) for step in sorted(STEP_SIZES) if (world, agent, step) in kept]
+            middles = [float(iqm(runs.mean(axis=1)[None])) for _, runs in rows]
+            ends = [interval(resampled(runs.mean(axis=1)[None], np.random.default_rng(0))) for _, runs in rows]
+            areas.errorbar(
+                [step * 1.04 ** (number - 2) for step, _ in rows],
+                middles,
+                np.abs(np.array(ends).reshape(-1, 2).T - middles),
+                color=color,
+                marker="o",
+                label=agent,
+            )
+        curves.set(title=world, xlabel="steps", ylim=(0, 1))
+        areas.set(xscale="log", xlabel="step-size", ylim=(0, 1))
+    axes[0, 0].set_ylabel("return of the last episode (0 to 1)")
+    axes[1, 0].set_ylabel("score, interquartile mean")
+    axes[1, 0].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=90)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("do", choices=("run", "show"))
@@ -110,6 +204,8 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.do == "run":
         run_cells(asked.out, asked.seconds)
+    else:
+        show(asked.out, asked.picture)
 
 
 if __name__ == "__main__":

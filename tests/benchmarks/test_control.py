@@ -15,7 +15,12 @@ import jax.numpy as jnp
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from control_cases.worlds import WORLDS
+from control_cases.loop import Protocol, curves
+from control_cases.scores import difference, iqm, resampled
+from control_cases.worlds import WORLDS, World
+
+from gradtd.deep import Mlp
+from gradtd.deep.control import Exploration, ImpressionQ, SemiGradientQ
 
 GYMNASIUM = {"CartPole": "CartPole-v1", "Acrobot": "Acrobot-v1", "MountainCar": "MountainCar-v0"}
 
@@ -29,13 +34,13 @@ def test_worlds_do_what_gymnasium_does_step_by_step(name):
     ends = 0
     with jax.enable_x64(True):
         step, observe = jax.jit(world.step), jax.jit(world.observe)
-        for episode in range(6):
+        for episode in range(3):
             made.reset(seed=episode)
             state = jnp.asarray(np.array(made.unwrapped.state), jnp.float64)
             action, steps, over = 0, 0, False
             while not over:
                 if name == "MountainCar":  # with its speed, so that some episodes end
-                    action = int(rng.integers(3)) if episode < 2 else int(np.sign(float(state[1])) + 1)
+                    action = int(rng.integers(3)) if episode < 1 else int(np.sign(float(state[1])) + 1)
                 else:
                     action = int(rng.integers(world.n_actions)) if steps % 4 == 0 else action
                 seen, reward, terminated, truncated, _ = made.step(action)
@@ -62,3 +67,76 @@ def test_starts_are_within_gymnasiums(name):
     ours = np.asarray(jax.vmap(WORLDS[name].reset)(jnp.asarray(np.random.default_rng(1).random((300, 4)))))
     for side in (np.min, np.max):
         np.testing.assert_allclose(side(ours, axis=0), side(theirs, axis=0), atol=0.01)
+
+
+def _chain_step(state, action):
+    """Action 1 goes on and pays 1 after three steps, action 0 ends with .3."""
+    place = state[0].astype(int)
+    last = (place == 2) & (action == 1)
+    reward = jnp.where(last, 1.0, jnp.where(action == 0, 0.3, 0.0))
+    return jnp.minimum(state + 1, 2.0), reward, last | (action == 0)
+
+
+def _chain(limit=50):
+    def observe(state):
+        return jax.nn.one_hot(state[0].astype(int), 3)
+
+    return World(lambda uniform: jnp.zeros(1), _chain_step, observe, 1, 3, 2, limit, 0.0, 1.0)
+
+
+@pytest.mark.slow
+def test_the_compiled_loop_learns_a_chain_and_is_the_same_for_the_same_seed():
+    explore = Exploration(first=1.0, last=0.0, until=2500)
+    asked = Protocol(steps=5000, every=2, batch=8, gamma=0.9, exploration=explore)
+    run = curves(_chain(), lambda step: ImpressionQ(Mlp(3, (), 2), step), asked)
+    seen = np.asarray(run(0.01, np.array([1, 2, 1])))
+    assert seen.shape == (3, 2500)
+    np.testing.assert_array_equal(seen[0], seen[2])
+    assert (seen[0] != seen[1]).any()
+    assert (seen[:, -1000:] == 1.0).mean() > 0.99  # the best return there is
+    assert set(np.unique(seen)) <= {np.float32(0.0), np.float32(0.3), np.float32(1.0)}
+
+
+@pytest.mark.slow
+def test_the_compiled_loop_bootstraps_where_an_episode_is_cut_off():
+    """One state, reward 1, cut off after five steps: worth 1 / (1 - gamma), or 1 where the step is terminal."""
+
+    def world(ends):
+        def step(state, action):
+            return state, jnp.ones(()), jnp.asarray(ends)
+
+        return World(lambda uniform: jnp.ones(1), step, lambda state: state, 1, 1, 2, 5, 0.0, 5.0)
+
+    asked = Protocol(steps=2000, every=1, batch=8, gamma=0.5, exploration=Exploration(last=1.0))
+    seen = {}
+
+    class Watched(SemiGradientQ):
+        def update(self, state, first, second):
+            made = super().update(state, first, second)
+            jax.debug.callback(lambda q: seen.__setitem__("q", np.asarray(q)), self.values(made, jnp.ones((1, 1))))
+            return made
+
+    for ends, value in ((False, 2.0), (True, 1.0)):
+        curves(world(ends), lambda step: Watched(Mlp(1, (), 2), step), asked)(0.005, np.array([3])).block_until_ready()
+        jax.effects_barrier()
+        np.testing.assert_allclose(seen["q"], value, rtol=1e-3)
+
+
+def test_the_interquartile_mean_is_that_of_the_middle_half():
+    rng = np.random.default_rng(6)
+    scores = rng.normal(size=(3, 20))
+    flat = sorted(scores.ravel().tolist())
+    assert float(iqm(scores)) == pytest.approx(sum(flat[15:45]) / 30)
+    flat[-1] += 1e6  # an outlier plays no role
+    assert float(iqm(np.array(flat).reshape(3, 20))) == pytest.approx(float(iqm(scores)))
+
+
+def test_bootstrap_samples_keep_to_their_world_and_intervals_cover():
+    worlds = np.array([[0.0] * 10, [1.0] * 10])  # no sample mixes them, so every one has the same mean
+    assert np.ptp(resampled(worlds, np.random.default_rng(1))) == 0.0
+    rng, held = np.random.default_rng(2), 0
+    for _ in range(40):
+        one, other = rng.normal(0.3, 1, (3, 30)), rng.normal(0.0, 1, (3, 30))
+        _, low, high = difference(one, other)
+        held += low <= 0.3 <= high
+    assert held >= 33  # fewer have a chance below 1 % at 95 %
