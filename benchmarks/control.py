@@ -133,21 +133,25 @@ def show(out: Path, picture: Path | None) -> None:
     for name, worlds in [("all", WORLDS), *((world, (world,)) for world in WORLDS)]:
         for agent in AGENTS[1:]:
             pairs = [[_scores(kept, worlds, one, step) for one in (AGENTS[0], agent)] for step in steps]
-            found = ["{:+.3f} [{:+.3f}, {:+.3f}]".format(*difference(*p)) if _whole(p) else "" for p in pairs]
+            found = [_told(*pair) for pair in pairs]
             if any(found):
                 print(f"| {name} | {agent} | " + " | ".join(one or "-" for one in found) + " |")
     if picture:
         _draw(kept, picture)
 
 
-def _whole(scores: list[Any]) -> bool:
-    return all(one is not None for one in scores)
+def _told(one: Any, other: Any) -> str:
+    """The difference with its interval; nothing where a cell is missing."""
+    if one is None or other is None:
+        return ""
+    return "{:+.3f} [{:+.3f}, {:+.3f}]".format(*difference(one, other))
 
 
 def _scores(kept: Curves, worlds: tuple[str, ...], agent: str, step: float) -> Any:
     """(worlds, seeds) where all of it is there."""
-    found = [kept.get((world, agent, step)) for world in worlds]
-    return np.array([curve.mean(axis=1) for curve in found]) if _whole(found) else None
+    if any((world, agent, step) not in kept for world in worlds):
+        return None
+    return np.array([kept[world, agent, step].mean(axis=1) for world in worlds])
 
 
 def _iqm_of(kept: Curves, worlds: tuple[str, ...], agent: str, step: float) -> str:
