@@ -1,6 +1,6 @@
 """Control with networks: Impression Q beside DQN, double DQN, semi-gradient Q and EQRC, on equal samples.
 
-    python benchmarks/control.py run --out control --seconds 600      # the cells that are missing, until time is up
+    python benchmarks/control.py run --out control --seconds 600      # what is missing, until time is up
     python benchmarks/control.py show --out control --picture docs/control.png
 
 Settings, stated before the run. Worlds: CartPole and Acrobot with Gymnasium's limits, MountainCar with 1000 steps. All
@@ -12,7 +12,7 @@ EQRC: beta 1. Step-sizes 3e-4, 1e-3, 3e-3. Seeds 1000 to 1029, which no decision
 
 The score of a run is the mean over all steps of the return of the last episode that ended (area under the learning
 curve), 0 for the worst and 1 for the best return there is. A run whose network is not finite has the worst from there.
-A cell (world, agent, step-size) is one file, written when it is whole.
+A file has ten seeds of one world, agent and step-size, and is written when it is whole.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 import numpy as np
 from control_cases.scores import difference, interval, iqm, resampled
 
-SEEDS = range(1000, 1030)
+SEEDS = (range(1000, 1010), range(1010, 1020), range(1020, 1030))
 STEP_SIZES = (1e-3, 3e-4, 3e-3)
 WORLDS = ("CartPole", "MountainCar", "Acrobot")
 FIRST = ("impression_q", "dqn", "semi_gradient_q")
@@ -37,17 +37,18 @@ AGENTS = (*FIRST, "eqrc", "double_dqn", "dqn_50")
 BINS = 100
 
 
-def cells() -> Iterator[tuple[str, str, float]]:
+def cells() -> Iterator[tuple[str, str, float, range]]:
     """In the order that makes a fair table soonest."""
     for agents in (FIRST, AGENTS[len(FIRST) :]):
         for step_size in STEP_SIZES:
-            for world in WORLDS:
-                for agent in agents:
-                    yield world, agent, step_size
+            for seeds in SEEDS:
+                for world in WORLDS:
+                    for agent in agents:
+                        yield world, agent, step_size, seeds
 
 
-def name_of(world: str, agent: str, step_size: float) -> str:
-    return f"{world}-{agent}-{step_size:g}.npz"
+def name_of(world: str, agent: str, step_size: float, seeds: range) -> str:
+    return f"{world}-{agent}-{step_size:g}-{seeds.start}.npz"
 
 
 def make_agent(name: str, net: Any) -> Callable[[Any], Any]:
@@ -78,8 +79,8 @@ def run_cells(out: Path, seconds: float) -> None:
     jax.config.update("jax_compilation_cache_dir", str(out / "compiled"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     begun, longest = time.monotonic(), 0.0
-    for world, agent, step_size in cells():
-        path = out / name_of(world, agent, step_size)
+    for world, agent, step_size, seeds in cells():
+        path = out / name_of(world, agent, step_size, seeds)
         if path.exists():
             continue
         if time.monotonic() - begun + longest > seconds:
@@ -89,10 +90,10 @@ def run_cells(out: Path, seconds: float) -> None:
         explore = Exploration() if world == "CartPole" else Exploration(last=0.1, longest=20)
         net = Mlp(MADE[world].n_inputs, (64, 64), MADE[world].n_actions)
         compiled = curves(MADE[world], make_agent(agent, net), Protocol(exploration=explore))
-        seen = np.asarray(compiled(step_size, np.array(SEEDS)), np.float64)
+        seen = np.asarray(compiled(step_size, np.array(seeds)), np.float64)
         seen = np.where(np.isfinite(seen), seen, MADE[world].worst)
         range_ = MADE[world].best - MADE[world].worst
-        binned = (seen.reshape(len(SEEDS), BINS, -1).mean(axis=2) - MADE[world].worst) / range_
+        binned = (seen.reshape(len(seeds), BINS, -1).mean(axis=2) - MADE[world].worst) / range_
         part = path.with_suffix(f".part{os.getpid()}")
         with part.open("wb") as file:
             np.savez(file, curves=binned, seconds=time.process_time() - worked)
@@ -112,8 +113,9 @@ def show(out: Path, picture: Path | None) -> None:
         path = out / name_of(*cell)
         if path.exists():
             with np.load(path) as file:
-                kept[cell] = file["curves"]
-    print(f"{len(kept)} of {len(list(cells()))} cells, {len(SEEDS)} seeds each\n")
+                kept[cell[:3]] = np.concatenate([kept.get(cell[:3], np.empty((0, BINS))), file["curves"]])
+    counts = sorted({len(curves) for curves in kept.values()})
+    print(f"{len(kept)} of {len(AGENTS) * len(WORLDS) * len(STEP_SIZES)} cells; seeds of a cell: {counts}\n")
     steps = sorted(STEP_SIZES)
     print("Interquartile mean of the score, by world\n")
     print("| world | agent | " + " | ".join(f"{step:g}" for step in steps) + " |\n|---|---|" + "---|" * len(steps))
@@ -151,7 +153,9 @@ def _scores(kept: Curves, worlds: tuple[str, ...], agent: str, step: float) -> A
     """(worlds, seeds) where all of it is there."""
     if any((world, agent, step) not in kept for world in worlds):
         return None
-    return np.array([kept[world, agent, step].mean(axis=1) for world in worlds])
+    scores = [kept[world, agent, step].mean(axis=1) for world in worlds]
+    fewest = min(map(len, scores))
+    return np.array([one[:fewest] for one in scores])
 
 
 def _iqm_of(kept: Curves, worlds: tuple[str, ...], agent: str, step: float) -> str:
