@@ -3,7 +3,9 @@
     python benchmarks/deep.py counterexamples --seeds 30 --picture docs/deep-counterexamples.png
     python benchmarks/deep.py ridge --seeds 5
     python benchmarks/deep.py cost
-    python benchmarks/deep.py evaluation --world CartPole --episodes 300 --logs 20
+    python benchmarks/deep.py evaluation --world CartPole --episodes 300 --logs 20 --rows deep.jsonl
+    python benchmarks/deep.py evaluation --world Image --episodes 300 --logs 20 --rows deep.jsonl
+    python benchmarks/deep.py table --rows deep.jsonl
 
 Seeds start at 1000, which no design decision looked at. Each command prints a table for docs/deep.md.
 """
@@ -11,7 +13,9 @@ Seeds start at 1000, which no design decision looked at. Each command prints a t
 from __future__ import annotations
 
 import argparse
+import json
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from trust_cases import gym_logs
+from trust_cases.systems import System
 
 import gradtd
 from gradtd.deep import Batch, EpisodeReplay, Mlp, baselines, impression_loss
@@ -210,59 +216,94 @@ def cost(asked: argparse.Namespace) -> None:
 # Evaluation
 
 
-def evaluation(asked: argparse.Namespace) -> None:
-    """Usable logs, intervals of them that hold the truth, and widths: learned features against cosines."""
-    from trust_cases import gym_logs
+def image_world() -> tuple[System, float]:
+    """A spot that moves in a square, seen as 64 grey values; and the true value of its target policy.
 
+    The image tells the position, and the position is all that the future depends on.
+    """
+    drawn = (System(np.random.default_rng(seed)) for seed in range(FRESH, FRESH + 100))
+    spot = next(made for made in drawn if made.k == 2 and made.noise < 0.5 and not made.stepped)
+    return spot, spot.truth(np.random.default_rng(FRESH))[0]
+
+
+def image(positions: Any) -> Any:
+    """8 x 8 grey values: a Gaussian spot at each position, most of which lie between -3 and 3."""
+    grid = np.linspace(-3, 3, 8)
+    across, down = (np.exp(-((positions[:, j, None] - grid) ** 2)) for j in (0, 1))
+    return (across[:, :, None] * down[:, None, :]).reshape(len(positions), -1)
+
+
+def evaluation(asked: argparse.Namespace) -> None:
+    """One row for each log and kind of features; goes on where it was stopped."""
+    path = Path(asked.rows)
+    kept = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    done = {(row["world"], row["episodes"], row["seed"]) for row in kept}
     gym_logs.CACHE = Path(asked.cache)
     gym_logs.CACHE.mkdir(exist_ok=True)
-    true, _ = gym_logs.truth(asked.world)
-    world, found = gym_logs.WORLDS[asked.world], []
+    if asked.world == "Image":
+        spot, true = image_world()
+        gamma = spot.gamma
+    else:
+        true, gamma = gym_logs.truth(asked.world)[0], gym_logs.WORLDS[asked.world].gamma
     for seed in range(FRESH, FRESH + asked.logs):
-        log = gym_logs.log_of(asked.world, asked.episodes, seed)
-        for features in ("auto", "network"):
-            begin = time.process_time()
-            try:
-                made = gradtd.evaluate(
-                    log,
-                    gamma=world.gamma,
-                    features=features,
-                    progress=False,
-                    machine=gradtd.Machine(threads=1),
-                    inference=gradtd.Inference(resamples=0),
-                )
-            except gradtd.InputError as error:
-                print(f"{seed} {features}: {error}", flush=True)
-                continue
-            low, high = made.interval
-            own = next((row.value for row in made.estimates if row.method == "network"), None)
-            found.append((seed, features, made.verdict, low <= true <= high, high - low, made.value - true, own))
-            print(seed, features, made.verdict, f"{made.value:.3f} [{low:.3f}, {high:.3f}] truth {true:.3f} own {own}")
-            print("   ", f"{time.process_time() - begin:.1f} s", flush=True)
-    widths: dict[str, dict[int, float]] = {"auto": {}, "network": {}}
-    print(f"\n| {asked.world}, {asked.episodes} episodes | usable | unchecked | refused | hold the truth | RMSE |")
-    print("|---|---|---|---|---|---|")
-    for features, kept in widths.items():
-        rows = [one for one in found if one[1] == features]
-        usable = [one for one in rows if one[2] == "usable"]
-        kept |= {one[0]: one[4] for one in usable}
-        counted = [sum(one[2] == word for one in rows) for word in ("usable", "unchecked", "not usable")]
-        error = np.sqrt(np.mean([one[5] ** 2 for one in rows]))
-        cells = " | ".join(map(str, counted))
-        print(f"| {features} | {cells} | {sum(one[3] for one in usable)} of {len(usable)} | {error:.3f} |")
-    shared = set(widths["auto"]) & set(widths["network"])
-    if shared:
-        ratio = np.median([widths["network"][s] / widths["auto"][s] for s in shared])
-        print(f"\nWidth of the network's interval over that of cosines, {len(shared)} logs: {ratio:.2f} (median).")
-    owns = [one[6] - true for one in found if one[6] is not None]
-    if owns:
-        print(f"RMSE of the network's own value: {np.sqrt(np.mean(np.square(owns))):.3f}")
+        if (asked.world, asked.episodes, seed) in done:
+            continue
+        if asked.world == "Image":
+            log = spot.log(asked.episodes, np.random.default_rng(seed))
+            log = replace(log, observations=image(log.observations))
+        else:
+            log = gym_logs.log_of(asked.world, asked.episodes, seed)
+        with path.open("a") as file:
+            for features in ("auto", "network"):
+                about = {"world": asked.world, "episodes": asked.episodes, "seed": seed, "truth": true}
+                file.write(json.dumps({**about, **_evaluated(log, gamma, features)}) + "\n")
+
+
+def _evaluated(log: Any, gamma: float, features: str) -> dict[str, Any]:
+    begin = time.process_time()
+    made = gradtd.evaluate(
+        log,
+        gamma=gamma,
+        features=features,
+        progress=False,
+        machine=gradtd.Machine(threads=1),
+        inference=gradtd.Inference(resamples=0),
+    )
+    found = {"features": features, "verdict": made.verdict, "value": made.value, "interval": made.interval}
+    found["own"] = next((row.value for row in made.estimates if row.method == "network"), None)
+    return {**found, "seconds": time.process_time() - begin}
+
+
+def table(asked: argparse.Namespace) -> None:
+    """Usable logs, intervals of them that hold the truth, widths, errors: learned features against cosines."""
+    rows = [json.loads(line) for line in Path(asked.rows).read_text().splitlines()]
+    print("| world | features | usable | unchecked | not usable | right | width | RMSE | own RMSE | seconds |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for world, episodes in dict.fromkeys((row["world"], row["episodes"]) for row in rows):
+        here = [row for row in rows if (row["world"], row["episodes"]) == (world, episodes)]
+        by = {f: {row["seed"]: row for row in here if row["features"] == f} for f in ("auto", "network")}
+        both = [s for s, row in by["auto"].items() if row["verdict"] == by["network"][s]["verdict"] == "usable"]
+        for features, found in by.items():
+            made = list(found.values())
+            counted = [sum(row["verdict"] == word for row in made) for word in ("usable", "unchecked", "not usable")]
+            usable = [row for row in made if row["verdict"] == "usable"]
+            held = sum(row["interval"][0] <= row["truth"] <= row["interval"][1] for row in usable)
+            wide = [by[features][s]["interval"][1] - by[features][s]["interval"][0] for s in both]
+            cells = [*counted, f"{held} of {len(usable)}", f"{np.median(wide):.3g}" if wide else "-"]
+            cells += [f"{_rmse(made, 'value'):.3g}", "-" if made[0]["own"] is None else f"{_rmse(made, 'own'):.3g}"]
+            cells.append(f"{np.mean([row['seconds'] for row in made]):.0f}")
+            name = f"{world}, {episodes} episodes, value {made[0]['truth']:.3g}"
+            print(f"| {name} | {features} | " + " | ".join(map(str, cells)) + " |")
+
+
+def _rmse(rows: list[dict[str, Any]], of: str) -> float:
+    return float(np.sqrt(np.mean([(row[of] - row["truth"]) ** 2 for row in rows])))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for function in (counterexamples, ridge, cost, evaluation):
+    for function in (counterexamples, ridge, cost, evaluation, table):
         one = commands.add_parser(function.__name__)
         one.set_defaults(function=function)
         one.add_argument("--seeds", type=int, default=30 if function is counterexamples else 5)
@@ -272,6 +313,7 @@ def main() -> None:
         one.add_argument("--world", default="CartPole")
         one.add_argument("--logs", type=int, default=20)
         one.add_argument("--episodes", type=int, default=300)
+        one.add_argument("--rows", default="deep.jsonl")
         one.add_argument("--cache", default="trust-cache")
     asked = parser.parse_args()
     asked.function(asked)

@@ -2,12 +2,13 @@
 
     python benchmarks/peers.py install                   # peers go into an environment of their own, build/peers
     python benchmarks/peers.py run --rows peers.jsonl    # 20 logs per cell; goes on where it was stopped
-    python benchmarks/peers.py run --rows peers.jsonl --fqe 5000 --logs 5 --only CartPole FrozenLake Taxi MountainCar
+    python benchmarks/peers.py run --rows peers.jsonl --fqe 5000 --logs 5 --only FrozenLake 'CartPole, 300 episodes'
     python benchmarks/peers.py table --rows peers.jsonl --plot peers.png
 
 Worlds: the COBS grid (arXiv 1911.06854, written anew), FrozenLake, Taxi, CliffWalking, CartPole, MountainCar,
-ICU-Sepsis, contextual bandits. Estimators: gradtd with its defaults, LSTD and LSTD-Q as a user would write them, those
-of the COBS study (`peer_cases/classic.py`), d3rlpy's FQE, SCOPE-RL, obp, vw-estimators (`peer_cases/their_side.py`).
+ICU-Sepsis, contextual bandits, and the worlds that come with SCOPE-RL (basicgym, recgym) and obp (Open Bandit).
+Estimators: gradtd with its defaults, LSTD and LSTD-Q as a user would write them, those of the COBS study
+(`peer_cases/classic.py`), d3rlpy's FQE, SCOPE-RL, obp, vw-estimators (`peer_cases/their_side.py`).
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from peer_cases import ours, worlds
 from peer_cases.task import Task
+from peer_cases.worlds import PEERS
 from trust_cases import gym_logs
 
-PEERS = Path("build/peers")
 PACKAGES = ("torch==2.13.0", "d3rlpy==2.8.1", "pandas", "matplotlib", "seaborn", "scikit-learn", "hydra-core")
 WITHOUT_REQUIREMENTS = ("scope-rl==0.2.1", "obp==0.4.1", "vw-estimators==0.2.2", "pytorch-revgrad==0.2.0")
 """Their pinned requirements do not install beside a current NumPy; what they import is in the list above."""
@@ -74,11 +75,14 @@ def run(given: argparse.Namespace) -> None:
     path: Path = given.rows
     kept = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = {(row["world"], row["cell"], row["updates"]) for row in kept}
+    if not PEERS.exists():
+        print(f"{PEERS} is missing: no peers and no worlds of theirs. Run `peers.py install` first.", file=sys.stderr)
     for cell in worlds.all_cells():
-        if (given.only and cell.world not in given.only) or (cell.world, cell.name, given.fqe) in done:
+        asked = not given.only or cell.world in given.only or f"{cell.world}, {cell.name}" in given.only
+        if not asked or (cell.world, cell.name, given.fqe) in done:
             continue
         key = sum(map(ord, cell.world + cell.name))
-        tasks = [cell.make(np.random.default_rng([SEED, k, key])) for k in range(given.logs)]
+        tasks = [cell.make(np.random.default_rng([SEED, k, key])) for k in range(min(given.logs, cell.most))]
         mine = [[] if given.fqe else ours.rows(task) for task in tasks]
         other = theirs(tasks, given.fqe)
         lines = []
@@ -189,7 +193,7 @@ def main() -> None:
         command.add_argument("--rows", type=Path, required=True)
     running.add_argument("--logs", type=int, default=20)
     running.add_argument("--fqe", type=int, default=0, help="updates of d3rlpy's FQE; then only peers run")
-    running.add_argument("--only", nargs="*")
+    running.add_argument("--only", nargs="*", help="worlds, or cells as in 'CartPole, 300 episodes'")
     running.add_argument("--cache", type=Path, default=Path("trust-cache"), help="where truths of Gymnasium are kept")
     showing.add_argument("--plot", type=Path)
     given = parser.parse_args()

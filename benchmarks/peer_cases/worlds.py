@@ -6,8 +6,11 @@ arXiv 1911.06854 has them.
 
 from __future__ import annotations
 
+import subprocess
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,17 +21,20 @@ from trust_cases.limited import ended, finite_value
 
 from peer_cases.task import Task
 
+PEERS = Path("build/peers")
+"""The environment that peers are installed into."""
 Policies = tuple[np.ndarray, np.ndarray]
 """Behaviour and target."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """``make(rng)`` draws one log."""
+    """``make(rng)`` draws one log; there are at most ``most`` of them."""
 
     world: str
     name: str
     make: Callable[[np.random.Generator], Task]
+    most: int = 1_000_000
 
 
 def of_problem(
@@ -136,6 +142,23 @@ def of_bandit(cell: str, rounds: int, seed: int) -> Callable[[np.random.Generato
     return make
 
 
+def of_theirs(world: str, cell: str, asked: str, episodes: int) -> Callable[[np.random.Generator], Task]:
+    """Logs of a world that comes with a peer, written by `their_worlds.py` in its environment."""
+
+    def make(rng: np.random.Generator) -> Task:
+        script = Path(__file__).with_name("their_worlds.py")
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "log.npz")
+            words = [asked, path, "--episodes", str(episodes), "--seed", str(rng.integers(2**31))]
+            words += ["--truths", str(gym_logs.CACHE)]
+            subprocess.run([str(PEERS / "bin" / "python"), str(script), *words], check=True, stdout=subprocess.DEVNULL)
+            z = dict(np.load(path))
+        truth, error = float(z.pop("truth")), float(z.pop("error"))
+        return Task(world, cell, gamma=1.0, truth=truth, tells=world == "Open Bandit", error=error, **z)
+
+    return make
+
+
 def cobs_cells() -> list[Cell]:
     cells = []
 
@@ -199,5 +222,16 @@ def other_cells() -> list[Cell]:
     return cells
 
 
+def their_cells() -> list[Cell]:
+    """Worlds that come with SCOPE-RL, whose observations do not tell the time that is left, and with obp."""
+    cells = []
+    for world in ("BasicGym", "RecGym"):
+        for n in (100, 500):
+            cells.append(Cell(world, f"{n} episodes", of_theirs(world, f"{n} episodes", world, n)))
+    for campaign in ("all", "men", "women"):
+        cells.append(Cell("Open Bandit", campaign, of_theirs("Open Bandit", campaign, campaign, 0), most=1))
+    return cells
+
+
 def all_cells() -> list[Cell]:
-    return [*cobs_cells(), *other_cells()]
+    return [*cobs_cells(), *other_cells(), *(their_cells() if PEERS.exists() else [])]
