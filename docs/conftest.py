@@ -1,4 +1,4 @@
-"""Examples on these pages are tests, each in a folder of its own. One of them needs data that come as a package."""
+"""Examples on these pages are tests, each in a folder of its own."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +10,12 @@ SLOW = {"tutorial.md", "icu-sepsis.md", "large-logs.md", "krylov.md", "guide.md"
 collect_ignore = [] if find_spec("jax") and find_spec("optax") else ["deep.md", "control.md"]
 WITH_COMMANDS = {"click-logs.md", "better-policy.md", "propensities.md", "compare.md", "larger-than-memory.md"}
 """Pages that `tests/test_docs.py` runs with their commands: once is enough in `make test`."""
+
+NEEDS = {
+    "icu-sepsis.md": ("icu_sepsis", "--no-deps -r requirements-data.txt"),
+    "deep.md": ("optax", "'gradtd[deep]'"),
+}
+"""What a page needs that may be missing, and how it is installed."""
 
 
 def pytest_collection_modifyitems(items):
@@ -32,6 +38,7 @@ def _beside(request, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _data(request):
-    if request.path.name == "icu-sepsis.md" and find_spec("icu_sepsis") is None:
-        pytest.skip("no icu-sepsis here: pip install --no-deps -r requirements-data.txt")
+def _installed(request):
+    package, how = NEEDS.get(request.path.name, ("numpy", ""))
+    if find_spec(package) is None:
+        pytest.skip(f"no {package} here: pip install {how}")
