@@ -433,3 +433,15 @@ def test_a_log_without_actions_is_refused(world):
     del log["action"]
     with pytest.raises(InputError, match="needs the log's actions"):
         evaluate(log, world[4])
+
+
+def test_many_actions_without_checks_are_told_so():
+    """A feature for every action of every cosine: too many for richer fits, so the default features stand unchecked."""
+    n, actions = 200, 100
+    rng = np.random.default_rng(0)
+    log = {"obs": rng.normal(size=(n, 1)), "action": np.arange(n) % actions, "reward": rng.normal(size=n)}
+    log |= {"episode": np.arange(n), "terminated": np.ones(n, bool)}
+    found = evaluate(log, lambda x: np.full((len(x), actions), 1 / actions))
+    assert "features of pairs are too many to be checked" in found.diagnostics.not_checked
+    assert found.verdict != "usable"
+    assert "too many to be checked" in str(found)

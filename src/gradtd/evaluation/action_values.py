@@ -147,6 +147,8 @@ def plan_pairs(log: Log, target: Any, settings: Settings) -> tuple[PairPlan, Rat
     design, why = None, ""
     if settings.method not in ESTIMATORS or chosen_later:
         design, why = _pair_design(log, choices, ready, pieces, discrete, settings)
+    if design is None and ready is None:  # no rung is chosen where there are no checks
+        ready = make_pair_features(log, choices, settings, drawn)
     narrow = log if ready is None else ready.log
     return PairPlan(narrow, settings, named, ready, design, why, choices=choices, whole=log), found
 
