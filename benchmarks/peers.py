@@ -126,7 +126,8 @@ def summary(rows: list[Row]) -> Row:
 
 
 def table(given: argparse.Namespace) -> None:
-    rows = [json.loads(line) for line in given.rows.read_text().splitlines()]
+    every = [json.loads(line) for line in given.rows.read_text().splitlines()]
+    rows, fitted = ([row for row in every if bool(row["updates"]) == with_fqe] for with_fqe in (False, True))
     cells = summaries(rows)
     print("| world | cell | gradtd | gradtd, action values | best other | its error | usable | held | seconds |")
     print("|---|---|---|---|---|---|---|---|---|")
@@ -148,16 +149,42 @@ def table(given: argparse.Namespace) -> None:
     print(
         f"\nWhere the observation tells the state gradtd is best or within 10 % of the best in {near} of {total} cells."
     )
-    every: dict[str, list[float]] = defaultdict(list)
+    covered: dict[str, list[float]] = defaultdict(list)
     for names in cells.values():
         for name, found in names.items():
             if found["coverage"] is not None:
-                every[name].append(found["coverage"])
+                covered[name].append(found["coverage"])
     print("\n| estimator with an interval | cells | mean coverage, % | least, % |\n|---|---|---|---|")
-    for name, shares in sorted(every.items()):
+    for name, shares in sorted(covered.items()):
         print(f"| {name} | {len(shares)} | {100 * np.mean(shares):.0f} | {100 * min(shares):.0f} |")
+    if fitted:
+        beside_fqe(rows, fitted)
     if given.plot:
         draw(cells, given.plot)
+
+
+BESIDE = {"gradtd": "gradtd", "gradtd, action values": "action values", "LSTD-Q, second order": "LSTD-Q"}
+
+
+def beside_fqe(rows: list[Row], fitted: list[Row]) -> None:
+    """d3rlpy's FQE, and the others on the very logs that it was run on; SCOPE-RL makes its interval from FQE's Q."""
+    print(
+        f"\n| world | cell | logs | FQE | {' | '.join(BESIDE.values())} | usable | held | DM held | FQE s | gradtd s |"
+    )
+    print("|---" * (8 + len(BESIDE)) + "|")
+    for (world, cell), names in sorted(summaries(fitted).items()):
+        fqe = next(found for name, found in names.items() if name.startswith("d3rlpy"))
+        logs = {row["log"] for row in fitted if (row["world"], row["cell"]) == (world, cell)}
+        same = [row for row in rows if (row["world"], row["cell"]) == (world, cell) and row["log"] in logs]
+        other = summaries(same).get((world, cell), {})
+        if not other:
+            continue
+        mine = other["gradtd"]
+        errors = [f"{other[name]['error']:.3f}" if name in other else "-" for name in BESIDE]
+        counts = [mine["usable"], mine["held"], round(names["SCOPE-RL dm"]["coverage"] * fqe["logs"])]
+        seconds = [f"{found['seconds']:.1f}" for found in (fqe, mine)]
+        cells = [world, cell, fqe["logs"], f"{fqe['error']:.3f}", *errors, *counts, *seconds]
+        print("| " + " | ".join(map(str, cells)) + " |")
 
 
 def draw(cells: dict[tuple[str, str], dict[str, Row]], path: Path) -> None:
