@@ -171,7 +171,7 @@ def beside_fqe(rows: list[Row], fitted: list[Row]) -> None:
     print(
         f"\n| world | cell | logs | FQE | {' | '.join(BESIDE.values())} | usable | held | DM held | FQE s | gradtd s |"
     )
-    print("|---" * (8 + len(BESIDE)) + "|")
+    print("|---" * (9 + len(BESIDE)) + "|")
     for (world, cell), names in sorted(summaries(fitted).items()):
         fqe = next(found for name, found in names.items() if name.startswith("d3rlpy"))
         logs = {row["log"] for row in fitted if (row["world"], row["cell"]) == (world, cell)}
