@@ -136,9 +136,7 @@ def test_a_small_file_of_many_equal_rows_is_refused_by_its_number_of_rows(tmp_pa
     assert path.stat().st_size < 2**16
     monkeypatch.setattr(memory_limits, "available", lambda: 2**26)
     monkeypatch.setattr("gradtd.logs.files.ParquetTable.pieces", None)  # nothing of it is read
-    with pytest.raises(
-        InputError, match=r"'log.parquet', 12,000,000 numbers or more, would .* in_parts=True"
-    ):
+    with pytest.raises(InputError, match=r"'log.parquet', 12,000,000 numbers or more, would .* in_parts=True"):
         gradtd.read_log(path)
 
 
