@@ -177,18 +177,106 @@ def test_times_in_parts_are_those_in_memory(tmp_path, small_units):
         for way in (True, False)
     ]
     assert both[0].value == pytest.approx(both[1].value, rel=1e-9)
-    for name in ("by", "trained_on"):
-        with pytest.raises(gradtd.InputError, match="in_parts=False"):
-            gradtd.evaluate(
-                str(path), "pi", inference=Inference(**{name: "ward"}), **(GIVEN | {"machine": Machine(in_parts=True)})
-            )
-    with pytest.raises(gradtd.InputError, match="checkpoint"):
+    with pytest.raises(gradtd.InputError, match="cluster is for logs in memory"):
+        _in_parts(path, cluster="ward")
+    for name, given in (("time_column", "hours"), ("by", "ward"), ("trained_on", "train")):
+        with pytest.raises(gradtd.InputError, match=f"{name} is not for a checkpoint"):
+            _in_parts(path, Machine(checkpoint=tmp_path / "sums"), **{name: given})
+
+
+def _in_parts(path, machine=None, target="pi", **inference):
+    machine = Machine(in_parts=True, threads=1) if machine is None else machine
+    return gradtd.evaluate(str(path), target, inference=Inference(**inference), **(GIVEN | {"machine": machine}))
+
+
+def _write(log, path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(log), path, row_group_size=97)
+    return path
+
+
+def _some(log, taken):
+    return {name: values[taken] for name, values in log.items()}
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("real", [False, True])
+def test_episodes_that_were_trained_on_are_left_out_in_parts(tmp_path, small_parts, real, words):
+    log = _log(160, real=real)
+    log["pi"] = np.where(log["action"] == 1, 0.7, 0.3)
+    taken = log["train"] == 0
+    ids = np.unique(log["episode"][~taken]).tolist()
+    if words:
+        log["episode"] = np.array([f"patient {one}" for one in log["episode"]])
+        ids = [f"patient {one}" for one in ids]
+    path, others = _write(log, tmp_path / "log.parquet"), _write(_some(log, taken), tmp_path / "others.parquet")
+    plain, memory = _in_parts(others), _in_parts(path, Machine(in_parts=False, threads=1), trained_on="train")
+    for given in ("train", ids):
+        made = _in_parts(path, trained_on=given)
+        _same(made, plain)
+        assert made.diagnostics.trained_on
+        assert any("left out of the evaluation: 40." in note for note in made.notes)
+        assert (made.steps, made.episodes) == (memory.steps, memory.episodes)
+        if not real:  # features of real observations are fitted to a sample
+            assert made.value == pytest.approx(memory.value, rel=1e-9)
+    with pytest.raises(gradtd.InputError, match="1 episodes that the log does not have, such as 'nobody'"):
+        _in_parts(path, trained_on=[*ids, "nobody"])
+    with pytest.raises(gradtd.InputError, match="Keep some episodes out"):
+        _in_parts(path, trained_on=np.unique(log["episode"]).tolist())
+    with pytest.raises(gradtd.InputError, match="must hold 0 and 1"):
+        _in_parts(path, trained_on="ward")
+    with pytest.raises(gradtd.InputError, match="'trains' is no column"):
+        _in_parts(path, trained_on="trains")
+
+
+def test_ids_need_a_column_of_episodes_in_parts(tmp_path):
+    log = {name: values for name, values in _log(60).items() if name != "episode"}
+    with pytest.raises(gradtd.InputError, match="by ids needs a column of episodes"):
+        _in_parts(_write(log, tmp_path / "log.parquet"), target="uniform", trained_on=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("real", "more"), [(False, {}), (False, {"lam": 0.5}), (True, {}), (True, {"lam": 0.5}), (True, {"action": True})]
+)
+def test_groups_in_parts_are_those_in_memory(tmp_path, small_parts, ids_apart, real, more):
+    log = _log(90, real=real)
+    log["episode"] = ids_apart(90)[(log["episode"] - 10) // 3]  # each is a group of its own, so influences are equal
+    log["pi"] = np.where(log["action"] == 1, 0.7, 0.3)
+    given = {"features": "identity"} if real else {}
+    target = "pi"
+    if more.pop("action", False):
+        target, given["value_function"] = (lambda seen: np.tile([0.3, 0.7], (len(seen), 1))), "action"
+    path = _write(log, tmp_path / "log.parquet")
+    ours, memory = (
         gradtd.evaluate(
             str(path),
-            "pi",
-            inference=Inference(time_column="hours"),
-            **(GIVEN | {"machine": Machine(checkpoint=tmp_path / "sums")}),
+            target,
+            inference=Inference(by="ward", **more),
+            **(GIVEN | given | {"machine": Machine(in_parts=way, threads=1)}),
         )
+        for way in (True, False)
+    )
+    assert [(one.name, one.episodes) for one in ours.groups] == [(one.name, one.episodes) for one in memory.groups]
+    for a, b in zip(ours.groups, memory.groups, strict=True):
+        assert (a.value, a.low, a.high) == pytest.approx((b.value, b.low, b.high), rel=1e-7)
+
+
+def test_groups_of_the_episodes_that_are_left(tmp_path, small_parts):
+    """A group that the target was trained on altogether is none; rows of an episode may be anywhere."""
+    log = _log(120)
+    log |= {"pi": np.where(log["action"] == 1, 0.7, 0.3), "train": ((log["episode"] - 10) // 3 % 4 == 0).astype(int)}
+    log["ward"] = np.array(["a", "b", "c", "d"])[(log["episode"] - 10) // 3 % 4]
+    mixed = _some(log, np.random.default_rng(0).permutation(len(log["t"])))
+    path = _write(mixed, tmp_path / "log.parquet")
+    made = _in_parts(path, by="ward", trained_on="train")
+    memory = _in_parts(path, Machine(in_parts=False, threads=1), by="ward", trained_on="train")
+    assert [(one.name, one.episodes) for one in made.groups] == [("b", 30), ("c", 30), ("d", 30)]
+    assert [one.name for one in memory.groups] == ["b", "c", "d"]
+    assert [one.value for one in made.groups] == pytest.approx([one.value for one in memory.groups], rel=1e-9)
+    with pytest.raises(gradtd.InputError, match="by='wards' is no column"):
+        _in_parts(path, by="wards")
 
 
 def test_times_that_go_back_or_are_text_are_refused():
@@ -218,7 +306,8 @@ def test_influences_of_a_group_are_derivatives_by_the_weight_of_an_episode():
 
     from gradtd.evaluation.estimators.least_squares import least_squares, start_features
     from gradtd.evaluation.fits import Fit
-    from gradtd.evaluation.subgroups import _fit
+    from gradtd.evaluation.log_questions import Groups
+    from gradtd.evaluation.subgroups import fits_in_memory
 
     log = gradtd.read_log(_log(30))
     rho = TARGET[log.observations[log.row], log.action] / 0.5
@@ -239,7 +328,8 @@ def test_influences_of_a_group_are_derivatives_by_the_weight_of_an_episode():
     mine = np.arange(E) % 3 == 0
     case = SimpleNamespace(square=square, n_episodes=E, starts=starts, stream=stream, traces=None, begins=stream.begins)
     decision = SimpleNamespace(fit=Fit("", 0.0, np.zeros(E), 0.0, 3))
-    fit = _fit(case, decision, mine)
+    name, episodes, fit = fits_in_memory(case, decision, Groups("ward", ("others", "mine"), mine.astype(int)))[1]
+    assert (name, episodes) == ("mine", mine.sum())
 
     def value(weights):
         w = weights[log.episode] * rho

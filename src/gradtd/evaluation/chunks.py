@@ -20,7 +20,7 @@ from gradtd.core.executors import Executor
 from gradtd.core.files import writing
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.designs.states import States, merge_states, states_of
-from gradtd.evaluation.log_questions import with_times
+from gradtd.evaluation.log_questions import Groups, ask_files, columns_asked, with_times
 from gradtd.evaluation.settings import Settings
 from gradtd.evaluation.step_blocks import ELSEWHERE
 from gradtd.logs import Log, Ratios, ratios
@@ -35,11 +35,12 @@ from gradtd.logs.steps import ENDS, NothingFollows
 
 
 class LogChunk(NamedTuple):
-    """Whole episodes as a log with its ratios, and the hash of every episode."""
+    """Whole episodes as a log with its ratios, the hash of every episode, and its group where there are some."""
 
     log: Log
     ratios: Ratios
     hashes: Words
+    labels: Integers | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,14 +113,19 @@ class ChunkReader:
 
         With ``groups`` episodes are ordered by group, their hash modulo that number: sums by group have longer runs.
         """
+        done = 0
         for rows, begins, hashes in part.chunks(self.needed):
-            order, at = np.arange(len(hashes)), None
+            labels = None if part.labels is None else part.labels[done : done + len(hashes)]
+            done += len(hashes)
+            order, at = np.arange(len(hashes)) if labels is None else np.flatnonzero(labels >= 0), None
+            if not len(order):
+                continue
             if groups:
                 # Each run of steps of one group is one product of matrices: ordered by group there are few.
-                order = np.argsort(hashes % np.uint64(groups), kind="stable")
+                order = order[np.argsort(hashes[order] % np.uint64(groups), kind="stable")]
             lengths = np.diff(begins)[order]
             edges = np.r_[0, np.cumsum(lengths)]
-            if (np.diff(order) != 1).any():
+            if len(order) < len(hashes) or (np.diff(order) != 1).any():
                 at = np.repeat(begins[:-1][order] - edges[:-1], lengths) + np.arange(edges[-1])
             try:
                 log, made = self.read(rows, edges, at)
@@ -127,7 +133,8 @@ class ChunkReader:
                 yield list(nothing.notes)
                 continue
             # Reading may have dropped episodes that had no step left.
-            yield LogChunk(log, made, hashes[order][log.extra[EPISODE][log.starts].astype(np.int64)])
+            left = order[log.extra[EPISODE][log.starts].astype(np.int64)]
+            yield LogChunk(log, made, hashes[left], None if labels is None else labels[left])
 
 
 LARGE = 2e8
@@ -208,6 +215,8 @@ class Folder:
         What was done to find out.
     shared
         How many ids of episodes stand in several files.
+    groups
+        Groups of starts, where they were asked for.
     """
 
     table: ParquetTable
@@ -216,6 +225,7 @@ class Folder:
     seen: Survey
     notes: tuple[str, ...]
     shared: int
+    groups: Groups | None = None
 
     def reader(self, settings: Settings, target: Any, executor: Executor) -> ChunkReader:
         """The reader of its chunks. What only all rows tell, such as all actions, is looked for first."""
@@ -234,6 +244,7 @@ def open_folder(
 ) -> Folder:
     """Look for episodes; their rows are brought together in a temporary folder where they are apart."""
     roles, notes = find_roles(table, settings, keep), []
+    beside = columns_asked(settings, table.kinds)
     column = roles.single.get("episode")
     seen = survey(table, roles if column is None else column, stage(progress, "looking for episodes"))
     shared = 0 if column is None else seen.shared()
@@ -243,14 +254,18 @@ def open_folder(
         if "t" not in roles.single:
             raise InputError(_apart(table.name, shared))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradtd-")))
-        by, needed = [column, roles.single["t"]], make_reader(table, settings, None, keep, roles).needed
+        by, needed = [column, roles.single["t"]], [*make_reader(table, settings, None, keep, roles).needed, *beside]
         with writing(folder, ELSEWHERE):
-            files = bring_together(seen, by, needed, folder, stage(progress, "bringing episodes together"))
+            files = bring_together(
+                seen, by, [*dict.fromkeys(needed)], folder, stage(progress, "bringing episodes together")
+            )
         seen = survey(ParquetTable(table.name, files), column)
         notes.append("rows of an episode did not stand together: the log was sorted once, in a temporary folder.")
         if shared:
             notes.append(f"ids stood in several files ({shared} of them): rows of one id were taken as one episode.")
-    return Folder(table, roles, keep, seen, (*notes, *spanning_note(seen)), shared)
+    spanning = spanning_note(seen)
+    seen, groups, said = ask_files(seen, table.kinds, column, settings)
+    return Folder(table, roles, keep, seen, (*notes, *spanning, *said), shared, groups)
 
 
 def spanning_note(seen: Survey) -> list[str]:

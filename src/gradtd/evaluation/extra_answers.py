@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from gradtd.evaluation.log_questions import Groups
 from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, BehaviourValue
 from gradtd.evaluation.sensitivity import Against, Bounded, Confounding, confounding
 from gradtd.evaluation.settings import Settings
-from gradtd.evaluation.subgroups import group_values
+from gradtd.evaluation.subgroups import GroupFit, fits_in_memory, group_values
 from gradtd.logs import Log, Ratios
 
 MOST_OBSERVED = 8
@@ -43,9 +44,16 @@ class SeenLog(NamedTuple):
 
 
 def extra_answers(
-    decision: Decision | None, episodes: float, settings: Settings, seen: SeenLog | None = None
+    decision: Decision | None,
+    episodes: float,
+    settings: Settings,
+    seen: SeenLog | None = None,
+    of_groups: Sequence[GroupFit] = (),
 ) -> dict[str, Any]:
-    """Everything that was asked for beside the value; nothing where the value was not checked."""
+    """Everything that was asked for beside the value; nothing where the value was not checked.
+
+    ``seen`` is the log where it is in memory, else ``of_groups`` has the fits of groups of starts.
+    """
     if decision is None:
         return {} if seen is None else {"behaviour": sampled_behaviour(seen, settings)}
     made: dict[str, Any] = {}
@@ -55,8 +63,9 @@ def extra_answers(
         made["anytime"] = anytime(decision, episodes, settings.level, settings.limits)
     if settings.confounding is not None and seen is not None and not _of_own_policy(seen.case):
         made["confounding"] = _confounding(decision, settings, seen)
-    if settings.by is not None and seen is not None:
-        made["groups"] = group_values(seen.case, decision, settings.by)
+    if settings.by is not None:
+        of_groups = of_groups if seen is None else fits_in_memory(seen.case, decision, settings.by)
+        made["groups"] = group_values(of_groups, decision, settings)
     return made
 
 

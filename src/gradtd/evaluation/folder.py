@@ -77,12 +77,14 @@ def evaluate_folder(
     with ExitStack() as stack:
         folder = open_folder(table, settings, keep, stack, progress)
         refuse_single(folder.seen, table.name)
+        settings = replace(settings, by=folder.groups)
         made = {}
         for name, target in targets.items():
             pairs = settings.value_function == ACTION and not (isinstance(target, str) and target == "behaviour")
             reader = folder.reader(settings, "behaviour" if pairs else target, executor)
             sample = read_sample(folder.seen, reader)
             job = fit_design(folder, reader, settings, executor, sample, target if pairs else None)
+            job = replace(job, n_labels=0 if folder.groups is None else len(folder.groups.names))
             source = _FolderSource(folder, executor, progress)
             made[name] = _with_sample(_evaluate_job(job, source, sample, settings), name, folder, sample, settings)
         return Evaluations(made)
@@ -126,11 +128,15 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
         raise InputError(
             "a behaviour is not estimated from a log that is read in parts: give a column of probabilities."
         )
-    for name, given in (("by", settings.by), ("cluster", settings.cluster), ("trained_on", settings.trained_on)):
-        if given is not None:
-            raise InputError(f"{name} is for logs in memory: leave it out, or give in_parts=False.")
-    if settings.time_column is not None and settings.checkpoint is not None:
-        raise InputError("time_column is not for a checkpoint, whose sums have one discount: leave one of them out.")
+    if settings.cluster is not None:
+        raise InputError("cluster is for logs in memory: leave it out, or give in_parts=False.")
+    if settings.checkpoint is not None:
+        for name in ("time_column", "by", "trained_on"):
+            if getattr(settings, name) is not None:
+                raise InputError(
+                    f"{name} is not for a checkpoint, whose sums are of all episodes and one discount: leave one of "
+                    "them out."
+                )
     if settings.confounding is not None:
         raise InputError(
             "confounding solves the log's equations again and again, with other rewards each time: give in_parts=False."
@@ -254,7 +260,7 @@ def _evaluate_job(job: Job, source: Source, sample: Sample, settings: Settings) 
     if job.of_states:
         with tempfile.TemporaryDirectory(prefix="gradtd-") as folder:
             lam = 0.0 if settings.tracing is None else settings.tracing.lam
-            steps, numbers = StepFile(Path(folder), job.table, job.groups, lam), StepSums()
+            steps, numbers = StepFile(Path(folder), job.table, job.groups, lam, n_labels=job.n_labels), StepSums()
 
             def put(sums: PartSums) -> None:
                 numbers.add(sums.steps)

@@ -30,7 +30,9 @@ from gradtd.evaluation.report.estimate import AUTO, Estimate
 from gradtd.evaluation.report.result import Evaluation, build_evaluation
 from gradtd.evaluation.report.step_sums import StepSums, effective, ratio_picture
 from gradtd.evaluation.settings import ACTION, Settings
-from gradtd.evaluation.sparse_moments import read_sparse_moments, solve_with_traces
+from gradtd.evaluation.sparse_moments import left_with_traces, read_sparse_moments, solve_with_traces
+from gradtd.evaluation.step_blocks import StepFile
+from gradtd.evaluation.subgroups import GroupFit, StartSums, fits_in_parts
 from gradtd.features import Features, Grouped
 
 
@@ -39,7 +41,8 @@ class _Answer(NamedTuple):
 
     The rung's equations and their solution; sums of the marginal weights, of their squares, and of the squares of each
     episode's sum; diagnostics that do not follow from these; values of resamples, whether they are refits, and
-    whether states leave no refits; weights and features of the report; a histogram of the values of starts; notes.
+    whether states leave no refits; weights and features of the report; a histogram of the values of starts; sums by
+    group of starts, where such were asked for; notes.
     """
 
     found: LeastSquares
@@ -51,6 +54,7 @@ class _Answer(NamedTuple):
     theta: Floats
     features: Features
     starts: tuple[Floats, Floats]
+    of_groups: StartSums | None
     notes: tuple[str, ...]
 
 
@@ -80,6 +84,10 @@ def answer(
     }
     read, warned = numbers.told()
     counts, edges = made.starts
+    of_groups: list[GroupFit] = []
+    if made.of_groups is not None:
+        columns = job.design.ladder.rungs[decision.rung]
+        of_groups = fits_in_parts(equations, columns, found.theta, made.of_groups, decision.fit, settings.by)
     return build_evaluation(
         diagnose(numbers, found, decision, settings, rows[0].value, **more, **made.told),
         rows,
@@ -92,7 +100,7 @@ def answer(
         checks=decision.checks,
         warnings=warned,
         notes=(*read, *made.notes),
-        extras=extra_answers(decision, float(equations.pieces.sum()), settings),
+        extras=extra_answers(decision, float(equations.pieces.sum()), settings, of_groups=of_groups),
         log=job.reader.name,
         limits=settings.limits,
     )
@@ -144,8 +152,14 @@ def _of_groups(
     sampled = f"{fitted_too}missing choices were looked for in {seen.n_pieces} episodes drawn by their hash."
     notes = (*source.notes, _groups_note(sums.pieces), sampled)
     refitted = settings.method == "lstd" and len(resampled) > 0
-    features = _features(job, decision.rung)
-    return _Answer(found, marginal, told, resampled, refitted, False, found.theta, features, starts, notes)
+    features, by_start = _features(job, decision.rung), equations.last.starts
+    of_groups = None
+    if by_start is not None:
+        rows, often = by_start[..., columns], by_start[..., -1]
+        means = rows.sum(axis=0) / often.sum(axis=0)[:, None]
+        lefts = [found.solver.solve(mean, transposed=True) / numbers["steps"] for mean in means]
+        of_groups = StartSums(often, rows @ found.theta, lefts)
+    return _Answer(found, marginal, told, resampled, refitted, False, found.theta, features, starts, of_groups, notes)
 
 
 def _features(job: Job, rung: str) -> Features:
@@ -209,7 +223,29 @@ def _of_states(
     weights, features, said = _weights_of(job, decision.rung, found.theta)
     kept = f"it has {_n_states(job)} states: its steps were kept in a temporary file, 40 bytes each."
     notes = (*source.notes, *said, _groups_note(equations.pieces), kept)
-    return _Answer(found, weighed.marginal, told, resampled, False, True, weights, features, starts, notes)
+    of_groups = _starts_of_states(equations, table, columns, found, job) if job.n_labels else None
+    return _Answer(found, weighed.marginal, told, resampled, False, True, weights, features, starts, of_groups, notes)
+
+
+def _starts_of_states(
+    equations: BlockEquations, table: Any, columns: Integers, found: LeastSquares, job: Job
+) -> StartSums:
+    """Episodes and what they start with, from the steps that were kept."""
+    rows, labels, values = table.shape[0], job.n_labels, np.asarray(table @ found.theta).ravel()
+    episodes, total = np.zeros((2, job.groups * labels))
+    often, steps = np.zeros(labels * rows), equations.source
+    assert isinstance(steps, StepFile)
+    for _, block in steps.blocks():
+        episodes += np.bincount(block.group, minlength=len(episodes))
+        total += np.bincount(block.group, values[block.starts], len(episodes))
+        often += np.bincount(block.group % labels * rows + block.starts, minlength=len(often))
+    episodes, total = episodes.reshape(-1, labels), total.reshape(-1, labels)
+    means = np.asarray(often.reshape(labels, rows) @ table) / episodes.sum(axis=0)[:, None]
+    if equations.sparse and equations.lam > 0:
+        lefts = left_with_traces(equations.sparse_moments, steps, columns, means)
+    else:
+        lefts = [found.solver.solve(mean, transposed=True) / equations.n_steps for mean in means]
+    return StartSums(episodes, total, lefts)
 
 
 def _solve_states(equations: BlockEquations, columns: Integers, error: float) -> LeastSquares:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +15,10 @@ from gradtd.evaluation.settings import Settings
 from gradtd.logs import Log, Ratios
 from gradtd.logs.behaviour_model import BehaviourModel
 from gradtd.logs.column_names import resolve
+from gradtd.logs.parts import Survey, hash_of
 from gradtd.logs.row_policies import InOrder, Probabilities, are_names
 from gradtd.logs.sources import open_table
-from gradtd.logs.step_columns import column_of_rows, elapsed_times, take_episodes
+from gradtd.logs.step_columns import column_of_rows, elapsed_times, labels_of, refuse_unknown_column, take_episodes
 
 MOST_GROUPS = 50
 FEWEST_HELD = 2
@@ -31,6 +32,11 @@ class Groups:
     column: str
     names: tuple[str, ...]
     of_episode: Integers
+
+    def taken(self, mask: NDArray[np.bool_]) -> Groups:
+        """The groups of some episodes."""
+        labels, codes = np.unique(self.of_episode[mask], return_inverse=True)
+        return replace(self, names=tuple(self.names[one] for one in labels), of_episode=codes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +74,7 @@ def ask_log(source: Any, log: Log, settings: Settings) -> tuple[Log, HeldOut | N
     if settings.trained_on is not None:
         mask = ~trained_episodes(source, log, settings)
         held = hold_out(log, mask)
-        if groups is not None:
-            groups = replace(groups, of_episode=groups.of_episode[mask])
-        if clusters is not None:
-            labels, codes = np.unique(clusters.of_episode[mask], return_inverse=True)
-            clusters = replace(clusters, names=tuple(clusters.names[one] for one in labels), of_episode=codes)
+        groups, clusters = (None if one is None else one.taken(mask) for one in (groups, clusters))
     if clusters is not None:
         said = (*said, _clusters_note(clusters))
     return log, held, replace(settings, by=groups, cluster=clusters), said
@@ -90,13 +92,21 @@ def with_times(source: Any, log: Log, name: str) -> tuple[Log, tuple[str, ...]]:
 
 def groups_of(source: Any, log: Log, settings: Settings) -> Groups:
     """The group of every episode, by a column in its first row."""
-    name = settings.by
-    if not isinstance(name, str):
-        raise InputError(f"by must be the name of a column, got {type(name).__name__}.")
     if settings.block_length is not None:
         raise InputError("by names groups of episodes, and block_length cuts these: leave one of them out.")
-    values, rows = column_of_rows(source, log, name, "by")
-    labels, codes = np.unique([str(one) for one in values[rows[log.row[log.starts]]]], return_inverse=True)
+    values, rows = column_of_rows(source, log, _name_of("by", settings.by), "by")
+    return _groups(settings.by, values[rows[log.row[log.starts]]])
+
+
+def _name_of(option: str, given: Any) -> str:
+    if not isinstance(given, str):
+        raise InputError(f"{option} must be the name of a column, got {type(given).__name__}.")
+    return given
+
+
+def _groups(name: str, values: Any) -> Groups:
+    """Groups by the value of every episode."""
+    labels, codes = np.unique([str(one) for one in values], return_inverse=True)
     if not 2 <= len(labels) <= MOST_GROUPS:
         raise InputError(
             f"by={name!r} has {len(labels)} groups of episodes, and 2 to {MOST_GROUPS} can be told apart: give a "
@@ -107,9 +117,7 @@ def groups_of(source: Any, log: Log, settings: Settings) -> Groups:
 
 def clusters_of(source: Any, log: Log, settings: Settings) -> Groups:
     """The cluster of every episode, by a column that is the same in all its rows."""
-    name = settings.cluster
-    if not isinstance(name, str):
-        raise InputError(f"cluster must be the name of a column, got {type(name).__name__}.")
+    name = _name_of("cluster", settings.cluster)
     values, rows = column_of_rows(source, log, name, "cluster")
     labels, codes = np.unique([str(one) for one in values[rows[log.row]]], return_inverse=True)
     of_episode = codes[log.starts]
@@ -135,42 +143,119 @@ def trained_episodes(source: Any, log: Log, settings: Settings) -> NDArray[np.bo
     starts = log.row[log.starts]
     if isinstance(given, str):
         values, rows = column_of_rows(source, log, given, "trained_on")
-        marks = values[rows[log.row]]
-        if marks.dtype.kind not in "biuf" or not np.isin(marks, (0, 1)).all():
-            raise InputError(f"trained_on={given!r} must hold 0 and 1, one for the episodes the target was trained on.")
-        return np.asarray(np.maximum.reduceat(marks.astype(bool), log.starts))
-    if not isinstance(given, Iterable):
-        raise InputError(f"trained_on must be a column, or a list of ids of episodes, got {type(given).__name__}.")
-    known = [str(one) for one in given]
+        return np.asarray(np.maximum.reduceat(_marks(given, values[rows[log.row]]), log.starts))
+    known = _ids(given)
     if isinstance(source, Log):
         ids = every = np.arange(log.n_episodes).astype(str)
     else:
         table = open_table(source)
         column = resolve(table.kinds, settings.columns, ()).single.get("episode")
         if column is None:
-            raise InputError("trained_on by ids needs a column of episodes: add one, or give a column of 0 and 1.")
+            raise InputError(NO_IDS)
         values, rows = column_of_rows(source, log, column, "trained_on")
         ids = np.array([str(one) for one in values[rows[starts]]])
         every = np.unique(values).astype(str)  # also those of episodes that have no step
-    if unknown := set(known) - set(every):
+    _refuse_unknown_ids(set(known) - set(every))
+    return np.isin(ids, known)
+
+
+NO_IDS = "trained_on by ids needs a column of episodes: add one, or give a column of 0 and 1."
+
+
+def _marks(name: str, values: Any) -> NDArray[np.bool_]:
+    if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
+        raise InputError(f"trained_on={name!r} must hold 0 and 1, one for the episodes the target was trained on.")
+    return np.asarray(values.astype(bool))
+
+
+def _ids(given: Any) -> list[str]:
+    if not isinstance(given, Iterable):
+        raise InputError(f"trained_on must be a column, or a list of ids of episodes, got {type(given).__name__}.")
+    return [str(one) for one in given]
+
+
+def _refuse_unknown_ids(unknown: set[str]) -> None:
+    if unknown:
         raise InputError(
             f"trained_on names {len(unknown)} episodes that the log does not have, such as {min(unknown)!r}: give ids "
             "as the log has them."
         )
-    return np.isin(ids, known)
 
 
-def hold_out(log: Log, held: NDArray[np.bool_]) -> HeldOut:
-    """The log without the episodes that the target was trained on."""
+def columns_asked(settings: Settings, kinds: Mapping[str, str]) -> list[str]:
+    """The columns of a log in parts that tell groups of starts, and episodes that the target was trained on."""
+    asked = {} if settings.by is None else {"by": _name_of("by", settings.by)}
+    if isinstance(settings.trained_on, str):
+        asked["trained_on"] = settings.trained_on
+    for option, name in asked.items():
+        refuse_unknown_column(name, kinds, option)
+    return list(asked.values())
+
+
+def ask_files(
+    seen: Survey, kinds: Mapping[str, str], episode: str | None, settings: Settings
+) -> tuple[Survey, Groups | None, tuple[str, ...]]:
+    """A log in parts with a label for every episode, its group or -1 for those left out; the groups; what to say."""
+    groups, held = None, np.ones(seen.episodes, bool)
+    said: tuple[str, ...] = ()
+    if settings.trained_on is not None:
+        held = ~_trained_in_files(seen, kinds, episode, settings.trained_on)
+        said = (_held_note(held),)
+    if settings.by is not None:
+        names = [labels_of(one)[_firsts(seen, at, len(one.values))] for at, one in seen.column(settings.by)]
+        groups = _groups(settings.by, np.concatenate(names)).taken(held)
+    labels = np.where(held, 0, -1)
+    if groups is not None:
+        labels[held] = groups.of_episode
+    return (seen if groups is None and held.all() else replace(seen, labels=labels)), groups, said
+
+
+def _firsts(seen: Survey, at: int, rows: int) -> Integers:
+    """The first rows of episodes, among so many rows from one on."""
+    low, high = np.searchsorted(seen.begins[:-1], (at, at + rows))
+    return seen.begins[low:high] - at
+
+
+def _trained_in_files(seen: Survey, kinds: Mapping[str, str], episode: str | None, given: Any) -> NDArray[np.bool_]:
+    if isinstance(given, str):
+        trained = np.zeros(seen.episodes, bool)
+        for at, one in seen.column(given):
+            rows = at + np.flatnonzero(_marks(given, labels_of(one)))
+            trained[np.searchsorted(seen.begins, rows, "right") - 1] = True
+        return trained
+    known = _ids(given)
+    if episode is None:
+        raise InputError(NO_IDS)
+    hashes = {one: _hash(one, kinds[episode] == "text") for one in known}
+    there = set(seen.hashes.tolist())
+    _refuse_unknown_ids({one for one, word in hashes.items() if word not in there})
+    return np.isin(seen.hashes, np.array([*hashes.values()], np.uint64))
+
+
+def _hash(one: str, text: bool) -> int | None:
+    """The hash that the files' column of episodes gives an id; None where that holds numbers and this is none."""
+    for kind in (str,) if text else (int, float):
+        try:
+            return int(hash_of(np.array([kind(one)]))[0])
+        except (ValueError, OverflowError):
+            continue
+    return None
+
+
+def _held_note(held: NDArray[np.bool_]) -> str:
     if held.sum() < FEWEST_HELD:
         raise InputError(
             f"the target was trained on {int((~held).sum())} of {len(held)} episodes. Judged on episodes that it was "
             "learned from, a policy looks better than it is, and no interval says by how much. Keep some episodes out "
             "of training, and name only the others in trained_on."
         )
-    part, steps = take_episodes(log, held)
-    note = f"Episodes that the target was trained on, left out of the evaluation: {int((~held).sum())}."
-    return HeldOut(part, steps, note)
+    return f"Episodes that the target was trained on, left out of the evaluation: {int((~held).sum())}."
+
+
+def hold_out(log: Log, held: NDArray[np.bool_]) -> HeldOut:
+    """The log without the episodes that the target was trained on."""
+    note = _held_note(held)
+    return HeldOut(*take_episodes(log, held), note)
 
 
 def is_by_row(policy: Any) -> bool:

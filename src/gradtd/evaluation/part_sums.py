@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from gradtd.compiled.traces import Tracing
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, Integers
 from gradtd.core.blas import one_thread
 from gradtd.core.executors import Executor
 from gradtd.core.progress import StageProgress
 from gradtd.evaluation.checks import products
 from gradtd.evaluation.chunks import ChunkReader, LogChunk
-from gradtd.evaluation.designs.base import Design, Rows, Steps, known_chances, steps_of
+from gradtd.evaluation.designs.base import CHUNK, Design, Rows, Steps, known_chances, steps_of
 from gradtd.evaluation.designs.chooser import Chooser
 from gradtd.evaluation.designs.pairs import PairStateDesign
 from gradtd.evaluation.designs.states import StateDesign
@@ -64,6 +64,8 @@ class Job:
         Whether features were named.
     chooser
         What the target would do, where values are of actions.
+    n_labels
+        Groups of starts whose values are asked for; 0 where none are.
     """
 
     reader: ChunkReader
@@ -76,6 +78,7 @@ class Job:
     lam: float = 0.0
     named: bool = False
     chooser: Chooser | None = None
+    n_labels: int = 0
 
     @property
     def of_states(self) -> bool:
@@ -96,16 +99,22 @@ class Job:
 
 @dataclass
 class PartSums:
-    """The sums of some episodes: what the diagnostics need, and moments by group or the steps themselves."""
+    """The sums of some episodes: what the diagnostics need, and moments by group or the steps themselves.
+
+    ``starts`` are sums of start features, and behind them of ones, by group of episodes and by group of starts.
+    """
 
     steps: StepSums = field(default_factory=StepSums)
     moments: Moments | None = None
     blocks: list[Block] = field(default_factory=list)
+    starts: Floats | None = None
 
     def add(self, other: PartSums) -> None:
         """Add the sums of later episodes."""
         self.steps.add(other.steps)
         self.blocks += other.blocks
+        if other.starts is not None:
+            self.starts = other.starts if self.starts is None else self.starts + other.starts
         if self.moments is None:
             self.moments = other.moments
         elif other.moments is not None:
@@ -136,18 +145,35 @@ class SumPart:
     def _add(self, made: PartSums, chunk: LogChunk) -> None:
         job, log, found = self.job, chunk.log, chunk.ratios
         group = (chunk.hashes % np.uint64(job.groups)).astype(np.int64)
+        both = group  # one number for both groups of an episode, where there are groups of starts
+        if job.n_labels and chunk.labels is not None:
+            both = group * job.n_labels + chunk.labels
         steps = job.steps(log, found)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             weights = products(steps.rho, steps.discount, steps.begins)
             numbers = sum_steps(log, found, steps.discount, steps.begins, weights)
             if made.moments is None:
-                made.blocks.append(block_of(steps, group))
+                made.blocks.append(block_of(steps, both))
             else:
+                if job.n_labels:
+                    add_starts(made, steps, both, job)
                 read_moments(made.moments, steps, group, job.lam, job.clock, weights)
         choices = steps.rows.choices
         if choices is not None:
             numbers.unseen, numbers.unseen_pairs = choices.unseen, None
         made.steps.add(numbers)
+
+
+def add_starts(made: PartSums, steps: Steps, group: Integers, job: Job) -> None:
+    """Add the starts of these episodes to the sums by ``group``, a number for both of its groups."""
+    n = job.design.ladder.n_headline_columns
+    if made.starts is None:
+        made.starts = np.zeros((job.groups, job.n_labels, n + 1))
+    by_group = made.starts.reshape(-1, n + 1)
+    for begin in range(0, len(group), CHUNK):
+        some = slice(begin, begin + CHUNK)
+        rows = np.asarray(steps.rows.at(steps.start_rows[some]))[:, :n]
+        np.add.at(by_group, group[some], np.c_[rows, np.ones(len(rows))])
 
 
 class Reduction:

@@ -297,6 +297,14 @@ def solve_with_traces(sums: SparseMoments, blocks: StepBlocks, columns: Integers
     return _fit("", sums, _Traced(sums, Traces(blocks, sums, None), columns), columns)
 
 
+def left_with_traces(
+    sums: SparseMoments, blocks: StepBlocks, columns: Integers, starts: Sequence[Floats]
+) -> list[Floats]:
+    """A^-T times each of these mean start features, where A has traces."""
+    traced = _Traced(sums, Traces(blocks, sums, None), columns)
+    return [traced.solve(start, transposed=True) for start in starts]
+
+
 class _Traced:
     """The same with traces, in units in which features have mean square one; a column that no ratio reaches stays 0.
 

@@ -113,10 +113,16 @@ class StepFile:
         Groups of episodes; each tenth has neighbouring ones.
     lam
         The lambda of the traces asked for, 0 where there are none.
+    n_labels
+        Groups of starts: the group of an episode in a block is its group of episodes times this, and its group of
+        starts.
     """
 
-    def __init__(self, folder: Path, table: Any, groups: int, lam: float = 0.0, in_memory: int = IN_MEMORY) -> None:
+    def __init__(
+        self, folder: Path, table: Any, groups: int, lam: float = 0.0, in_memory: int = IN_MEMORY, n_labels: int = 0
+    ) -> None:
         self._path, self.table, self.lam, self._in_memory = folder / "steps", table, lam, in_memory
+        self.n_labels = n_labels or 1
         self._first = group_edges(groups)[:-1]
         self.tenths = min(TENTHS, groups)
         self._waiting: list[list[Block]] = [[] for _ in range(self.tenths)]
@@ -125,7 +131,7 @@ class StepFile:
 
     def add(self, block: Block) -> None:
         """Keep the steps of some episodes."""
-        tenth = np.searchsorted(self._first, block.group, "right") - 1
+        tenth = np.searchsorted(self._first, block.group // self.n_labels, "right") - 1
         for g in np.unique(tenth):
             self._waiting[g].append(take_pieces(block, np.flatnonzero(tenth == g)))
             if sum(one.n_steps for one in self._waiting[g]) >= BLOCK:
@@ -168,7 +174,7 @@ class StepFile:
 
     def chunks(self) -> Iterator[Group]:
         for tenth, block in self.blocks():
-            yield Group(self.steps(block), np.full(len(block.group), tenth), block.group)
+            yield Group(self.steps(block), np.full(len(block.group), tenth), block.group // self.n_labels)
 
     def first(self, n_steps: int) -> Steps:
         blocks: list[Block] = []

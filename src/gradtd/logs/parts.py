@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,11 +49,15 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Whole episodes in a row: where their rows are, where each begins (the last is the end), and their hashes."""
+    """Whole episodes in a row: where their rows are, where each begins (the last is the end), and their hashes.
+
+    ``labels`` has the group of every episode, -1 for those to leave out; None where there are no groups.
+    """
 
     stretches: tuple[Stretch, ...]
     begins: Integers
     hashes: Words
+    labels: Integers | None = None
 
     def __len__(self) -> int:
         return int(self.begins[-1] - self.begins[0])
@@ -128,21 +132,38 @@ def _rows_of_a_batch(columns: Sequence[str]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What the column of episodes says of a log: its size, where episodes begin, whether their rows are together."""
+    """What the column of episodes says of a log: its size, where episodes begin, whether their rows are together.
+
+    ``labels`` has the group of every episode, -1 for those that are left out: rows and episodes are those of the rest.
+    """
 
     stretches: tuple[Stretch, ...]
     begins: Integers
     hashes: Words
     grouped: bool
     spanning: int
+    labels: Integers | None = None
 
     @property
     def rows(self) -> int:
-        return int(self.begins[-1])
+        return int(np.diff(self.begins)[self.taken].sum())
 
     @property
     def episodes(self) -> int:
-        return len(self.hashes)
+        return len(self.taken)
+
+    @cached_property
+    def taken(self) -> Integers:
+        """The numbers of the episodes that are not left out."""
+        return np.arange(len(self.hashes)) if self.labels is None else np.flatnonzero(self.labels >= 0)
+
+    def column(self, name: str) -> Iterator[tuple[int, Column]]:
+        """A column of the files, some rows at a time, each time with the number of the first of them."""
+        for file, stretch in _opened(self.stretches):
+            at = stretch.first
+            for table in _read(file, stretch, 8 * BATCH, [name]):
+                yield at, reading(stretch.path, _column, name, table.column(name))
+                at += len(table)
 
     def shared(self) -> int:
         """How many ids of episodes stand in several files: one episode that goes on, or several of one number."""
@@ -159,16 +180,18 @@ class Survey:
     def parts(self, rows: int | None = None) -> list[Part]:
         """The log cut into parts of about so many rows, or of `ROWS_OF_A_PART`."""
         rows = rows or ROWS_OF_A_PART
-        wanted = np.arange(0, self.rows + rows // 2, rows)
-        cuts = np.unique(np.searchsorted(self.begins, wanted).clip(0, self.episodes))
-        cuts = np.unique(np.r_[0, cuts[:-1], self.episodes])
+        last = len(self.hashes)
+        wanted = np.arange(0, int(self.begins[-1]) + rows // 2, rows)
+        cuts = np.unique(np.searchsorted(self.begins, wanted).clip(0, last))
+        cuts = np.unique(np.r_[0, cuts[:-1], last])
         return [self.part(int(a), int(b)) for a, b in itertools.pairwise(cuts)]
 
     def part(self, first: int, last: int) -> Part:
         """Episodes ``first`` to ``last``, in the order of the log."""
         begins = self.begins[first : last + 1]
         inside = [s for s in self.stretches if s.first < begins[-1] and s.first + s.rows > begins[0]]
-        return Part(tuple(inside), begins, self.hashes[first:last])
+        labels = None if self.labels is None else self.labels[first:last]
+        return Part(tuple(inside), begins, self.hashes[first:last], labels)
 
     def sample(self, episodes: int, columns: Sequence[str]) -> tuple[Any, Integers]:
         """Rows of the episodes with the smallest hashes, and where each begins among them.
@@ -177,7 +200,7 @@ class Survey:
         """
         import pyarrow as pa
 
-        chosen = np.argsort(mixed(self.hashes), kind="stable")[:episodes]
+        chosen = self.taken[np.argsort(mixed(self.hashes[self.taken]), kind="stable")[:episodes]]
         _refuse_long(int(np.diff(self.begins)[chosen].sum()), columns)
         found: dict[int, list[Any]] = {int(k): [] for k in chosen}
         placed = np.sort(chosen)

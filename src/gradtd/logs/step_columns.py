@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,13 +28,17 @@ def column_of_rows(source: Any, log: Log, name: str, option: str) -> tuple[NDArr
         values = np.r_[log.extra[name], beyond]
         return values, np.where(np.isnan(values), -1, np.arange(len(values)))
     table = open_table(source)
-    if name not in table.kinds:
-        raise InputError(f"{option}={name!r} is no column of the log; the columns are {listed(table.kinds)}.")
+    refuse_unknown_column(name, table.kinds, option)
     column = gather(table, Roles(keep=(name,)))[0][f"keep.{name}"]
     rows = steps_in_table(log) if log.given is None else np.asarray(log.given)
     if log.given is None and len(log.observations) > len(log):
         rows = np.r_[rows, np.full(len(log.observations) - len(log), -1)]
     return labels_of(column), rows
+
+
+def refuse_unknown_column(name: str, kinds: Mapping[str, str], option: str) -> None:
+    if name not in kinds:
+        raise InputError(f"{option}={name!r} is no column of the log; the columns are {listed(kinds)}.")
 
 
 def labels_of(column: Column) -> NDArray[Any]:
