@@ -86,7 +86,7 @@ def test_several_targets_have_names(typed, log, tmp_path):  # noqa: F811
         (["--target", "pi_0,"], "--target takes one column per action with commas between them"),
         (["--target-probabilities", "pi_0"], "--target-probabilities takes one column per action"),
         (["--target-probabilities", "pi_0,pi_1"], "at least 3 actions"),
-        (["--target", "pi_1"], "give all of them, --target pi_1,..., in the order of the actions"),
+        (["--target", "pi_1"], "give all columns, --target pi_1,..., in the order of the actions"),
         (["--target", "uniform", "--next-target-probabilities", "pi_0,pi_1,pi_2"], "belongs to no target"),
         (["--target", "pi_0,pi_1,pi_7"], "there is no column 'pi_7' to keep; the columns are"),
         (["--observation", "x,v"], "there is no column 'x'"),
@@ -154,7 +154,7 @@ def test_values_of_actions_need_no_probabilities_of_the_behaviour(typed, log, tm
         (["--value-function", "actions", "--target", "uniform"], "value_function must be one of state, action"),
         (
             ["--value-function", "action", "--target", "uniform", "--clip", "3"],
-            "--value-function action has ratio 1 everywhere",
+            "--value-function action does not use ratios",
         ),
         (["--target", "uniform", "--action-features", "identity"], "give --value-function action with it"),
         (

@@ -137,16 +137,16 @@ LOG = gradtd.sample_log("random_walk_tabular", 20)
     [
         (
             {"row": np.where(np.arange(len(LOG)) == 3, 4_000_000_000, LOG.row)},
-            r"row must be a row of observations, 0 to",
+            r"row must be row numbers of observations, 0 to",
         ),
-        ({"next_row": LOG.next_row.astype(int) - 10}, "next_row must be a row of observations"),
+        ({"next_row": LOG.next_row.astype(int) - 10}, "next_row must be row numbers of observations"),
         ({"next_row": LOG.next_row[1:]}, "every column of a log needs one entry per step"),
         ({"row": LOG.row.astype(float)}, "row must hold whole numbers"),
         ({"reward": LOG.reward * np.nan}, "reward must be finite"),
         ({"reward": LOG.reward[:0]}, "a log needs at least one step"),
         ({"episode": LOG.episode[::-1]}, "the episodes of a log are numbered 0, 1, ... in the order of its steps"),
         ({"episode": LOG.episode * 2**60}, "the episodes of a log are numbered 0, 1"),
-        ({"observations": np.zeros(0)}, "row must be a row of observations"),
+        ({"observations": np.zeros(0)}, "row must be row numbers of observations"),
         ({"extra": {"other": np.zeros(2)}}, "needs one entry per step .*: other has 2"),
     ],
 )

@@ -295,14 +295,14 @@ def test_actions_beyond_those_of_the_log_are_refused():
     [
         (None, {}, "needs the target's probabilities of every action"),
         (np.ones(3), {}, "needs one probability or action per step"),
-        ("uniform", {"clip": 2.0}, "no use for clip"),
-        ("uniform", {"algorithm": "dr"}, "no use for dr"),
-        ("uniform", {"clip": 2.0, "lam": 0.5, "trace": "tree"}, "no use for clip"),
-        ("uniform", {"lam": 0.5}, "choose trace='tree', which needs the target's probabilities only"),
+        ("uniform", {"clip": 2.0}, "so clip has no effect"),
+        ("uniform", {"algorithm": "dr"}, "does not use ratios, but dr does"),
+        ("uniform", {"clip": 2.0, "lam": 0.5, "trace": "tree"}, "so clip has no effect"),
+        ("uniform", {"lam": 0.5}, "choose trace='tree', which needs only the target's probabilities"),
         ("uniform", {"lam": 0.5, "trace": "clipped"}, "needs the behaviour's probability of every action"),
         ("uniform", {"samples": 0}, "samples must be at least 1"),
         ("uniform", {"values": "both"}, "value_function must be one of state, action"),
-        ("uniform", {"values": "state", "action_features": "identity"}, "give value_function='action' with it"),
+        ("uniform", {"values": "state", "action_features": "identity"}, "add value_function='action'"),
         ("uniform", {"action_features": lambda s, a: np.ones(3)}, "does not return features"),
     ],
 )
@@ -400,7 +400,7 @@ def test_what_was_never_taken_is_judged_with_the_same_traces(world):
 
 def test_next_observations_that_are_no_rows_need_probabilities_of_their_own(world):
     log = sampled(world, 30)
-    with pytest.raises(InputError, match=r"next observations are no rows of it.*Probabilities\(now, after\)"):
+    with pytest.raises(InputError, match=r"next observations are not rows of it.*Probabilities\(now, after\)"):
         evaluate(log, world[4][log["obs"]])
 
 

@@ -15,7 +15,9 @@ from gradtd.logs import parts as cutting
 from gradtd.logs.files import ParquetTable
 
 STEPS = 6
-ANEW = r"ids of episodes stand in several files of 'log' \(9 of them\), and {}: the files seem to number .* anew\. Give"
+ANEW = (
+    r"some episode ids occur in several files of 'log' \(9 of them\), and {}: the files seem to reuse .* numbers\. Give"
+)
 
 
 def rows(seed, *, first=0, episodes=9, clock=0, without=()):
@@ -51,7 +53,7 @@ def evaluate(log, **more):
         ({}, {}, ANEW.format("rows of episode . have the same t")),
         ({}, {"duplicates": "drop"}, ANEW.format("rows of episode . have the same t")),
         ({"clock": 100}, {}, ANEW.format("episode . goes on after its end")),
-        ({}, {"in_parts": False}, "have the same episode and t .* where files number their episodes anew, give every"),
+        ({}, {"in_parts": False}, "have the same episode and t .* If several files reuse episode numbers, give every"),
     ],
 )
 def test_files_that_number_their_episodes_anew_are_told_so(tmp_path, later, more, message):
@@ -63,26 +65,26 @@ def test_files_that_number_their_episodes_anew_are_told_so(tmp_path, later, more
 
 def test_a_stream_of_such_files_is_refused_alike(tmp_path):
     log = written(tmp_path, rows(0), rows(1))
-    with pytest.raises(gradtd.InputError, match="the files seem to number their episodes anew"):
+    with pytest.raises(gradtd.InputError, match="the files seem to reuse episode numbers"):
         gradtd.store_stream(log, tmp_path / "stream", gamma=0.9, features="identity")
 
 
 def test_without_t_the_sentence_says_which_of_two_it_may_be(tmp_path):
     log = written(tmp_path, rows(0, without=["t"]), rows(1, without=["t"]))
-    with pytest.raises(gradtd.InputError, match=r"several files \(9 of them\): where files number .* add a column t"):
+    with pytest.raises(gradtd.InputError, match=r"several files \(9 of them\)\). If files .* add a column t"):
         evaluate(log)
-    with pytest.raises(gradtd.InputError, match="began earlier in the table; give it an id of its own, or add"):
+    with pytest.raises(gradtd.InputError, match="began earlier in the table; give each episode its own id, or add"):
         evaluate(log, machine=gradtd.Machine(in_parts=False))
     scattered = pq.read_table(log).take(np.arange(2 * 9 * STEPS)[::-1] % 7)
     pq.write_table(scattered, tmp_path / "one.parquet")
-    with pytest.raises(gradtd.InputError, match="some begin again later: add a column t"):
+    with pytest.raises(gradtd.InputError, match="some episodes continue later: add a column t"):
         evaluate(str(tmp_path / "one.parquet"))
 
 
 def test_ids_in_several_files_that_were_taken_as_one_episode_are_noted(tmp_path):
     """Nothing contradicts it: no row is an end, and t goes on."""
     log = written(tmp_path, *(rows(k, clock=STEPS * k, without=["terminated"]) for k in range(2)))
-    assert any("ids stood in several files (9 of them)" in note for note in evaluate(log).notes)
+    assert any("Some ids occur in several files (9 of them)" in note for note in evaluate(log).notes)
 
 
 def test_rows_that_clash_within_a_file_are_told_as_before(tmp_path):
@@ -91,7 +93,7 @@ def test_rows_that_clash_within_a_file_are_told_as_before(tmp_path):
         evaluate(log)
 
 
-@pytest.mark.parametrize(("files", "message"), [(1, r"\(6 rows\)\. The"), (2, r"\(12 rows\) in 2 files: where each")])
+@pytest.mark.parametrize(("files", "message"), [(1, r"\(6 rows\)\. The"), (2, r"\(12 rows\) in 2 files: if each")])
 def test_a_single_episode_may_be_several_of_one_number(tmp_path, files, message):
     log = written(tmp_path, *(rows(k, episodes=1, clock=STEPS * k) for k in range(files)))
     with pytest.raises(gradtd.InputError, match=message) as refused:
@@ -145,10 +147,8 @@ def test_without_a_column_episodes_are_cut_after_their_ends_as_in_memory(
     assert ours.diagnostics.truncated == memory.diagnostics.truncated > 0
     assert any("there is no episode column: episodes were cut after rows" in note for note in ours.notes)
     assert any("so the interval depends on that order" in note for note in ours.notes)
-    assert any("2 episodes went on in the next file" in note for note in ours.notes)
-    assert any(
-        note.startswith("Episodes that did not end in the log") and note.endswith(": 1.") for note in memory.notes
-    )
+    assert any("2 episodes continued in the next file" in note for note in ours.notes)
+    assert any(note.startswith("Episodes without an end in the log") and note.endswith(": 1.") for note in memory.notes)
     stored = gradtd.store_stream(log, tmp_path / "stream", gamma=0.9, features=features)
     whole = gradtd.log_stream(log, gamma=0.9, features=features)
     assert stored.steps["episode"].tolist() == whole.steps["episode"].tolist()

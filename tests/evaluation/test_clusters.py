@@ -91,7 +91,7 @@ def test_clustered_intervals_cover():
         ({"inference": Inference(cluster=3)}, "cluster must be the name of a column, got int"),
         ({"inference": Inference(cluster="hospital"), "algorithm": "lstd"}, "cluster needs algorithm='auto'"),
         ({"inference": Inference(cluster="hospital", block_length=5)}, "cluster and block_length"),
-        ({"inference": Inference(cluster="hospital", anytime=True)}, "anytime=True takes episodes as independent"),
+        ({"inference": Inference(cluster="hospital", anytime=True)}, "anytime=True needs independent episodes"),
     ],
 )
 def test_what_is_refused(more, message):

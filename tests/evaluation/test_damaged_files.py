@@ -64,7 +64,7 @@ def test_a_log_of_ours_whose_episodes_are_scattered_is_brought_together(tmp_path
         pq.write_table(rows.replace_schema_metadata(said), tmp_path / f"{k}.parquet")
     result = gradtd.evaluate(str(tmp_path), gamma=0.9, progress=False, machine=gradtd.Machine(in_parts=True, threads=1))
     assert result.steps == 240
-    assert any("did not stand together" in note for note in result.notes), result.notes
+    assert any("were not consecutive" in note for note in result.notes), result.notes
 
 
 def _evaluate(log, **more):
@@ -115,7 +115,7 @@ def test_episodes_that_begin_anew_in_every_file_are_not_taken_for_one(tmp_path, 
         if not ends:
             del rows["terminated"]
         pq.write_table(pa.table(rows), tmp_path / f"{name}.parquet")
-    with pytest.raises(InputError, match="must be in one piece, and ids stand in several files"):
+    with pytest.raises(InputError, match="must be consecutive, and some ids occur in several files"):
         _evaluate(tmp_path)
 
 
@@ -148,5 +148,5 @@ def test_a_temporary_folder_without_room_is_told(tmp_path, monkeypatch):
     rows = pa.table(table(12) | {"t": np.tile(np.arange(4), 12)}).take(np.random.default_rng(0).permutation(48))
     pq.write_table(rows, tmp_path / "log.parquet")
     monkeypatch.setattr(pq, "ParquetWriter", full)
-    with pytest.raises(InputError, match=r"No space left on device\. TMPDIR says where"):
+    with pytest.raises(InputError, match=r"No space left on device\. Set TMPDIR to"):
         _evaluate(tmp_path / "log.parquet")

@@ -55,9 +55,7 @@ def test_masked_rewards_are_not_read_as_numbers():
 
 def test_an_interval_without_width_is_none():
     log = walk(60)
-    result = refused(
-        log | {"reward": np.zeros(len(log["t"]))}, "The interval has no width: every episode says the same"
-    )
+    result = refused(log | {"reward": np.zeros(len(log["t"]))}, "The interval has no width: all episodes agree exactly")
     assert result.interval == (0.0, 0.0)
 
 
@@ -84,7 +82,7 @@ def test_the_columns_of_one_policy_as_targets():
     log = {k: v for k, v in walk(60).items() if k != "target"}
     log |= {"pi_0": np.full(len(log["t"]), 0.3), "pi_1": np.full(len(log["t"]), 0.7)}
     for target in ("pi_1", {"pi_0": "pi_0", "pi_1": "pi_1"}):
-        with pytest.raises(InputError, match=r"a policy's probabilities of each action, and target by one name needs"):
+        with pytest.raises(InputError, match=r"so it has the probability of one action, and target needs"):
             judged(log, target=target)
 
 

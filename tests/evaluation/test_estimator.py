@@ -81,7 +81,7 @@ def test_what_is_refused():
         PolicyEvaluator().fit(X, y, **given)
     with pytest.raises(InputError, match="fit has no argument 'episodes'"):
         PolicyEvaluator(0.9).fit(X, y, episodes=given["episode"])
-    with pytest.raises(InputError, match="a log has its own columns"):
+    with pytest.raises(InputError, match="a log already has these columns"):
         PolicyEvaluator(0.9).fit(walk(40), episode=given["episode"])
     with pytest.raises(ValueError, match="not fitted"):
         PolicyEvaluator(0.9).predict(X)

@@ -72,7 +72,7 @@ def test_the_next_observation_counts_and_not_the_one_before():
     almost = lstd({**log, "next_obs": np.r_[log["next_obs"][:500], log["obs"][500:]]})
     assert any("is not the observation of the following row" in said for said in almost.warnings)
     back = {**log, "obs": log["next_obs"], "next_obs": log["obs"]}
-    with pytest.raises(InputError, match="have changed places"):
+    with pytest.raises(InputError, match="are swapped"):
         lstd(back)
 
 
@@ -107,7 +107,7 @@ def test_logarithms_of_probabilities_are_recognised():
     both = lstd(named, target={"a": "mine", "b": "plain"}, log_probabilities="convert")
     assert both["a"].value == pytest.approx(plain.value)
     assert both["b"].value == plain.value
-    assert both["a"].notes == ("column 'mine' held logarithms of probabilities: converted.",)
+    assert both["a"].notes == ("Column 'mine' held logarithms of probabilities: converted.",)
     with pytest.raises(InputError, match="'action_prob' holds logarithms"):
         lstd({**log, "action_prob": np.log(log["action_prob"])})
 

@@ -120,7 +120,7 @@ def test_neither_order_nor_cuts_nor_threads_matter(table, path, tmp_path):
         pq.write_table(other.slice(low, high - low), tmp_path / f"part-{k}.parquet", row_group_size=133)
     whole, cut = _evaluate(path), _evaluate(tmp_path)
     _same(cut, whole)
-    assert any("went on in the next file" in note for note in cut.notes)
+    assert any("continued in the next file" in note for note in cut.notes)
     two = _evaluate(str(tmp_path / "part-*.parquet"), threads=2)
     assert two.theta.tobytes() == cut.theta.tobytes()
     assert two.resampled.tobytes() == cut.resampled.tobytes()
@@ -133,7 +133,7 @@ def test_scattered_rows_are_brought_together(table, path, tmp_path):
     heard = []
     found = _evaluate(tmp_path / "mixed.parquet", features="identity", progress=lambda *told: heard.append(told[0]))
     _same(found, _evaluate(path, features="identity"))
-    assert any("did not stand together" in note for note in found.notes)
+    assert any("were not consecutive" in note for note in found.notes)
     assert {"looking for episodes", "bringing episodes together", "reading"} <= set(heard)
 
 

@@ -94,7 +94,7 @@ def test_rare_states_share_a_feature_as_in_memory(ids_apart, tmp_path, evaluate_
     some = np.array([1, 3, 9, 15, 999, 1899])
     np.testing.assert_allclose(ours(some), memory(some), rtol=1e-8)
     for found in (ours, memory):
-        assert any("seen most have a feature each" in note for note in found.notes)
+        assert any("most frequent have a feature each" in note for note in found.notes)
 
 
 def test_beyond_a_thousand_states_neighbours_share_a_feature_as_in_memory(ids_apart, tmp_path, evaluate_both):
@@ -134,5 +134,5 @@ def test_lstd_says_which_interval_it_has(paths):
 
 def test_too_many_states_are_refused(paths, monkeypatch):
     monkeypatch.setattr(states, "MOST_STATES", 5)
-    with pytest.raises(gradtd.InputError, match=r"at most 5 states, .* This one has 6 and .*, or more\. Put states"):
+    with pytest.raises(gradtd.InputError, match=r"at most 5 states, .* This one has 6 and .*, or more\. Merge states"):
         _evaluate(paths[6])

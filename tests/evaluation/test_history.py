@@ -35,7 +35,7 @@ def test_a_hidden_action_of_the_step_before_is_refused():
     found = evaluate(looking_alike(), gamma=1.0, machine=Machine(threads=1))
     assert next(row for row in found.estimates if row.method == "lstd").value > 0.5
     assert found.verdict == "not usable"
-    assert any("The steps before change the value" in reason for reason in found.reasons), found.reasons
+    assert any("Earlier steps change the value" in reason for reason in found.reasons), found.reasons
     with_past = next(check for check in found.checks if check.kind == "past")
     assert with_past.low <= -0.76 <= with_past.high
 

@@ -39,13 +39,13 @@ def _states(folder, name, first, last, states=4):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"gamma": 0.8}, r"another question: gamma was 0\.9, and is 0\.8; ask as before, or give another folder"),
-        ({"clip": 2.0}, r"clip was None, and is 2\.0"),
-        ({"features": "polynomial:order=2"}, "features was 'identity', and is 'polynomial:order=2'"),
-        ({"features": None}, "features was 'identity', and is 'auto'"),
-        ({"target": "behaviour"}, "target was None, and is 'behaviour'"),
-        ({"duplicates": "drop"}, "duplicates was 'refuse', and is 'drop'"),
-        ({"columns": {"observation": ["obs_0"]}}, "columns is not what it was"),
+        ({"gamma": 0.8}, r"other settings: gamma was 0\.9 and is now 0\.8\. Use the same settings, or another folder"),
+        ({"clip": 2.0}, r"clip was None and is now 2\.0"),
+        ({"features": "polynomial:order=2"}, "features was 'identity' and is now 'polynomial:order=2'"),
+        ({"features": None}, "features was 'identity' and is now 'auto'"),
+        ({"target": "behaviour"}, "target was None and is now 'behaviour'"),
+        ({"duplicates": "drop"}, "duplicates was 'refuse' and is now 'drop'"),
+        ({"columns": {"observation": ["obs_0"]}}, "columns has changed"),
     ],
 )
 def test_another_question_is_refused(three, tmp_path, more, message):
@@ -60,7 +60,7 @@ def test_columns_of_another_type_are_refused(three, some_episodes, tmp_path):
         pq.write_table(_with(pq.read_table(file), "obs_1", np.int64), file)
     _evaluate(three, tmp_path / "sums")
     pq.write_table(some_episodes(110, 120), three / "f.parquet")
-    with pytest.raises(gradtd.InputError, match="types is not what it was"):
+    with pytest.raises(gradtd.InputError, match="types has changed"):
         _evaluate(three, tmp_path / "sums")
 
 
@@ -77,12 +77,12 @@ def test_a_function_is_known_by_its_code(tmp_path):
 
     first = _evaluate(log, tmp_path / "sums", features=None, target=mostly(0.7))
     assert _evaluate(log, tmp_path / "sums", features=None, target=mostly(0.7)).value == first.value
-    with pytest.raises(gradtd.InputError, match="target is not what it was"):
+    with pytest.raises(gradtd.InputError, match="target has changed"):
         _evaluate(log, tmp_path / "sums", features=None, target=mostly(0.8))
     by_array = lambda seen: np.tile(chances, (len(seen), 1))  # noqa: E731
     second = _evaluate(log, tmp_path / "others", features=None, target=by_array)
     chances[:] = chances[::-1].copy()
-    with pytest.raises(gradtd.InputError, match="target is not what it was"):
+    with pytest.raises(gradtd.InputError, match="target has changed"):
         _evaluate(log, tmp_path / "others", features=None, target=by_array)
     assert second.value != first.value
 
@@ -208,7 +208,7 @@ def test_states_are_those_of_the_first_files(tmp_path):
     assert first.value == pytest.approx(plain.value, rel=1e-9)
     assert first.interval == pytest.approx(plain.interval, rel=1e-9)
     _states(log, "c", 80, 120, states=6)
-    with pytest.raises(gradtd.InputError, match=r"State [45] was not there when features were fitted"):
+    with pytest.raises(gradtd.InputError, match=r"State [45] was not in the log when features were fitted"):
         _evaluate(log, tmp_path / "sums", **given)
     _states(log, "c", 80, 120)
     second = _evaluate(log, tmp_path / "sums", **given)
@@ -227,7 +227,7 @@ def test_a_file_that_was_never_added_may_be_taken_away(tmp_path):
     first = _evaluate(log, tmp_path / "sums", **given)
     _states(log, "b", 80, 200)
     _states(log, "c", 200, 240, states=6)
-    with pytest.raises(gradtd.InputError, match="was not there when"):
+    with pytest.raises(gradtd.InputError, match="was not in the log when"):
         _evaluate(log, tmp_path / "sums", **given)
     assert list((tmp_path / "sums").rglob("*-000000.npz"))  # some of it was read
     (log / "b.parquet").unlink()
@@ -258,7 +258,7 @@ def test_a_single_episode_is_refused_and_the_folder_serves_when_there_are_more(s
     log = tmp_path / "log"
     log.mkdir()
     pq.write_table(some_episodes(3, 4), log / "a.parquet")
-    with pytest.raises(gradtd.InputError, match=r"has a single episode .* nothing of it was kept; start again with"):
+    with pytest.raises(gradtd.InputError, match=r"has a single episode .* nothing was saved; run again with"):
         _evaluate(log, tmp_path / "sums")
     assert not list((tmp_path / "sums").rglob("*.npz"))
     pq.write_table(some_episodes(4, 60), log / "b.parquet")

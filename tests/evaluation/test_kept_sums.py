@@ -163,7 +163,7 @@ def test_episodes_may_go_on_in_a_file_that_is_added_together(some_episodes, tmp_
     for k in range(3):
         pq.write_table(table.slice(edges[k], edges[k + 1] - edges[k]), tmp_path / "log" / f"{k}.parquet")
     found = _evaluate(tmp_path / "log", tmp_path / "sums")
-    assert "2 episodes went on in the next file." in found.notes
+    assert "2 episodes continued in the next file." in found.notes
     units, _ = Store(tmp_path / "sums", "target").units()
     assert [len(unit.files) for unit in units] == [3]
     pq.write_table(table, tmp_path / "one.parquet")

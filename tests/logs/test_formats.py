@@ -198,7 +198,7 @@ def test_names_and_shapes_survive_writing(tmp_path):
     for path, sentence in [("log.npz", "ends in .parquet or .csv"), ("none/log.csv", "no folder")]:
         with pytest.raises(InputError, match=sentence):
             write_log(log, tmp_path / path)
-    with pytest.raises(InputError, match="would be read back as something else"):
+    with pytest.raises(InputError, match="would get another role when read back"):
         write_log(read_log({**base, "obs": [1, 2, 3]}, keep="reward"), tmp_path / "log.csv")
 
 
@@ -262,7 +262,7 @@ def test_damaged_and_foreign_files(tmp_path):
         ("norows.parquet", "'norows.parquet' has no rows"),
         ("text.csv", "'reward' must hold one number per row, got text"),
         ("ragged.csv", "'ragged.csv' cannot be read as CSV"),
-        ("log.pkl", "never unpickled"),
+        ("log.pkl", "does not load"),
         ("log.npz", "cannot be read as .npz, it may be damaged"),
         ("log.xlsx", r"gradtd.read_log\(pandas.read_excel\('log.xlsx'\)\)"),
         ("nothing", "has no Parquet file"),
@@ -320,7 +320,7 @@ def test_missing_values_and_uneven_lists_are_refused(tmp_path):
             {"obs": [1, None]},
             "the observation lacks a value in row 1",
         ),
-        ({"obs": [[1.0, 2.0], [3.0]]}, "lists in column 'obs' must have one length, got 1, 2"),
+        ({"obs": [[1.0, 2.0], [3.0]]}, "lists in column 'obs' must have the same length, got 1, 2"),
         ({"obs": [1, 2], "reward": [None, 1.0]}, "'reward' has no value in row 0"),
         ({"obs": [1, 2], "action": ["a", None]}, "'action' has no value in row 1"),
         ({"obs": [1, 2], "next_obs": [2.0, 2.5]}, "observations are whole numbers, and 'next_obs' holds others"),
@@ -403,8 +403,8 @@ def test_memory_is_about_that_of_the_observations(tmp_path, mixed):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("episode;obs;reward\n0;0,5;1\n", "the header of 'log.csv' has semicolons between its names: save"),
-        ("episode\tobs\treward\n0\t0.5\t1\n", "the header of 'log.csv' has tabs between its names: save"),
+        ("episode;obs;reward\n0;0,5;1\n", "the header of 'log.csv' is separated by semicolons: save"),
+        ("episode\tobs\treward\n0\t0.5\t1\n", "the header of 'log.csv' is separated by tabs: save"),
         ("episode,obs.\u00e9,reward\n0,0.5,1\n", "the header of 'log.csv' is not UTF-8: save"),
     ],
 )

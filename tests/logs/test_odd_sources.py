@@ -154,7 +154,7 @@ def test_an_npz_that_lies_about_its_size(tmp_path):
 def test_a_pipe_in_a_folder_of_json_is_refused(tmp_path):
     (tmp_path / "a.json").write_text("[]")
     os.mkfifo(tmp_path / "b.json")
-    with pytest.raises(InputError, match=r"'b.json' in the folder .* is no file"):
+    with pytest.raises(InputError, match=r"'b.json' in the folder .* is not a file"):
         read_log(tmp_path)
 
 
@@ -167,10 +167,10 @@ def _json(folder, text):
 
 
 def test_a_name_twice_in_an_object_of_json_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"'log.json': the name 'reward' stands twice"):
+    with pytest.raises(InputError, match=r"'log.json': the name 'reward' occurs twice"):
         _json(tmp_path, json.dumps(ROWS).replace('"obs": 0.5', '"reward": 2.0, "obs": 0.5'))
     lines = "\n".join(json.dumps(row) for row in ROWS).replace('"obs": 0.5', '"reward": 2.0, "obs": 0.5')
-    with pytest.raises(InputError, match=r"'log.json', line 2: the name 'reward' stands twice"):
+    with pytest.raises(InputError, match=r"'log.json', line 2: the name 'reward' occurs twice"):
         _json(tmp_path, lines)
 
 
@@ -179,7 +179,7 @@ def test_rows_of_columns_go_by_their_number(tmp_path):
     columns["obs"] = dict(reversed(columns["obs"].items()))
     assert _json(tmp_path, columns).observations.ravel().tolist() == [0.0, 0.5, 1.0]
     columns["obs"]["7"] = columns["obs"].pop("1")
-    with pytest.raises(InputError, match="the column 'obs' has other rows than 'episode'"):
+    with pytest.raises(InputError, match="the column 'obs' has other row numbers than 'episode'"):
         _json(tmp_path, columns)
 
 
@@ -187,7 +187,7 @@ def test_rows_of_columns_go_by_their_number(tmp_path):
 def test_split_rows_that_do_not_fit_are_refused(tmp_path, data):
     with pytest.raises(InputError, match="every row of data must be a list"):
         _json(tmp_path, {"columns": ["reward", "obs"], "data": data})
-    with pytest.raises(InputError, match="stands twice"):
+    with pytest.raises(InputError, match="occurs twice"):
         _json(tmp_path, {"columns": ["reward", "reward"], "data": [[1, 2]]})
 
 
@@ -197,7 +197,7 @@ def test_two_arrays_of_one_name_in_an_npz_are_refused(tmp_path):
         for value in (1.0, 2.0):
             with file.open("reward.npy", "w") as member:
                 np.lib.format.write_array(member, np.full(3, value))
-    with pytest.raises(InputError, match="two arrays of one name"):
+    with pytest.raises(InputError, match="two arrays with the same name"):
         read_log(tmp_path / "log.npz")
 
 

@@ -154,7 +154,7 @@ def test_an_action_of_one_episode_only_gets_a_small_chance_and_no_zero():
 @pytest.mark.parametrize(
     ("changes", "target", "options", "sentence"),
     [
-        ({}, None, {}, "nothing says what the target policy would do"),
+        ({}, None, {}, "there is no target policy"),
         ({"behaviour": None}, TARGET, {}, "behaviour='estimate'"),
         ({"action": None}, TARGET, {}, "no action column"),
         ({}, "pi", {}, "'uniform' or the name of a kept column, got 'pi'"),
@@ -165,7 +165,7 @@ def test_an_action_of_one_episode_only_gets_a_small_chance_and_no_zero():
         ({}, lambda states: TARGET[states][:5], {}, r"given 600 observations and returned numbers of shape \(5, 3\)"),
         ({}, np.full(N, -0.5), {}, "must be at least 0: row 0"),
         ({}, np.full(N, 1.5), {}, "must be at most 1: row 0"),
-        ({}, np.full(N, 50), {}, "probabilities in percent are to be divided by 100"),
+        ({}, np.full(N, 50), {}, "divide percentages by 100"),
         ({"obs": STATE[:, None] + 0.5}, TARGET, {}, "a table for target needs discrete observations"),
         ({}, TARGET, {"behaviour": np.eye(4, 3) + np.eye(4, 3, -3)}, "since the action was taken: row"),
         ({}, TARGET, {"behaviour": np.full(N, 1e-320)}, "as smaller numbers lose digits: row 0"),

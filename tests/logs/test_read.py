@@ -86,15 +86,15 @@ def test_a_truncated_last_step_without_a_next_observation_is_dropped():
 def test_an_unfinished_episode_is_truncated():
     log = read_log(small(truncated=None))
     assert log.truncated.tolist() == [False, False, False, False, True]
-    assert any(note == "Episodes that did not end in the log and were taken as truncated: 1." for note in log.notes)
+    assert any(note == "Episodes without an end in the log, counted as truncated: 1." for note in log.notes)
 
 
 def test_an_episode_of_which_nothing_remains_disappears():
     log = read_log({"episode": [0, 1, 1], "obs": [1, 2, 3], "reward": [0, 0, 0], "terminated": [0, 0, 1]})
     assert log.episode.tolist() == [0, 0]
     assert log.observations.tolist() == [2, 3]
-    assert "Episodes that disappeared, as no step of them remained: 1." in log.notes
-    with pytest.raises(InputError, match="no step of the log leads anywhere"):
+    assert "Episodes dropped, since none of their steps remained: 1." in log.notes
+    with pytest.raises(InputError, match="every episode has a single row without an end"):
         read_log({"episode": [0, 1], "obs": [1, 2], "reward": [0, 0]})
 
 
@@ -106,7 +106,7 @@ def test_terminated_wins_over_truncated_but_not_done():
     table = small(done=[0, 0, 1, 0, 1], terminated=None)
     done = read_log(table)
     assert (done.terminated[4], done.truncated[4]) == (False, True)
-    assert any("both done and truncated, taken as truncated" in note for note in done.notes)
+    assert any("both done and truncated, counted as truncated" in note for note in done.notes)
     assert read_log({**table, "truncated": [0] * 5}).terminated[4]
     assert read_log(table, columns={"terminated": "done"}).terminated[4]  # the user's own word
 
@@ -179,7 +179,7 @@ def test_duplicates():
         read_log(doubled)
     log = read_log(doubled, duplicates="drop")
     assert_same_log(log, read_log(small()))
-    assert "Rows dropped because they equal the one before in every column read: 1." in log.notes
+    assert "Rows dropped because they equal the previous row in every column read: 1." in log.notes
     doubled["obs_1"][5] += 1
     with pytest.raises(InputError, match="rows 1 and 5 have the same episode and t but differ"):
         read_log(doubled, duplicates="drop")
@@ -308,7 +308,7 @@ def test_d4rl_episodes_are_cut_after_terminals_and_timeouts():
     assert log.truncated.tolist() == [False, False, False, True, False, True]
     assert np.array_equal(log.observations[log.next_row], seen + 2)
     assert any("no episode column" in note for note in log.notes)
-    with pytest.raises(InputError, match="no episode column, and none that says terminated"):
+    with pytest.raises(InputError, match="no episode column and no terminated or truncated column"):
         read_log({k: v for k, v in table.items() if k not in ("terminals", "timeouts")})
     with pytest.raises(InputError, match="t falls from 3 to 0 at row 4"):
         read_log({**table, "timeouts": [0] * 6, "t": [0, 1, 2, 3, 0, 1]})
@@ -337,7 +337,7 @@ def test_logarithms_in_a_kept_column_are_converted_where_it_is_read():
     np.testing.assert_allclose(log.extra["mine"], np.exp(table["mine"]), rtol=1e-15)
     assert log.extra["plain"].tolist() == table["plain"]
     assert [note for note in log.notes if "converted" in note] == [
-        "column 'mine' held logarithms of probabilities: converted."
+        "Column 'mine' held logarithms of probabilities: converted."
     ]
     with pytest.raises(InputError, match="column 'mine' must be finite"):
         read_log(table, keep="mine")
@@ -365,7 +365,7 @@ def test_logarithms_in_a_kept_column_are_converted_where_it_is_read():
         ({"next_obs_1": None}, {}, "the observation has 2 columns .* and the next observation 1"),
         ({"Reward": [0] * 5}, {}, "'reward' and 'Reward' both look like the reward"),
         ({"state": [0] * 5}, {}, "'obs_0' and 'state' both look like the observation"),
-        ({"action_prob": [0.5, 0.0, 0.5, 0.5, 0.1]}, {}, "above 0 since the action was taken: row 1 is 0.0"),
+        ({"action_prob": [0.5, 0.0, 0.5, 0.5, 0.1]}, {}, "above 0, since the action was taken: row 1 is 0.0"),
         ({"action_prob": [0.5, -0.1, 0.5, 0.5, 0.1]}, {}, "row 1 is -0.1"),
         ({"action_prob": [0.5, 1.5, 0.5, 0.5, 0.1]}, {}, "must be at most 1: row 1 is 1.5"),
         ({"action_prob": [0.5, np.nan, 0.5, 0.5, 0.1]}, {}, r"'action_prob' must be finite: row 1 is nan"),

@@ -110,7 +110,7 @@ def test_next_observations_that_were_rounded_are_no_strangers():
     rounded = {name: table[name].astype(np.float32).astype(float) for name in ("next_obs_0", "next_obs_1")}
     log = read_log(table | rounded)
     assert log.strangers < 1e-10
-    assert any("differ from the observation of the row after" in note for note in log.notes)
+    assert any("differ from the following row's observation" in note for note in log.notes)
 
 
 def test_gaps_in_t_make_no_strangers():
@@ -123,7 +123,7 @@ def test_gaps_in_t_make_no_strangers():
 def test_columns_that_changed_places_are_refused():
     table = walk(60, cut=4)
     swapped = table | {"obs": table["next_obs"], "next_obs": table["obs"]}
-    with pytest.raises(InputError, match="'obs' and 'next_obs' have changed places"):
+    with pytest.raises(InputError, match="'obs' and 'next_obs' are swapped"):
         read_log(swapped)
     mended = read_log(swapped, columns={"observation": "next_obs", "next_observation": "obs"})
     assert mended.observations.tobytes() == read_log(table).observations.tobytes()
@@ -136,6 +136,6 @@ def test_columns_of_one_policy_are_no_targets():
     table |= {"pi_0": np.full(n, 0.3), "pi_1": np.full(n, 0.7), "p_1": np.full(n, 0.3), "p_2": np.full(n, 0.3)}
     log = read_log(table, keep=["pi_0", "p_1"])
     assert log.of_every_action == ("pi_0",)
-    with pytest.raises(InputError, match=r"'pi_0' is one of several that sum to one .* give all of them"):
+    with pytest.raises(InputError, match=r"'pi_0' is one of several that sum to 1 .* give all columns"):
         ratios(log, "pi_0")
     ratios(log, "p_1")

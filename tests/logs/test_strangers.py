@@ -135,7 +135,7 @@ def test_the_first_report_is_told_right():
         assert found.interval[0] <= 1 <= found.interval[1] + 1e-6
     plain = gradtd.evaluate(table.assign(action=words[act]), always, 0.0)
     assert plain.value == pytest.approx(0, abs=1e-9)
-    assert any("which is a guess: high, low, none" in one for one in plain.warnings)
+    assert any("guessed for the probabilities: high, low, none" in one for one in plain.warnings)
     shuffled = table.sample(frac=1, random_state=1)
     found = gradtd.evaluate(shuffled, pd.Series(always[np.arange(900), act]), 0.0)
     assert found.interval[0] <= 1 <= found.interval[1] + 1e-6

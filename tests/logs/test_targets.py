@@ -133,7 +133,7 @@ def test_densities_on_both_sides_keep_working():
         (Probabilities(EVERY[:7]), r"one row of probabilities per row of the log \(360\), got 7"),
         (Probabilities(EVERY, order="rows"), "order must be one of table, steps"),
         (Probabilities(EVERY, after=EVERY[:, :2]), "has 3 actions, and 2 after the step"),
-        ("pi_0", "is one of several that sum to one"),
+        ("pi_0", "is one of several that sum to 1"),
         (lambda states: np.full(len(states), 9), None),
         (lambda states: np.full(len(states), -1), "must be actions, 0 to 2"),
         (lambda states: np.full(len(states), "left"), "must return whole numbers for actions"),
@@ -166,7 +166,7 @@ def test_an_unknown_label_is_refused():
 def test_an_array_that_could_be_in_either_order_is_refused():
     mixed, order = shuffled(table(terminated=LAST, truncated=None))
     log = read_log(mixed)
-    with pytest.raises(InputError, match="may be in the order of either"):
+    with pytest.raises(InputError, match="may be in the order before or after"):
         ratios(log, TAKEN[order])
     assert value(mixed, TAKEN[order]) == pytest.approx(value(table(terminated=LAST, truncated=None), TAKEN), rel=1e-9)
 
@@ -204,7 +204,7 @@ def test_rows_without_time_or_ends_are_one_step_each_and_that_is_said():
     assert found.episodes == found.steps == 400
     assert found.interval[0] < 1 < found.interval[1]
     assert found.verdict == "usable"
-    assert any("nothing tells where episodes end, and rows have no time" in note for note in found.notes)
+    assert any("no column says where episodes end, and rows have no time" in note for note in found.notes)
 
 
 def test_with_a_discount_it_has_to_be_said():
@@ -228,13 +228,13 @@ def test_what_would_say_otherwise_is_not_read():
 
 @pytest.mark.parametrize("column", ["t", "next_obs"])
 def test_rows_with_a_time_or_a_successor_are_no_bandit(column):
-    with pytest.raises(InputError, match=r"nothing tells where an episode ends.*one_step=True"):
+    with pytest.raises(InputError, match=r"cannot see where episodes end.*one_step=True"):
         read_log(bandit(**{column: np.arange(400)}))
     assert not read_log(table()).rows_alone
 
 
 def test_one_step_can_be_ruled_out():
-    with pytest.raises(InputError, match="nothing tells where an episode ends"):
+    with pytest.raises(InputError, match="cannot see where episodes end"):
         read_log(bandit(), one_step=False)
     with pytest.raises(InputError, match="one_step must be True or False"):
         read_log(bandit(), one_step="perhaps")

@@ -154,7 +154,7 @@ def test_ends_at_the_limit_are_cuts_where_the_limit_is_said():
 
 def test_a_weight_is_a_ratio_by_name_only():
     table = doses() | {"weight": np.ones(30)}
-    assert any("importance ratio by its name" in one for one in read_log(table).understood.warnings)
+    assert any("importance ratio because of its name" in one for one in read_log(table).understood.warnings)
     assert read_log(table, columns={"rho": "weight"}).understood.warnings == ()
     assert read_log(table, columns={"rho": None}).rho is None
 
@@ -237,7 +237,7 @@ def test_probabilities_by_position_of_text_actions_are_a_warning():
     log = read_log(pd.DataFrame(doses() | {"b": 0.5}), columns={"behaviour": "b"})
     given = np.tile([0.7, 0.2, 0.1], (30, 1))
     for target in (given, lambda seen: np.tile([0.7, 0.2, 0.1], (len(seen), 1)), pd.DataFrame(given)):
-        assert any("which is a guess: high, low, none" in note for note in ratios(log, target).notes)
+        assert any("guessed for the probabilities: high, low, none" in note for note in ratios(log, target).notes)
     said = read_log(pd.DataFrame(doses() | {"b": 0.5}), columns={"behaviour": "b"}, actions=["none", "low", "high"])
     assert ratios(said, given).notes == ()
     assert np.allclose(ratios(said, given).rho, np.tile([1.4, 0.4, 0.2], 10))
@@ -267,7 +267,9 @@ def test_text_is_one_hot_and_missing_values_get_an_indicator():
     assert log.observations.shape == (30, 4)
     assert log.observations[3].tolist() == [0, 1, 3, 0]
     assert log.observations[4].tolist() == [0, 1, np.nanmean(patients()["obs.lactate"]), 1]
-    assert any("'obs.lactate', filled, with a column that marks them: 3." in note for note in log.notes)
+    assert any(
+        "'obs.lactate', filled with the mean and marked by an indicator column: 3." in note for note in log.notes
+    )
     assert any("'obs.sex' of the observation is text" in line for line in log.understood.lines())
 
 

@@ -56,7 +56,7 @@ def test_text_page_json_and_notebook_show_it(tmp_path, in_parts):
             "ends: 120 terminated, 0 truncated",
             "; alphabetical order ?",
             "share of each action, log -> target: a ",
-            "No column numbers the episodes. Rows of one 'user_id' were taken together",
+            "No column numbers the episodes. Rows of one 'user_id' were grouped",
         ):
             assert line in text, (where, line)
     told = json.loads(json.dumps(found.to_dict()))["understood"]

@@ -1,4 +1,4 @@
-"""Evaluate a policy from a log: a value, an interval, and whether to trust them."""
+"""Evaluates a policy from a log: a value, an interval, and a verdict on whether to trust them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of actions of a log in memory: the same checks and fits, over rows of pairs."""
+"""Action values for logs in memory: the same fits and checks, over (observation, action) pairs."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ TREE = "tree"
 
 
 def traces_as_given(tracing: Tracing) -> Tracing:
-    """The traces of a stream that has c of every step (see `shares`) where it would have probabilities."""
+    """Traces of a stream that holds c of every step (see `shares`) in place of probabilities."""
     return Tracing(tracing.lam, TREE)
 
 
 def shares(log: Log, target: Any, settings: Settings) -> Floats:
     """c of the step after every step: the target's probability of the action taken, or the ratio clipped at 1.
 
-    The equations hold with any trace, because given an observation and an action the TD error has mean zero, whatever
-    came before. What suits is how much the target would have gone on like the log: with features of (s_t, a_t) the
-    trace is e_t = discount_{t-1} lam c_t e_{t-1} + x_t, and c_t is of the action of this very step. Values of
-    observations have c_{t-1} there. So a step is given what the step after it takes over.
+    The equations hold with any trace, because the TD error has mean zero given the observation and the action. A good c
+    says how far the target agrees with the log: with features of (s_t, a_t) the trace is e_t = discount_{t-1} lam c_t
+    e_{t-1} + x_t, where c_t belongs to the action of step t. State values use c_{t-1} instead. So each step stores the
+    c of the step after it.
     """
     assert settings.tracing is not None
     if not log.discrete_actions:
@@ -64,7 +64,7 @@ def shares(log: Log, target: Any, settings: Settings) -> Floats:
         assert taken is not None
     elif settings.behaviour is None and log.behaviour is None:
         raise InputError(
-            "trace='clipped' needs the behaviour's probability of every action taken, and the log does not say it. "
+            "trace='clipped' needs the behaviour's probability of every action taken, which the log lacks. "
             "Choose trace='tree', which needs the target's only, or give the behaviour policy."
         )
     else:
@@ -91,7 +91,7 @@ class PairFeatures(LogFeatures):
         return stream_of(self.log, table, rows, self.episode, rho, gamma, target)
 
     def measured(self, case: Case) -> dict[str, Any]:
-        """What the verdict has to know of the target's choices beside the ratios, which are all one."""
+        """Diagnostics of the target's choices, since the ratios are all 1."""
         assert self.choices is not None
         made: dict[str, Any] = {"values": "action", "never_taken": self.choices.never}
         made["outside_range"] = self.choices.outside
@@ -107,7 +107,7 @@ class PairFeatures(LogFeatures):
 
 @dataclass(frozen=True, eq=False)
 class PairPlan(Plan):
-    """A plan whose features are made for pairs."""
+    """A plan with features of pairs."""
 
     choices: Choices | None = None
     whole: Log | None = field(default=None, repr=False)
@@ -121,10 +121,10 @@ class PairPlan(Plan):
 
 
 def plan_pairs(log: Log, target: Any, settings: Settings) -> tuple[PairPlan, Ratios]:
-    """What a target's values of actions need, and ratios that are all one."""
+    """The inputs for a target's action values, and ratios that are all 1."""
     if log.action is None:
         raise InputError(
-            "value_function='action' needs the log's actions, and no column of the log was taken for them. "
+            "value_function='action' needs the log's actions, and gradtd found no action column. "
             "Name it: columns={'action': ...}."
         )
     pieces = pieces_of(log, settings.block_length)
@@ -154,7 +154,7 @@ def plan_pairs(log: Log, target: Any, settings: Settings) -> tuple[PairPlan, Rat
 
 
 def _places(log: Log) -> tuple[Integers, Integers]:
-    """Observations that differ, where they are discrete: a row of each, and which of them every row has."""
+    """The distinct discrete observations: one row of each, and the index of every row's."""
     if log.discrete_observations:
         _, first, state = np.unique(log.observations, return_index=True, return_inverse=True)
         return first, state
@@ -192,7 +192,7 @@ def make_pair_features(log: Log, choices: Choices, settings: Settings, drawn: Re
     table = make(choices)
     if isinstance(table, np.ndarray) and width > MOST_DENSE:
         raise InputError(
-            f"{features.describe()}: least squares takes at most {MOST_DENSE} dense features. Take fewer, or sparse "
+            f"{features.describe()}: least squares allows at most {MOST_DENSE} dense features. Use fewer, or sparse "
             "ones such as one-hot or tiles."
         )
     met = _met(table, laid.row)
@@ -213,7 +213,7 @@ def make_pair_features(log: Log, choices: Choices, settings: Settings, drawn: Re
 
 
 def _met(table: Any, rows: Integers) -> Integers:
-    """The features that some pair of the log has; of others it says nothing, and their weight is 0."""
+    """The features that occur in the log. The others get weight 0."""
     taken = table[np.unique(rows)]
     if isinstance(taken, np.ndarray):
         return np.flatnonzero((taken != 0).any(axis=0))
@@ -222,7 +222,7 @@ def _met(table: Any, rows: Integers) -> Integers:
 
 @one_thread()
 def _like(table: Any, other: Any, W: Floats | None) -> Any:
-    """A table in the whitened features of another."""
+    """A table, whitened like another one."""
     if isinstance(other, np.ndarray) and not isinstance(table, np.ndarray):
         table = table.toarray()
     if W is None:
@@ -262,7 +262,7 @@ def _pair_design(
 
 
 def _given(laid: PairRows, ready: PairFeatures | None) -> Floats:
-    """Features of a function of pairs in the rows of the checks, which stand for the same steps as those of the fit."""
+    """Features from a function of pairs, in the rows that the checks use."""
     assert ready is not None
     assert ready.laid is not None
     table = np.zeros((len(laid.at), ready.table.shape[1]))
@@ -273,4 +273,4 @@ def _given(laid: PairRows, ready: PairFeatures | None) -> Floats:
 
 
 def _too_many(columns: int) -> str:
-    return f"{columns} features of pairs are too many to be checked by fits with more of them"
+    return f"{columns} features of pairs are too many for a check with even more of them"

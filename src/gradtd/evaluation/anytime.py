@@ -1,13 +1,13 @@
 """Intervals that hold at every look at a growing log: an asymptotic confidence sequence from the influences.
 
-A 95 % interval holds at one look that was planned. Who looks again and again, and stops when the answer pleases, is
-wrong more often. A confidence sequence holds at all looks at once. With t episodes whose influences have deviation s it
+A 95 % interval holds for one planned look. Someone who looks repeatedly and stops at a pleasing answer is wrong more
+often. A confidence sequence holds at all looks at once. With t episodes whose influences have standard deviation s it
 is (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, arXiv 2103.06476, theorem 2.2)
 
     value -+ sqrt(2 (t s^2 rho^2 + 1) / (t^2 rho^2) log(sqrt(t s^2 rho^2 + 1) / alpha)).
 
-Here rho = r / s, with a number r that is known before the log is: then the boundary is s / sqrt(t) times a factor that
-depends on t alone.
+Here rho = r / s, with r fixed before the log is seen. The boundary is then s / sqrt(t) times a factor that depends on t
+alone.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from gradtd.evaluation.intervals import interval
 from gradtd.evaluation.limits import DEFAULT, Limits
 
 NARROWEST = 500
-"""Episodes at which the sequence is narrowest against an interval for one look. It is chosen before the log is seen."""
+"""Number of episodes at which the sequence is tightest relative to a single-look interval. Fixed before the log is
+seen.
+"""
 
 
 @dataclass(frozen=True)
 class Anytime:
-    """An interval that holds at every look.
+    """A confidence interval that holds at every look.
 
     Parameters
     ----------
     low, high
         Its ends.
     times
-        How many times wider than an interval for one look its statistical part is.
+        Width of its statistical part relative to a single-look interval.
     """
 
     low: float
@@ -44,8 +46,8 @@ class Anytime:
 def boundary(episodes: float, level: float, narrowest: float = NARROWEST) -> float:
     """The half-width of the sequence in standard errors of the value.
 
-    It is narrowest, against 1.96 for one look at 95 %, at so many episodes: there x = t r^2 solves
-    x - log(1 + x) = -2 log alpha.
+    It is tightest, relative to 1.96 for one look at 95 %, at this number of episodes: there x = t r^2 solves x - log(1
+    + x) = -2 log alpha.
 
     >>> round(boundary(500, 0.95), 2), round(boundary(50, 0.95), 2), round(boundary(50_000, 0.95), 2)
     (3.04, 3.82, 3.57)
@@ -59,10 +61,10 @@ def boundary(episodes: float, level: float, narrowest: float = NARROWEST) -> flo
 
 
 def anytime(decision: Decision, episodes: float, level: float, limits: Limits = DEFAULT) -> Anytime:
-    """The interval of a decision, made to hold at every look.
+    """Widen the interval of a decision so that it holds at every look.
 
-    Both sides of the interval by the influences become longer by the factor between the sequence and a normal interval,
-    so what few effective episodes and skew add is kept. The bias that checks show is added as it is.
+    Both sides of the interval by influences are scaled by the ratio of the sequence to a normal interval, which keeps
+    the corrections for skew and few effective episodes. The bias shown by the checks is added unscaled.
     """
     fit = decision.fit
     times = boundary(episodes, level) / NormalDist().inv_cdf(0.5 + level / 2)

@@ -1,9 +1,9 @@
-"""An estimated behaviour pays its price: the error of its model enters the influences, and another model is asked.
+"""Adds the error of an estimated behaviour policy to the interval, and compares with a second model.
 
-With probabilities of a model with scores s and information H, the influence of an episode has D'H^-1 times the sum of
-its scores added, where D = sum of (rho delta x.left) s is how the value moves with the model. So what counts of a step
-is what the scores do not explain (`BehaviourModel.explained`). In large logs that makes the error smaller than with
-known probabilities. Small logs do not get there, so the error is never taken as smaller.
+With a model that has scores s and information H, the influence of an episode gets an extra term: D'H^-1 times the sum
+of its scores, where D = sum of (rho delta x.left) s is the sensitivity of the value to the model. What remains of a
+step is the part that the scores do not explain (`BehaviourModel.explained`). In large logs this error is smaller than
+with known probabilities. Small logs do not reach that, so gradtd never uses a smaller error.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from gradtd.logs import Ratios
 
 
 def with_model_error(case: Case, decision: Decision, found: Ratios, C: Any) -> tuple[Decision, dict[str, Any]]:
-    """The decision with the model's error in its influences, longer by what another model moves; and what was measured.
+    """The decision with the model's error in its influences, widened by the shift under a second model; and
+    diagnostics.
 
-    Traces multiply ratios of several steps, and are left as they are.
+    Traces multiply ratios of several steps; they are not corrected.
     """
     if found.model is None or found.other is None or case.traces is not None:
         return decision, {}
@@ -53,7 +54,7 @@ def _by_other_model(case: Case, rho: Floats, C: Any) -> tuple[float, Floats]:
 
 
 def _moved(decision: Decision, fit: Fit, bias: float, level: float) -> Decision:
-    """The decision with another fit and one more bias; what checks showed before is kept."""
+    """The decision with another fit and one more bias, keeping the results of the checks."""
 
     def longer(before: Interval, at: float) -> tuple[Interval, Interval]:
         was, now = interval(decision.fit, at), interval(fit, at)

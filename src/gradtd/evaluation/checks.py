@@ -1,7 +1,7 @@
-"""The fits that are compared: of every rung and checker, with other traces, with the time, and doubly robust.
+"""The fits that are compared: every rung and checker, other traces, features of time, and doubly robust.
 
-`Equations` are what they are made from. They come from steps that can be read twice, as those in memory and those of
-states can, or from sums by group of a log that is read once.
+They come from `Equations`: steps that can be read twice, as in memory or for states, or sums by group of a log that is
+read once.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class Fits:
     Parameters
     ----------
     plain
-        As asked for.
+        As requested.
     traced
-        Of the headlines, with traces of another lambda, ``lam``.
+        The headlines with traces of another lambda, ``lam``.
     robust
-        Doubly robust with their values, where products of ratios allow it.
+        Doubly robust with their values, if products of ratios allow it.
     timed
-        With the time since the start beside the features, where episodes have one.
+        With the time since the start as extra features.
     past
-        With what happened before beside the features, where episodes have more than one step.
+        With the past as extra features, if episodes have more than one step.
     alone
-        Whether every piece has one step: then nothing came before.
+        Whether every piece has one step, and so no past.
     behind
         What lies behind the cuts, where pieces are cut off.
     rare
@@ -65,23 +65,23 @@ class Fits:
 
     @property
     def dependence(self) -> float:
-        """How many times larger the variance is than that of independent pieces."""
+        """Variance relative to that of independent pieces."""
         return max(f.error_factor**2 for f in self.plain.values())
 
 
 class Equations(ABC):
-    """A log for one target, ready to be solved for every fit.
+    """A log for one target, prepared for every fit.
 
     Parameters
     ----------
     ladder
         The fits.
     clock
-        Columns of the time; none where pieces begin anywhere, have one step, or the value asked for has traces.
+        Columns of the time; none if pieces begin in the middle of episodes, have one step, or traces were requested.
     lam
-        The lambda of the value asked for.
+        The requested lambda.
     pieces
-        The number of pieces in each of those that have an influence: ones, or the sizes of groups.
+        The number of pieces behind each influence: 1, or the size of a group.
     n_steps
         Steps of the log.
     blocks
@@ -100,15 +100,15 @@ class Equations(ABC):
 
     @abstractmethod
     def other_lambda(self, limits: Limits) -> float:
-        """The lambda that the value asked for is compared with."""
+        """The lambda of the comparison fits."""
 
     @abstractmethod
     def solutions(self, lam: float) -> Solutions:
-        """Every fit solved; those with other traces have this lambda."""
+        """All fits, solved; fits with other traces use this lambda."""
 
     @abstractmethod
     def piece_sums(self, solutions: Solutions, lam: float) -> PieceSums:
-        """What the solutions make of every piece."""
+        """The sums per piece under every solution."""
 
     def visits(self, columns: Integers) -> tuple[Floats, Floats] | None:
         """Visits of these columns and the sums of their ratios, where every step has one of them."""
@@ -124,10 +124,10 @@ class Equations(ABC):
 
 
 def other_lambda(lam: float, square_ratio: float, n_pieces: float, limits: Limits = DEFAULT) -> float:
-    """The lambda that the value asked for is compared with: more memory where that has little, else none.
+    """The lambda of the comparison fits: longer traces if the requested lambda is small, else none.
 
-    Where observations tell all that matters, and the features suffice, both have one answer. Traces are
-    1 / (1 - lambda) steps long, as long as keeps the second moment of products of ratios moderate.
+    If observations are Markov states and the features suffice, both lambdas give the same value. Traces are 1 / (1 -
+    lambda) steps long, as long as the second moment of products of ratios stays moderate.
     """
     if lam >= limits.least_lambda:
         return 0.0
@@ -185,7 +185,7 @@ def _fits_with_past(equations: Equations, plain: Mapping[str, Fit]) -> dict[str,
 
 
 class BlockEquations(Equations):
-    """Equations of steps that can be read again: all are in memory, or they are rows of states in a file.
+    """Equations of steps that can be read again: in memory, or rows of states in a file.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class BlockEquations(Equations):
     ladder
         The fits.
     groups
-        Groups of episodes whose influences are summed; None where every piece has its own.
+        Groups of episodes whose influences are summed; None for one influence per piece.
     """
 
     def __init__(self, source: StepBlocks, ladder: Ladder, groups: int | None = None) -> None:
@@ -221,7 +221,7 @@ class BlockEquations(Equations):
 
     @property
     def sparse_moments(self) -> SparseMoments:
-        """Sums of cells; they do not depend on lambda, and are made once."""
+        """Sums of cells, computed once, since they do not depend on lambda."""
         if self._sums is None:
             self._sums = read_sparse_moments(self.source, self._table)
         return self._sums
@@ -278,7 +278,7 @@ class BlockEquations(Equations):
 
 
 class GroupEquations(Equations):
-    """Equations of a log that is read once: sums by group of episodes.
+    """Equations of a log that is read once, from sums by group of episodes.
 
     Parameters
     ----------
@@ -287,10 +287,10 @@ class GroupEquations(Equations):
     ladder, clock
         The fits, and columns of the time.
     sample
-        Steps of some episodes, in which missing choices and TD errors that were met are looked for.
+        Steps of sampled episodes, to measure missing choices and observed TD errors.
     other
-        The lambda that the value asked for is compared with. It is chosen before the log is read, and stays where
-        files are added to sums that are kept.
+        The lambda of the comparison fits. It is chosen before the log is read and does not change when files are added
+        to kept sums.
     """
 
     def __init__(
@@ -308,7 +308,7 @@ class GroupEquations(Equations):
         return self._other
 
     def sums(self, lam: float) -> Any:
-        """The sums of the log; those of the last lambda are remembered."""
+        """The sums of the log, cached for the last lambda."""
         if lam not in self._sums:
             made = self._read(lam)
             self._sums = {lam: made}
@@ -336,7 +336,7 @@ class GroupEquations(Equations):
 
 
 def _added(a: Any, b: Any) -> Any:
-    """The sum of two arrays along their last axis, of which one may be longer."""
+    """Sum of two arrays that may differ in length along the last axis."""
     long, short = (a, b) if a.shape[-1] >= b.shape[-1] else (b, a)
     out = long.copy()
     out[..., : short.shape[-1]] += short
@@ -344,7 +344,7 @@ def _added(a: Any, b: Any) -> Any:
 
 
 def run_products(rho: Any, discount: Any, begins: Integers, w: Floats) -> None:
-    """The product of ratios and discounts up to every step of a piece, the step's own ratio with it."""
+    """The product of ratios and discounts up to and including every step of a piece."""
     for e in range(begins.shape[0] - 1):
         product, g = 1.0, 1.0
         for t in range(begins[e], begins[e + 1]):
@@ -369,7 +369,7 @@ def weights_by_time(steps: Steps, w: Floats) -> Floats:
 
 
 def effective_products(by_time: Floats, limits: Limits = DEFAULT) -> float:
-    """The least effective number of pieces, over time, among the weights that still matter."""
+    """The smallest effective number of pieces over time, among times that still matter."""
     total, square = by_time
     with np.errstate(over="ignore", invalid="ignore"):
         matters = total > limits.late_weight * total[0]

@@ -1,6 +1,6 @@
-"""A Parquet log in chunks of whole episodes: which rows are an episode, and how rows become steps with ratios.
+"""Reads a Parquet log in chunks of whole episodes, and turns rows into steps with ratios.
 
-One reader serves the sample that features are fitted to, the states, and every part.
+The same reader serves the sample for fitting features, the states, and every part.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ class LogChunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ChunkReader:
-    """Reads chunks of whole episodes; it is sent to workers.
+    """Reads chunks of whole episodes. Instances are sent to workers.
 
     Parameters
     ----------
     reader
         Reads rows into a log, as `gradtd.read_log` does.
     target, behaviour, clip
-        What `gradtd.logs.ratios` is told.
+        Arguments of `gradtd.logs.ratios`.
     episode
-        The name of the column of episodes; None where there is none.
+        The name of the episode column, or None.
     needed
         The columns to read.
     name
         What the log is called.
     shared
-        How many ids of episodes stand in several files.
+        Number of episode ids that occur in several files.
     clock
-        The column of times, where steps are not evenly spaced.
+        The column of times, if steps are not evenly spaced.
     """
 
     reader: LogReader
@@ -76,7 +76,7 @@ class ChunkReader:
     clock: str | None = None
 
     def read(self, rows: Any, begins: Integers, order: Integers | None = None) -> tuple[Log, Ratios]:
-        """Some whole episodes as a log, numbered in their order here; ``order`` are the rows to take, if not all."""
+        """Some whole episodes as a log, renumbered; ``order`` selects rows, if not all."""
         table = rows if order is None else rows.take(order)
         try:
             log = self.reader.read_chunk(table, begins, self.name)
@@ -89,29 +89,30 @@ class ChunkReader:
             raise InputError(self._located(error, episode)) from None
 
     def scan(self, part: Part) -> Facts:
-        """What only all rows tell, of those of a part."""
+        """The facts of one part; merge them for the facts of the log."""
         facts = Facts()
         for rows, begins, _ in part.chunks(self.reader.scanned()):
             facts = facts.merge(self.reader.scan(rows, begins))
         return facts
 
     def _located(self, error: RowError, episode: Any) -> str:
-        """A sentence about a row of a chunk, with its episode; or why rows of several files do not fit together."""
+        """The message about a row of a chunk, with its episode, or about ids that occur in several files."""
         if not self.shared or not error.clash:
             which = "" if episode is None else f"; that one is of episode {episode!r}"
             return f"{error} Rows are counted in the piece of the log that was read{which}."
-        twice = "" if self.reader.duplicates == "drop" else ' Where rows were written twice, use duplicates="drop".'
+        twice = "" if self.reader.duplicates == "drop" else ' If rows were written twice, use duplicates="drop".'
         return (
-            f"ids of episodes stand in several files of {self.name!r} ({self.shared} of them), and "
-            f"{error.clash.format(episode=repr(episode))}: the files seem to number their episodes anew. Give every "
-            "episode an id of its own, such as the file's name and the number. Where rows are in order and ends are "
-            f'marked, ids may be left out, columns={{"episode": None}}.{twice}'
+            f"some episode ids occur in several files of {self.name!r} ({self.shared} of them), and "
+            f"{error.clash.format(episode=repr(episode))}: the files seem to reuse episode numbers. Give every "
+            "episode a unique id, such as the file's name and the number. If rows are in order and ends are "
+            f'marked, you can leave ids out, columns={{"episode": None}}.{twice}'
         )
 
     def chunks(self, part: Part, groups: int = 0) -> Iterator[LogChunk | list[str]]:
-        """The chunks of a part; notes where no row of a chunk leads anywhere.
+        """The chunks of a part, or only notes if no row of a chunk has a next observation.
 
-        With ``groups`` episodes are ordered by group, their hash modulo that number: sums by group have longer runs.
+        With ``groups``, episodes are ordered by group (hash modulo that number), so that sums by group have longer
+        runs.
         """
         done = 0
         for rows, begins, hashes in part.chunks(self.needed):
@@ -260,7 +261,7 @@ def open_folder(
                 seen, by, [*dict.fromkeys(needed)], folder, stage(progress, "bringing episodes together")
             )
         seen = survey(ParquetTable(table.name, files), column)
-        notes.append("rows of an episode did not stand together: the log was sorted once, in a temporary folder.")
+        notes.append("Rows of an episode were not consecutive: the log was sorted once, in a temporary folder.")
         if shared:
             notes.append(f"ids stood in several files ({shared} of them): rows of one id were taken as one episode.")
     spanning = spanning_note(seen)
@@ -269,32 +270,32 @@ def open_folder(
 
 
 def spanning_note(seen: Survey) -> list[str]:
-    return [f"{seen.spanning} episode{'s' * (seen.spanning > 1)} went on in the next file."] if seen.spanning else []
+    return [f"{seen.spanning} episode{'s' * (seen.spanning > 1)} continued in the next file."] if seen.spanning else []
 
 
 def _apart(name: str, shared: int) -> str:
     if not shared:
         return (
-            f"an episode of {name!r} must be in one piece, and some begin again later: add a column t to sort by, or "
-            "give every episode an id of its own."
+            f"rows of one episode in {name!r} must be consecutive, and some episodes continue later: add a column t "
+            "to sort by, or give every episode a unique id."
         )
     return (
-        f"an episode of {name!r} must be in one piece, and ids stand in several files ({shared} of them): where files "
-        "number their episodes anew, give every episode an id of its own, such as the file's name and the number; "
-        "where rows of an episode are scattered, add a column t to sort by."
+        f"rows of one episode in {name!r} must be consecutive, and some ids occur in several files ({shared} of "
+        "them). If files reuse episode numbers, give every episode a unique id, such as the file's name and the "
+        "number. If rows of an episode are scattered, add a column t to sort by."
     )
 
 
 def refuse_single(seen: Survey, name: str, later: bool = False) -> None:
-    """An interval comes from groups of episodes; ``later`` says that files may come later."""
+    """Refuse a single episode, since the interval needs groups; ``later`` says that more files may come."""
     if seen.episodes > 1:
         return
     files = len({stretch.path for stretch in seen.stretches})
-    anew = f" in {files} files: where each file is an episode, give each an id of its own" if files > 1 else ""
+    anew = f" in {files} files: if each file is an episode, give each a unique id" if files > 1 else ""
     way = (
-        "nothing of it was kept; start again with the same folder when there are files with more episodes"
+        "nothing was saved; run again with the same folder when it has files with more episodes"
         if later
-        else "give in_parts=False and block_length=T0 where the log fits into memory, to count every T0 steps as one"
+        else "if the log fits into memory, use in_parts=False and block_length=T0 to count every T0 steps as one"
     )
     raise InputError(
         f"{name!r} has a single episode ({seen.rows} rows){anew}. The interval comes from groups of episodes: {way}."
@@ -302,7 +303,7 @@ def refuse_single(seen: Survey, name: str, later: bool = False) -> None:
 
 
 def episodes_of_sample(seen: Survey) -> int:
-    """How many episodes a sample has, where there are so many: fewer where they are long."""
+    """Number of episodes in the sample: fewer if they are long."""
     return int(np.clip(SAMPLE_ROWS / (seen.rows / seen.episodes), FEWEST_SAMPLED, MOST_SAMPLED))
 
 
@@ -312,7 +313,7 @@ def read_sample(seen: Survey, reader: ChunkReader) -> tuple[Log, Ratios]:
 
 
 def observed(table: ParquetTable, log: Log) -> Floats:
-    """Real observations of a sample and, behind them, the least and the largest of all, where the files tell them."""
+    """Real observations of a sample, followed by the minimum and maximum of all, if the files store them."""
     observations = log.observations
     if len(log.observation_names) != observations.shape[1]:
         return observations

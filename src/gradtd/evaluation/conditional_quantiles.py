@@ -1,7 +1,7 @@
-"""Quantiles of an outcome given where it was seen: by group, or by linear quantile regression.
+"""Conditional quantiles of an outcome, by group or by linear quantile regression.
 
-Each half of the episodes is given the quantiles of the other half. A bound that is made of quantiles is then right
-for any of them, exact ones make it sharp, and none is right by chance because it saw its own outcome.
+Each half of the episodes uses quantiles fitted to the other half. A bound built on quantiles is valid for any of them
+and sharp for exact ones, and no quantile has seen its own outcome.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 
 FEWEST = 10
-"""Outcomes of the other half below which a group takes the quantile of all groups."""
+"""With fewer outcomes in the other half than this, a group uses the quantile of all groups."""
 MOST_FITTED = 5000
-"""Outcomes that a regression is fitted to."""
+"""Maximum number of outcomes in a regression."""
 ROUNDS, WARM_ROUNDS, SMOOTH = 40, 8, 1e-3
-"""Rounds of the regression, fewer where it starts from an earlier one, and its smoothing over the deviation."""
+"""Iterations of the regression, fewer after a warm start, and its smoothing relative to the standard deviation."""
 
 
 @dataclass(eq=False)
 class Conditioning:
-    """What outcomes are conditioned on: a group of every step; or columns, with one regression for every group.
+    """The conditioning variables: a group for every step, or columns with one regression per group.
 
     Parameters
     ----------
     group
         The group of every step.
     half
-        The half of the episodes that every step is in, 0 or 1; of one step alone where all are in half 0.
+        The half (0 or 1) of every step's episode.
     columns
-        (steps, k), a constant among them; None where groups tell all.
+        (steps, k), including a constant; None if groups suffice.
     """
 
     group: Integers
@@ -44,7 +44,7 @@ class Conditioning:
         return int(self.group.max()) + 1
 
     def quantile(self, outcome: Floats, share: float, sign: int = 1) -> Floats:
-        """The quantile of every step's outcome given its place, by outcomes of the other half."""
+        """The conditional quantile of every step's outcome, fitted to the other half."""
         out = np.empty(len(outcome))
         for own in np.unique(self.half):
             inside, outside = np.flatnonzero(self.half == own), np.flatnonzero(self.half != own)

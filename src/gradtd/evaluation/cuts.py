@@ -1,7 +1,7 @@
-"""What lies behind the cuts of truncated episodes, and whether late steps say the same of it.
+"""The value after truncations, and whether late steps agree on it.
 
-Where an episode is cut off, the value of its last observation stands for what would have come. No row of the log shows
-that. If the observation tells all that matters, a fit to late steps alone has the same values there.
+At a truncation, the value of the last observation replaces the rewards that would have followed, which the log does not
+show. If observations are Markov states, a fit to late steps alone gives the same values there.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from gradtd.evaluation.moments import group_edges
 MOST_STEPS = 30_000
 """About how many steps are read: both fits are made of the same ones, so that a part of a long log compares them."""
 FEWEST_CUT = 20
-"""Pieces that must be cut off for late steps to be asked."""
+"""Minimum number of truncated pieces for this check."""
 MOST_COLUMNS = 200
-"""Columns of the features that are fitted twice."""
+"""Maximum number of feature columns for this check."""
 
 
 class BehindCuts(NamedTuple):
-    """The discounted value behind the cuts, a mean over all pieces: by all steps, and by late ones.
+    """The mean discounted value after truncations, fitted to all steps and to late steps.
 
-    ``whole`` is the value of the same features, of which the first is a part.
+    ``whole`` is the total value with the same features.
     """
 
     plain: Fit
@@ -37,7 +37,7 @@ class BehindCuts(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The part of the value that lies behind the cuts."""
+        """The share of the value after truncations."""
         return abs(self.plain.value) / max(abs(self.whole), 1e-300)
 
 

@@ -1,4 +1,4 @@
-"""The decision: which rung's value is reported, and with which interval."""
+"""Decides which rung's value is reported, and with which interval."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Check:
     name
         The features.
     kind
-        "rung", "checker", "memory" (with traces), "time" (with the time since the start), "past" (with the steps
-        before), "cut" (late steps, of what lies behind the cuts) or "doubly robust".
+        "rung", "checker", "memory" (with traces), "time" (with the time since the start), "past" (with earlier steps),
+        "cut" (the value after truncations, from late steps) or "doubly robust".
     columns
-        Directions that the features have.
+        Rank of the features.
     value, low, high
-        What it says of the value, with its own interval.
+        Its value and interval.
     fault
-        Why the log is too small for it; empty where it is sound.
+        Why the log is too small for it; empty if it is not.
     chosen
         Whether its value is the one reported.
     """
@@ -51,25 +51,26 @@ class Check:
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """A rung, its fit, its own interval, the same with the bias that checks show, and what was found on the way.
+    """The chosen rung, its fit, its interval with and without the bias shown by checks, and the results of the checks.
 
     Parameters
     ----------
     own, hull
-        Intervals at the level `JUDGED`: by the influences alone, and longer on each side by the bias that checks show.
+        Intervals at the level `JUDGED`: by the influences alone, and extended on each side by the bias that checks
+        show.
     limit
-        How wide the hull may be.
+        The largest allowed width of the hull.
     differs
-        The name of a checker that says little and is far away even so.
+        The name of an imprecise checker that differs significantly even so.
     hides, hides_past
-        How many paired errors the fit with the time, or with the past, is away, where that says that the observations
-        hide something; else 0. So for ``hides_cut``, the fit to late steps of what lies behind the cuts.
+        Distance in paired errors of the fit with the time, or with the past, if it shows that the observations hide
+        something; else 0. ``hides_cut`` is the same for the value after truncations, fitted to late steps.
     richer, memory
-        How many checks of each kind had power.
+        Number of precise enough checks of each kind.
     needs_richer
-        Whether the features could be too poor, so that a richer check is needed.
+        Whether a richer check is needed, since the features could be too poor.
     behind
-        The part of the value that lies behind the cuts of pieces; None where hardly any is cut off.
+        The share of the value after truncations; None if few pieces are truncated.
     bias
         The largest bias that a check shows, beyond its own error.
     doubt
@@ -77,7 +78,7 @@ class Decision:
     rare
         Share of the target's time in states that the log hardly visited, where it is above its limit; else 0.
     shown
-        The hull at the level asked for.
+        The hull at the requested level.
     """
 
     rung: str
@@ -103,11 +104,11 @@ class Decision:
 
     @property
     def hidden(self) -> bool:
-        """Whether the observations hide the time or a part of the state."""
+        """Whether a check shows that observations hide the time or part of the state."""
         return self.hides > 0 or self.hides_past > 0 or self.hides_cut > 0
 
     def within(self, low: float, high: float) -> Decision:
-        """The decision with an interval that ends where returns do, unless it lies outside altogether."""
+        """The decision with its interval cut at the range of possible returns, unless it lies outside altogether."""
         shown = Interval(max(self.shown.low, low), min(self.shown.high, high))
         return replace(self, shown=shown) if shown.low < shown.high else self
 
@@ -137,9 +138,9 @@ class Decision:
 
 @one_thread()
 def decide(equations: Equations, level: float = 0.95, limits: Limits = DEFAULT) -> Decision:
-    """The rung with the least estimated error among those that nothing speaks against; else what speaks against one.
+    """The rung with the smallest estimated error among those without objections; else one with its objections.
 
-    Fits are judged at `JUDGED`, whatever level is asked for: the verdict is about the log, not about the level.
+    Fits are judged at `JUDGED`, whatever the requested level: the verdict is about the log, not about the level.
     """
     with np.errstate(all="ignore"):  # what is no number is a fault of the fit
         fits = all_fits(equations, equations.other_lambda(limits), limits)
@@ -157,10 +158,10 @@ class _Judge:
     limits: Limits
 
     def decision(self) -> Decision:
-        """The usable headline with the least estimated error, else the first that is unchecked, else the first.
+        """The usable headline with the smallest estimated error, else the first unchecked one, else the first.
 
-        Discrete observations: a headline that a sound fit with the time or the past refuses leaves no poorer one.
-        Beside fewer features these have less to say, and what the richer ones show stays true.
+        With discrete observations, if a sound fit with the time or the past refutes a headline, poorer headlines are
+        excluded, too: with fewer features that check has less power.
         """
         made: list[Decision] = []
         for name in self.ladder.headlines:
@@ -189,10 +190,10 @@ class _Judge:
         )
 
     def likely_error(self, fit: Fit) -> float:
-        """The estimated error of a value: its standard error, its bias by the jackknife, and that of its features.
+        """The estimated error of a value: its standard error, jackknife bias and feature bias.
 
-        The last is the distance from the richest fit that the log can carry, beyond what the paired error of the two
-        explains: the focused information criterion (Claeskens and Hjort, 2003).
+        The feature bias is the distance from the richest fit that the log supports, beyond their paired error: the
+        focused information criterion (Claeskens and Hjort, 2003).
         """
         apart = 0.0
         if self.richest is not None and fit is not self.richest:
@@ -202,7 +203,7 @@ class _Judge:
 
     @cached_property
     def richest(self) -> Fit | None:
-        """The fit with most columns among those whose bias by the jackknife is no larger than their error."""
+        """The fit with the most columns whose jackknife bias does not exceed its error."""
         carried = [f for f in self.fits.plain.values() if self.carried(f)]
         return max(carried, key=lambda f: f.columns, default=None)
 
@@ -210,7 +211,7 @@ class _Judge:
         return np.isfinite(fit.value) and 0 < fit.error < np.inf and abs(fit.bias) <= fit.error
 
     def shown(self, made: Decision, level: float) -> Decision:
-        """The decision with its interval at the level asked for, and the table of all fits."""
+        """The decision with its interval at the requested level, and the table of all fits."""
         if level == self.level:
             return replace(made, shown=made.hull, checks=self.table(made.rung))
         other = replace(self, level=level)
@@ -223,7 +224,7 @@ class _Judge:
         return not faults(fit, self.limits)
 
     def judged(self, name: str) -> Decision:
-        """What speaks against one rung."""
+        """The objections to one rung."""
         fits, ladder, limits = self.fits, self.ladder, self.limits
         fit = fits.plain[name]
         own = self.interval(fit)
@@ -247,12 +248,12 @@ class _Judge:
         return made if why else self.against(made)
 
     def _saturated(self, fit: Fit) -> bool:
-        """Whether many more columns have no more directions: the features tell all observations apart."""
+        """Whether many more columns add no rank, because the features already separate all observations."""
         most = max(len(columns) for columns in self.ladder.sets.values())
         return most >= 2 * fit.columns and all(other.columns <= fit.columns for other in self.fits.plain.values())
 
     def against(self, made: Decision) -> Decision:
-        """The interval, longer by the bias that checks with power show, and what speaks against it."""
+        """The interval, extended by the bias that precise checks show, and the objections."""
         fit, limits = made.fit, self.limits
         up, down, differs = 0.0, 0.0, ""
         counted = {"richer": 0, "memory": 0}
@@ -293,14 +294,14 @@ class _Judge:
 
     @property
     def _short_traces(self) -> bool:
-        """Whether ratios allow no traces, so that lambda was lifted to its least: that undoes part of a bias only."""
+        """Whether ratios forbid traces, so that lambda is at its minimum, which reduces a bias only partly."""
         return 0 < self.fits.lam <= self.limits.least_lambda
 
     def _others(self, made: Decision) -> list[Compared]:
         """Every fit that says something of a rung.
 
-        Where features could always be richer, the time and the past stand in for the state, the more the poorer they
-        are. So they are put beside the richest that the log can carry.
+        If features could always be richer, time and past features substitute for missing features of the state. So they
+        are added to the richest features that the log supports.
         """
         name, fit, endless = made.rung, made.fit, self.ladder.endless
         if self.fits.alone and not made.needs_richer:
@@ -321,7 +322,7 @@ class _Judge:
     def _of_richest(self, beside: list[Compared]) -> list[Compared]:
         """The fit with the time or the past beside the richest features; it counts less where richer ones need it less.
 
-        What observations hide moves every fit alike. What poor features miss moves the richest ones least.
+        Information that observations hide shifts every fit equally. Poor features shift the richest fits least.
         """
         sound = [other for other in beside if self.sound(other.fit)]
         if not sound:
@@ -331,14 +332,14 @@ class _Judge:
         return [sound[-1]._replace(times=left if left < self.limits.least_left else 1.0)]
 
     def _just_below(self, fit: Fit) -> list[Fit]:
-        """The richest rung with at most so many columns that the step from it still says how fast the value moves."""
+        """The richest rung small enough that the step from it still shows how fast the value changes."""
         step, richer = self.limits.step_columns, self.limits.richer_columns
         rungs = [self.fits.plain[name] for name in self.ladder.rungs]
         below = [f for f in rungs if step * f.columns <= fit.columns]
         return [f for f in below[-1:] if self.sound(f) and 2 * richer * f.columns >= fit.columns]
 
     def _ahead(self, made: Decision) -> list[Fit]:
-        """Richer fits; for the last rung that the log can carry, those not far below."""
+        """Richer fits; for the last rung that the log supports, those slightly smaller."""
         fit, names, richer = made.fit, list(self.ladder.rungs), self.limits.richer_columns
         later = (*names[names.index(made.rung) + 1 :], *self.ladder.checkers)
         plain = self.fits.plain

@@ -20,23 +20,23 @@ else:
     except ImportError:
 
         class BaseEstimator:
-            """What stands in for scikit-learn where it is not installed."""
+            """Placeholder if scikit-learn is not installed."""
 
             def __new__(cls, *arguments: Any, **keywords: Any) -> Self:
                 raise InputError("PolicyEvaluator needs scikit-learn: pip install gradtd[sklearn].")
 
 
 STEP_COLUMNS = ("episode", "terminated", "truncated", "action", "behaviour", "target", "rho")
-"""What may be given beside observations and rewards, one entry per row."""
+"""Optional step columns, one entry per row."""
 
 
 class PolicyEvaluator(BaseEstimator):  # type: ignore[misc]
     """`gradtd.evaluate` with ``fit`` and ``predict``, for pipelines and for those who know scikit-learn.
 
-    ``fit(log)`` takes whatever `gradtd.read_log` reads. ``fit(X, y, episode=...)`` takes observations and rewards, one
-    row per step, and what is known of the steps. Without episodes every row is one by itself. After it ``value_``,
-    ``interval_``, ``verdict_`` and ``reasons_`` are the answer, ``evaluation_`` is the whole `Evaluation`, and
-    ``predict(X)`` gives the values of observations. Needs scikit-learn.
+    ``fit(log)`` accepts any source of `gradtd.read_log`. ``fit(X, y, episode=...)`` takes observations and rewards, one
+    row per step, and further columns. Without episodes, every row is an episode. Afterwards ``value_``, ``interval_``,
+    ``verdict_`` and ``reasons_`` hold the result, ``evaluation_`` the whole `Evaluation`, and ``predict(X)`` gives the
+    values of observations. Needs scikit-learn.
 
     Parameters
     ----------
@@ -89,15 +89,17 @@ class PolicyEvaluator(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X
-            A log; or observations, one row per step.
+            A log, or observations, one row per step.
         y
-            The rewards, one per step, where X are observations.
+            The rewards, one per step, if X are observations.
         **steps
-            With them, one entry per step: episode, terminated, truncated, action, behaviour, target, rho.
+            Further columns, one entry per step: episode, terminated, truncated, action, behaviour, target, rho.
         """
         log, how = (X, self.log_format) if y is None and not _is_matrix(X) else self._steps(X, y, steps)
         if y is None and steps:
-            raise InputError(f"{', '.join(steps)}: a log has its own columns; give observations and rewards with them.")
+            raise InputError(
+                f"{', '.join(steps)}: a log already has these columns. Give them only with observations and rewards."
+            )
         self.evaluation_: Evaluation = evaluate(
             log,
             self.target,
@@ -136,7 +138,7 @@ class PolicyEvaluator(BaseEstimator):  # type: ignore[misc]
         return self.evaluation_.summary()
 
     def _steps(self, X: Any, y: Any, steps: dict[str, Any]) -> tuple[dict[str, Any], LogFormat]:
-        """Observations, rewards and what is known of the steps, as a log."""
+        """Observations, rewards and step columns as a log."""
         from sklearn.utils.validation import validate_data
 
         unknown = set(steps) - set(STEP_COLUMNS)
@@ -159,5 +161,5 @@ class PolicyEvaluator(BaseEstimator):  # type: ignore[misc]
 
 
 def _is_matrix(X: Any) -> bool:
-    """Whether these are numbers without names, which are observations and no log."""
+    """Whether this is an unnamed numeric array, that is, observations and not a log."""
     return isinstance(X, np.ndarray) and X.ndim <= 2 and X.dtype.names is None

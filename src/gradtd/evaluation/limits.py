@@ -60,7 +60,7 @@ class Limits:
     most_leading_elsewhere: float = 0.5
     """Share of steps whose next observation is not that of the following row; above it there is a warning."""
     most_beyond_cuts: float = 0.01
-    """Share of the discounted time after the cuts, for estimators that end their sums there."""
+    """Share of the discounted time after truncations, for estimators that end their sums there."""
     most_behind_cuts: float = 0.2
     """Share of the value behind the cuts of truncated episodes, above which there is a warning."""
     most_beyond_rewards: float = 1.0
@@ -138,7 +138,7 @@ class Limits:
     most_lacking: float = 0.2
     """Share of the target's choices that the log may lack, unless they can move the value by half an interval only."""
     fewest_surprises: float = 0.5
-    """Effective number of steps behind the error, if TD errors fell on all steps alike. All 15 Open Bandit logs that
+    """Effective number of steps behind the error, if TD errors were equal at all steps. All 15 Open Bandit logs that
     cannot carry an interval lie below it, and none of 189 usable logs."""
     far: float = 3.0
     """Paired errors from which on a fit with the time or the past, or one too wide to count, refuses the value."""

@@ -1,4 +1,4 @@
-"""How far a cause that nobody recorded could move the value: sharp bounds of the marginal sensitivity model.
+"""Bounds the effect of an unrecorded cause on the value, by the marginal sensitivity model.
 
 A cause u of action and outcome, drawn anew at every step, may change the odds of every action by a factor of at most L:
 odds(a | s, u) / odds(a | s) is between 1 / L and L. Then the true chance of an outcome Y = r + discount V(s') over the
@@ -30,33 +30,33 @@ from gradtd.evaluation.intervals import interval
 from gradtd.evaluation.limits import DEFAULT, Limits
 
 GRID = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
-"""Strengths at which bounds are solved for the tipping point and for the picture."""
+"""Strengths for the tipping point and the plot."""
 MOST_SOLVES, STILL = 60, 0.01
-"""Solves of one bound at most; it is done once it moves by less than this many standard errors."""
+"""Maximum number of solves per bound, and convergence threshold in standard errors."""
 
 
 @dataclass(frozen=True)
 class Confounding:
-    """What an unrecorded cause could do to the value.
+    """The possible effect of an unrecorded cause on the value.
 
     Parameters
     ----------
     strength
-        The strength L asked for: the factor by which the cause may change the odds of every action.
+        The requested strength L: the factor by which the cause may change the odds of every action.
     low, high
         The interval with a cause of that strength: bounds of the value, and their statistical error.
     bounds
         The bounds of the value themselves.
     against, against_name
-        What the tipping point is about: a number, and what it is.
+        The reference value of the tipping point, and its name.
     tipping
         The least strength at which the interval contains that number: 1 where it does so without a cause, infinite
         where no strength up to 10 is enough.
     each
-        "action" where the strength bounds the odds of every action; "transition" where the behaviour's probabilities
-        are not known, and it bounds the chance of every outcome.
+        "action" if the strength bounds the odds of every action; "transition" if the behaviour's probabilities are not
+        known and it bounds the probability of every outcome.
     curve
-        Rows (strength, low, high) of the picture.
+        Rows (strength, low, high) of the plot.
     """
 
     strength: float
@@ -89,9 +89,9 @@ class Bounded:
     stream, starts, begins, C
         The steps over features, as `least_squares` takes them.
     chance
-        The behaviour's probability of every action taken; zeros where it is not known.
+        The behaviour's probability of every action taken; zeros if unknown.
     given
-        What outcomes are conditioned on.
+        The conditioning variables of outcomes.
     """
 
     stream: Stream
@@ -103,7 +103,9 @@ class Bounded:
     still: float = STILL
 
     def solve(self, strength: float, sign: int, guess: LeastSquares) -> LeastSquares:
-        """The least value (sign 1), or the least value of minus the rewards (sign -1), from a guess of it."""
+        """The smallest value (sign 1), or the smallest value of the negated rewards (sign -1), from an initial
+        guess.
+        """
         steps = np.asarray(self.stream.steps)
         reward, discount = sign * steps["reward"], steps["discount"]
         low = self.chance + (1 - self.chance) / strength
@@ -120,7 +122,7 @@ class Bounded:
         return found
 
     def both(self, strength: float, guess: list[LeastSquares]) -> list[LeastSquares]:
-        """The two bounds, that of the upper one with its sign turned."""
+        """The two bounds; the upper one with its sign changed."""
         return [self.solve(strength, sign, found) for sign, found in zip((1, -1), guess, strict=True)]
 
     def _solved(self, reward: Floats, discount: Floats) -> LeastSquares:
@@ -131,7 +133,7 @@ class Bounded:
         return least_squares(other, self.starts, self.begins, C=self.C)
 
     def nominal(self, sign: int) -> LeastSquares:
-        """Without a cause."""
+        """The solution without a cause."""
         steps = np.asarray(self.stream.steps)
         return self._solved(sign * steps["reward"], np.array(steps["discount"]))
 
@@ -142,7 +144,7 @@ class Bounded:
 
 @dataclass(frozen=True, eq=False)
 class Against:
-    """What a tipping point is about: a number, its name, and its influences where it is estimated."""
+    """The reference of a tipping point: a number, its name, and its influences if it is estimated."""
 
     value: float
     name: str
@@ -181,18 +183,18 @@ def confounding(
 
 
 def _side(bound: LeastSquares, psi: Floats | float, decision: Decision, level: float, limits: Limits) -> float:
-    """The lower end of the interval of a bound; ``psi`` are influences of what it is compared with."""
+    """The lower end of the interval of a bound; ``psi`` are the influences of the reference."""
     fit = replace(decision.fit, value=bound.value, psi=bound.psi - psi)
     return interval(fit, level, limits)[0]
 
 
 def _gap(ends: tuple[float, float], value: float) -> float:
-    """How far a value is outside of an interval; 0 or less where it is inside."""
+    """Distance of a value from an interval; 0 or less inside."""
     return max(ends[0] - value, value - ends[1])
 
 
 def tipping_point(gaps: Mapping[float, float]) -> float:
-    """Where the gap is closed first, between strengths by a line over their logarithms; infinite where it is never.
+    """The smallest strength that closes the gap, interpolated over log strengths; infinite if none does.
 
     >>> tipping_point({1.0: 3.0, 2.0: 1.0, 4.0: -1.0})
     2.82842712474619

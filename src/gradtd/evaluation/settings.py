@@ -1,4 +1,4 @@
-"""The settings of an evaluation: the record that carries them, and what is refused before a log is read."""
+"""The settings of an evaluation, and the checks made before a log is read."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gradtd.evaluation.report.estimate import AUTO, COMPUTED, ESTIMATORS, NETWOR
 from gradtd.running.settings import parameters, refuse_traces
 
 STATE, ACTION = "state", "action"
-"""What values are of. Those of actions need no ratios."""
+"""Kinds of value functions. Action values need no ratios."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(LogFormat, Inference, Machine):
-    """Everything that was asked of an evaluation, the same for every target: the three records and what follows.
+    """All settings of an evaluation, shared by all targets: the three records and derived values.
 
     See `gradtd.evaluate` for the fields.
     """
@@ -45,7 +45,7 @@ class Settings(LogFormat, Inference, Machine):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """What `gradtd.read_log` is told."""
+        """Arguments of `gradtd.read_log`."""
         return {name: getattr(self, name) for name in names_of(LogFormat)}
 
     @property
@@ -55,22 +55,22 @@ class Settings(LogFormat, Inference, Machine):
 
     @property
     def tracing(self) -> Tracing | None:
-        """The traces asked for; None where there are none."""
+        """The requested traces, or None."""
         return Tracing(float(self.lam), self.trace) if self.lam > 0 else None
 
     def with_trace(self, tracing: Tracing | None) -> Settings:
-        """The same with other traces."""
+        """A copy with other traces."""
         return self if tracing is None else replace(self, lam=tracing.lam, trace=tracing.kind)
 
     @property
     def pair_function(self) -> Any:
-        """A function of observations and actions, where that is what was given as features of actions."""
+        """The user's function of observations and actions, if given as features of actions."""
         given = self.action_features
         return given if callable(given) and not hasattr(given, "transform") else None
 
     @property
     def of_traces(self) -> dict[str, Any]:
-        """Hyper-parameters of the traces asked for."""
+        """Hyper-parameters of the requested traces."""
         if self.tracing is None:
             return {}
         named = {} if self.tracing.kind == "rho" else {"trace": self.tracing.kind}  # some rules have another default
@@ -82,12 +82,12 @@ class Settings(LogFormat, Inference, Machine):
 
     @property
     def computed(self) -> bool:
-        """Whether the method computes its value in closed form, where others make updates."""
+        """Whether the method has a closed form, unlike rules that make updates."""
         return self.method in COMPUTED
 
 
 def known_method(algorithm: Algorithm | str, lam: float = 0.0) -> Algorithm | str:
-    """A rule or the name of one or of an estimator; refused where it is neither."""
+    """Check that this is a rule, or the name of a rule or estimator."""
     if not isinstance(algorithm, str | Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, got {type(algorithm).__name__}.")
     method = algorithm
@@ -96,14 +96,14 @@ def known_method(algorithm: Algorithm | str, lam: float = 0.0) -> Algorithm | st
     name = method if isinstance(method, str) else method.name
     if lam > 0 and name in COMPUTED and name not in (AUTO, "lstd"):
         other = "algorithm='auto' or algorithm='lstd'"
-        raise InputError(f"{name} has no traces, got lam={lam:g}: leave it out, or take {other}.")
+        raise InputError(f"{name} has no traces, got lam={lam:g}: leave it out, or use {other}.")
     if lam > 0 and name not in COMPUTED:
         refuse_traces(as_algorithm(method), lam)
     return method
 
 
 def refuse_unknown(settings: Settings) -> None:
-    """Refuse a keyword that is neither an option nor a hyper-parameter, and name what was meant."""
+    """Refuse an unknown keyword and suggest the nearest one."""
     own = {} if settings.computed else parameters(as_algorithm(settings.algorithm))
     words = set(names_of(Settings)) - {"hyper", "limits"} | {"target", "progress"}
     options = {word: repr(word) for word in words} | spelled()
@@ -119,60 +119,60 @@ def refuse_unknown(settings: Settings) -> None:
 def refuse_unknown_chances(settings: Settings, chances: Floats | None) -> None:
     if settings.tracing is not None and settings.tracing.kind == "tree" and chances is None:
         raise InputError(
-            "trace='tree' needs the target's probability of every action taken, and the log has ratios or densities "
-            "only: give the target as a policy or as probabilities, or choose trace='rho' or trace='clipped'."
+            "trace='tree' needs the target's probability of every action taken, but the log has only ratios or "
+            "densities:  give the target as a policy or as probabilities, or choose trace='rho' or trace='clipped'."
         )
 
 
 def refuse_without_ratios(settings: Settings) -> None:
-    """Values of actions have no ratios to multiply or to clip, and traces of ratios up to 1."""
+    """Refuse options about ratios for action values, and traces with ratios above 1."""
     if settings.value_function == STATE:
         if settings.action_features is not None:
-            raise InputError("a map of actions is for values of actions: give value_function='action' with it.")
+            raise InputError("action features are for action values: add value_function='action'.")
         return
     if settings.history > 1 or settings.with_time or settings.since is not None:
         raise InputError(
-            "history, with_time and since are for values of observations: leave them out, or value_function='action'."
+            "history, with_time and since are for state values: leave out either them or value_function='action'."
         )
     if isinstance(settings.features, str) and settings.features == NETWORK:
         raise InputError(
-            "features='network' learns values of observations: leave out value_function='action', or the network."
+            "features='network' learns state values: leave out either value_function='action' or the network."
         )
     if settings.method in ESTIMATORS:
         raise InputError(
-            f"value_function='action' has ratio 1 everywhere, and no use for {settings.method}: leave one of them out."
+            f"value_function='action' does not use ratios, but {settings.method} does: leave one of them out."
         )
     if settings.clip is not None:
         raise InputError(
-            "value_function='action' has ratio 1 everywhere, and no use for clip: leave it out; its traces have no "
+            "value_function='action' does not use ratios, so clip has no effect: leave it out. Its traces have no "
             "ratio above 1 either."
         )
     if settings.tracing is not None and settings.tracing.kind == "rho":
         raise InputError(
             "with value_function='action' the equations hold with any trace, and ratios above 1 only add variance: "
-            "choose trace='tree', which needs the target's probabilities only, or trace='clipped' where the "
+            "choose trace='tree', which needs only the target's probabilities, or trace='clipped' if the "
             "behaviour's are known, too."
         )
 
 
 def refuse_beside_clusters(settings: Settings) -> None:
-    """Clusters are known to the direct solution of values of observations."""
+    """Refuse clusters except for the direct solution of state values."""
     if settings.cluster is None:
         return
     if settings.method != AUTO or settings.value_function != STATE:
         raise InputError(
-            "cluster needs algorithm='auto' and value_function='state', whose interval is made of influences: leave it "
+            "cluster needs algorithm='auto' and value_function='state', whose interval comes from influences: leave it "
             "out, or the others."
         )
     for name in ("by", "confounding", "block_length"):
         if getattr(settings, name) is not None:
-            raise InputError(f"cluster and {name} are about episodes in different ways: leave one of them out.")
+            raise InputError(f"cluster and {name} cannot be combined: leave one of them out.")
     if settings.anytime:
-        raise InputError("anytime=True takes episodes as independent: leave it out, or cluster.")
+        raise InputError("anytime=True needs independent episodes: leave out either it or cluster.")
 
 
 def refuse_without_influences(settings: Settings) -> None:
-    """Importance sampling has no influences that were checked, and no answers that are made of them."""
+    """Refuse additional answers for importance sampling, which has no checked influences."""
     asked = [name for name in ("anytime", "confounding", "by") if getattr(settings, name) not in (None, False)]
     if asked and settings.method in ESTIMATORS:
         raise InputError(

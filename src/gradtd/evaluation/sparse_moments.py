@@ -1,9 +1,9 @@
-"""The fits of cells (one-hot states, aggregated ones) from sparse sums: as `fits` makes them from dense ones.
+"""Fits for cells (one-hot or aggregated states) from sparse sums, the counterpart of `fits`.
 
-A row of the widest table has one entry for its cell, and one each for its state and its pair of states where those have
-a column. These sets are nested, so the directions that columns have are as many as the deepest sets that rows are in.
-Sums have as many entries as there are pairs of rows in a row. With traces they would have far more: those equations are
-solved by a Krylov method that only ever multiplies by them, one pass over the steps forth or back.
+A row of the widest table has one entry for its cell, and one each for its state and its pair of states if those have a
+column. These sets are nested, so the rank is the number of deepest sets that rows are in. Sums have one entry per pair
+of consecutive rows. With traces they would have far more, so those equations are solved by a Krylov method that only
+multiplies by the matrix, with one pass over the steps forward or backward.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from gradtd.evaluation.fits import REDUNDANT, Equations, Solution, Solutions, ja
 from gradtd.evaluation.step_blocks import MemoryBlocks, StepBlocks
 
 CLOSE = 1e-10
-"""Residual of fits without a tenth of the pieces, as a part of the right side."""
+"""Relative residual of fits without a tenth of the pieces."""
 ENTRIES = 2**19
-"""Entries that wait before they are added to a sparse matrix; as many as it has where those are more."""
+"""Entries buffered before they are added to a sparse matrix, or its number of entries if larger."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ def read_sparse_moments(blocks: StepBlocks, table: Any) -> SparseMoments:
 
 
 class _Pairs:
-    """The sum of numbers by pair of rows; entries wait, because adding sparse matrices costs as much as they have."""
+    """Sums by pair of rows; entries are buffered, because adding sparse matrices costs as much as their size."""
 
     def __init__(self, rows: int) -> None:
         from scipy.sparse import csr_array
@@ -109,7 +109,7 @@ class _Pairs:
 def solve_sparse(
     sums: SparseMoments, blocks: StepBlocks, ladder: Ladder, lam: float, clock: Floats, asked: bool
 ) -> Solutions:
-    """Every fit that the checks compare; ``asked`` says that the value asked for has traces of its own."""
+    """Every fit that the checks compare; ``asked`` says whether traces were requested."""
     own = Traces(blocks, sums, None) if asked else None
     plain = [
         _fit(name, sums, _Plain(sums, columns) if own is None else _Traced(sums, own, columns), columns)
@@ -152,20 +152,20 @@ class _Plain:
         self.solver = SparseSolver(self.total, self.C)
 
     def right(self, without: int | None = None) -> Floats:
-        """b, without a tenth where one is given."""
+        """b, optionally without a tenth."""
         return np.asarray(self.b.sum(0) - (0.0 if without is None else self.b[without]))
 
     def solve(
         self, c: Floats, transposed: bool = False, without: int | None = None, guess: Floats | None = None
     ) -> Floats:
-        """The solution, without a tenth where one is given."""
+        """The solution, optionally without a tenth."""
         if without is None:
             return self.solver.solve(c, transposed)
         return SparseSolver(self.total - self.A[without], self.C, exact=CLOSE).solve(c, guess=guess)
 
 
 def rank(sums: SparseMoments, columns: Integers) -> int:
-    """Directions that these columns have over the rows visited: the deepest sets that rows are in, the last columns."""
+    """The rank of these columns over the visited rows: the number of deepest sets, which are the last columns."""
     part = sums.table[np.flatnonzero(sums.visits)][:, np.sort(columns)].tocsr()
     part.sort_indices()
     ends = part.indptr[1:][np.diff(part.indptr) > 0]
@@ -205,9 +205,9 @@ def _read_time(blocks: StepBlocks, sums: SparseMoments, clock: Floats) -> _Time:
 
 
 def _timed(sums: SparseMoments, time: _Time, clock: Floats, plain: Solution) -> Solution:
-    """With columns of the time beside these: the equations of the time alone are left when the others are solved.
+    """Add columns of the time: eliminating the other equations leaves those of the time.
 
-    Directions of the time that the features have already are left out. The jackknife's bias is that of the features.
+    Directions of the time within the span of the features are dropped. The jackknife bias is that of the features.
     """
     columns = plain.columns
     A, C = sums.columns(columns)
@@ -244,7 +244,7 @@ class Traces:
         self._forth, self._back = engine.compile_function(run_forth), engine.compile_function(run_back)
 
     def _decay(self, steps: Steps) -> Floats:
-        """The decay of every step: of traces of ``lam``, or of those asked for where that is None."""
+        """The decay of every step: of traces of ``lam``, or of the requested traces if that is None."""
         if self.lam is None:
             assert steps.traced is not None
             return steps.traced.decay
@@ -268,7 +268,7 @@ class Traces:
         return np.asarray(out @ table)
 
     def _blocks(self, tenths: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-        """The blocks of these tenths, as the compiled loops take them."""
+        """The blocks of these tenths, in the form of the compiled loops."""
         if isinstance(self.blocks, MemoryBlocks):
             yield from (self._in_memory[g] for g in tenths)
         else:
@@ -293,7 +293,7 @@ class Traces:
 
 
 def solve_with_traces(sums: SparseMoments, blocks: StepBlocks, columns: Integers) -> Solution:
-    """The value asked for, where it has traces."""
+    """The requested value with traces."""
     return _fit("", sums, _Traced(sums, Traces(blocks, sums, None), columns), columns)
 
 
@@ -306,7 +306,7 @@ def left_with_traces(
 
 
 class _Traced:
-    """The same with traces, in units in which features have mean square one; a column that no ratio reaches stays 0.
+    """The same with traces, with features scaled to mean square one; a column with only zero ratios stays 0.
 
     ``own`` are sums of rho x^2 by tenth: about the diagonal of -A.
     """
@@ -317,13 +317,13 @@ class _Traced:
         self.own = traces.own(self.table.multiply(self.table).tocsr()) * self.scale**2
 
     def right(self, without: int | None = None) -> Floats:
-        """b, without a tenth where one is given."""
+        """b, optionally without a tenth."""
         return self.traces.times(self.table, None, without)
 
     def solve(
         self, c: Floats, transposed: bool = False, without: int | None = None, guess: Floats | None = None
     ) -> Floats:
-        """The solution, without a tenth where one is given; NaN where the method did not arrive."""
+        """The solution, optionally without a tenth; NaN if the method did not converge."""
         from scipy.sparse.linalg import LinearOperator
 
         own = self.own.sum(0) - (0.0 if without is None else self.own[without])
@@ -361,7 +361,7 @@ def run_forth(value: Floats, steps: Any, out: Floats, last: Floats) -> None:
 def run_back(value: Floats, steps: Any, factors: Any, out: Floats, last: Floats) -> None:
     """u_t = rho_t (e_t + decay_{t+1} u_{t+1}), added to its row; e_t is reward and y.v, each times a factor.
 
-    ``last`` has decay u of the step behind the last one.
+    ``last`` has decay u of the step after the last one.
     """
     row, next_row, reward, discount, rho, decay = steps
     carried = last[0]

@@ -1,8 +1,7 @@
 """Steps of a log over rows of a stored table, in blocks of whole episodes by tenths: in memory, or in a file.
 
-Discrete observations need no more of a log than the numbers of its rows: 32 bytes a step. Fits of many states with
-traces multiply by matrices that would have too many entries. They read the steps instead, some hundred times, which
-takes some nanoseconds a step.
+For discrete observations a step is stored in 32 bytes. Fits of many states with traces would need matrices with too
+many entries. They read the steps about a hundred times instead, at some nanoseconds per step.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from gradtd.evaluation.designs.base import Rows, Steps, Traced
 from gradtd.evaluation.moments import TENTHS, group_edges, tenth_of
 
 IN_MEMORY = 2**21
-"""Steps that stay in memory, before others go to the file."""
+"""Steps held in memory before a file is used."""
 BLOCK = 2**17
-"""Steps of a block, about."""
-ELSEWHERE = " TMPDIR says where temporary folders are: give it one with room for the log."
-"""What to do where a temporary folder is full."""
+"""Approximate steps per block."""
+ELSEWHERE = " Set TMPDIR to a folder with enough space for the log."
+"""Advice if the temporary folder is full."""
 
 
 class Group(NamedTuple):
-    """The steps of some pieces with the tenth and the group of each; every piece is a group where that is None."""
+    """The steps of some pieces with the tenth and the group of each; None means one group per piece."""
 
     steps: Steps
     tenth: Integers
@@ -41,7 +40,7 @@ class StepBlocks(Protocol):
     tenths: int
 
     def chunks(self) -> Iterator[Group]:
-        """All steps, in as few pieces as there are in memory."""
+        """All steps, in as few blocks as possible."""
 
     def of_tenths(self, tenths: Sequence[int] | None = None) -> Iterator[tuple[int, Steps]]:
         """The steps of these tenths, or of all, with the number of the tenth."""
@@ -74,7 +73,9 @@ class MemoryBlocks:
 
 
 class Block(NamedTuple):
-    """Steps of whole episodes as they are kept: where each begins (the last is the end), its first row, its group."""
+    """Steps of whole episodes in stored form: where each begins (the last entry is the end), its first row, its
+    group.
+    """
 
     row: Integers
     next_row: Integers
@@ -92,7 +93,7 @@ class Block(NamedTuple):
 
 
 KINDS = (np.int32, np.int32, *(np.float64,) * 4, np.int64, np.int32, np.int32)
-"""What every array of a block is in a file."""
+"""The file type of every array of a block."""
 
 
 class _Place(NamedTuple):
@@ -101,14 +102,14 @@ class _Place(NamedTuple):
 
 
 class StepFile:
-    """Blocks of steps by tenths of the groups: what the jackknife leaves out can be passed over.
+    """Blocks of steps by tenths of the groups, so that the jackknife can skip a tenth.
 
     Parameters
     ----------
     folder
         Where the file is written, once there are more than `IN_MEMORY` steps.
     table
-        The stored table that the steps' rows are of.
+        The table of the steps' rows.
     groups
         Groups of episodes; each tenth has neighbouring ones.
     lam
@@ -138,7 +139,7 @@ class StepFile:
                 self._put(g)
 
     def finish(self) -> None:
-        """Nothing is added any more."""
+        """Finish writing."""
         for g, waiting in enumerate(self._waiting):
             if waiting:
                 self._put(g)
@@ -156,7 +157,7 @@ class StepFile:
                 array.astype(kind).tofile(file)
 
     def blocks(self, tenths: Sequence[int] | None = None) -> Iterator[tuple[int, Block]]:
-        """Blocks as they are kept."""
+        """Stored blocks."""
         file = self._path.open("rb") if self._path.exists() else None
         try:
             for tenth in range(self.tenths) if tenths is None else tenths:
@@ -190,7 +191,7 @@ class StepFile:
 
 
 def first_pieces(steps: Steps, n_steps: int) -> Steps:
-    """The first pieces with so many steps, two at least."""
+    """The number of first pieces with this many steps, at least two."""
     last = max(2, int(np.searchsorted(steps.begins, n_steps, "right")) - 1)
     return steps if last >= steps.n_pieces else steps.cut(0, last)
 
@@ -203,7 +204,7 @@ def _read(file: IO[bytes] | None, place: _Place) -> Block:
 
 
 def join_blocks(blocks: Sequence[Block]) -> Block:
-    """Blocks as one.
+    """Join blocks.
 
     >>> one = Block(*(np.arange(2) for _ in range(6)), np.array([0, 2]), np.array([0]), np.array([7]))
     >>> join_blocks([one, one]).begins
@@ -218,7 +219,7 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
 
 
 def block_of(steps: Steps, group: Integers) -> Block:
-    """Steps as they are kept."""
+    """Steps in stored form."""
     decay = np.zeros(len(steps)) if steps.traced is None else steps.traced.decay
     reward, discount, rho = (np.asarray(a, np.float64) for a in (steps.reward, steps.discount, steps.rho))
     row, after, starts = (np.asarray(a, np.int64) for a in (steps.rows.row, steps.rows.next_row, steps.start_rows))

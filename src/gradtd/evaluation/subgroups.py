@@ -1,8 +1,8 @@
 """Values of groups of start states, from the same solution, with intervals that hold for all groups at once.
 
 The value of a group is the mean of the value function over its starts. Its influences have A^-T times the group's mean
-start features. All groups together: the largest of their errors over standard errors, resampled by normal multipliers
-of the episodes' influences, says how much longer intervals have to be (max-t).
+start features. For all groups together, the quantile of the largest standardised error, resampled with normal
+multipliers of the episodes' influences, gives the factor by which intervals must be longer (max-t).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gradtd.evaluation.log_questions import Groups
 from gradtd.evaluation.settings import Settings
 
 DRAWS = 2000
-"""Draws of multipliers."""
+"""Number of multiplier draws."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class GroupValue:
     episodes
         Episodes that start in it.
     value, low, high
-        Its value, and an interval; those of all groups hold together at the level asked for.
+        Its value and interval; all groups' intervals hold simultaneously at the requested level.
     fault
-        Why the log is too small for this group; empty where it is not.
+        Why the log is too small for this group; empty if it is not.
     """
 
     name: str
@@ -120,7 +120,7 @@ def fits_in_parts(
 
 
 def together(psi: Floats, level: float, seed: int) -> float:
-    """How many times longer intervals of all groups are than those of one, by multipliers of (groups, episodes)."""
+    """The factor by which simultaneous intervals are longer, by multipliers of (groups, episodes)."""
     scale = np.sqrt((psi**2).sum(axis=1))
     rng = np.random.default_rng(seed)
     drawn = rng.standard_normal((DRAWS, psi.shape[1])) @ (psi / np.maximum(scale, 1e-300)[:, None]).T

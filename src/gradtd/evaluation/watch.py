@@ -1,7 +1,7 @@
-"""A folder that grows, looked at after every new file: values with intervals that hold at all looks at once.
+"""Watches a growing folder: after every new file, a value with an interval that holds at all looks at once.
 
-A look takes the files up to some file, in the order of their names. Sums of files that were read before are kept, so
-only the new file is read. What a kill leaves behind is taken up again, and the looks are the same as without it.
+A look uses the files up to some file, in the order of their names. Sums of earlier files are saved, so only the new
+file is read. After a kill, the watch continues and gives the same looks.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from gradtd.logs.files import PARQUET, ParquetTable
 
 FORMAT = "gradtd watch 2"
 MOST_SECONDS = 1e6
-"""Longest wait between two looks into the folder."""
+"""Maximum seconds between two looks."""
 END = b"PAR1"
-"""How a whole Parquet file ends."""
+"""The last bytes of a complete Parquet file."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """One look: the last file, all episodes and steps up to it, the value, its interval, and the one for every look.
+    """One look: the last file, the episodes and steps up to it, the value, its interval, and the interval for every
+    look.
 
     ``verdict`` is that of the evaluation.
     """
@@ -51,16 +52,16 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class Watch:
-    """A folder of Parquet files, and a folder that keeps the looks and the sums.
+    """Watches a folder of Parquet files, and saves looks and sums in another folder.
 
     Parameters
     ----------
     folder
         Where the files arrive.
     out
-        What is kept: ``looks.json`` and the folder ``sums``.
+        The output folder, with ``looks.json`` and the folder ``sums``.
     first
-        Files of the first look. Features are fitted to them, and stay.
+        Number of files of the first look, to which features are fitted.
     asked
         Arguments of `gradtd.evaluate`.
     """
@@ -79,7 +80,7 @@ class Watch:
         return self._kept()[1]
 
     def _kept(self) -> tuple[list[str], list[Look]]:
-        """The names of all files up to the last look, and the looks, as they were kept; whatever is odd is refused."""
+        """The saved names of all files up to the last look, and the looks; refuses invalid contents."""
         if not self.path.exists():
             return [], []
         with reading(self.path, "the looks that gradtd watch keeps"):
@@ -90,7 +91,7 @@ class Watch:
                 if told["question"][name] != now:
                     raise InputError(
                         f"{str(self.path)!r} has looks with {name}={told['question'][name]!r}, and {name}={now!r} is "
-                        "asked for: intervals of both do not hold together. Give another folder to keep looks in."
+                        "requested now: their intervals do not hold together. Use another output folder."
                     )
             names, made = [str(name) for name in told["files"]], [checked_look(**one) for one in told["looks"]]
             counts = [(one.episodes, one.steps) for one in made]
@@ -101,23 +102,23 @@ class Watch:
         return names, made
 
     def _question(self) -> dict[str, Any]:
-        """What all looks have in common; the folder of sums compares the rest."""
+        """The settings shared by all looks; the folder of sums compares the rest."""
         return {"gamma": self.asked.get("gamma"), "level": self.asked["level"], "first": self.first}
 
     def files(self) -> list[Path]:
-        """Whole Parquet files, those of earlier looks first, then new ones by name; half-written ones are left out."""
+        """Complete Parquet files, those of earlier looks first, then new ones by name; incomplete files are skipped."""
         there = {path.name: path for path in sorted(self.folder.iterdir()) if _is_whole(path)}
         seen = self._kept()[0]
         gone = [name for name in seen if name not in there]
         if gone:
             raise InputError(
                 f"{str(self.folder)!r} lacks {', '.join(map(repr, gone[:3]))}, which earlier looks have read: put it "
-                "back, or give another folder to keep looks in."
+                "back, or use another output folder."
             )
         return [there[name] for name in [*seen, *sorted(set(there) - set(seen))]]
 
     def advance(self) -> Iterator[Look]:
-        """A look after each file that no look has had; each is kept before it is handed on."""
+        """Yield a look after each new file; each is saved first."""
         files, made = self.files(), self.looks()
         kept = {
             "inference": replace(self.asked.get("inference") or Inference(), anytime=True),
@@ -140,7 +141,7 @@ class Watch:
 
 
 def checked_look(file: Any, episodes: Any, steps: Any, verdict: Any, **numbers: Any) -> Look:
-    """A look that a file tells of; ValueError or TypeError where none of ours would be so."""
+    """A look read from a file; raises ValueError or TypeError for invalid contents."""
     if not isinstance(file, str) or verdict not in WORDS:
         raise ValueError("file or verdict")
     if (
@@ -170,12 +171,12 @@ def _is_whole(path: Path) -> bool:
 
 
 def start_watch(folder: str | Path, out: str | Path, first: int = 1, *, level: float = 0.95, **asked: Any) -> Watch:
-    """Look at a folder that is there, keeping what is seen in another one."""
+    """Watch an existing folder, with another folder for the output."""
     here, kept = Path(folder), Path(out)
     if not here.is_dir():
         raise InputError(f"there is no folder {str(here)!r}: watch takes a folder of Parquet files.")
     if kept.resolve() == here.resolve():
-        raise InputError("what is kept needs a folder of its own, beside the one that is watched: give another one.")
+        raise InputError("the output needs a separate folder, outside the one that is watched: give another one.")
     kept.mkdir(parents=True, exist_ok=True)
     return Watch(here, kept, checks.whole_number("first", first, 1), {"level": level} | asked)
 
@@ -183,7 +184,7 @@ def start_watch(folder: str | Path, out: str | Path, first: int = 1, *, level: f
 def keep_watching(
     watch: Watch, every: float, once: bool = False, wait: Callable[[float], None] = time.sleep
 ) -> Iterator[Look]:
-    """Look again every so many seconds, for ever; or once."""
+    """Look every this many seconds, for ever; or once."""
     if checks.number_at_least("every", every, 0) > MOST_SECONDS:
         raise InputError(f"every must be at most {MOST_SECONDS:g} seconds, got {every:g}.")
     while True:

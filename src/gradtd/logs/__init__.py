@@ -1,4 +1,4 @@
-"""Logs: steps that a policy produced, read from tables or collected, and the ratios that correct for it."""
+"""Logs: read from tables or collected from an environment, and their importance ratios."""
 
 from __future__ import annotations
 

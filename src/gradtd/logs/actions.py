@@ -14,7 +14,8 @@ from gradtd.logs.columns import Column, Facts, in_order, marked_actions
 from gradtd.logs.understood import ALPHABET, CATEGORIES, NUMBERS
 
 MANY, SPARSE = 10_000, 4
-"""Whole numbers are codes of their own unless the largest is above this, and so many times the number of actions."""
+"""Whole numbers are used as codes directly, unless the largest exceeds both this and this multiple of the action count.
+"""
 
 
 def code_actions(
@@ -24,7 +25,7 @@ def code_actions(
     said: Sequence[Any] | None = None,
     by_letters: Collection[str] = (),
 ) -> tuple[NDArray[Any] | None, tuple[Any, ...] | None, str]:
-    """Codes and labels of discrete actions, and what their order comes from; floats, and no labels, of real ones.
+    """Codes and labels of discrete actions, and the source of their order; real-valued actions are returned as floats.
 
     Whole numbers from 0 up are their own codes, so that they index a policy's table. ``said`` has all actions in order.
     ``by_letters`` are columns of categories whose order nobody chose.
@@ -63,7 +64,7 @@ def code_actions(
 
 
 def chosen_actions(column: Column, labels: tuple[Any, ...] | None, known: Any) -> NDArray[Any] | None:
-    """Codes of a further column that holds actions: text or whole numbers that are some of the log's; else None."""
+    """Codes of a further column if its entries are some of the log's actions; else None."""
     if column.missing is not None and column.missing.any():
         return None
     if column.labels is not None:

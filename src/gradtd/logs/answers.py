@@ -15,14 +15,14 @@ from gradtd.logs.column_names import listed
 from gradtd.logs.models import Labelled
 from gradtd.logs.tables import plain_array
 
-_SUM_TOLERANCE = 1e-5  # a softmax in single precision is as good as that
+_SUM_TOLERANCE = 1e-5  # the accuracy of a softmax in single precision
 
 
 @dataclass(frozen=True)
 class Actions:
-    """What a policy may choose among: how many actions, their names, and whether there may be more of them.
+    """The actions a policy can choose from: their number, their names, and whether the list may be incomplete.
 
-    ``columns`` are names that the components of an observation go by.
+    ``columns`` are the names of the observation's components.
     """
 
     count: int
@@ -36,11 +36,11 @@ class Actions:
 
 
 LARGEST = 2**31
-"""Above this a whole number is no action that a policy would name."""
+"""A larger whole number cannot be an action."""
 
 
 def settled(answer: Any) -> Any:
-    """What came back as an array: tensors, frames, distributions and pairs (action, state) of agents included."""
+    """A policy's return value as an array. Accepts tensors, frames, distributions and (action, state) pairs."""
     if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) and not np.ndim(answer[1]):
         answer = answer[0]
     if isinstance(answer, Labelled) or answer is None:
@@ -62,7 +62,7 @@ def settled(answer: Any) -> Any:
 
 
 def together(answers: list[Any], where: Integers | None = None) -> Any:
-    """Answers about single observations as one array; None where they do not fit together."""
+    """Answers for single observations, stacked; None if their shapes differ."""
     if any(isinstance(one, Labelled) for one in answers):
         if not all(isinstance(one, Labelled) for one in answers):
             return None
@@ -98,7 +98,7 @@ def is_sound(answer: Any) -> bool:
 
 
 def told(answer: Any) -> str:
-    """What came back, for a sentence."""
+    """A policy's return value, described for a message."""
     if answer is None:
         return "nothing"
     if isinstance(answer, Labelled):
@@ -126,9 +126,9 @@ def codes_of(name: str, given: NDArray[Any], actions: Actions) -> Integers:
                 )
         return np.array([place[label] for label in given.tolist()], np.int64)
     if given.dtype.kind == "U":
-        raise InputError(f"{name} must return whole numbers for actions, as the log has them, got text.")
+        raise InputError(f"{name} must return whole numbers for actions, as in the log, got text.")
     outside = (given < 0) | (given > LARGEST) | ((given >= actions.count) & (not actions.more))
-    percent = "; probabilities in percent are to be divided by 100" if given.max(initial=0) > actions.count else ""
+    percent = "; divide percentages by 100" if given.max(initial=0) > actions.count else ""
     checks.refuse_where(f"{name}'s actions", outside, given, f"must be actions, 0 to {actions.count - 1}{percent}")
     return given.astype(np.int64)
 
@@ -141,7 +141,7 @@ def one_hot(codes: Integers, n_actions: int) -> Floats:
 
 
 def checked_probabilities(name: str, values: Any, rows: int | None, n_actions: int, more: bool) -> Floats:
-    """Probabilities (rows, actions) that are not negative and sum to one; one row per state where rows is None."""
+    """Check probabilities (rows, actions): not negative, rows sum to 1. ``rows`` is None for a table of states."""
     table = checks.finite_array(f"{name}'s probabilities", values, 2)
     width = table.shape[1]
     if (rows is not None and len(table) != rows) or width < n_actions or (width > n_actions and not more):
@@ -160,12 +160,12 @@ def checked_probabilities(name: str, values: Any, rows: int | None, n_actions: i
 
 
 def _refuse_scores(name: str, table: Floats) -> None:
-    """Say what the numbers seem to be, and which line makes probabilities of them."""
+    """Raise an error that says what the numbers look like and how to turn them into probabilities."""
     sums = table.sum(axis=1)
     if (table <= 0).all() and np.allclose(np.exp(table).sum(axis=1), 1, rtol=0, atol=1e-3):
         raise InputError(f"{name} gives logarithms of probabilities: return numpy.exp of them.")
     if (table >= 0).all() and np.allclose(sums, 100, rtol=0, atol=0.1):
-        raise InputError(f"{name}'s probabilities sum to 100: percentages are to be divided by 100.")
+        raise InputError(f"{name}'s probabilities sum to 100: divide percentages by 100.")
     ways = (
         " If they are scores, return scipy.special.softmax(scores, axis=1); if they are action values, return the best "
         "action, values.argmax(axis=1)."

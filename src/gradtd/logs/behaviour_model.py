@@ -1,8 +1,8 @@
-"""A behaviour that nobody recorded: a model of it, fitted to the log, and what its own error does to what is computed.
+"""A model of an unrecorded behaviour policy, fitted to the log, and the effect of its error on the value.
 
-A value that is computed with estimated probabilities has the error of these in it. To first order it is that of an
-M-estimate: the part of what steps contribute to the value that the scores of the model explain is replaced by
-what was estimated (Newey and McFadden 1994, section 6).
+Estimated probabilities add their own error to the value. The correction is that of a two-step M-estimator: each step's
+contribution is projected on the scores of the model, and that part is replaced by the model's estimation error (Newey
+and McFadden 1994, section 6).
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ from gradtd.logs.log import Log
 
 FOLDS = 5
 MOST = 200_000
-"""How many steps a model is fitted to at most; more would only take longer."""
+"""A model is fitted to at most this number of steps. More take longer and change little."""
 ADDED, ADDED_LESS = 1.0, 0.25
-"""What is added to the count of every action, and less of it to see what that does."""
+"""Pseudocount of every action, and a smaller one to measure its effect."""
 MOST_RICHER = 40
-"""Columns of a richer model: squares and products of those observed."""
+"""Number of columns of the richer model: squares and products of the observed columns."""
 
 
 @dataclass(frozen=True, eq=False)
 class BehaviourModel:
-    """Chances of the actions taken, each by a model that never saw the step's episode.
+    """Probabilities of the actions taken, by cross-fitting: each step's model was fitted without its episode.
 
     Parameters
     ----------
     chance
         The chance of the action taken, for every step.
     other
-        The same by another model, a richer one, or for discrete observations one with less added to counts.
+        The same by a second model: a richer one, or for discrete observations one with a smaller pseudocount.
     action
-        Codes of the actions, 0, 1, ... of those taken.
+        Codes 0, 1, ... of the actions that occur.
     state
         The state of every step, where observations are discrete; None elsewhere.
     x, every
-        Elsewhere the columns of the regression, a constant among them, and the chances of all actions.
+        For other observations: the columns of the regression, including a constant, and the probabilities of all
+        actions.
     notes
         Sentences to show.
     """
@@ -55,7 +56,7 @@ class BehaviourModel:
     notes: tuple[str, ...]
 
     def explained(self, pull: Floats) -> Floats:
-        """The part of every step's ``pull`` that the scores of the model explain, by least squares."""
+        """Project every step's contribution ``pull`` on the scores of the model, by least squares."""
         if self.state is not None:
             return _explained_by_cells(pull, self.state, self.action)
         n, actions = self.every.shape
@@ -75,7 +76,7 @@ def _scores(x: Floats, off: Floats) -> Floats:
 
 
 def _explained_by_cells(pull: Floats, state: Integers, action: Integers) -> Floats:
-    """Frequencies by state: the mean of the cell of state and action, less the mean of the state."""
+    """For frequencies by state: the mean over the (state, action) cell minus the mean over the state."""
     actions = int(action.max()) + 1
     cell = state * actions + action
     n = np.maximum(np.bincount(cell), 1)
@@ -87,23 +88,27 @@ def _explained_by_cells(pull: Floats, state: Integers, action: Integers) -> Floa
 def estimate_behaviour(log: Log, seed: int) -> BehaviourModel:
     """Fit the behaviour on folds of the episodes.
 
-    With N training steps (of the same observation, if that is discrete) and A actions,
-    p = (N p_model + 1) / (N + A): no action is impossible. The model is a frequency for discrete
-    observations, else multinomial logistic regression on standardised ones.
+    With N training steps (of the same observation, if discrete) and A actions, p = (N p_model + 1) / (N + A), so that
+    every action has positive probability. The model is a frequency table for discrete observations and a multinomial
+    logistic regression on standardised observations otherwise.
     """
     if not log.discrete_actions or log.action is None:
         what = "has no actions" if log.action is None else "has real-valued actions"
-        raise InputError(f"behaviour='estimate' needs discrete actions, and the log {what}: give its densities.")
+        raise InputError(
+            f"behaviour='estimate' needs discrete actions, and the log {what}: give the behaviour's densities."
+        )
     if log.n_episodes < 2:
-        raise InputError("behaviour='estimate' needs at least 2 episodes, to judge each by a model that never saw it.")
+        raise InputError(
+            "behaviour='estimate' needs at least 2 episodes: each episode's model is fitted to the others."
+        )
     action = np.unique(log.action, return_inverse=True)[1]
     folds = min(FOLDS, log.n_episodes)
     rng = np.random.default_rng(seed)
     fold = (rng.permutation(log.n_episodes) % folds)[log.episode]
     how = "frequencies" if log.discrete_observations else "logistic regression"
     said = (
-        f"the behaviour's probabilities were estimated ({how}, {folds} folds over episodes): "
-        "what is computed from them is only as good as that model."
+        f"The behaviour's probabilities were estimated ({how}, {folds} folds over episodes): "
+        "the result is only as good as that model."
     )
     if log.discrete_observations:
         state = np.unique(log.observations[log.row], return_inverse=True)[1]
@@ -121,14 +126,14 @@ def estimate_behaviour(log: Log, seed: int) -> BehaviourModel:
 
 
 def standardised(seen: Floats) -> Floats:
-    """Columns of mean 0 and deviation 1."""
+    """Columns scaled to mean 0 and standard deviation 1."""
     spread = seen.std(axis=0)
     spread[spread == 0] = 1.0
     return np.asarray((seen - seen.mean(axis=0)) / spread)
 
 
 def _richer(x: Floats) -> Floats:
-    """Squares, then products, of as many columns as there is room for."""
+    """Squares, then products, up to the limit on columns."""
     k = x.shape[1]
     pairs = [(i, i) for i in range(k)] + [(i, j) for i in range(k) for j in range(i)]
     more = [x[:, i] * x[:, j] for i, j in pairs[: max(0, MOST_RICHER - k)]]
@@ -136,7 +141,7 @@ def _richer(x: Floats) -> Floats:
 
 
 def _frequencies(state: Integers, action: Integers, fold: Integers, added: float) -> Floats:
-    """Counts of actions at each observation, in other folds, something added to each."""
+    """Counts of actions per observation in the other folds, plus a pseudocount."""
     n = int(action.max()) + 1
     pair = state * n + action
     cells = (int(state.max()) + 1) * n
@@ -153,7 +158,7 @@ def _frequencies(state: Integers, action: Integers, fold: Integers, added: float
 def _regression(
     x: Floats, action: Integers, fold: Integers, rng: np.random.Generator
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Chances of all actions for every step, by regressions on other folds; a sentence where one did not converge."""
+    """Probabilities of all actions for every step, by regressions on other folds; a note if one did not converge."""
     actions = int(action.max()) + 1
     every, notes = np.zeros((len(x), actions)), []
     for k in range(int(fold.max()) + 1):
@@ -168,7 +173,7 @@ def _regression(
             every[np.ix_(outside, seen)] = model.predict_proba(x[outside])
             if not converged:
                 notes.append(
-                    "the model of the behaviour did not converge: scale the observations, or give probabilities."
+                    "The model of the behaviour did not converge: scale the observations, or give probabilities."
                 )
         every[outside] = (len(inside) * every[outside] + ADDED) / (len(inside) + ADDED * actions)
     return every, tuple(notes)

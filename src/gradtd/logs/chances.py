@@ -36,21 +36,21 @@ def chances(
 
 
 def _refuse_actions(column: Column, roles: Roles, kind: str) -> None:
-    """A column that is only called "target" may hold the actions that it would take."""
+    """Refuse a column named "target" that holds the target's actions instead of probabilities."""
     bare = spelled(column.name) in ("target", "behaviour", "behavior") and roles.why.get(kind) == BY_NAME
     if bare and (column.labels is not None or column.kind in ("whole", "truth")):
         holds = "text" if column.labels is not None else "whole numbers"
         raise InputError(
-            f"column {column.name!r} holds {holds}, where probabilities of the actions taken should be. If they are "
+            f"column {column.name!r} holds {holds}, but needs probabilities of the actions taken. If they are "
             f"that, say columns={{{kind!r}: {column.name!r}}}. If they are actions, say columns={{{kind!r}: None}} and "
             f"{kind}={column.name!r}."
         )
 
 
 def check_chances(what: str, values: Floats, kind: str, densities: bool, rows: Integers | None = None) -> Floats:
-    """(0, 1] for the behaviour, which did take the action; [0, 1] for the target; densities may exceed 1.
+    """Check the range: (0, 1] for the behaviour, which took the action, [0, 1] for the target. Densities may exceed 1.
 
-    ``rows`` are the rows of the table that the values are from, where not all in order.
+    ``rows`` are the table's rows of the values, if not all rows in order.
     """
     bad = values < SMALLEST if kind == "behaviour" else values < 0
     if kind == "behaviour" and bad.any():
@@ -60,7 +60,7 @@ def check_chances(what: str, values: Floats, kind: str, densities: bool, rows: I
         refuse_rows(what, bad, values, f"must be at least {SMALLEST:.3g}, as smaller numbers lose digits", rows, cure)
     refuse_rows(what, bad, values, "must be at least 0", rows)
     if not densities:
-        percent = "; percentages are to be divided by 100" if values.max(initial=0.0) > 2 else ""
+        percent = "; divide percentages by 100" if values.max(initial=0.0) > 2 else ""
         refuse_rows(what, values > 1 + 1e-9, values, f"must be at most 1{percent}", rows)
     return values
 
@@ -81,7 +81,7 @@ def _probabilities(column: Column, role: str, logs: str, facts: Facts, notes: li
 
 
 def kept(column: Column, logs: str, facts: Facts, notes: list[str]) -> Floats:
-    """A further column: its numbers, or, where they are logarithms of probabilities to be converted, exp of them."""
+    """The numbers of a further column, exponentiated if they are logarithms to convert."""
     if logs != "convert" or not facts.are_logarithms(column.name):
         return column.numbers()
     filled, never = _without_zero(column)
@@ -89,7 +89,7 @@ def kept(column: Column, logs: str, facts: Facts, notes: list[str]) -> Floats:
 
 
 def kept_earlier(extra: Mapping[str, Floats], names: Iterable[str]) -> tuple[dict[str, Floats], list[str]]:
-    """The further columns of a log that was read before, those of these names converted, and what to say of it."""
+    """Further columns of an existing log, with these ones converted from logarithms, and the notes on it."""
     notes: list[str] = []
     columns = {f"keep.{name}": Column(name, extra[name]) for name in names if name in extra}
     facts = facts_of(columns, Roles(keep=tuple(column.name for column in columns.values())))
@@ -97,7 +97,7 @@ def kept_earlier(extra: Mapping[str, Floats], names: Iterable[str]) -> tuple[dic
 
 
 def _without_zero(column: Column) -> tuple[Column, Flags | None]:
-    """The column with -1 in place of minus infinity, which is the logarithm of 0, and where that was."""
+    """The column with -1 in place of minus infinity (the logarithm of 0), and where that was."""
     if column.values.dtype.kind != "f" or column.values.ndim != 1:
         return column, None
     never = np.isneginf(column.values)
@@ -108,5 +108,5 @@ def _converted(name: str, values: Floats, never: Flags | None, notes: list[str])
     with np.errstate(over="ignore"):
         chance = np.exp(values) if never is None else np.where(never, 0.0, np.exp(values))
     refuse_rows(f"exp of column {name!r}", ~np.isfinite(chance), chance, "must be finite")
-    notes.append(f"column {name!r} held logarithms of probabilities: converted.")
+    notes.append(f"Column {name!r} held logarithms of probabilities: converted.")
     return chance

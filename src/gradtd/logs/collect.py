@@ -1,4 +1,4 @@
-"""Logs from a Gymnasium environment, and the true value of a policy by running it."""
+"""Collect logs from a Gymnasium environment, and compute a policy's true value by running it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def collect(
 ) -> Log:
     """Run the behaviour in a Gymnasium environment (or the id of one) and log every step.
 
-    Actions must be Discrete. Observations are flattened: the parts of a Tuple or Dict stand one after the other. The
-    same seed gives the same log.
+    Actions must be Discrete. Observations are flattened; parts of a Tuple or Dict are concatenated. The same seed gives
+    the same log.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def collect(
     episodes
         How many episodes to run.
     target
-        Another policy, whose probabilities of the actions taken are logged, too.
+        A second policy. Its probabilities of the actions taken are logged, too.
     seed
-        Seed of the environment and of the policy's dice.
+        Seed of the environment and of the policy's random actions.
     max_steps
-        An episode is truncated after so many steps.
+        An episode is truncated after this number of steps.
     progress
-        A function ``progress(done, total)`` that hears of episodes run.
+        A function ``progress(done, total)``, called after each episode.
     """
     checks.whole_number("episodes", episodes, 1)
     world = open_world(env)
@@ -78,8 +78,7 @@ def rollout_value(
 ) -> tuple[float, float]:
     """The mean discounted return of a policy from the environment's start, and its standard error.
 
-    Monte Carlo, by running the policy itself: the truth to hold an estimate against. What would have come after an
-    episode is truncated is not counted.
+    Computed by Monte Carlo, to compare an estimate with. Rewards after a truncation are not counted.
 
     Parameters
     ----------
@@ -92,9 +91,9 @@ def rollout_value(
     gamma
         The discount factor, 0 to 1.
     seed
-        Seed of the environment and of the policy's dice.
+        Seed of the environment and of the policy's random actions.
     max_steps
-        An episode is truncated after so many steps.
+        An episode is truncated after this number of steps.
     """
     checks.whole_number("episodes", episodes, 2)
     discount = checks.fraction("gamma", gamma)
@@ -111,7 +110,7 @@ def rollout_value(
 
 
 def open_world(env: Any) -> World:
-    """An environment, or the one with this id, if a log can be made of it."""
+    """The environment, or the one with this id. Refuses spaces that cannot be logged."""
     try:
         import gymnasium
     except ImportError:
@@ -141,7 +140,7 @@ def open_world(env: Any) -> World:
 
 
 def _width(space: Any, spaces: Any) -> int | None:
-    """How many numbers an observation of this space has; None where it has something else."""
+    """The length of a flattened observation of this space; None if it is not numeric."""
     if isinstance(space, spaces.Discrete):
         return 1
     if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
@@ -153,7 +152,7 @@ def _width(space: Any, spaces: Any) -> int | None:
 
 
 def _numbers(seen: Any) -> list[float]:
-    """The numbers of an observation, those of a tuple or dictionary one after the other."""
+    """An observation flattened to numbers."""
     if isinstance(seen, (tuple, dict)):
         return [number for part in (seen.values() if isinstance(seen, dict) else seen) for number in _numbers(part)]
     return [float(number) for number in np.ravel(seen)]
@@ -177,7 +176,7 @@ class _Returns:
 
 
 class _Recorder:
-    """Steps as they happen."""
+    """Steps, appended as they happen."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -239,7 +238,7 @@ def _run(
     listener: _Recorder | _Returns,
     progress: Progress | None,
 ) -> None:
-    """Let the policy act; the environment is seeded once, the policy's dice have a seed of their own."""
+    """Run the policy. The environment is seeded once; the policy's random actions have a separate seed."""
     checks.whole_number("seed", seed, 0)
     limit = None if max_steps is None else checks.whole_number("max_steps", max_steps, 1)
     dice = np.random.default_rng([seed, 1])
@@ -262,7 +261,7 @@ def _run(
 
 
 def observed(world: World, seen: Any) -> Any:
-    """An observation as policies and logs have it: a number, or a row of numbers."""
+    """An observation in the form of a log: one number, or a row of numbers."""
     if isinstance(seen, (tuple, dict)):
         return np.array(_numbers(seen))
     return int(seen) if world.discrete else np.asarray(seen, np.float64).reshape(-1)

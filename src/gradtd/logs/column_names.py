@@ -1,4 +1,4 @@
-"""Which column of a table is which: by the user's mapping, otherwise by the names that are in use."""
+"""Assigns the columns of a table to roles, by the user's mapping or by common names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
         *("evaluation_logp", "evaluation_log_prob", "evaluation_log_probability"),
     ),
 }
-"""What we call a column, and the names it is recognised by, in any case of letters."""
+"""Our name of each role, and the column names recognised for it, in any case of letters."""
 
 LESS_USUAL: dict[str, tuple[str, ...]] = {
     "episode": ("ep", "ep_id", "episodes", "episode_idx", "episode_index", "episode_number", "traj", "rollout_id"),
@@ -75,17 +75,17 @@ LESS_USUAL: dict[str, tuple[str, ...]] = {
     "behaviour": ("logging_prob", "logging_probability", "behaviour_p", "behavior_p", "b_prob", "prob_b"),
     "behaviour_log": ("logp", "logprob", "log_prob", "logps", "log_probs", "logprobs", "action_logprob"),
 }
-"""Names that count only where no column has one of `ALIASES`. A user is whoever has episodes one after another."""
+"""Fallback names, used only if no column has one of `ALIASES`. A user is anyone with several episodes in sequence."""
 
 CLOCKS = ("timestamp", "timestamps", "ts", "datetime", "date", "event_time", "created_at")
-"""Names of a t that orders rows and does not count steps."""
+"""Names of a timestamp, which orders rows and does not count steps."""
 DONE = ("done", "dones", "is_done", "episode_end")
 """Names of a column that may mark either end of an episode."""
 SAID, BY_NAME = "said", "by name"
-"""Why a column was taken for something."""
+"""How a column got its role."""
 
 SEVERAL = ("observation", "next_observation", "action")
-"""These may be spread over several columns: observation_0, observation_1, or obs.x, obs.v."""
+"""Roles that may use several columns: observation_0, observation_1, or obs.x, obs.v."""
 
 _TIERS = tuple({alias: role for role, aliases in names.items() for alias in aliases} for names in (ALIASES, LESS_USUAL))
 _HOME = {**_TIERS[1], **_TIERS[0]} | {role: role for role in ALIASES}
@@ -95,12 +95,11 @@ _PART = re.compile(r"^(?P<stem>.+?)(?:(?:_|\.|/)(?P<number>\d+)|\[(?P<index>\d+)
 
 @dataclass
 class Roles:
-    """Which columns play which role; ``parts`` are the names of the observation's components.
+    """The columns of each role; ``parts`` are the names of the observation's components.
 
-    ``done_flag`` says that ends are marked by a column, recognised by its name, that may mean either end. ``alone``
-    says that every row is an episode of one step, ``guessed`` that nobody said so. ``cut`` says that the episode's
-    column numbers users, whose rows are cut after ends; ``clock`` that t only orders. ``why`` has, for every role, why
-    its columns were taken.
+    ``done_flag``: ends are marked by a column whose name may mean termination or truncation. ``alone``: every row is an
+    episode of one step; ``guessed``: the user did not say so. ``cut``: the episode column numbers users, whose rows are
+    split after ends. ``clock``: t only orders the rows. ``why``: for every role, how its columns were chosen.
     """
 
     single: dict[str, str] = field(default_factory=dict)
@@ -118,13 +117,13 @@ class Roles:
 
     @property
     def columns(self) -> list[str]:
-        """All columns that have a role."""
+        """All columns with a role."""
         several = (name for names in self.several.values() for name in names)
         return list(dict.fromkeys([*self.single.values(), *several, *self.keep]))
 
 
 def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Roles:
-    """Give every role its columns; ``kinds`` maps the table's columns to what they hold.
+    """Assign columns to roles; ``kinds`` maps the table's columns to their types.
 
     >>> roles = resolve({"obs_10": "real", "obs_2": "real", "R": "real"})
     >>> roles.several["observation"], roles.single["reward"], roles.parts
@@ -143,7 +142,7 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
         if len(groups) > 1:
             both = " and ".join(repr(group[0][0]) for group in groups[:2])
             faults.add(
-                f"the columns {both} both look like the {role}: say which one it is, "
+                f"the columns {both} both look like the {role}: name one of them, "
                 f"columns={{{role!r}: {groups[0][0][0]!r}}}."
             )
         if groups:
@@ -151,7 +150,7 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
     for kind in ("behaviour", "target"):
         if kind in roles.single and f"{kind}_log" in roles.single:
             ignored = roles.single.pop(f"{kind}_log")
-            roles.notes.append(f"column {ignored!r} was not read, since {roles.single[kind]!r} has the probabilities.")
+            roles.notes.append(f"Column {ignored!r} was not read: {roles.single[kind]!r} has the probabilities.")
     roles.done_flag = roles.why.get("terminated") == BY_NAME and spelled(roles.single["terminated"]) in DONE
     roles.clock |= spelled(roles.single.get("t", "")) in CLOCKS
     _take_users(roles)
@@ -164,7 +163,7 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
 def _without_done(
     groups: list[list[tuple[str, str]]], roles: Roles, taken: _Taken, names: tuple[str, ...]
 ) -> list[list[tuple[str, str]]]:
-    """Beside a column for terminated, done marks either end: it tells cuts where no column does."""
+    """With a terminated column present, done may mark either end: use it for truncation if no other column does."""
     done = [group for group in groups if spelled(group[0][0]) in DONE]
     sure = [group for group in groups if group not in done]
     if len(done) != 1 or len(sure) != 1:
@@ -176,7 +175,7 @@ def _without_done(
 
 
 def _take_users(roles: Roles) -> None:
-    """Let rows of one user stand together, where there is a time or an end and no column of episodes."""
+    """Group rows by user if there is a time or an end but no episode column."""
     name = roles.single.pop("user", None)
     told = any(role in roles.single for role in ("t", "terminated", "truncated"))
     if name is None or "episode" in roles.single or not (told or roles.why["user"] == SAID):
@@ -195,7 +194,7 @@ class _Taken:
 
 
 def spelled(name: str) -> str:
-    """A column's name as it is looked up: nextState and "Next state" are next_state."""
+    """A column's name in the normal form: nextState and "Next state" become next_state."""
     return _HUMP.sub("_", name.strip()).lower().replace(" ", "_").replace("-", "_")
 
 
@@ -204,7 +203,7 @@ def _role_of(name: str, tier: int) -> str | None:
 
 
 def role_of(name: str) -> str | None:
-    """What a column of this name would be taken for, if nothing else is; a component counts as its whole.
+    """The role that a column of this name would get; a component gets the role of the whole.
 
     >>> role_of("rew"), role_of("obs.x"), role_of("next_state_1"), role_of("speed")
     ('reward', 'observation', 'next_observation', None)
@@ -219,25 +218,28 @@ def role_of(name: str) -> str | None:
 
 
 def _refuse_unreadable(kinds: Mapping[str, str], taken: _Taken, faults: Faults) -> None:
-    """A column that goes by a known name and cannot be read is not passed over: the log would mean something else."""
+    """Refuse an unreadable column with a known name: skipping it would change what the log means."""
     for name, kind in kinds.items():
         role = _role_of(name, 0)
         if kind == "nested" and role is not None and role not in taken.roles and name not in taken.names:
             faults.add(
-                f"column {name!r} looks like the {role}, but holds bytes or something nested, which cannot be read: "
-                f"make it numbers, or leave it out, columns={{{role!r}: None}}."
+                f"column {name!r} looks like the {role}, but holds bytes or nested values, which cannot be read: "
+                f"convert it to numbers, or leave it out, columns={{{role!r}: None}}."
             )
 
 
 def _mapped(kinds: Mapping[str, str], columns: Any, faults: Faults) -> tuple[Roles, _Taken]:
-    """The user's own mapping; None for a column says that there is none."""
+    """Check the user's mapping; None for a role means that the log has no such column."""
     if columns is not None and not isinstance(columns, Mapping):
-        raise InputError(f"columns must be a dictionary from our names to yours, got {type(columns).__name__}.")
+        raise InputError(
+            f"columns must be a dictionary from gradtd's names to your column names, got {type(columns).__name__}."
+        )
     roles, taken = Roles(), _Taken()
     for key, given in (columns or {}).items():
         if not _HOME.get(str(key).lower()) and key in kinds and str(given) in _HOME:
             raise InputError(
-                f"columns maps our names to yours: write {{{given!r}: {key!r}}}, not {{{key!r}: {given!r}}}."
+                f"columns maps gradtd's names to your column names: write {{{given!r}: {key!r}}}, not "
+                f"{{{key!r}: {given!r}}}."
             )
         role = _HOME.get(str(key).lower()) or checks.known_name("column name", key, ALIASES)
         taken.roles.add(role)
@@ -249,7 +251,9 @@ def _mapped(kinds: Mapping[str, str], columns: Any, faults: Faults) -> tuple[Rol
             raise InputError(f"columns={{{key!r}: ...}} takes one column{several}, got {given!r}.")
         for name in theirs:
             if name not in kinds:
-                turned = f" The mapping goes from our names to yours: {{{name!r}: {key!r}}}." if key in kinds else ""
+                turned = (
+                    f" The mapping goes from gradtd's names to yours: {{{name!r}: {key!r}}}." if key in kinds else ""
+                )
                 faults.add(f"there is no column {name!r} for {key!r}; the columns are {listed(kinds)}.{turned}")
         taken.names.update(theirs)
         roles.clock |= spelled(str(key)) in CLOCKS
@@ -259,9 +263,9 @@ def _mapped(kinds: Mapping[str, str], columns: Any, faults: Faults) -> tuple[Rol
 
 @lru_cache(maxsize=256)
 def _recognised(role: str, kinds: tuple[str, ...]) -> list[list[tuple[str, str]]]:
-    """Columns that look like a role, as (column, component), grouped by the name they go by.
+    """Columns recognised for a role, as (column, component), grouped by their common name.
 
-    A log that is read in parts asks the same again and again. The answer is to be read only.
+    Cached, because a log in parts asks for every part. Do not change the result.
     """
     groups: dict[str, list[tuple[str, str]]] = {}
     for tier in (0, 1):
@@ -293,13 +297,13 @@ def _assign(roles: Roles, role: str, group: list[tuple[str, str]], why: str) -> 
 
 
 TOGETHER = ("episode", "t", "terminated", "truncated", "start")
-"""What says which rows belong together, and in which order."""
+"""Roles that say which rows form an episode, and in which order."""
 
 
 def take_rows_alone(roles: Roles, one_step: bool | None) -> None:
-    """Let every row stand for itself, where that was asked for: what would say otherwise is not read.
+    """Take every row as an episode, if requested, and ignore columns that say otherwise.
 
-    Where nothing was said, it is done if nothing tells which rows belong together, when they were, or what followed.
+    By default this is done if no column gives episodes, times or next observations.
     """
     told = any(role in roles.single for role in TOGETHER) or "next_observation" in roles.several
     roles.alone, roles.guessed = not told if one_step is None else one_step, not told and one_step is None
@@ -308,9 +312,9 @@ def take_rows_alone(roles: Roles, one_step: bool | None) -> None:
     unread = [roles.single.pop(role) for role in TOGETHER if role in roles.single]
     unread += roles.several.pop("next_observation", [])
     roles.next_parts, roles.done_flag, roles.cut = (), False, False
-    why = "nothing tells where episodes end, and rows have no time: " if roles.guessed else ""
+    why = "no column says where episodes end, and rows have no time: " if roles.guessed else ""
     left = f"; not read: {listed(unread)}" if unread else ""
-    roles.notes.append(f"{why}every row was taken as an episode of one step{left}.")
+    roles.notes.append(f"{why}every row counts as an episode of one step{left}.")
 
 
 def _kept(kinds: Mapping[str, str], keep: Any, faults: Faults) -> tuple[str, ...]:
@@ -324,11 +328,11 @@ def _kept(kinds: Mapping[str, str], keep: Any, faults: Faults) -> tuple[str, ...
 def _check_complete(roles: Roles, kinds: Mapping[str, str], faults: Faults) -> None:
     if "observation" not in roles.several:
         faults.add(
-            f"no observation column was found among {listed(kinds)}: say which they are, "
+            f"no observation column was found among {listed(kinds)}: name the columns, "
             'columns={"observation": ["x", "v"]}.'
         )
     if "reward" not in roles.single:
-        faults.add(f'no reward column was found among {listed(kinds)}: say which it is, columns={{"reward": "r"}}.')
+        faults.add(f'no reward column was found among {listed(kinds)}: name it, columns={{"reward": "r"}}.')
     now, after = roles.several.get("observation", []), roles.several.get("next_observation", [])
     if now and after and len(now) != len(after):
         faults.add(

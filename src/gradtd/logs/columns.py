@@ -1,4 +1,4 @@
-"""The narrow columns of a log, whole: numbers, flags, actions and probabilities, each checked where it is read."""
+"""The narrow columns of a log (numbers, flags, actions, probabilities), read whole and checked."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ GIVEN, MISSING, NOT_A_NUMBER = 0, 1, 2
 DROP = " Drop such rows with missing='drop'."
 TRUTHS = {"true": True, "t": True, "yes": True, "y": True, "1": True, "1.0": True}
 TRUTHS |= {"false": False, "f": False, "no": False, "n": False, "0": False, "0.0": False}
-"""Text that stands for a truth value."""
+"""Text that means true or false."""
 
 
 @dataclass
 class Column:
-    """A whole column under its name in the table; text is coded by labels, ``ordered`` as categories or by letters."""
+    """A whole column with its name. Text is coded by labels; ``ordered`` says that they are ordered categories."""
 
     name: str
     values: NDArray[Any]
@@ -44,27 +44,25 @@ class Column:
             more = int(self.missing.sum()) - 1
             others = f" (and {more} more)" if more else ""
             raise RowError(
-                f"column {self.name!r} has no value in row {at}{others}: fill it in, or drop such rows with "
+                f"column {self.name!r} has no value in row {at}{others}. Fill it in, or drop such rows with "
                 "missing='drop'.",
                 at,
             )
 
     def numbers(self, cure: str = DROP) -> Floats:
-        """One finite number per row; ``cure`` is what to do about those that are not."""
+        """One finite number per row; ``cure`` is the advice for entries that are not."""
         values = self.values
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
         if self.labels is not None or self.kind == "time" or values.ndim != 1:
             got = "text" if self.labels is not None else "times" if self.kind == "time" else f"shape {values.shape}"
-            way = (
-                "make numbers of it with pandas.to_numeric, or name another column" if got == "text" else "name another"
-            )
+            way = "convert it with pandas.to_numeric, or name another column" if got == "text" else "name another"
             raise InputError(f"column {self.name!r} must hold one number per row, got {got}: {way}.")
         self.refuse_missing()
         return self._finite(values, cure)
 
     def _finite(self, values: NDArray[Any], cure: str = "") -> NDArray[Any]:
-        """Numbers of this column as floats, with none that is not finite."""
+        """The column as finite floats."""
         found = np.ascontiguousarray(checks.numeric_array(self.name, values, values.ndim), np.float64)
         lost = np.asarray(~np.isfinite(found).all(axis=tuple(range(1, found.ndim))))
         refuse_rows(f"column {self.name!r}", lost, found, "must be finite", cure=cure)
@@ -90,7 +88,7 @@ class Column:
         return np.asarray(values != 0)
 
     def times(self) -> tuple[NDArray[Any], bool]:
-        """Times to sort by, and whether they count steps."""
+        """Sortable times, and whether they count steps."""
         if self.kind == "time":
             self.refuse_missing()
             return self.values, False
@@ -105,7 +103,7 @@ class Column:
         return values, bool((values == np.floor(values)).all())
 
     def _dates(self) -> Integers:
-        """Labels that are dates by ISO 8601, in microseconds."""
+        """ISO 8601 dates, in microseconds."""
         try:
             dates = [datetime.fromisoformat(label.strip()) for label in self.labels or ()]
         except ValueError as error:
@@ -115,12 +113,14 @@ class Column:
                 'columns={"t": None}.'
             ) from None
         if len({date.tzinfo is None for date in dates}) > 1:
-            raise InputError(f"column {self.name!r} has times with and without a time zone: write all of them alike.")
+            raise InputError(
+                f"column {self.name!r} has times with and without a time zone: use one form for all of them."
+            )
         begin = datetime(1970, 1, 1, tzinfo=None if not dates or dates[0].tzinfo is None else UTC)
         return np.array([(date - begin) // timedelta(microseconds=1) for date in dates] or [0], np.int64)
 
     def ranks(self) -> Integers:
-        """Episode ids as 0, 1, ... in the order of the ids."""
+        """Episode ids renumbered 0, 1, ... in sorted order."""
         self.refuse_missing()
         values = self.values
         if values.ndim != 1:
@@ -132,7 +132,7 @@ class Column:
         return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
     def actions(self) -> NDArray[Any]:
-        """Actions: whole numbers, codes of text, or floats, (n,) or (n, m), where some are not whole."""
+        """Actions: whole numbers, codes of text labels, or floats (n,) or (n, m) if some are not whole."""
         self.refuse_missing()
         values = self.values
         refuse_merged(self.name, values[:0] if values.dtype.kind == "f" else values)
@@ -148,22 +148,22 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What only all rows of a log tell. Chunks of a log are read with the facts of the whole, and so are read alike.
+    """Properties that only the whole log shows. Chunks are read with them, so every chunk is read in the same way.
 
     Parameters
     ----------
     counted
         Whether t counts steps, so that a missing one can be seen.
     stride
-        How far t goes from a step to the next, at least. None where that is found out as rows are arranged.
+        The smallest step of t. None if it is still to be determined when rows are arranged.
     real_actions
-        Whether a number among the actions is not whole.
+        Whether some action is not a whole number.
     actions
         The discrete actions: labels of text, or whole numbers.
     above, below
-        Columns of probabilities with a number above 0, and with one below.
+        Probability columns with some number above 0, and with some number below 0.
     order
-        The categories of actions in their order, where they have one.
+        The ordered categories of the actions, if they have an order.
     """
 
     counted: bool = True
@@ -175,7 +175,7 @@ class Facts:
     order: tuple[str, ...] = ()
 
     def merge(self, other: Facts) -> Facts:
-        """The facts of both, where each has those of some rows."""
+        """The facts of two sets of rows, merged."""
         strides = [stride for stride in (self.stride, other.stride) if stride is not None]
         return Facts(
             self.counted and other.counted,
@@ -190,18 +190,18 @@ class Facts:
     def _merged_order(self, other: Facts) -> tuple[str, ...]:
         if self.order and other.order and self.order != other.order:
             raise InputError(
-                f"the categories of the action are {listed(self.order)} in one place and {listed(other.order)} in "
-                "another: write the same categories everywhere, or give their order, actions=[...]."
+                f"the action's categories are {listed(self.order)} in one part of the log and {listed(other.order)} in "
+                "another: use the same categories everywhere, or give their order, actions=[...]."
             )
         return self.order or other.order
 
     def are_logarithms(self, column: str) -> bool:
-        """Whether no number of a column is above 0 and some are below, as logarithms of probabilities are."""
+        """Whether a column looks like log-probabilities: none above 0, some below."""
         return column in self.below and column not in self.above
 
 
 def facts_of(found: Mapping[str, Column], roles: Roles, stride: float | None = None) -> Facts:
-    """The facts of columns that `gather` found."""
+    """The facts of columns returned by `gather`."""
     names = roles.several.get("action", ())
     real, actions, order = len(names) > 1, frozenset[Any](), tuple[str, ...]()
     marks = marked_actions(found, roles)
@@ -241,7 +241,7 @@ def marked_actions(found: Mapping[str, Column], roles: Roles) -> NDArray[Any] | 
 
 
 def _distinct(values: Integers) -> list[int]:
-    """Distinct whole numbers; most actions are small ones, which are counted faster than sorted."""
+    """Distinct whole numbers. Small ones, as most actions are, are counted instead of sorted."""
     low, high = int(values.min(initial=0)), int(values.max(initial=0))
     if high - low < 2**16:
         return [low + int(k) for k in np.flatnonzero(np.bincount(values - low))]
@@ -249,7 +249,7 @@ def _distinct(values: Integers) -> list[int]:
 
 
 class _Collector:
-    """Pieces of one column on their way to becoming whole."""
+    """Collects the pieces of one column."""
 
     def __init__(self, name: str, kind: str) -> None:
         self.name, self.kind = name, kind
@@ -284,7 +284,7 @@ class _Collector:
 
 
 def in_order(labels: Iterable[str]) -> list[str]:
-    """Labels in alphabetical order; those that are whole numbers in the order of these: 2 before 10."""
+    """Labels in alphabetical order; if all are whole numbers, in numeric order."""
     every = list(labels)
     return sorted(every) if whole_numbers(every) is None else sorted(every, key=int)
 
@@ -323,7 +323,7 @@ def _refuse_large(table: Table, numbers: int) -> None:
 
 
 def drop_missing(found: Mapping[str, Column]) -> Flags:
-    """Rows that lack a value which a step needs; something stands there instead, as these rows are dropped."""
+    """Rows that lack a required value. They hold placeholders, because they are dropped."""
     lost = np.zeros(len(found["reward"].values), bool)
     for role, column in found.items():
         if role in TOGETHER or role.startswith("keep."):
@@ -350,7 +350,7 @@ def _next_state(piece: Piece) -> NDArray[np.int8]:
 
 
 def refuse_unknown_next(state: NDArray[np.int8] | None, steps: Steps, roles: Roles) -> None:
-    """NaN as a next observation says "none" after the last step of an episode, and is an error elsewhere."""
+    """NaN as next observation means "none" at the end of an episode and is an error elsewhere."""
     if state is None:
         return
     bad = np.zeros(len(state), bool)
@@ -364,7 +364,7 @@ def refuse_unknown_next(state: NDArray[np.int8] | None, steps: Steps, roles: Rol
 def refuse_rows(
     what: str, bad: Flags, values: NDArray[Any], rule: str, rows: Integers | None = None, cure: str = ""
 ) -> None:
-    """Name the first row that is bad."""
+    """Raise an error that names the first bad row."""
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
         more, row = int(bad.sum()) - 1, at if rows is None else int(rows[at])
@@ -373,7 +373,7 @@ def refuse_rows(
 
 
 def equal_rows(table: Table, roles: Roles, first: Integers, second: Integers) -> Flags:
-    """Whether pairs of rows agree in every column read; only those rows are held."""
+    """Whether pairs of rows are equal in every column read; only those rows are kept."""
     wanted = np.unique(np.r_[first, second])
     several = [name for names in roles.several.values() for name in names]
     names = list(dict.fromkeys([*roles.single.values(), *several, *roles.keep]))

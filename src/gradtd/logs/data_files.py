@@ -20,30 +20,30 @@ from gradtd.logs.tables import Table
 JSON = (".json", ".jsonl", ".ndjson")
 HDF5 = (".h5", ".hdf5", ".hdf")
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-"""How a text file is packed, by its last ending."""
+"""Compression of a text file, by its last ending."""
 DEEPEST = 20
-"""How many groups of an HDF5 file may be inside each other."""
+"""Maximum depth of groups in an HDF5 file."""
 
 
 AT_ONCE = 2**24
-"""Bytes that are unpacked before their size is looked at."""
+"""Bytes that are unpacked before the size is checked."""
 JSON_TAKES = 6
-"""Memory that a JSON text takes while it is read, as a multiple of its size, at least."""
+"""Minimum memory for reading a JSON text, as a multiple of its size."""
 
 
 def unpacked_suffix(path: Path) -> str:
-    """The ending that tells what a file holds: .jsonl of log.jsonl.gz."""
+    """The ending that gives the format: .jsonl for log.jsonl.gz."""
     ending = path.suffix.lower()
     return Path(path.stem).suffix.lower() if ending in PACKED else ending
 
 
 def is_data_file(path: Path) -> bool:
-    """Whether a file holds nested data, by its ending."""
+    """Whether the ending is that of a nested format."""
     return unpacked_suffix(path) in (*JSON, *HDF5, ".npz")
 
 
 def open_data_file(path: Path) -> Table | None:
-    """The table in a file of nested data; None where its ending says that it is none."""
+    """The table in a file of nested data; None for other endings."""
     ending = unpacked_suffix(path)
     if ending in JSON:
         return _table(read_json(path), path)
@@ -59,7 +59,7 @@ def open_json_folder(folder: Path, paths: list[Path]) -> Table:
     records: list[Any] = []
     for path in paths:
         if not path.is_file():
-            raise InputError(f"{path.name!r} in the folder {folder.name!r} is no file: move it away.")
+            raise InputError(f"{path.name!r} in the folder {folder.name!r} is not a file: move it out of the folder.")
         found = read_json(path)
         records += found if isinstance(found, list) else [found]
     return _table(records, folder)
@@ -74,14 +74,14 @@ def _table(data: Any, path: Path) -> Table:
 
 
 def _refuse_packed(columns: Mapping[str, Any], path: Path) -> None:
-    """RLlib may pack observations with pickle inside."""
+    """Refuse columns that RLlib compressed, since they contain pickles."""
     for name, values in columns.items():
         if role_of(name) in ("observation", "next_observation"):
             first = next(iter(values), None) if isinstance(values, list) else values
             if isinstance(first, str) and first.startswith("BCJNGGhA"):
                 raise InputError(
-                    f"column {name!r} of {path.name!r} is packed by RLlib, with pickle inside, and a log is never "
-                    'unpickled: write it with output_config={"compress_columns": []}.'
+                    f"column {name!r} of {path.name!r} is compressed by RLlib as a pickle, and gradtd never "
+                    'unpickles a log: write it with output_config={"compress_columns": []}.'
                 )
 
 
@@ -127,7 +127,7 @@ def _text(path: Path) -> str:
 
 
 def _unpacked(stream: Any, path: Path) -> bytes:
-    """All that is packed in a file; what would not fit into memory is refused before it is taken."""
+    """Decompress a file; refuse it first if it would not fit into memory."""
     parts: list[bytes] = []
     size = 0
     while part := stream.read(AT_ONCE):
@@ -141,16 +141,16 @@ def _unpacked(stream: Any, path: Path) -> bytes:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; of two values under one name nobody knows which is meant."""
+    """A JSON object. Duplicate names are refused, since the intended value is unknown."""
     found = dict(pairs)
     if len(found) < len(pairs):
         again = next(name for k, (name, _) in enumerate(pairs) if name in dict(pairs[:k]))
-        raise InputError(f"the name {again!r} stands twice in one object: give each value a name of its own.")
+        raise InputError(f"the name {again!r} occurs twice in one object: give each value a different name.")
     return found
 
 
 def _records(data: Any) -> Any:
-    """What pandas writes by itself: columns of rows by number, or the three parts of "split"."""
+    """pandas' JSON layouts: columns of numbered rows, or the three parts of "split"."""
     if not isinstance(data, dict):
         return data
     if set(data) >= {"columns", "data"} and isinstance(data["data"], list):
@@ -164,7 +164,10 @@ def _records(data: Any) -> Any:
         rows = sorted(values[0], key=int)
         for name, one in data.items():  # rows go by their number, whatever their order
             if one.keys() != values[0].keys():
-                raise InputError(f"the column {name!r} has other rows than {next(iter(data))!r}: give all the same.")
+                raise InputError(
+                    f"the column {name!r} has other row numbers than {next(iter(data))!r}: give all columns the same "
+                    f"rows."
+                )
         return {name: [one[row] for row in rows] for name, one in data.items()}
     return data
 
@@ -174,7 +177,10 @@ def _read_npz(path: Path) -> dict[str, Any]:
         with zipfile.ZipFile(path) as members:
             size = sum(member.file_size for member in members.infolist())
             if len(set(names := members.namelist())) < len(names):
-                raise InputError(f"{path.name!r} has two arrays of one name: {listed(names)}.")
+                raise InputError(
+                    f"{path.name!r} has two arrays with the same name: {listed(names)}. Save it again with distinct "
+                    f"names."
+                )
         refuse_beyond_memory(size, f"{path.name!r}, unpacked,", "write it as Parquet, which is read in parts")
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
@@ -184,7 +190,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
         if "pickle" not in str(error).lower():
             raise InputError(f"{path.name!r} cannot be read as .npz, it may be damaged: {_gist(error)}.") from None
         raise InputError(
-            f"{path.name!r} holds pickled objects, and a log is never unpickled. If you trust it, convert it: "
+            f"{path.name!r} holds pickled objects, which gradtd does not load. If you trust the file, convert it: "
             f"gradtd.read_log(dict(numpy.load({path.name!r}, allow_pickle=True)))."
         ) from None
     except Exception as error:
@@ -209,9 +215,9 @@ def _read_hdf5(path: Path) -> Any:
 
 
 def _group(group: Any, h5py: Any, depth: int) -> dict[str, Any]:
-    """Groups as dictionaries. Links to other files are passed over."""
+    """Groups as dictionaries. Links to other files are ignored."""
     if depth > DEEPEST:
-        raise InputError("groups of the file are nested too deeply to be a log.")
+        raise InputError("the file's groups are nested too deeply for a log. Write a flatter file.")
     found: dict[str, Any] = {}
     for name in group:
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
@@ -230,7 +236,7 @@ def _group(group: Any, h5py: Any, depth: int) -> dict[str, Any]:
 
 
 def _numbered(found: dict[str, Any]) -> Any:
-    """Arrays of episodes by number, observations_0, rewards_0, ..., as d3rlpy's ReplayBuffer dumps them."""
+    """Collects numbered arrays (observations_0, rewards_0, ...), as in d3rlpy's ReplayBuffer files, into episodes."""
     if "rewards_0" not in found or "rewards" in found:
         return found
     stems = [name[:-2] for name in found if name.endswith("_0")]

@@ -1,4 +1,4 @@
-"""Observations that are no plain numbers: text becomes one column per label, missing values are filled or dropped."""
+"""Encodes observations: text becomes one column per label; missing values are filled or dropped."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gradtd.logs.steps import Flags
 from gradtd.logs.tables import Piece, Table
 
 MOST_LABELS = 100
-"""Labels that a column of text may have to become columns of numbers."""
+"""Maximum number of labels of a text column that is encoded."""
 MISSING = ("refuse", "drop", "indicator")
-"""What may be done about missing values."""
+"""Ways to handle missing values."""
 
 
 @dataclass
 class _Seen:
-    """What all rows of a column of the observation hold."""
+    """Facts about a whole column of the observation."""
 
     labels: dict[str, None] = field(default_factory=dict)
     text: bool = False
@@ -50,7 +50,7 @@ class _Seen:
 
 
 def gaps(piece: Piece) -> NDArray[Any]:
-    """Where a piece has no value, in the shape of its values."""
+    """Mask of missing values, in the shape of the values."""
     values = piece.values
     gone: NDArray[Any] = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
     if piece.missing is not None:
@@ -59,7 +59,7 @@ def gaps(piece: Piece) -> NDArray[Any]:
 
 
 class EncodedTable:
-    """A table whose observations are numbers. ``lost`` are rows to drop, ``parts`` the names of the components."""
+    """A table with numeric observations. ``lost`` are the rows to drop, ``parts`` the names of the components."""
 
     sure = True
 
@@ -71,7 +71,9 @@ class EncodedTable:
         self.home = dict(pairs)  # a next observation is encoded as the observation is
         for name, base in pairs:
             if (table.kinds[name] == "text") != (table.kinds[base] == "text"):
-                raise InputError(f"one of the columns {base!r} and {name!r} holds text: make both one type.")
+                raise InputError(
+                    f"only one of the columns {base!r} and {name!r} holds text: convert both to the same type."
+                )
         self.after = set(after)
         self.seen = {name: _Seen() for name in self.home.values()}
         self.counts, lost, none = count_missing(table, now, after, self.seen, self.home)
@@ -101,12 +103,12 @@ class EncodedTable:
     def _refuse_many(self, name: str, seen: _Seen) -> None:
         if len(seen.labels) > MOST_LABELS:
             raise InputError(
-                f"column {name!r} of the observation has {len(seen.labels)} different texts, at most {MOST_LABELS} "
-                "become columns of numbers: encode it first, or leave it out of the observation."
+                f"column {name!r} of the observation has {len(seen.labels)} different labels, and at most "
+                f"{MOST_LABELS} can become columns of numbers: encode it first, or leave it out of the observation."
             )
 
     def notes(self) -> list[str]:
-        """What was done, with counts."""
+        """Notes on the encoding, with counts."""
         told = [
             f"column {name!r} of the observation is text: one column per label, {listed(seen.order)}."
             for name, seen in self.seen.items()
@@ -114,7 +116,7 @@ class EncodedTable:
         ]
         if self.missing == "indicator":
             told += [
-                f"Missing values of {name!r}, filled, with a column that marks them: {count}."
+                f"Missing values of {name!r}, filled with the mean and marked by an indicator column: {count}."
                 for name, count in self.counts.items()
                 if count
             ]
@@ -149,16 +151,16 @@ class EncodedTable:
 
 
 def _refuse_numbers(name: str, labels: Sequence[str]) -> None:
-    """Numbers that were written as text are no categories."""
+    """Refuse numbers written as text, which are not categories."""
     if labels and all(label.strip()[:1] in ("[", "(", "{") for label in labels):
         raise InputError(
-            f"column {name!r} of the observation holds lists as text, such as {labels[0][:40]!r}: make lists of them, "
+            f"column {name!r} of the observation holds lists as text, such as {labels[0][:40]!r}: parse them, "
             f"frame[{name!r}] = frame[{name!r}].map(json.loads)."
         )
     if labels and all(_is_number(label) for label in labels):
         raise InputError(
-            f"column {name!r} of the observation holds numbers as text, such as {labels[0]!r}: make numbers of them "
-            "with pandas.to_numeric, or, where they are categories, put a letter before them."
+            f"column {name!r} of the observation holds numbers as text, such as {labels[0]!r}: convert them "
+            "with pandas.to_numeric, or, if they are categories, put a letter before them."
         )
 
 
@@ -177,7 +179,7 @@ def count_missing(
     seen: dict[str, _Seen] | None = None,
     home: dict[str, str] | None = None,
 ) -> tuple[dict[str, int], NDArray[np.bool_], NDArray[np.bool_]]:
-    """How many values every column of the observation lacks, in which rows, and rows that have no next observation."""
+    """Missing values per column of the observation, the rows they are in, and rows without a next observation."""
     counts = dict.fromkeys(now, 0)
     rows: list[NDArray[Any]] = [np.zeros(0, bool)]
     ends: list[NDArray[Any]] = [np.zeros(0, bool)]
@@ -203,7 +205,7 @@ def count_missing(
 
 
 def encode(table: Table, roles: Roles, missing: str) -> Table:
-    """The table itself where its observations are numbers and nothing is to be done about missing ones."""
+    """The table, wrapped in an encoder only if it needs one."""
     columns = [*roles.several["observation"], *roles.several.get("next_observation", [])]
     text = any(table.kinds[name] == "text" for name in columns)
     return EncodedTable(table, roles, missing) if text or missing != "refuse" else table

@@ -1,4 +1,4 @@
-"""All faults of a table, once one was found: each column is looked at by itself."""
+"""Lists all faults of a table after the first one: every column is checked separately."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradtd.logs.tables import Table
 
 
 def find_faults(table: Table, roles: Roles, first: InputError) -> Faults:
-    """The fault that stopped the reading, and those of other columns."""
+    """The fault that stopped the reader, and the faults of other columns."""
     faults = Faults()
     faults.errors.append(first)
     found = faults.attempt(gather, table, roles)
@@ -31,7 +31,7 @@ def find_faults(table: Table, roles: Roles, first: InputError) -> Faults:
 
 
 def _check_of(role: str, column: Column, roles: Roles, table: Table) -> Any:
-    """What reads a column of this role."""
+    """The function that reads a column of this role."""
     if role in ("behaviour", "target"):
         real = any(table.kinds[name] in ("real", "list") for name in roles.several.get("action", ()))
         return lambda: check_chances(f"column {column.name!r}", column.numbers(), role, real)
@@ -50,8 +50,8 @@ def _attempted(work: Any, *arguments: Any) -> Any:
 
 
 def missing_told(table: Table, roles: Roles) -> str:
-    """How many values the columns of the observation lack, and what to do; nothing where none does."""
+    """A sentence on missing values per column and what to do; empty if there are none."""
     counts, _, _ = count_missing(table, roles.several["observation"], roles.several.get("next_observation", []))
     told = ", ".join(f"{name!r} ({count})" for name, count in counts.items() if count)
-    way = "Drop these rows with missing='drop', or mark them in columns of their own with missing='indicator'."
+    way = "Drop these rows with missing='drop', or add indicator columns with missing='indicator'."
     return f" Missing values: {told}. {way}" if told else ""

@@ -1,4 +1,4 @@
-"""Tables on disk: Parquet files, folders of them, CSV; nested data are read in data_files. Nothing is unpickled."""
+"""Tables on disk: Parquet files and folders, CSV. See data_files for nested formats. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gradtd.logs.data_files import JSON, PACKED, open_data_file, open_json_folde
 from gradtd.logs.tables import PIECE, Piece, Spellings, Table, arrow_kind, arrow_piece
 
 Casts = tuple[tuple[str, Any], ...]
-"""Columns and the Arrow types that they become."""
+"""Columns and the Arrow types to cast them to."""
 PARQUET = (".parquet", ".pq")
 MARK = b"gradtd columns"
-"""Under this name a log of ours has a digest of its list of columns, which Parquet's checksums of pages leave out."""
+"""Metadata key of a digest of the column list, which Parquet's page checksums do not cover."""
 BLOCK = 1 << 22
-"""How many bytes of a CSV file are read at a time."""
+"""Block size for reading CSV files, in bytes."""
 CONVERT = {
     ".pkl": "pandas.read_pickle({0!r})",
     ".pickle": "pandas.read_pickle({0!r})",
@@ -46,7 +46,7 @@ CONVERT = {
     ".db": "pandas.read_sql('select * from log', 'sqlite:///{0}')",
     ".sqlite": "pandas.read_sql('select * from log', 'sqlite:///{0}')",
 }
-"""Files that are not read, and what loads them."""
+"""Unsupported formats, and code that loads them."""
 _PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth")
 _BY_THE_WAY = ("_SUCCESS", "_metadata", "_common_metadata")
 
@@ -69,7 +69,9 @@ def open_path(path: Path) -> Table:
             return open_json_folder(path, paths)
         return ParquetTable(path.name, _parquet_files(path))
     if not path.is_file():
-        raise InputError(f"{str(path)!r} is a pipe or a device, which cannot be read twice: save it to a file first.")
+        raise InputError(
+            f"{str(path)!r} is a pipe or a device, which gradtd cannot read twice: save it to a file first."
+        )
     ending = path.suffix.lower()
     if ending in PARQUET:
         return ParquetTable(path.name, [path])
@@ -78,7 +80,7 @@ def open_path(path: Path) -> Table:
     if (table := open_data_file(path)) is not None:
         return table
     load = CONVERT.get(ending, "pandas.DataFrame(...)").format(path.name)
-    why = " may hold pickled objects, and a log is never unpickled" if ending in _PICKLES else " is not read directly"
+    why = " may hold pickled objects, which gradtd does not load" if ending in _PICKLES else " is not read directly"
     raise InputError(
         f"{path.name!r}{why}. gradtd reads .parquet, .csv, .json, .jsonl, .npz and .h5 files and folders of Parquet or "
         f"JSON files. Load it yourself: gradtd.read_log({load})."
@@ -86,18 +88,21 @@ def open_path(path: Path) -> Table:
 
 
 def _number(told: Any) -> float:
-    """A number of a file's statistics, where numbers of half precision stand as their bytes."""
+    """A number from a file's statistics; half-precision numbers are stored as bytes there."""
     return float(np.frombuffer(told, np.float16)[0] if isinstance(told, bytes) else told)
 
 
 def _matching(pattern: Path) -> list[Path]:
-    """Parquet files that match a pattern, in the order of their names."""
+    """Parquet files that match a pattern, sorted by name."""
     found = sorted(Path(name) for name in glob(str(pattern), recursive=True))
     if not found:
-        raise InputError(f"no file matches {str(pattern)!r}.")
+        raise InputError(f"no file matches the pattern {str(pattern)!r}: check the folder and the pattern.")
     for path in found:
         if path.suffix.lower() not in PARQUET or not path.is_file():
-            raise InputError(f"the pattern {pattern.name!r} may match Parquet files only, and matches {path.name!r}.")
+            raise InputError(
+                f"the pattern {pattern.name!r} must match Parquet files only, and matches {path.name!r}: make it "
+                f"narrower."
+            )
     return found
 
 
@@ -108,7 +113,7 @@ def _parquet_files(folder: Path) -> list[Path]:
             continue
         if path.suffix.lower() not in PARQUET or not path.is_file():
             raise InputError(
-                f"the folder {folder.name!r} may hold Parquet files only, and has {path.name!r}: move it away."
+                f"the folder {folder.name!r} must hold Parquet files only, and has {path.name!r}: move that file out."
             )
         found.append(path)
     if not found:
@@ -130,7 +135,7 @@ class ParquetTable:
             here = {field.name: arrow_kind(field.type) for field in fields}
             if len(here) < len(fields):
                 raise InputError(
-                    f"{path.name!r} has several columns of one name: {listed(field.name for field in fields)}."
+                    f"{path.name!r} has several columns with the same name: {listed(field.name for field in fields)}."
                 )
             for field in fields:
                 found.setdefault(field.name, {}).setdefault(field.type, path)
@@ -149,7 +154,7 @@ class ParquetTable:
             for column, kind in self.kinds.items()
             if len(found[column]) > 1 and kind != "nested"
         )
-        """What columns become whose Arrow type is not the same in all files."""
+        """Casts for columns whose Arrow type differs between files."""
 
     def _fields(self, path: Path) -> list[Any]:
         with self._open(path) as file:
@@ -170,11 +175,11 @@ class ParquetTable:
         return pq.ParquetFile(file, buffer_size=1 << 18, pre_buffer=False, page_checksum_verification=True)
 
     def size(self) -> int:
-        """How many numbers it holds, about: rows times columns."""
+        """Approximate size: rows times columns."""
         return sum(sum(self.group_sizes(path)) for path in self.paths) * len(self.kinds)
 
     def ranges(self, columns: Sequence[str]) -> Any:
-        """The least and the largest value of these columns, two rows, as the files say; None where they do not."""
+        """Minimum and maximum of these columns (two rows) from the files' statistics; None if not stored."""
         low, high = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
         for path in self.paths:
             with reading(path, self._open, path) as file:
@@ -211,7 +216,7 @@ class ParquetTable:
 
     @classmethod
     def group_sizes(cls, path: Path) -> list[int]:
-        """How many rows each row group of a file has."""
+        """Number of rows of each row group."""
         with reading(path, cls._open, path) as file:
             told = file.metadata
             return [told.row_group(group).num_rows for group in range(told.num_row_groups)]
@@ -220,8 +225,8 @@ class ParquetTable:
 class CsvTable:
     """A CSV file with a header, read in blocks.
 
-    Types come from the first block; whole numbers are read as floats all the same, since a later block may
-    hold 0.5, unless they are too large for a float. An empty column may get numbers later.
+    Types come from the first block. Whole numbers are read as floats, since a later block may hold 0.5, unless they are
+    too large for a float. A column that is empty in the first block may hold numbers later.
     """
 
     sure = False
@@ -235,7 +240,7 @@ class CsvTable:
         fields = first.schema
         names = reading(path, lambda: list(fields.names))  # a name that goes over two lines may be no UTF-8
         if len(set(names)) < len(names):
-            raise InputError(f"{path.name!r} has several columns of one name: {listed(names)}.")
+            raise InputError(f"{path.name!r} has several columns with the same name: {listed(names)}.")
         self.kinds = {field.name: arrow_kind(field.type) for field in fields}
         self.types = {field.name: field.type for field in fields}
         for field in fields:
@@ -249,7 +254,7 @@ class CsvTable:
             self._ids.add(name)
 
     def _stream(self) -> Any:
-        """The file, open, and unpacked where its name says that it is packed."""
+        """The open file, decompressed according to its name."""
         import pyarrow as pa
 
         packed = PACKED.get(self.path.suffix.lower())
@@ -286,7 +291,7 @@ class CsvTable:
 
 
 def _refuse_other_headers(path: Path) -> None:
-    """A header has commas between its names, in UTF-8."""
+    """Check that the header is UTF-8 and separated by commas."""
     if path.suffix.lower() in PACKED:
         return
     with reading(path, path.open, "rb") as file:
@@ -299,13 +304,13 @@ def _refuse_other_headers(path: Path) -> None:
     if other and b"," not in header:
         sign = ";" if other == "semicolons" else "\\t"
         raise InputError(
-            f"the header of {path.name!r} has {other} between its names: save the file with commas, or load it "
+            f"the header of {path.name!r} is separated by {other}: save the file with commas, or load it "
             f"yourself: gradtd.read_log(pandas.read_csv({path.name!r}, sep='{sign}'))."
         )
 
 
 def _fits(column: Any) -> bool:
-    """Whether whole numbers survive as floats."""
+    """Whether floats represent these whole numbers exactly."""
     values = column.drop_null().to_numpy(zero_copy_only=False)
     return not len(values) or int(np.abs(values).max()) < 2**53
 
@@ -318,7 +323,7 @@ UNITS = ("s", "ms", "us", "ns")
 
 
 def common_type(column: str, kind: str, found: Mapping[Any, Path]) -> Any:
-    """The Arrow type of a column whose type differs between files; ``found`` has a file for each of its types."""
+    """One Arrow type for a column whose type differs between files; ``found`` maps each type to a file."""
     import pyarrow as pa
     from pyarrow import types
 
@@ -330,7 +335,7 @@ def common_type(column: str, kind: str, found: Mapping[Any, Path]) -> Any:
     family = {one: next((name for name, is_one in families.items() if is_one(one)), "timestamp") for one in found}
     if len(set(family.values())) > 1:
         several = " and ".join(f"{one} in {path.name!r}" for one, path in found.items())
-        raise InputError(f"column {column!r} is {several}: write one kind of time to all files.")
+        raise InputError(f"column {column!r} is {several}: write the same type of time to all files.")
     unit = max((getattr(one, "unit", "ms") for one in found), key=UNITS.index)  # dates count days or ms
     if family.popitem()[1] == "time":
         return pa.time64("us" if unit in ("s", "ms") else unit)
@@ -347,7 +352,7 @@ def batches_of(
 ) -> Iterator[Any]:
     """Arrow tables of these columns of an open Parquet file, or of a row group of it, in the types of ``casts``.
 
-    Whatever reads a Parquet file reads it here, so that all see the same columns in the same order and types.
+    All Parquet reading goes through here, so columns, order and types are always the same.
     """
     import pyarrow as pa
 
@@ -362,7 +367,7 @@ def _cast(name: str, array: Any, kind: Any, path: Path) -> Any:
     import pyarrow as pa
 
     if kind is None and pa.types.is_string_view(array.type):
-        kind = pa.string()  # whose rows Arrow can take
+        kind = pa.string()  # a type that Arrow's take supports
     if kind is None or array.type == kind:
         return array
     try:
@@ -375,9 +380,9 @@ def _cast(name: str, array: Any, kind: Any, path: Path) -> Any:
 
 
 def reading(path: Path, read: Callable[..., Any], *arguments: Any) -> Any:
-    """What ``read`` returns; whatever Arrow raises as one sentence about the file.
+    """Call ``read`` and turn any error of Arrow into one message about the file.
 
-    Besides errors of its own a damaged file makes it raise Python's: for text that is not UTF-8, an index, a size.
+    On damaged files Arrow raises its own errors and Python's: UnicodeDecodeError, IndexError, MemoryError and others.
     """
     try:
         return read(*arguments)

@@ -1,4 +1,4 @@
-"""Policies as they are given beside a log: arrays, frames and columns by row, and what is asked about observations."""
+"""Prepares policies given with a log: arrays, frames and columns by row, and functions of observations."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from gradtd.logs.sources import open_table
 from gradtd.logs.tables import plain_array
 
 MANY_STATES = 4
-"""A table with more rows than so many times the log's states is none of them, if the log has as many rows."""
+"""An array with more rows than this multiple of the log's states is not a policy table, if the log has as many rows."""
 
 
 def by_index(log: Log, name: str, given: Any) -> Any:
-    """A Series or DataFrame as the steps have it: rows by its index in pandas, columns of actions by their names."""
+    """Align a Series or DataFrame with the steps: rows by pandas index, columns of actions by name."""
     kind = type(given)
     library = kind.__module__.split(".")[0]
     if library not in ("pandas", "polars") or kind.__name__ not in ("Series", "DataFrame"):
@@ -65,9 +65,9 @@ def by_index(log: Log, name: str, given: Any) -> Any:
 
 
 def read_beside(source: Any, policies: Mapping[str, Any], **reading: Any) -> tuple[Log, dict[str, Any]]:
-    """A log, read with the columns that policies need, and the policies as the steps of the log have them.
+    """A log, read with the columns its policies need, and the policies aligned with its steps.
 
-    ``policies`` are by name; the one that made the log is called behaviour.
+    ``policies`` are by name; the behaviour policy's name is "behaviour".
     """
     policies = {name: spelled(policy) for name, policy in policies.items()}
     if isinstance(source, Log):
@@ -83,19 +83,19 @@ def read_beside(source: Any, policies: Mapping[str, Any], **reading: Any) -> tup
 
 
 def is_action(log: Log, word: str) -> bool:
-    """Whether a word is the name of an action of the log."""
+    """Whether a word is an action label of the log."""
     return log.discrete_actions and word in map(str, log.action_labels or range(log.n_actions))
 
 
 def from_table(log: Log, given: Any, name: str = "target") -> Any:
-    """A policy that was given beside a table, as the steps of the log that was read from it have it."""
+    """A policy given with a table, aligned with the steps of the log read from it."""
     return prepared(log, name, given, "table")
 
 
 def prepared(log: Log, name: str, given: Any, order: str | None = None) -> Any:
-    """A policy in a form that can be asked: what has one entry per row of the log becomes probabilities of its steps.
+    """Prepare a policy: arrays with one entry per row become probabilities of the steps.
 
-    ``order`` says whose rows arrays have. What was prepared before stays as it is.
+    ``order`` says whether arrays follow the table or the steps. A prepared policy is returned unchanged.
     """
     given = by_index(log, name, given)
     if given is None or isinstance(given, InOrder | Asked) or callable(given) or isinstance(given, Mapping):
@@ -136,9 +136,9 @@ def _are_labels(log: Log, given: Sequence[str]) -> bool:
 
 
 def _of_rows(log: Log, name: str, values: Any, order: str | None, *, sure: bool = False, coded: bool = False) -> Any:
-    """One entry per row: actions where they are text, whole numbers or truth values, else probabilities of those taken.
+    """One entry per row: text, whole numbers and truth values are actions, other numbers are probabilities.
 
-    ``sure`` says that they are known to be probabilities, ``coded`` that they are known to be codes of actions.
+    ``sure``: they are known to be probabilities. ``coded``: they are known to be action codes.
     """
     _refuse_length(log, name, len(values))
     if order is None and len(values) == log.n_given and len(values) != len(log):
@@ -152,14 +152,14 @@ def _of_rows(log: Log, name: str, values: Any, order: str | None, *, sure: bool 
         return _taken(log, name, values, order, one_or_none)
     if values.dtype.kind == "b" and log.n_actions > 2:
         raise InputError(
-            f"{name} holds truth values, and the log has {log.n_actions} actions: give the actions that it would take, "
-            "or where they say whether it would take the action of the row, .astype(float)."
+            f"{name} holds truth values, and the log has {log.n_actions} actions: give the target's actions, "
+            "or, if True means that it takes the action of the row, use .astype(float)."
         )
     codes = values if coded else codes_of(name, values, Actions(log.n_actions, log.action_labels))
     notes: tuple[str, ...] = ()
     if one_or_none and log.action_labels is None:
         notes = (
-            f"{name} holds 0 and 1 only, as whole numbers: they were taken for the actions that it would take. If they "
+            f"{name} holds the whole numbers 0 and 1 only: they were read as the target's actions. If they "
             f"are probabilities of the actions taken, say {name}=gradtd.logs.Probabilities(array).",
         )
     if order is None:
@@ -173,34 +173,34 @@ def _taken(
     """Probabilities of the actions taken, in the order of the steps."""
     notes: tuple[str, ...] = ()
     say = (
-        f"say {name}=gradtd.logs.Probabilities(array) where they are probabilities of the actions taken, and "
-        f"{name}=array.astype(int) where they are actions"
+        f"use {name}=gradtd.logs.Probabilities(array) if they are probabilities of the actions taken, and "
+        f"{name}=array.astype(int) if they are actions"
     )
     if one_or_none and log.n_actions <= 2 and len(np.unique(values)) == 2:
         raise InputError(f"{name} holds 0.0 and 1.0 only, which may be probabilities or actions: {say}.")
     if one_or_none:
-        notes = (f"{name} holds 0.0 and 1.0 only: {say}. They were taken for probabilities.",)
+        notes = (f"{name} holds 0.0 and 1.0 only: {say}. They were read as probabilities.",)
     real = log.action is not None and not log.discrete_actions
     if real and values.dtype.kind in "iuf" and (values < 0).any():
         raise InputError(
-            f"{name} has negative numbers, so they are no densities of the actions taken. If they are actions, give "
+            f"{name} has negative numbers, so they cannot be densities. If they are actions, give "
             f"the policy as a function, {name}=model.predict, with value_function='action'."
         )
     if real and not isinstance(order, str):
-        notes = (*notes, f"{name} has one number per row: they were taken for densities of the actions taken.")
+        notes = (*notes, f"{name} has one number per row: they were read as densities of the actions taken.")
     values = checks.finite_array(name, values, 1)
     steps = values[steps_in_table(log)] if order == "table" else one_a_step(log, name, values)
     if not sure and log.discrete_actions and log.n_actions == 2 and not one_or_none:
         notes = (
             *notes,
-            f"{name} has one number per row: it was taken for the probability of the action of that row. Where it is "
+            f"{name} has one number per row: it was read as the probability of the action taken in that row. If it is "
             f"that of action {(log.action_labels or (0, 1))[1]}, give both columns, numpy.column_stack([1 - p, p]).",
         )
     return InOrder(steps, notes, sure)
 
 
 def one_a_step(log: Log, name: str, given: Any) -> Floats:
-    """One number per step, from an array as long as the log, or as the table that it was read from."""
+    """One number per step, from an array of the length of the log or of its table."""
     if isinstance(given, InOrder):
         return checks.finite_array(name, given.values, 1)
     values = checks.finite_array(name, given, 1)
@@ -215,23 +215,23 @@ def _refuse_length(log: Log, name: str, length: int) -> None:
     if length not in (len(log), log.n_given):
         dropped = f", or per row of the table ({log.n_given})" if log.n_given not in (None, len(log)) else ""
         every = log.discrete_actions and length == log.n_actions
-        hint = " The same in all states is lambda s: numpy.tile(p, (len(s), 1))." if every else ""
+        hint = " If the policy is the same in all states, use lambda s: numpy.tile(p, (len(s), 1))." if every else ""
         raise InputError(f"{name} needs one probability or action per step ({len(log)}){dropped}, got {length}.{hint}")
 
 
 def _refuse_either_order(log: Log, name: str, values: Any) -> None:
-    """Where rows were sorted, an array beside the log may be in the order before or after."""
+    """Refuse an array if the log's rows were sorted, since its order may be that before or after sorting."""
     if len(values) == len(log) == log.n_given and (values[steps_in_table(log)] != values).any():
         raise InputError(
-            f"the rows of {log.name} were sorted when it was read, and {name} may be in the order of either: read "
-            "it with the log as a kept column, or give evaluate the table itself."
+            f"the rows of {log.name} were sorted when it was read, and {name} may be in the order before or after: "
+            "read it as a kept column of the log, or pass the table itself to evaluate."
         )
 
 
 def policy_over(log: Log, name: str, given: Any) -> ByRow:
-    """A policy of discrete actions, in whatever form, to be asked about rows of the log's observations."""
+    """A policy of discrete actions, in any form, as a function of rows of the log's observations."""
     if log.action is None:
-        raise InputError(f"the log has no action column, so {name} cannot be asked about its actions: give an array.")
+        raise InputError(f"the log has no action column, so {name} cannot be evaluated as a function: give an array.")
     given = prepared(log, name, given)
     if are_names(given):
         given = Probabilities(given)
@@ -243,7 +243,7 @@ def policy_over(log: Log, name: str, given: Any) -> ByRow:
 
 
 def policy_of(log: Log, name: str, given: Any) -> Policy:
-    """A policy that is asked about observations of this log."""
+    """A policy as a function of this log's observations."""
     names, known = component_names(log), (log.n_actions, log.discrete_observations)
     if hasattr(given, "for_actions"):  # a policy that knows its actions by name
         given = given.for_actions(log.action_labels, log.n_actions)
@@ -251,14 +251,14 @@ def policy_of(log: Log, name: str, given: Any) -> Policy:
 
 
 def component_names(log: Log) -> tuple[tuple[str, ...], ...]:
-    """The names that the numbers of an observation go by: ours, and those of the table's columns."""
+    """Names of the observation's components: ours, and those of the table's columns."""
     used = next((use.columns for use in log.understood.columns if use.role == "observation"), ())
     return (log.observation_names, used)
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """A policy that is asked about rows of a log's observations."""
+    """A policy, called with rows of a log's observations."""
 
     log: Log
     policy: Policy
@@ -276,7 +276,7 @@ class Observed:
 
 
 def _by_row(log: Log, given: Any) -> bool:
-    """Whether an array has one row per row of the log, and is no table [states, actions]."""
+    """Whether an array has one row per row of the log and is not a table [states, actions]."""
     if len(given) not in (len(log), log.n_given):
         _refuse_almost(log, given)
         return False
@@ -289,14 +289,14 @@ def _by_row(log: Log, given: Any) -> bool:
     by_state, by_row = rows[log.observations[log.row]], _in_order(log, rows, None)
     if (by_state != by_row).any():
         raise InputError(
-            f"{len(rows)} rows of probabilities may be one per state or one per row of the log, which has as many: "
+            f"{len(rows)} rows of probabilities may be one per state or one per row, since the log has as many rows: "
             "give a function of the observations, or gradtd.logs.Probabilities(array) for one per row."
         )
     return True
 
 
 def _refuse_almost(log: Log, given: Any) -> None:
-    """Nobody has a table of so many more states than the log, and almost as many as it has rows."""
+    """Refuse a policy table with many more states than the log and almost as many as the log has rows."""
     rows = log.n_given or len(log)
     near = len(log) / 2 <= len(given) <= 2 * rows
     if log.discrete_observations and near and len(given) > MANY_STATES * (int(log.observations.max()) + 1):

@@ -1,4 +1,4 @@
-"""The record that reading and collecting make: a behaviour's steps, observations stored once."""
+"""The `Log` record: the steps of a behaviour policy, with each observation stored once."""
 
 from __future__ import annotations
 
@@ -25,71 +25,71 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """The steps that one policy, the behaviour, produced. Make one with `read_log` or `collect`.
+    """The steps that a behaviour policy produced. Make one with `read_log` or `collect`.
 
-    An episode that *terminated* has nothing after it. One that was *truncated* was only cut off, and its last
-    ``next_row`` is what would have come next.
+    Nothing follows an episode that *terminated*. An episode that was *truncated* was cut off; its last ``next_row`` is
+    the observation that would have come next.
 
     Parameters
     ----------
     observations
-        One row per observation: float64 (rows, k), or int64 (rows,) where it is one discrete number. Those of the n
-        steps come first, in order, then those that no step started from.
+        One row per observation: float64 (rows, k), or int64 (rows,) if it is one discrete number. The observations of
+        the n steps come first, in order, then those that only follow a step.
     row, next_row
         Step i started from row ``row[i]`` of the observations and led to ``next_row[i]``.
     reward
         One number per step.
     terminated, truncated
-        For every step, whether its episode ended with it, and whether it was cut off after it.
+        For every step, whether the episode terminated at it, and whether it was cut off after it.
     episode
         The number of every step's episode: 0, 1, ...
     action
         Codes of discrete actions; floats, (n,) or (n, m), for real-valued ones.
     action_labels
-        The labels of the codes, where they are not the labels themselves.
+        The labels of the codes, if they differ from the codes.
     behaviour, target
-        Probabilities of the action taken under the two policies; densities where actions are real-valued.
+        Probabilities of the action taken under the two policies; densities if actions are real-valued.
     rho
-        The ratio of the two, where that was given.
+        The importance ratio, if the log has it.
     extra
         Further columns by name.
     extra_beyond
-        The same columns in rows of the table that are no steps, for the observations behind those of the steps; NaN
-        where such an observation was no row.
+        The same columns for the observations that only follow a step; NaN if such an observation was not a row of the
+        table.
     given
-        The row of the table that every observation was read from; -1 for one that stood in a column of next
-        observations. None where they are the steps in the order of the table.
+        The table row of every observation; -1 for one from a column of next observations. None if the observations are
+        the steps in the order of the table.
     n_given
-        How many rows the table had. None where the log was not read from one.
+        Number of rows of the table. None if the log was not read from one.
     observation_names
         The names of the observation's components.
     name
-        What the log is called.
+        Name of the log.
     notes
-        Sentences about what reading did.
+        What the reader did, in sentences.
     ends_known
-        False where nothing in the table said whether episodes terminated or were cut off.
+        False if the table did not say whether episodes terminated or were cut off.
     strangers
-        How far next observations are from those of the rows after, where the two should be the same: 0 where they are,
-        1 where they are no nearer than rows drawn at random.
+        Distance between next observations and the following rows' observations, which should be equal: 0 if they are, 1
+        if they are as far apart as random rows.
     rows_alone
-        Whether it was found out, and not said, that every row is an episode of one step.
+        Whether the reader inferred that every row is an episode of one step.
     unmarked
         Episodes of the table whose last row is neither terminated nor truncated.
     chosen
-        Kept columns that hold actions, as a policy would take them: their codes, one per step.
+        Kept columns that hold a policy's actions: their codes, one per step.
     index
-        The index of the pandas frame that the log was read from, where it is not 0, 1, ...; None otherwise.
+        The index of the pandas frame that the log was read from; None if it is 0, 1, ...
     understood
-        What the columns of the table were taken for, and what was guessed; see `Understood`.
+        How the table was interpreted, and what was guessed; see `Understood`.
     actions_taken
-        Codes of the discrete actions in all rows of the table, also where this is a chunk of it. None where the steps
-        themselves tell.
+        Codes of the discrete actions in all rows of the table, if this log is a chunk of it. None if the steps have
+        them all.
     elapsed
-        The time from every step to the next, in the unit that gamma is for. None where steps are evenly spaced.
+        The time from every step to the next, in gamma's unit. None if steps are evenly spaced.
     of_every_action
-        Kept columns that are one of several, numbered ones, which sum to one in every row: a policy's probabilities of
-        each action, and not of the action taken.
+        Kept columns that belong to numbered columns which sum to 1 in every row: they hold a policy's probability of
+        one action, not of the action taken.
     """
 
     observations: NDArray[Any]
@@ -126,7 +126,7 @@ class Log:
         object.__setattr__(self, "reward", checks.finite_array("reward", self.reward, 1))
         n = len(self.reward)
         if n == 0:
-            raise InputError("a log needs at least one step, got reward of length 0.")
+            raise InputError("a log needs at least one step: reward has length 0.")
         columns = ("row", "next_row", "terminated", "truncated", "episode", "action", "behaviour", "target", "rho")
         given = {label: getattr(self, label) for label in columns} | dict(self.extra)
         for label, values in given.items():
@@ -137,7 +137,7 @@ class Log:
         _refuse_unordered(np.asarray(self.episode))
 
     def without_observations(self) -> Log:
-        """The same log with the observations let go, for when they have become features."""
+        """The same log without its observations, to free memory once they have become features."""
         narrow = copy(self)
         object.__setattr__(narrow, "observations", self.observations[:0].copy())
         return narrow
@@ -164,7 +164,7 @@ class Log:
 
     @property
     def n_actions(self) -> int:
-        """How many discrete actions the log knows of."""
+        """Number of the log's discrete actions."""
         assert self.action is not None
         if self.action_labels:
             return len(self.action_labels)
@@ -189,7 +189,7 @@ class Log:
 
 
 def merge_notes(notes: Iterable[str]) -> list[str]:
-    """The notes of several chunks of a log as those of one: each is said once, and counts at the end are added.
+    """Merge the notes of several chunks: drop repeats, and add up counts at the end.
 
     >>> merge_notes(["Rows dropped: 2.", "the rows were sorted.", "Rows dropped: 3."])
     ['Rows dropped: 5.', 'the rows were sorted.']
@@ -204,18 +204,18 @@ def merge_notes(notes: Iterable[str]) -> list[str]:
 
 
 def _rows_of(label: str, values: Any, length: int) -> NDArray[np.uint32]:
-    """Numbers of observations; views that cannot be written through, as whoever reads them does not check again."""
+    """Row numbers of observations, as read-only arrays, since readers do not check them again."""
     rows = np.asarray(values)
     if rows.dtype.kind not in "iu" or rows.ndim != 1:
         raise InputError(f"{label} must hold whole numbers, one per step, got {rows.dtype} of shape {rows.shape}.")
     if int(rows.min()) < 0 or int(rows.max()) >= length:
         outside = (rows < 0) | (rows >= length)
-        checks.refuse_where(label, outside, rows, f"must be a row of observations, 0 to {length - 1}")
+        checks.refuse_where(label, outside, rows, f"must be row numbers of observations, 0 to {length - 1}")
     return read_only(rows.astype(np.uint32, copy=False))  # type: ignore[no-any-return]
 
 
 def _refuse_unordered(episode: NDArray[Any]) -> None:
-    """Episodes are numbered 0, 1, ... in the order in which they come."""
+    """Check that episodes are numbered 0, 1, ... in order."""
     known = episode.dtype.kind in "iu" and episode.ndim == 1 and episode[0] == 0
     grows = known and bool((episode[1:] >= episode[:-1]).all())
     if not grows or np.count_nonzero(begins_episode(episode)) != int(episode[-1]) + 1:
@@ -223,7 +223,7 @@ def _refuse_unordered(episode: NDArray[Any]) -> None:
 
 
 def row_numbers(count: int) -> NDArray[np.uint32]:
-    """0, 1, ..., as a log keeps them."""
+    """Row numbers 0, 1, ... in the log's type."""
     if count >= 2**32:
         raise InputError(f"a log holds fewer than 2**32 observations, got {count}: read it in parts.")
     return np.arange(count, dtype=np.uint32)

@@ -1,4 +1,4 @@
-"""A log as a table of its steps: for a frame, for a notebook."""
+"""A log as a table of its steps, for pandas and for notebooks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from gradtd.logs.log import Log
 
 SHOWN_STEPS, SHOWN_OBSERVED = 5, 8
-"""Steps and observed numbers that a notebook shows of a log."""
+"""Number of steps and of observation columns shown in a notebook."""
 
 
 def step_columns(log: Log, count: int | None = None) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def step_columns(log: Log, count: int | None = None) -> dict[str, Any]:
 
 
 def log_cell(log: Log) -> str:
-    """What was understood of a log, and its first steps, as a piece of HTML."""
+    """How a log was interpreted, and its first steps, as HTML."""
     head, *understood = repr(log).splitlines()
     columns = step_columns(log, SHOWN_STEPS)
     names = list(columns)

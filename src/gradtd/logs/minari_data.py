@@ -1,6 +1,6 @@
 """Minari's datasets as tables.
 
-A dataset may be damaged, or a stranger's, so every episode is checked before its rows are taken.
+A dataset may be damaged or untrusted, so every episode is checked before its rows are used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PARTS = {
     "terminated": "terminations",
     "truncated": "truncations",
 }
-"""Our columns, and what Minari calls them."""
+"""Our columns, and Minari's names for them."""
 
 
 def is_dataset_id(source: str) -> bool:
@@ -36,7 +36,7 @@ def is_dataset(source: Any) -> bool:
 
 
 class MinariTable:
-    """A dataset, given itself or as the id of a local one; nothing is downloaded."""
+    """A dataset object, or the local dataset with this id. Nothing is downloaded."""
 
     sure = True
 
@@ -70,10 +70,10 @@ class MinariTable:
                 yield {name: Piece(episode[name]) for name in columns}
         told = getattr(self.dataset, "total_steps", steps)
         if told != steps:
-            raise self._damaged(f"it says that it has {told} steps, and its episodes have {steps}")
+            raise self._damaged(f"its header says {told} steps, and its episodes have {steps}")
 
     def _episodes(self) -> Iterator[dict[str, NDArray[Any]]]:
-        """The columns of each episode, which fit together and are those of the first one."""
+        """The columns of each episode, checked to be consistent."""
         kinds: dict[str, Any] = {}
         for number, raw in enumerate(self._raw()):
             try:
@@ -83,11 +83,11 @@ class MinariTable:
             for name in ("observation", "action"):
                 kind = (episode[name].shape[1:], episode[name].dtype.kind == "f")
                 if len(episode["reward"]) and kinds.setdefault(name, kind) != kind:
-                    raise self._damaged(f"in episode {number} {PARTS[name]} are of another kind than before")
+                    raise self._damaged(f"in episode {number} {PARTS[name]} have another type than before")
             yield episode
 
     def _raw(self) -> Iterator[Any]:
-        """What Minari hands out; whatever it raises at a damaged file becomes a sentence."""
+        """Data from Minari; its errors on damaged files become one message."""
         try:
             yield from self.dataset.iterate_episodes()
         except Exception as error:
@@ -123,7 +123,9 @@ def _columns(raw: Any) -> dict[str, NDArray[Any]]:
 
 
 def _flat(values: Any, label: str) -> NDArray[Any]:
-    """Whatever the space: (steps,) for one number, (steps, k) for several, dictionaries and tuples side by side."""
+    """Flatten values of any space: (steps,) for one number, (steps, k) for several; dictionaries and tuples are
+    concatenated.
+    """
     if isinstance(values, dict):
         return _flat(tuple(values[key] for key in sorted(values)), label)
     if isinstance(values, tuple):

@@ -1,4 +1,6 @@
-"""Models of other libraries as functions of observations. They are known by what they have, and none is imported."""
+"""Wraps models of other libraries as functions of observations. They are recognised by their attributes; none is
+imported.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +19,24 @@ from gradtd.logs.column_names import listed
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Probabilities (n, k) of actions that are named, in the order of the names."""
+    """Probabilities (n, k) of named actions."""
 
     values: Any
     labels: Sequence[Any]
 
 
 def is_model(given: Any) -> bool:
-    """Whether something predicts: an estimator of scikit-learn, a module of torch, an agent."""
+    """Whether an object is a model: a scikit-learn estimator, a torch module, an agent."""
     return not isinstance(given, type) and (hasattr(given, "predict") or _is_module(given))
 
 
 def as_function(name: str, given: Any, columns: Iterable[Sequence[str]] = ()) -> Callable[..., Any]:
-    """A function of observations that returns what the model says; other functions as they are.
+    """Wrap a model as a function of observations; return other functions unchanged.
 
-    ``columns`` are names that the observation's components go by, for models that were fitted to named columns.
+    ``columns`` are the names of the observation's components, for models fitted to named columns.
     """
     if isinstance(given, type):
-        raise InputError(f"{name} is the class {given.__name__}: give an object of it, {given.__name__}(...).")
+        raise InputError(f"{name} is the class {given.__name__}: give an instance, {given.__name__}(...).")
     if _is_module(given):
         return _Module(given)
     if hasattr(getattr(given, "policy", None), "obs_to_tensor"):
@@ -50,7 +52,7 @@ def _is_module(given: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Module:
-    """A network of torch, asked without gradients and in evaluation mode."""
+    """Call a torch network without gradients, in evaluation mode."""
 
     module: Any
 
@@ -70,9 +72,9 @@ class _Module:
 
 @dataclass(frozen=True, eq=False)
 class _Agent:
-    """An agent of Stable-Baselines3: its probabilities, where it has a distribution, else its best action.
+    """A Stable-Baselines3 agent: its probabilities if it has a distribution, else its best action.
 
-    Called with observations and actions it returns densities.
+    Called with observations and actions, it returns densities.
     """
 
     agent: Any
@@ -102,7 +104,7 @@ class _Agent:
 
 
 def densities_of(given: Any) -> Callable[..., Any] | None:
-    """A function (observations, actions) that returns densities, of an agent that has them."""
+    """A function (observations, actions) that returns the agent's densities."""
     if hasattr(getattr(given, "policy", None), "obs_to_tensor") and _Agent(given).random:
         return _Agent(given).densities
     return None
@@ -110,7 +112,7 @@ def densities_of(given: Any) -> Callable[..., Any] | None:
 
 @dataclass(frozen=True, eq=False)
 class _Estimator:
-    """Something with ``predict``, and ``predict_proba`` where it knows probabilities; as scikit-learn and d3rlpy."""
+    """Wrap a model with ``predict`` and, if available, ``predict_proba``, as in scikit-learn and d3rlpy."""
 
     name: str
     model: Any
@@ -125,7 +127,7 @@ class _Estimator:
         return self.model.predict(seen)
 
     def _columns(self, seen: NDArray[Any]) -> Any:
-        """The columns that the model was fitted to, by their names where it knows them."""
+        """The columns the model was fitted to, by name if it has names."""
         wanted, known = getattr(self.model, "feature_names_in_", None), getattr(self.model, "n_features_in_", None)
         if wanted is not None:
             for names in self.columns:
@@ -141,7 +143,7 @@ class _Estimator:
         if wanted is not None:
             raise InputError(
                 f"{self.name} was fitted to the columns {listed(wanted)}, and the log's are called "
-                f"{listed(self._known())}. Give them one name, or where they stand in the "
+                f"{listed(self._known())}. Use the same names, or, if they are in the "
                 f"same order, {self.name}=lambda s: model.predict_proba(s)."
             )
         return seen if known is not None else _narrow(seen)
@@ -161,5 +163,5 @@ def _framed(seen: NDArray[Any], names: Any) -> Any:
 
 
 def _narrow(observations: NDArray[Any]) -> NDArray[Any]:
-    """In single precision, as agents were trained."""
+    """Cast to single precision, in which agents are trained."""
     return observations.astype(np.float32) if observations.dtype.kind == "f" else observations

@@ -1,7 +1,7 @@
-"""Data as programs hold them: rows, episodes, batches over environments and replay buffers become columns.
+"""Turns in-memory data (rows, episodes, batches over environments, replay buffers) into columns.
 
-Whatever the library, its objects are known by what they have (``episodes``, ``rewards``, ``batch_size``), so none is
-imported. Everything ends in a dictionary of columns, which `gradtd.logs.tables.ArrayTable` hands to the one reader.
+Objects of any library are recognised by their attributes (``episodes``, ``rewards``, ``batch_size``), so none is
+imported. The result is a dictionary of columns, which the reader gets through `gradtd.logs.tables.ArrayTable`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CONTAINERS = (
     "records",
     "rows",
 )
-"""Keys under which people put a log that has nothing else beside it."""
+"""Common keys of a dictionary whose only entry is the log."""
 FLAGS = ("terminated", "truncated")
 OF_BUFFERS = (
     "observations",
@@ -41,23 +41,23 @@ OF_BUFFERS = (
     "episode_starts",
     "log_probs",
 )
-"""What replay and rollout buffers of Stable-Baselines3 have, one row per step and one column per environment."""
+"""Attributes of Stable-Baselines3 replay and rollout buffers: one row per step, one column per environment."""
 FLATTENED = {"observations", "actions", "log_probs"}
-"""Those of a rollout buffer that its method ``get`` lays out anew."""
+"""Rollout buffer attributes that its method ``get`` rearranges."""
 OF_EPISODES = (
     *("observations", "next_observations", "actions", "rewards", "terminated", "terminations", "truncated"),
     *("truncations", "terminals", "timeouts", "dones", "obs", "acts", "rews", "id"),
 )
-"""What objects that are an episode may have: those of Minari, d3rlpy, imitation."""
+"""Attributes of episode objects in Minari, d3rlpy and imitation."""
 LINE = (
-    'give every step names first: [dict(zip(("observation", "action", "reward", "next_observation", "done"), step)) '
+    'give each entry a name first: [dict(zip(("observation", "action", "reward", "next_observation", "done"), step)) '
     "for step in steps]."
 )
 
 
 @dataclass
 class Columns:
-    """Columns by name, what to say of how they were made, and what was guessed."""
+    """Columns by name, notes on how they were made, and warnings about guesses."""
 
     values: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Columns:
 
 
 def open_data(source: Any, name: str = "data") -> ArrayTable | None:
-    """The table behind data in memory; None where they are of no known kind."""
+    """The table for data in memory; None if their type is unknown."""
     found = columns_of(source)
     return None if found is None else found.table(name)
 
@@ -132,7 +132,7 @@ def _of_mapping(source: dict[Any, Any]) -> Columns:
 
 
 def flattened(source: Mapping[Any, Any], before: str = "") -> dict[str, Any]:
-    """Dictionaries inside a dictionary by dotted names. What stands under "next" follows the step, as in TorchRL.
+    """Flatten nested dictionaries with dotted names. Entries under "next" follow the step, as in TorchRL.
 
     >>> flattened({"obs": {"x": [1], "v": [2]}, "next": {"obs": {"x": [3]}, "reward": [0]}})
     {'obs.x': [1], 'obs.v': [2], 'next_obs.x': [3], 'reward': [0]}
@@ -151,7 +151,7 @@ def flattened(source: Mapping[Any, Any], before: str = "") -> dict[str, Any]:
 
 
 def _key_of(columns: Iterable[str], role: str) -> str | None:
-    """The first column that goes by a name of this role."""
+    """The first column recognised for this role."""
     return next((name for name in columns if role_of(name) == role), None)
 
 
@@ -187,7 +187,7 @@ def _of_sequence(source: Sequence[Any]) -> Columns:
         rows = [[_as_mapping(step) for step in episode] for episode in source]
         if all(step is not None for episode in rows for step in episode):
             return _of_lists(rows)
-        raise InputError(f"the steps are tuples or lists, and nothing says what stands where: {LINE}")
+        raise InputError(f"the steps are tuples or lists without field names: {LINE}")
     kinds = sorted({type(item).__name__ for item in source})
     raise InputError(
         f"a list must have one dictionary per step, or one per episode, got {', '.join(kinds[:3])}. With tuples {LINE}"
@@ -195,13 +195,13 @@ def _of_sequence(source: Sequence[Any]) -> Columns:
 
 
 def _rows(maps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Columns of rows; what a row lacks is missing."""
+    """Columns from rows; absent entries are missing values."""
     names = dict.fromkeys(name for row in maps for name in row)
     return {name: [row.get(name) for row in maps] for name in names}
 
 
 def _of_lists(episodes: Sequence[Sequence[Any]]) -> Columns:
-    """Episodes that are lists of steps."""
+    """Columns from episodes given as lists of steps."""
     rows = [flattened(step) for episode in episodes for step in episode]
     columns = _rows(rows)
     if not _key_of(columns, "episode"):
@@ -210,7 +210,7 @@ def _of_lists(episodes: Sequence[Sequence[Any]]) -> Columns:
 
 
 def _of_episodes(episodes: Sequence[Mapping[Any, Any]], names: Sequence[str] | None) -> Columns:
-    """Episodes that have arrays, one entry per step; the observations may have one more, which followed the last."""
+    """Columns from episodes given as arrays, one entry per step. Observations may have one more, the final one."""
     parts = [_episode(number, flattened(episode)) for number, episode in enumerate(episodes)]
     first = parts[0]
     joined: dict[str, Any] = {}
@@ -218,7 +218,7 @@ def _of_episodes(episodes: Sequence[Mapping[Any, Any]], names: Sequence[str] | N
         if any(key not in part for part in parts):
             lacks = next(number for number, part in enumerate(parts) if key not in part)
             if role_of(key) is not None:
-                raise InputError(f"episode {lacks} lacks {key!r}, which the first one has: give it to all of them.")
+                raise InputError(f"episode {lacks} lacks {key!r}, which the first episode has: add it to all episodes.")
             continue
         joined[key] = _joined(key, [part[key] for part in parts])
     if not _key_of(joined, "episode"):
@@ -235,7 +235,9 @@ def _episode(number: int, given: dict[str, Any]) -> dict[str, Any]:
     """The columns of one episode, each as long as its rewards."""
     key = _key_of(given, "reward")
     if key is None:
-        raise InputError(f"episode {number} has no rewards; it has {', '.join(given) or 'nothing'}.")
+        raise InputError(
+            f"episode {number} has no rewards, only {', '.join(given) or 'nothing'}: add them as 'rewards'."
+        )
     length = len(plain_array(given[key]))
     made: dict[str, Any] = {}
     for name, value in given.items():
@@ -257,7 +259,8 @@ def _episode(number: int, given: dict[str, Any]) -> dict[str, Any]:
         elif role is not None:
             more = " or one more" if role == "observation" else ""
             raise InputError(
-                f"episode {number} has {length} rewards and {len(array)} entries of {name!r}: give as many{more}."
+                f"episode {number} has {length} rewards and {len(array)} entries of {name!r}: give the same "
+                f"number{more}."
             )
     return made
 
@@ -291,14 +294,14 @@ def _in_order(buffer: Any) -> Any:
 
 
 def _unstacked(columns: dict[str, Any], shape: tuple[int, ...], time: int | None = None) -> Columns:
-    """Arrays (T, N, ...) of N environments as rows, one environment after the other."""
+    """Arrays (T, N, ...) of N environments as rows, ordered by environment."""
     found = Columns()
     arrays = {name: array for name, value in columns.items() if (array := _array(value)) is not None and array.ndim}
     for name, array in arrays.items():
         if array.shape[:2] != shape[:2] and role_of(name) is not None:
             raise InputError(
                 f"the rewards have the shape {shape[:2]}, steps by environments, and {name!r} has {array.shape}: give "
-                "all of them that shape."
+                "all arrays the same first two axes."
             )
     arrays = {name: array for name, array in arrays.items() if array.shape[:2] == shape[:2]}
     if time is None:
@@ -324,17 +327,17 @@ def _unstacked(columns: dict[str, Any], shape: tuple[int, ...], time: int | None
 
 
 def _refuse_padding(ends: NDArray[np.bool_]) -> None:
-    """Rows after the end that are marked as ends, too, fill an array up: they are no episodes."""
+    """Drop padding: rows after the first end that are also marked as ends."""
     padded = (ends[:, -1] & ends[:, -2]) if ends.shape[1] > 1 else np.zeros(len(ends), bool)
     if 2 * int(padded.sum()) > len(ends):
         raise InputError(
-            f"{int(padded.sum())} of {len(ends)} episodes end in several rows that are marked as ends: they seem to be "
-            "filled up to one length. Leave the rows after the first end out, or give a list of episodes."
+            f"{int(padded.sum())} of {len(ends)} episodes end in several rows marked as ends: they seem to be "
+            "padded to one length. Remove the rows after the first end, or give a list of episodes."
         )
 
 
 def _time_axis(arrays: Mapping[str, NDArray[Any]], found: Columns) -> int:
-    """Which of the first two axes is the time: by next observations, then by ends; else the first, with a warning."""
+    """Find the time axis among the first two: by next observations, then by ends; else the first, with a warning."""
     now, after = _key_of(arrays, "observation"), _key_of(arrays, "next_observation")
     a, b = next(iter(arrays.values())).shape[:2]
     if now and after:
@@ -355,8 +358,8 @@ def _time_axis(arrays: Mapping[str, NDArray[Any]], found: Columns) -> int:
         if over[0] != over[1]:
             return over.index(True)
     found.warnings.append(
-        f"The arrays have the shape {(a, b)}. The first axis was taken for the time, {b} environments side by side. "
-        "Where it is the other way round, swap the axes: numpy.swapaxes(array, 0, 1)."
+        f"The arrays have the shape {(a, b)}. The first axis was read as time, the second as {b} environments. "
+        "If it is the other way round, swap the axes: numpy.swapaxes(array, 0, 1)."
     )
     return 0
 
@@ -366,7 +369,7 @@ def _is_buffer(source: Any) -> bool:
 
 
 def _of_buffer(source: Any) -> Columns:
-    """A replay or rollout buffer of Stable-Baselines3: what was added, the oldest first."""
+    """A Stable-Baselines3 replay or rollout buffer, oldest steps first."""
     filled = len(source.rewards) if source.full else int(source.pos)
     if not filled:
         raise InputError(f"the {type(source).__name__} is empty: collect steps first.")
@@ -388,11 +391,13 @@ def _of_buffer(source: Any) -> Columns:
 
 
 def _without_beginnings(found: Columns, environments: int) -> Columns:
-    """Without the episodes that began before the oldest step: where they started is not known any more."""
+    """Drop episodes that began before the oldest step, since their start was overwritten."""
     episode = found.values["episode"].reshape(environments, -1)
     begun = (episode == episode[:, :1]).reshape(-1)
     if begun.all():
-        found.warnings.append("The buffer has no whole episode: what it begins with is taken for a start.")
+        found.warnings.append(
+            "The buffer has no whole episode: its oldest step is read as a start. Use a larger buffer if it is not one."
+        )
         return found
     found.values = {name: values[~begun] for name, values in found.values.items()}
     found.notes.append(f"Rows of episodes whose beginning the buffer has overwritten, dropped: {int(begun.sum())}.")
@@ -403,7 +408,7 @@ def _without_beginnings(found: Columns, environments: int) -> Columns:
 
 
 def _array(value: Any) -> NDArray[Any] | None:
-    """An array of numbers, text or truth values; None where it cannot be one."""
+    """An array of numbers, text or truth values; None if that is impossible."""
     try:
         array = np.asanyarray(plain_array(value))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The wide part of a log: observations, written straight to their place, each stored once."""
+"""The observations of a log, each stored once and written directly to its final place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradtd.logs.tables import Piece, Table
 
 
 class _Extras:
-    """Next observations that no step starts from, each with the step that leads to it."""
+    """Collects next observations from which no step starts, each with the step before it."""
 
     def __init__(self) -> None:
         self.steps: list[Integers] = []
@@ -51,7 +51,7 @@ class _Extras:
 def read_observations(
     table: Table, roles: Roles, steps: Steps, length: int, progress: Progress | None, notes: list[str]
 ) -> tuple[Any, NDArray[np.uint32]]:
-    """All observations, first those the steps start from, and where each step leads."""
+    """All observations, those of the steps first, and the row of each step's next observation."""
     now, after = roles.several["observation"], roles.several.get("next_observation", [])
     total = length * (2 if after else 1)
     report = progress or (lambda done, total: None)
@@ -78,7 +78,7 @@ def read_observations(
             report(length + begin + len(block), total)
         if differ:
             notes.append(
-                "Next observations inside an episode that differ from the observation of the row after, kept as given: "
+                "Next observations inside an episode that differ from the following row's observation, kept as given: "
                 f"{differ}."
             )
     observations = extras.append_to(observations, next_row)
@@ -88,9 +88,9 @@ def read_observations(
 def _blocks(
     table: Table, columns: list[str], length: int
 ) -> Iterator[tuple[int, NDArray[Any], NDArray[np.bool_] | None]]:
-    """Rows of the observation as (first row, values, missing entries); values (rows, k), or (rows,) if one column.
+    """Blocks of observations: (first row, values, missing entries), with values (rows, k), or (rows,) for one column.
 
-    Values are scratch, which the next rows are written to: new memory for each would cost more than what is written.
+    The values are a buffer that the next block overwrites, because allocating memory costs more than copying.
     """
     begin, scratch = 0, np.empty((0, 0))
     for pieces in table.pieces(columns):
@@ -130,12 +130,14 @@ def _joined(parts: list[Piece], scratch: NDArray[Any]) -> tuple[NDArray[Any], ND
 
 
 def _known_extras(steps: Steps) -> int:
-    """How many next observations will be stored for sure; others only where they differ from the row after."""
+    """Number of next observations that are certainly stored. Others are stored only if they differ from the next
+    row.
+    """
     return int((steps.serves >= 0).sum() + (steps.own & ~steps.follower).sum())
 
 
 def _room(table: Table, columns: list[str], n: int, block: NDArray[Any]) -> NDArray[Any]:
-    """Room for the observations: whole numbers where one column of them is all there is."""
+    """Memory for the observations: whole numbers if a single whole-number column is the observation."""
     if block.ndim == 1 and block.dtype.kind in "biu" and table.sure and table.kinds[columns[0]] in ("whole", "truth"):
         return np.empty(n, np.int64)
     return np.empty((n, 1 if block.ndim == 1 else block.shape[1]), np.float64)
@@ -151,7 +153,7 @@ def _put(observations: NDArray[Any], place: Integers, block: NDArray[Any]) -> No
 
 
 def _are_whole(values: NDArray[Any]) -> bool:
-    """Whether numbers can be stored as whole ones."""
+    """Whether these numbers are whole."""
     return bool(((values == np.floor(values)) & (np.abs(values) < 2.0**63)).all())
 
 
@@ -164,7 +166,7 @@ def _compare(
     observations: NDArray[Any],
     extras: _Extras,
 ) -> int:
-    """Keep the next observations that are not simply the following step's; how many of those came as a surprise."""
+    """Keep next observations that differ from the following step's; return how many were unexpected."""
     place = steps.place[begin : begin + len(block)]
     here = np.flatnonzero(place >= 0)
     step = place[here]
@@ -175,7 +177,7 @@ def _compare(
     lost = None if missing is None else missing.reshape(block.shape)[here]
     _refuse_unusable(columns, values, lost, begin, here)
     if observations.dtype.kind == "i" and values.dtype.kind == "f" and not _are_whole(values):
-        raise InputError(f"the observations are whole numbers, and {columns[0]!r} holds others: make both one type.")
+        raise InputError(f"the observations are whole numbers, and {columns[0]!r} is not: convert both to one type.")
     values = values.astype(observations.dtype)
     follows = steps.follower[step]
     same = np.zeros(len(step), bool)
@@ -210,7 +212,7 @@ def _refuse_unusable(
 def _refuse_half_given(
     columns: list[str], begin: int, at: Integers, block: NDArray[Any], missing: NDArray[np.bool_] | None
 ) -> None:
-    """A next observation whose first number is missing must be missing as a whole."""
+    """A next observation is missing as a whole or not at all."""
     given = ~np.isnan(block[at]) if block.dtype.kind == "f" else np.ones(block[at].shape, bool)
     if missing is not None:
         given &= ~missing.reshape(block.shape)[at]
@@ -222,7 +224,7 @@ def _refuse_half_given(
 
 
 def _shaped(columns: list[str], block: NDArray[Any], observations: NDArray[Any]) -> NDArray[Any]:
-    """A block in the shape that observations have; refused where its width is another."""
+    """Check the width of a block of observations."""
     width = 1 if block.ndim == 1 else block.shape[1]
     room = 1 if observations.ndim == 1 else observations.shape[1]
     if width != room:
@@ -231,7 +233,7 @@ def _shaped(columns: list[str], block: NDArray[Any], observations: NDArray[Any])
 
 
 def _discrete_if_whole(table: Table, columns: list[str], observations: NDArray[Any]) -> NDArray[Any]:
-    """One column that began with whole numbers, and went on so, is discrete."""
+    """A single column of whole numbers is discrete."""
     if table.sure or len(columns) > 1 or table.kinds[columns[0]] not in ("whole", "truth"):
         return observations
     values = observations[:, 0]

@@ -1,8 +1,7 @@
-"""A Parquet log of any size, looked over without reading it: where episodes begin, and how it can be cut into parts.
+"""Plans how a Parquet log of any size is cut into parts, without reading all of it.
 
-Only the column of episodes is read, or those that say where episodes end. 16 bytes are kept per episode. Parts are runs
-of whole episodes, cut by the number of rows alone, so they do not depend on how many files there are or who works on
-them.
+Only the episode column is read, or the columns that mark ends. 16 bytes are kept per episode. Parts are consecutive
+whole episodes, cut by the number of rows alone, so they do not depend on the number of files or workers.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from gradtd.logs.steps import ENDS
 from gradtd.logs.tables import arrow_kind, arrow_piece, refuse_cut_text, refuse_merged
 
 ROWS_OF_A_PART = 1_000_000
-"""Rows that a part has, about: a second of work or so, and sums of some megabytes."""
+"""Approximate rows per part: about a second of work, and sums of some megabytes."""
 BATCH, NUMBERS_OF_A_BATCH, FEWEST_ROWS = 100_000, 2**22, 4096
-"""Rows that are read at a time, at most; about so many numbers (34 MB), but so many rows at least."""
+"""Limits of one read: a maximum of rows, about this many numbers (34 MB), and a minimum of rows."""
 Words = NDArray[np.uint64]
 
 
@@ -63,13 +62,13 @@ class Part:
         return int(self.begins[-1] - self.begins[0])
 
     def batches(self, columns: Sequence[str], rows: int | None = None) -> Iterator[Any]:
-        """The rows of these columns, in Arrow tables of at most so many rows, or of some ten thousand."""
+        """Read these columns as Arrow tables of limited size."""
         first, last = int(self.begins[0]), int(self.begins[-1])
         for file, stretch in _opened(self.stretches):
             yield from _tables(file, stretch, first, last, columns, rows)
 
     def chunks(self, columns: Sequence[str], rows: int | None = None) -> Iterator[tuple[Any, Integers, Words]]:
-        """The same, cut between episodes: rows, where each episode begins among them, and the episodes' hashes."""
+        """The same, cut between episodes: tables, where each episode begins in them, and the episodes' hashes."""
         import pyarrow as pa
 
         _refuse_long(int(np.diff(self.begins).max()), columns)
@@ -95,7 +94,9 @@ def _refuse_long(rows: int, columns: Sequence[str]) -> None:
 
 
 def _opened(stretches: Sequence[Stretch]) -> Iterator[tuple[Any, Stretch]]:
-    """Every stretch with its file, which is opened once: what it says of itself is as long as it has stretches."""
+    """Every stretch with its file. Each file is opened once, because its metadata are as long as its list of
+    stretches.
+    """
     for path, here in itertools.groupby(stretches, key=lambda stretch: stretch.path):
         with reading(path, ParquetTable._open, path) as file:
             yield from ((file, stretch) for stretch in here)
@@ -121,9 +122,12 @@ def _tables(
 
 
 def _refuse_short(stretch: Stretch, at: int, last: int) -> None:
-    """A damaged file may hold fewer rows than it says, in all columns or in some."""
+    """Refuse a file with fewer rows than its metadata say."""
     if at < min(last, stretch.first + stretch.rows):
-        raise InputError(f"{stretch.path.name!r} has fewer rows than it says: it may be damaged or cut short.")
+        raise InputError(
+            f"{stretch.path.name!r} has fewer rows than its metadata say: it may be damaged or cut short. Write it "
+            "again."
+        )
 
 
 def _rows_of_a_batch(columns: Sequence[str]) -> int:
@@ -166,7 +170,9 @@ class Survey:
                 at += len(table)
 
     def shared(self) -> int:
-        """How many ids of episodes stand in several files: one episode that goes on, or several of one number."""
+        """Number of episode ids that occur in several files: one episode that continues, or several with the same
+        id.
+        """
         if self.grouped:
             return self.spanning
         number = np.cumsum([0, *(a.path != b.path for a, b in itertools.pairwise(self.stretches))])
@@ -178,7 +184,7 @@ class Survey:
         return len(np.unique(self.hashes[order][1:][other]))
 
     def parts(self, rows: int | None = None) -> list[Part]:
-        """The log cut into parts of about so many rows, or of `ROWS_OF_A_PART`."""
+        """Cut the log into parts of about this many rows, by default `ROWS_OF_A_PART`."""
         rows = rows or ROWS_OF_A_PART
         last = len(self.hashes)
         wanted = np.arange(0, int(self.begins[-1]) + rows // 2, rows)
@@ -196,7 +202,7 @@ class Survey:
     def sample(self, episodes: int, columns: Sequence[str]) -> tuple[Any, Integers]:
         """Rows of the episodes with the smallest hashes, and where each begins among them.
 
-        They are always the same ones in the same order, however the log is cut or ordered.
+        The choice and its order do not depend on how the log is cut or ordered.
         """
         import pyarrow as pa
 
@@ -225,7 +231,7 @@ class Survey:
 
 
 def survey(table: ParquetTable, told: str | Roles, progress: Progress | None = None) -> Survey:
-    """Read the column of episodes of a log; or, given the roles of its columns, those that say where episodes end."""
+    """Read a log's episode column or, given the roles of its columns, the columns that mark ends."""
     stretches, reader = tuple(_stretches(table)), told if isinstance(told, str) else _Ends(told)
     total = sum(stretch.rows for stretch in stretches)
     begins: list[Integers] = []
@@ -263,16 +269,16 @@ def _stretches(table: ParquetTable) -> Iterator[Stretch]:
 
 
 def _ids(file: Any, stretch: Stretch, told: str | _Ends) -> Iterator[NDArray[Any]]:
-    """Episode ids, a batch at a time; text as it is, because codes differ from batch to batch."""
+    """Episode ids, a batch at a time; text is not coded, because codes differ between batches."""
     columns, ids = ([told], partial(ids_of, column=told)) if isinstance(told, str) else (told.columns, told.ids)
     for table in _read(file, stretch, 8 * BATCH, columns):
         yield reading(stretch.path, ids, table)
 
 
 class _Ends:
-    """Numbers of the episodes of a log that has no column of them, from the columns that say where they end.
+    """Episode numbers of a log without an episode column, from the columns that mark ends.
 
-    Where every row stands alone, it is an episode.
+    With one-step episodes, every row is an episode.
     """
 
     def __init__(self, roles: Roles) -> None:
@@ -303,7 +309,7 @@ def ids_of(table: Any, column: str) -> NDArray[Any]:
     piece = arrow_piece(column, table.column(column))
     real = piece.values.dtype.kind == "f"
     if piece.missing is not None or (real and not np.isfinite(piece.values).all()):
-        raise InputError(f"column {column!r} has missing episode ids: leave such rows out or mend them first.")
+        raise InputError(f"column {column!r} has missing episode ids: drop such rows or fill the ids in.")
     if piece.values.ndim != 1:
         raise InputError(f"column {column!r} must hold one episode id per row.")
     if real:
@@ -315,7 +321,7 @@ def ids_of(table: Any, column: str) -> NDArray[Any]:
 
 
 def hash_of(ids: NDArray[Any]) -> Words:
-    """64 bits for every id, the same wherever and whenever it is met."""
+    """A reproducible 64-bit hash of every id."""
     if ids.dtype.kind in "iub":
         return mixed(ids.astype(np.int64).view(np.uint64))
     if ids.dtype.kind == "f":
@@ -328,7 +334,7 @@ def hash_of(ids: NDArray[Any]) -> Words:
 
 
 def mixed(words: Words) -> Words:
-    """Splitmix64: neighbouring numbers become far apart ones."""
+    """The splitmix64 mixing function."""
     z = words + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -343,7 +349,7 @@ def bring_together(
 ) -> list[Path]:
     """Write these columns to files of this folder in which the rows of an episode are together, sorted by some of them.
 
-    The first to sort by is that of the episode. Rows that are equal in all of them keep their order.
+    The first sort column is the episode. Rows that are equal in all sort columns keep their order.
     """
     count = max(1, -(-survey.rows // ROWS_OF_A_BUCKET))
     raw = [folder / f"raw-{k:06d}.parquet" for k in range(count)]
@@ -395,7 +401,7 @@ def _sorted(path: Path, by: list[str], out: Path) -> Path:
 
 
 def _decoded(column: Any) -> Any:
-    """A column that Arrow can sort: it sorts no codes."""
+    """A column that Arrow can sort: dictionary codes are decoded."""
     import pyarrow as pa
 
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

@@ -1,6 +1,7 @@
-"""The one place where a policy, in whatever form it is given, becomes probabilities.
+"""Turns a policy, in any form, into probabilities. No other module does this.
 
-A policy is asked about a few rows first. What comes back says how to ask it, or is explained in a message.
+A policy is first called with a few rows. Its answer shows how to call it; an answer that does not fit is explained in a
+message.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from gradtd.logs.models import Labelled, as_function, is_model
 from gradtd.logs.tables import plain_array
 
 CHUNK = 65_536
-"""How many observations a policy is asked about at once."""
+"""Number of observations per call of a policy."""
 ASKED_TWICE = 50
-"""Observations that a policy that returns actions is asked about a second time: one that draws them says another."""
+"""Number of observations with which a policy that returns actions is called twice, to detect random actions."""
 
 Policy = Callable[[NDArray[Any]], Floats]
-"""What we ask: the probabilities of all actions, one row per observation."""
+"""A policy's probabilities of all actions, one row per observation."""
 States = Mapping[int, Any] | Mapping[float, Any] | Mapping[tuple[float, ...], Any]
 """A policy by its states: their actions, or their probabilities."""
 
@@ -49,9 +50,9 @@ class Predicts(Protocol):
 
 
 GivenPolicy = str | Callable[..., Any] | ArrayLike | States | Predicts
-"""What a user may give for a policy: a function, a model, a table, a dictionary, an array, columns, or a word."""
+"""Accepted forms of a policy: a function, model, table, dictionary, array, columns, or a word."""
 WORDS = ("behaviour", "estimate", "uniform")
-"""What is no name of a column."""
+"""Words that are not column names."""
 WAYS = "the probabilities of all actions, shape ({rows}, {actions}), or one action for each"
 
 
@@ -67,9 +68,8 @@ def as_policy(
 ) -> Policy:
     """``policy(observations) -> probabilities (n, actions)``, checked at every call.
 
-    A table [states, actions] is for discrete observations. ``more`` says that there may be more actions than
-    ``n_actions``, as where those are only the ones that were seen; "uniform" is over those. ``labels`` are the names of
-    the actions, where these are not 0, 1, ...
+    A table [states, actions] is for discrete observations. ``more`` allows more actions than ``n_actions``, for example
+    if only those were seen; "uniform" is over these. ``labels`` are the names of the actions, if they are not 0, 1, ...
     """
     if isinstance(policy, Asked):
         return policy
@@ -92,7 +92,7 @@ def is_constant(policy: Any) -> bool:
 
 
 def code_of(name: str, action: Any, actions: Actions) -> int:
-    """The code of an action that a policy always takes."""
+    """The code of the action of a constant policy."""
     names = [str(one) for one in actions.names]
     if str(action) in names and not isinstance(action, bool):
         return names.index(str(action))
@@ -105,18 +105,18 @@ def code_of(name: str, action: Any, actions: Actions) -> int:
 
 
 class Asked:
-    """A policy that is asked about observations: all at once, or each by itself if it can only be asked so.
+    """A policy that is called with observations: all at once, or one by one if it needs that.
 
     Parameters
     ----------
     name
-        What messages call it.
+        The policy's name in messages.
     function
-        What is asked.
+        The function to call.
     actions
-        What it chooses among.
+        The actions it chooses from.
     mode
-        "all" or "one"; found out where it is not given.
+        "all" or "one"; found by a trial call if not given.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], actions: Actions, mode: str = "") -> None:
@@ -150,13 +150,14 @@ class Asked:
             ) from error
 
     def _one(self, answer: Any) -> Any:
-        """The answer about one observation: an action, or the probabilities in the order of the actions."""
+        """The answer for one observation: an action, or the probabilities in order."""
         if isinstance(answer, Mapping):
             names = list(self.actions.names)
             for action in answer:
                 if action not in names:
                     raise InputError(
-                        f"{self.name} gave a probability of {action!r}; the log's actions are {listed(names)}."
+                        f"{self.name} returned a probability of the unknown action {action!r}; the log's actions are "
+                        f"{listed(names)}."
                     )
             return Labelled(np.array([float(answer.get(action, 0.0)) for action in names]), names)
         found = settled(answer)
@@ -165,7 +166,9 @@ class Asked:
         return found.reshape(-1) if found is not None and found.size != 1 else found
 
     def _find_mode(self, observations: NDArray[Any]) -> str:
-        """Ask about a few rows: as many as neither actions nor numbers of an observation, so that answers are told."""
+        """Call with a few rows: a number different from that of actions and components, so that shapes are
+        unambiguous.
+        """
         width = 1 if observations.ndim == 1 else observations.shape[1]
         count = next(k for k in (2, 3, 4, 5) if k not in (self.actions.count, width))
         few = observations[np.arange(count) % len(observations)]
@@ -189,7 +192,7 @@ class Asked:
         if rows_of(each) == count and is_sound(each):
             self._refuse_draws(observations, each, "one")
             self.notes = (
-                f"{self.name} was asked about one observation at a time. A function of all of them is faster.",
+                f"{self.name} was called with one observation at a time. A function of all observations is faster.",
             )
             return "one"
         if fits:
@@ -197,7 +200,7 @@ class Asked:
         raise failed or InputError(self._explained(answer, count))
 
     def _refuse_dependent(self, few: NDArray[Any], answer: Any) -> None:
-        """What a policy does in a state does not depend on which others it is asked about."""
+        """Refuse a policy whose answer for one state depends on the others in the call."""
         try:
             alone = settled(self._ask(few[:1]))
         except InputError:
@@ -209,12 +212,12 @@ class Asked:
         same = np.allclose(first, alone, atol=1e-3) if first.dtype.kind in "biuf" else (first == alone).all()
         if not same:
             raise InputError(
-                f"{self.name} answers differently about an observation when it is asked about it alone: it uses the "
-                "other observations, such as their mean. Compute such numbers once, before."
+                f"{self.name} gives another answer for an observation when it is called with it alone: it uses the "
+                "other observations, such as their mean. Compute such numbers once, in advance."
             )
 
     def _refuse_draws(self, observations: NDArray[Any], answer: Any, mode: str) -> None:
-        """A policy that draws its action is not the policy of the actions drawn."""
+        """Refuse a policy that draws its actions: it must return probabilities."""
         if isinstance(answer, Labelled) or answer.ndim > 1 or answer.dtype.kind not in "biufU":
             return
         seen = observations[np.arange(ASKED_TWICE) % len(observations)]
@@ -224,8 +227,8 @@ class Asked:
             said.append(settled(answers))
         if said[0].shape != said[1].shape or (said[0] != said[1]).any():
             raise InputError(
-                f"{self.name} returned other actions when it was asked again about the same observations: it draws "
-                f"them. Return {self._wanted('n')} that does not change."
+                f"{self.name} returned other actions when it was called again with the same observations: it draws "
+                f"them at random. Return {self._wanted('n')} that does not change."
             )
 
     def _wanted(self, rows: Any) -> str:
@@ -233,7 +236,7 @@ class Asked:
 
     def _explained(self, answer: Any, rows: int) -> str:
         turned = isinstance(answer, np.ndarray) and answer.ndim == 2 and answer.shape[1] == rows
-        hint = " Turn it round: return the array's .T." if turned else ""
+        hint = " Transpose it: return the array's .T." if turned else ""
         said = f"{self.name} was given {rows} observations and returned {told(answer)}."
         return f"{said} Return {self._wanted(rows)}.{hint}"
 
@@ -251,7 +254,7 @@ class Asked:
         return checked_probabilities(self.name, answer, rows, self.actions.count, self.actions.more)
 
     def _by_label(self, answer: Labelled, rows: int) -> Floats:
-        """Columns that are named after the actions, in their order; actions without a column have probability 0."""
+        """Columns named after the actions, in order; actions without a column have probability 0."""
         values = np.asarray(plain_array(answer.values))
         given = [one.item() if isinstance(one, np.generic) else one for one in answer.labels]
         if values.shape != (rows, len(given)):
@@ -293,7 +296,7 @@ class _States:
         return self.known[key]
 
     def _label(self, row: NDArray[Any]) -> Any:
-        """The text that a row of one-hot columns stands for, where the observation was one column of text."""
+        """The label of a one-hot row, if the observation was one text column."""
         names = self.actions.columns[0] if self.actions.columns else ()
         if len(names) == len(row) and all("=" in name for name in names) and row.sum() == 1:
             return names[int(row.argmax())].partition("=")[2]
@@ -301,7 +304,7 @@ class _States:
 
 
 def _key(state: Any) -> Any:
-    """A state as a key: equal numbers are equal keys."""
+    """A state as a dictionary key; equal numbers give equal keys."""
     if isinstance(state, str):
         return state
     row = np.asarray(state)
@@ -317,7 +320,7 @@ def _shown(state: Any) -> str:
 def _from_table(name: str, policy: Any, n_actions: int, discrete: bool, more: bool) -> Policy:
     if not discrete:
         raise InputError(
-            f"a table for {name} needs discrete observations, and these are real numbers: give a function "
+            f"a table for {name} needs discrete observations, and the log's are real numbers: give a function "
             "policy(observations) that returns probabilities (n, actions), or an array with one row per row of the log."
         )
     table = checked_probabilities(name, policy, None, n_actions, more)
@@ -331,7 +334,7 @@ def _from_table(name: str, policy: Any, n_actions: int, discrete: bool, more: bo
 
 
 def takes_two(function: Any) -> bool:
-    """Whether a function needs a second argument, as densities (actions) and samplers (a generator) do."""
+    """Whether a function needs a second argument: actions for densities, a generator for samplers."""
     try:
         needed = [
             one
@@ -344,7 +347,7 @@ def takes_two(function: Any) -> bool:
 
 
 def several(target: Any) -> dict[str, Any] | None:
-    """Targets by name, where several were given: a dictionary with names for keys, or a list of policies."""
+    """Several targets by name, from a dictionary or a list of policies."""
     if isinstance(target, Mapping):
         named = all(isinstance(key, str) for key in target)
         return {str(key): spelled(policy) for key, policy in target.items()} if named else None
@@ -359,7 +362,7 @@ def several(target: Any) -> dict[str, Any] | None:
 
 
 def spelled(policy: Any) -> Any:
-    """The policy, with its word in our spelling."""
+    """The policy, with words in their normal spelling."""
     return "behaviour" if isinstance(policy, str) and policy == "behavior" else policy
 
 
@@ -373,12 +376,12 @@ def _gist(error: Exception) -> str:
 
 
 def observation_chunks(observations: NDArray[Any], rows: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """The observations of these rows, some at a time, as a policy is asked about them."""
+    """The observations of these rows, in the pieces with which a policy is called."""
     for at in row_chunks(rows):
         yield at, observations[rows[at]]
 
 
 def row_chunks(rows: NDArray[Any] | Integers | Sequence[int]) -> Iterator[slice]:
-    """Which of the rows a policy is asked about at a time."""
+    """Slices of rows for one call of a policy."""
     for begin in range(0, len(rows), CHUNK):
         yield slice(begin, begin + CHUNK)

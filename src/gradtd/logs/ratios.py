@@ -23,12 +23,12 @@ from gradtd.logs.sanity_checks import of_one_action, refuse_other_ratios
 from gradtd.logs.tables import plain_array
 
 FEW_VALUES = 12
-"""Real actions of so few values may be discrete ones."""
+"""Real-valued actions with at most this many values may be discrete."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ratios:
-    """The ratios of a log's steps, and what they were made of.
+    """The importance ratios of a log's steps, and their ingredients.
 
     Parameters
     ----------
@@ -37,18 +37,18 @@ class Ratios:
     notes
         Warnings to show.
     unseen
-        Says which actions the target takes that the log never took.
+        A sentence that names the target's actions which the log never took.
     unseen_mass
-        How much of the target's probability they have, a mean over the log's observations. None where the target's
-        other actions are not known.
+        The target's probability of these actions, averaged over the log's observations. None if the target's other
+        probabilities are not known.
     unseen_pairs
-        The same for actions in the very state, where observations are discrete.
+        The same for actions never taken in the same state, if observations are discrete.
     target, behaviour
         The two policies' probabilities of the actions taken.
     model, other
-        The model of the behaviour, where its probabilities are estimated, and the ratios by another model.
+        The model of an estimated behaviour, and the ratios by a second model.
     clipped
-        How many ratios were cut.
+        Number of clipped ratios.
     shares
         How often the target takes each discrete action, by code, a mean over the log's observations. Where only its
         probabilities of the actions taken are known, by importance weights. None where actions are real or not there.
@@ -71,7 +71,7 @@ class Ratios:
 
     @property
     def estimated(self) -> bool:
-        """Whether the behaviour's probabilities are a model's."""
+        """Whether the behaviour's probabilities are estimated."""
         return self.model is not None
 
 
@@ -89,11 +89,11 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
         [states, actions]; a function policy(observations) that returns probabilities (n, actions), or one action per
         observation, or, where actions are real-valued, policy(observations, actions) that returns densities.
     behaviour
-        The same for the policy that made the log, or "estimate", which fits one.
+        The same for the behaviour policy, or "estimate" to fit a model.
     clip
-        The largest ratio allowed: less variance, and a bias.
+        The largest ratio allowed. Clipping reduces variance and adds bias.
     seed
-        Seed of the folds that a behaviour is estimated on.
+        Seed of the folds for an estimated behaviour.
 
     >>> from gradtd.logs import read_log
     >>> log = read_log({"episode": [0, 0], "obs": [0, 1], "action": [1, 0], "reward": [0, 1], "terminated": [0, 1],
@@ -137,7 +137,7 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
 
 
 def _refuse_one_action(log: Log, target: Any, behaviour: Any, wanted: Floats, taken: Floats) -> None:
-    """Probabilities of action 1 in every row, as propensity scores are, are no probabilities of the actions taken."""
+    """Refuse propensity scores (probabilities of action 1 in every row) given as probabilities of the actions taken."""
     turned = "numpy.where(action == 1, p, 1 - p)"
     if behaviour is None and of_one_action(log, taken):
         uses = log.understood.columns
@@ -155,19 +155,19 @@ def _refuse_one_action(log: Log, target: Any, behaviour: Any, wanted: Floats, ta
 
 
 def _order_notes(log: Log) -> tuple[str, ...]:
-    """A warning where probabilities go by position, and actions are text whose order nobody gave."""
+    """A warning if probabilities are matched by position and text actions have no given order."""
     if not log.understood.order_guessed:
         return ()
     return (
-        f"Probabilities were taken in this order of the actions, which is a guess: {listed(log.action_labels or ())}. "
-        "Say the order with actions=[...], or name columns after the actions.",
+        f"The order of the actions was guessed for the probabilities: {listed(log.action_labels or ())}. "
+        "Give the order with actions=[...], or name columns after the actions.",
     )
 
 
 def _target(log: Log, target: Any) -> _Chances:
     if target is None:
         raise InputError(
-            "nothing says what the target policy would do: give a target: a function policy(observations), a "
+            "there is no target policy. Give target: a function policy(observations), a "
             "table [states, actions], an array of probabilities or the name of a kept column, 'uniform', or "
             "'behaviour' to evaluate the policy that made the log."
         )
@@ -182,7 +182,7 @@ def _behaviour(log: Log, behaviour: Any, seed: int) -> tuple[Floats, tuple[str, 
         return _chances(log, "behaviour", behaviour).taken, (), None
     if log.behaviour is None:
         raise InputError(
-            "the log does not say how probable its actions were: give the behaviour (a function, a table, an array or "
+            "the log has no probabilities of its actions: give behaviour (a function, a table, an array or "
             "the name of a column), or behaviour='estimate' to fit a model to the log."
         )
     return log.behaviour, (), None
@@ -190,7 +190,7 @@ def _behaviour(log: Log, behaviour: Any, seed: int) -> tuple[Floats, tuple[str, 
 
 @dataclass(frozen=True, eq=False)
 class _Chances:
-    """The probability of each action taken; what of the policy's other choices the log never took, where known."""
+    """The probability of each action taken, and the mass on actions the log never took, if known."""
 
     taken: Floats
     unseen: str | None = None
@@ -208,7 +208,7 @@ def _weighted_shares(log: Log, rho: Floats) -> Floats | None:
 
 
 def _chances(log: Log, name: str, given: Any) -> _Chances:
-    """The probability of each action taken under a policy, in whatever form that is given."""
+    """The probability of each action taken under a policy in any form."""
     real_action = log.action is not None and not log.discrete_actions
     given = prepared(log, name, given)
     if isinstance(given, str) and given != "uniform" and (given in log.extra or not is_action(log, given)):
@@ -231,8 +231,8 @@ def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
         )
     if given in log.of_every_action:
         raise InputError(
-            f"column {given!r} is one of several that sum to one in every row, a policy's probabilities of each "
-            f"action, and {name} by one name needs those of the action taken: give all of them, "
+            f"column {given!r} is one of several that sum to 1 in every row, so it has the probability of one "
+            f"action, and {name} needs that of the action taken: give all columns, "
             f"{name}=[{given!r},...], in the order of the actions."
         )
     values = log.extra[given]
@@ -245,7 +245,7 @@ def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
 
 
 def is_deterministic(log: Log, given: Any) -> bool:
-    """Whether a policy over real actions returns them, so that it has no densities: only action values can tell."""
+    """Whether a policy over real actions returns actions, not densities. Then only action values can be used."""
     if log.action is None or log.discrete_actions or given is None or isinstance(given, str | InOrder | Probabilities):
         return False
     if densities_of(given) is not None:
@@ -262,7 +262,7 @@ def _densities(log: Log, name: str, given: Any) -> Floats:
     given = densities_of(given) or given
     if not callable(given):
         values = np.unique(log.action) if log.action is not None and log.action.ndim == 1 else np.zeros(0)
-        few = f" They have {len(values)} values only: if they are discrete, say actions={values.tolist()}."
+        few = f" They have only {len(values)} values: if they are discrete, use actions={values.tolist()}."
         raise InputError(
             f"actions are real-valued: give {name} as a function (observations, actions) that returns densities, or, "
             f"with value_function='action', as a function of observations that returns the action."
@@ -279,7 +279,7 @@ def _densities(log: Log, name: str, given: Any) -> Floats:
 
 
 def _from_policy(log: Log, name: str, policy: ByRow) -> _Chances:
-    """Ask about every step, once: the action taken, and the mass of actions that were never taken."""
+    """Call the policy once per step: the probability of the action taken, and the mass on actions never taken."""
     assert log.action is not None
     states = np.unique(log.observations[log.row], return_inverse=True)[1] if log.discrete_observations else None
     taken = _taken(log, states)
@@ -304,7 +304,7 @@ def _from_policy(log: Log, name: str, policy: ByRow) -> _Chances:
 
 
 def _taken(log: Log, states: Integers | None) -> NDArray[np.bool_]:
-    """For every state, which actions the log took there."""
+    """For every state, the actions the log took there."""
     if states is None:
         return np.zeros((0, 0), bool)
     taken = np.zeros((int(states.max()) + 1, log.n_actions), bool)
@@ -313,7 +313,7 @@ def _taken(log: Log, states: Integers | None) -> NDArray[np.bool_]:
 
 
 def _unseen(log: Log, mass: Floats) -> tuple[str | None, float]:
-    """Say which actions the target takes and the log never took."""
+    """A sentence on the target's actions that the log never took."""
     assert log.action is not None
     never = np.ones(len(mass), bool)
     never[np.unique(log.action) if log.actions_taken is None else log.actions_taken] = False
@@ -325,7 +325,7 @@ def _unseen(log: Log, mass: Floats) -> tuple[str | None, float]:
     shares = (f"{labels[a] if a < len(labels) else a} ({mass[a]:.1%})" for a in taken)
     return (
         f"the target takes actions that the log never took, {total:.1%} of the time: {listed(shares)}; "
-        "the log cannot tell what they are worth.",
+        "the log has no data on their value.",
         total,
     )
 

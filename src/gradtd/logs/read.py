@@ -1,4 +1,4 @@
-"""Reading a log: which columns, in which order, what each step leads to, and then the observations."""
+"""Reads a log: assigns columns, orders rows, links steps, then reads the observations."""
 
 from __future__ import annotations
 
@@ -56,42 +56,41 @@ def read_log(
 ) -> Log:
     """Read the steps that a policy produced into a `Log`.
 
-    What was understood is said in the log's ``understood``, and what was done in its ``notes``. Memory: the
-    observations, once, and some columns.
+    ``log.understood`` says how the table was interpreted, ``log.notes`` what was changed.
 
     Parameters
     ----------
     source
         A Parquet file, a folder of them or a pattern such as ``logs/*.parquet``, a CSV file, a pandas or polars frame,
-        an Arrow table, a dictionary of arrays (such as d4rl's), a Minari dataset or the id of a local one. A `Log` is
-        taken as it is.
+        an Arrow table, a dictionary of arrays (such as d4rl's), a Minari dataset or its id. A `Log` is returned
+        unchanged.
     columns
-        Maps our names to the table's: episode, user (who has episodes one after another), t, start, observation,
+        Maps gradtd's names to the table's: episode, user (with several episodes in sequence), t, start, observation,
         next_observation, action, reward, terminated, truncated, behaviour, target, rho. None for a column that is not
-        to be used. Usual names are recognised without it.
+        to be used. Common names are recognised without a mapping.
     keep
-        The names of further columns, for example of another policy's probabilities.
+        Names of further columns to keep, for example another policy's probabilities.
     log_probabilities
-        "convert" takes exp of logarithms of probabilities, also in kept columns in which no number is above 0 and some
-        are below. "refuse" refuses them where probabilities should be.
+        "convert" takes exp of log-probabilities, also in kept columns with no number above 0 and some below. "refuse"
+        raises an error if a probability column holds logarithms.
     duplicates
-        "drop" drops rows that repeat another in every column read.
+        "drop" drops rows that equal another row in every column read.
     order
-        "refuse" refuses rows that are out of order, and leaves the episodes in the order of the table. "sort" sorts.
+        "refuse" raises an error for rows out of order and keeps the order of the episodes. "sort" sorts.
     one_step
-        True takes every row as an episode of one step, as in the log of a bandit, and does not read what would say
-        otherwise. By default that is found out: where nothing tells which rows belong together or what follows a row.
+        True takes every row as an episode of one step, as in the log of a bandit, and ignores columns that say
+        otherwise. The default does so only if no column gives episodes, times or next observations.
     actions
         All discrete actions in the order that a policy's probabilities have. By default whole numbers are their own
         codes, categories keep their order, and text is in alphabetical order.
     time_limit
-        The number of steps after which the game cuts an episode off: an end at that step counts as truncated.
+        The step limit of the environment: an episode that ends at exactly this step counts as truncated.
     missing
-        What to do about missing values: "refuse" names the columns and counts them, "drop" drops the rows, and with
-        each of them the step that leads there, "indicator" fills the column's mean into observations and adds a column
-        that marks them.
+        What to do about missing values: "refuse" raises an error with the columns and counts. "drop" drops the rows,
+        and with each of them the step before it. "indicator" replaces them by the column's mean and adds a column that
+        marks them.
     progress
-        A function ``progress(done, total)`` that hears of observations read.
+        A function ``progress(done, total)``, called as observations are read.
     **unknown
         Refused, with the nearest spelling.
 
@@ -117,16 +116,16 @@ def read_log(
 
 NO_ROWS = "has no rows"
 EPISODE = "gradtd episode"
-"""A column of ours in chunks: the number of every row's episode in the chunk, as reading may drop episodes."""
+"""Added column in chunks: the number of every row's episode, since reading may drop episodes."""
 
 
 @dataclass(frozen=True, eq=False)
 class LogReader:
-    """Reads tables into logs: one at once, or chunk by chunk, in the same way.
+    """Reads tables into logs, whole or chunk by chunk, in the same way.
 
-    The first nine fields are the arguments of `read_log`. A reader of chunks is made with `for_chunks`: it has named
-    the columns already. It needs the ``facts`` of the whole log, which are those of `scan` for every chunk, merged.
-    ``whole`` has the roles that the whole table has, and its columns.
+    The first nine fields are the arguments of `read_log`. `for_chunks` makes a reader of chunks, whose columns are
+    already assigned. It needs the ``facts`` of the whole log: `scan` every chunk and merge the results. ``whole`` has
+    the roles of the whole table, and its columns.
     """
 
     columns: Mapping[str, Any] | None = None
@@ -153,7 +152,7 @@ class LogReader:
             checks.whole_number("time_limit", self.time_limit, 1)
 
     def resolve(self, kinds: Mapping[str, str]) -> Roles:
-        """Which column is which."""
+        """The roles of the columns."""
         if self.roles is not None:
             return replace(self.roles, notes=list(self.roles.notes))
         roles = resolve(kinds, self.columns, self.keep)
@@ -161,11 +160,12 @@ class LogReader:
         return roles
 
     def for_chunks(self, kinds: Mapping[str, str]) -> LogReader:
-        """The same for chunks of whole episodes of a table that holds these columns."""
+        """A reader for chunks of whole episodes of a table with these columns."""
         roles = self.resolve(kinds)
         if self.missing != "refuse":
             raise InputError(
-                "in a log that is read in parts missing values are refused: fill them first, or give in_parts=False."
+                "missing values are not supported in a log that is read in parts: fill them first, or give "
+                "in_parts=False."
             )
         if "start" in roles.single and "episode" not in roles.single:
             raise InputError(
@@ -178,13 +178,13 @@ class LogReader:
         return replace(self, roles=roles, whole=(self.resolve(kinds), tuple(kinds)))
 
     def needed(self, kinds: Mapping[str, str]) -> list[str]:
-        """The columns that a chunk must have. With one probability of a policy there are those of all actions."""
+        """The columns a chunk must have. One action-probability column implies those of all actions."""
         assert self.roles is not None
         beside = (other for name in self.roles.keep for other in numbered_like(name, kinds))
         return [name for name in dict.fromkeys([*self.roles.columns, *beside]) if name != EPISODE]
 
     def scanned(self) -> list[str]:
-        """The columns that facts come from."""
+        """The columns that `scan` needs."""
         return [name for name in self._scanned_roles().columns if name != EPISODE]
 
     def _scanned_roles(self) -> Roles:
@@ -207,7 +207,7 @@ class LogReader:
         return self.read(_with_episodes(rows, begins, name))
 
     def read(self, table: Table, progress: Progress | None = None) -> Log:
-        """The log in a table; where it has several faults, all of them are told."""
+        """The log in a table; an error lists all of its faults."""
         roles = self.resolve(table.kinds)
         try:
             return self._read(table, roles, progress)
@@ -349,8 +349,8 @@ class LogReader:
         flags = {role: found[role].flags() if role in single else None for role in ("terminated", "truncated", "start")}
         if roles.done_flag and "truncated" not in single:
             notes.append(
-                f"column {single['terminated']!r} was taken as terminated: mark episodes that were only cut off in a "
-                "column truncated."
+                f"Column {single['terminated']!r} was read as terminated: if some episodes were only cut off, mark "
+                "them in a column truncated."
             )
         return Rows(
             episode=found["episode"].ranks() if "episode" in single else None,
@@ -383,13 +383,13 @@ def _codes_taken(facts: Facts, labels: tuple[Any, ...] | None) -> Integers | Non
 
 
 def _beyond(values: NDArray[Any], given: Integers | None, n_steps: int) -> NDArray[Any]:
-    """A column in the rows whose observations follow those of the steps; NaN where they were no rows."""
+    """A column's values for observations that only follow a step; NaN if they were not rows."""
     rows = np.zeros(0, np.int64) if given is None else given[n_steps:]
     return np.where(rows >= 0, values[rows], np.nan)
 
 
 def _read_before(log: Log, keep: Any) -> Log:
-    """A log that was read before, with its kept columns converted from logarithms."""
+    """An existing log, with its kept columns converted from logarithms."""
     extra, notes = kept_earlier(log.extra, (keep,) if isinstance(keep, str) else keep)
     return replace(log, extra=extra, notes=(*log.notes, *notes)) if notes else log
 

@@ -17,9 +17,9 @@ Flags = NDArray[np.bool_]
 
 
 class EpisodeCounter:
-    """Numbers episodes that have no ids: an episode ends at a row that is terminated or truncated.
+    """Numbers episodes without ids: an episode ends at a terminated or truncated row.
 
-    It is shown the rows in their order, some at a time. Rows may share the time of a clock.
+    Call it with the rows in order, some at a time. Rows may share a timestamp.
     """
 
     def __init__(self, clock: bool = False) -> None:
@@ -36,7 +36,7 @@ class EpisodeCounter:
         return numbers
 
     def _refuse_falling(self, t: NDArray[Any], begins: Flags) -> None:
-        """Inside an episode t rises: else its end is not marked."""
+        """Check that t rises inside an episode; if it falls, an end is not marked."""
         before = np.r_[self.last_t if len(self.last_t) else t[:1], t[:-1]]
         falls = ~begins & (t < before if self.clock else t <= before)
         falls[0] &= bool(len(self.last_t))

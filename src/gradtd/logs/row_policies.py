@@ -1,4 +1,4 @@
-"""Policies that stand beside a log, row by row: arrays and columns of probabilities, in the order of the table."""
+"""Policies given by row: arrays and columns of probabilities, in the order of the table."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ ByRow = Callable[[Any], Floats]
 
 @dataclass(frozen=True, eq=False)
 class Probabilities:
-    """A policy as a table beside the log: the probability of every action, one row per row of the log.
+    """A policy as a table of probabilities: one row per row of the log, one column per action.
 
     Parameters
     ----------
     now
-        An array (rows, actions), or the names of the columns that hold them, in the order of the actions. An array
-        (rows,) has the probabilities of the actions taken only.
+        An array (rows, actions), or the names of its columns in the log, in the order of the actions. An array (rows,)
+        has only the probabilities of the actions taken.
     after
-        The same for the next observation. Action values need it where that is no row of the log.
+        The same for the next observations. Action values need it if a next observation is not a row of the log.
     order
-        Whose rows arrays have: "table", those of the table that was read, or "steps", those of the `Log`. By default
-        found out from their length.
+        Whether arrays follow the rows of the "table" that was read or the "steps" of the `Log`. By default decided by
+        their length.
     named
-        Whether columns are known to be in the order of the actions, as they were matched by name.
+        Whether the columns were matched to the actions by name.
     notes
-        What to say of how they were understood.
+        Notes on how the probabilities were interpreted.
 
     >>> Probabilities(["pi_0", "pi_1"]).columns
     ('pi_0', 'pi_1')
@@ -65,7 +65,7 @@ class InOrder:
 
 
 def are_names(given: Any) -> bool:
-    """Whether something is a list of names of columns."""
+    """Whether this is a list of column names."""
     return isinstance(given, (list, tuple)) and len(given) > 0 and all(isinstance(name, str) for name in given)
 
 
@@ -78,7 +78,7 @@ def stands_beside(policy: Any) -> bool:
 
 
 def kept_columns(*given: Any, known: Iterable[str] | None = None) -> list[str]:
-    """The names of columns among what was given for policies; of single words those that are ``known`` columns."""
+    """Column names in the given policies; single words count only if they are ``known`` columns."""
     names = None if known is None else set(known)
     found: list[str] = []
     for one in given:
@@ -92,7 +92,7 @@ def kept_columns(*given: Any, known: Iterable[str] | None = None) -> list[str]:
 
 
 def by_name(log: Log, columns: Sequence[Any]) -> list[int] | None:
-    """Where the actions are among columns that are named after them, as pi_low and pi_high; None where they are not."""
+    """The positions of the actions in columns named after them, as pi_low and pi_high; None if not named so."""
     actions = [str(label) for label in (log.action_labels or range(log.n_actions))]
     names = [str(column) for column in columns]
     for stem in dict.fromkeys(name.removesuffix(actions[0]) for name in names if name.endswith(actions[0])):
@@ -104,15 +104,15 @@ def by_name(log: Log, columns: Sequence[Any]) -> list[int] | None:
 
 
 def steps_in_table(log: Log) -> Integers:
-    """The row of the table that every step of the log was read from."""
+    """The table row of every step."""
     return np.arange(len(log)) if log.given is None else np.asarray(log.given[: len(log)])
 
 
 class Beside:
-    """Probabilities of every action at rows of a log's observations, where they stand beside the rows of the log.
+    """Probabilities of every action at a log's observations, from arrays or columns by row.
 
-    The observation of a step has the probabilities of its row. One that only follows a step was either a row of the
-    table that is no step, and has those of it, or stood beside the step, and has the step's ``after``.
+    The observation of a step has the probabilities of its row. An observation that only follows a step has those of its
+    own table row, if it was one, or the ``after`` of the step.
     """
 
     def __init__(self, log: Log, name: str, given: Probabilities) -> None:
@@ -134,7 +134,7 @@ class Beside:
         self.table = now
 
     def _at_observations(self, given: Any, order: str | None) -> Floats:
-        """One row per observation of the log; NaN where nothing is known."""
+        """One row per observation of the log; NaN if unknown."""
         log = self.log
         if are_names(given):
             if places := by_name(log, given):
@@ -184,8 +184,8 @@ class Beside:
         lost = int(np.isnan(found[:, 0]).sum())
         if lost:
             raise InputError(
-                f"{self.name} has probabilities for the rows of the log only, and {lost} next observations are no rows "
-                "of it: give those for the next observations, too, as gradtd.logs.Probabilities(now, after) or with "
+                f"{self.name} has probabilities for the log's rows only, and {lost} next observations are not rows "
+                "of it: give their probabilities, too, as gradtd.logs.Probabilities(now, after) or with "
                 "--next-target-probabilities."
             )
         return found

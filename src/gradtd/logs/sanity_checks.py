@@ -1,4 +1,4 @@
-"""Signs that a table is not what its column names say: seen where it is read, judged where it is used."""
+"""Signs that a table is not what its column names say. Measured while reading, judged by the verdict."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from gradtd.logs.steps import Rows, Steps
 from gradtd.logs.tables import PIECE, Table
 
 SUM_TOLERANCE = 1e-3
-"""How far a policy's probabilities may be from summing to one: they may have been rounded."""
+"""Allowed deviation of a policy's probabilities from sum 1, since they may be rounded."""
 RATIO_TOLERANCE = 0.01
-"""Part of a ratio that it may be away from the quotient of the probabilities beside it."""
+"""Allowed relative difference between a ratio and the quotient of its probabilities."""
 ENOUGH = 10
-"""Steps that must all say the same before columns are said to have changed places."""
+"""Minimum number of agreeing steps before columns are reported as swapped."""
 _NUMBERED = re.compile(r"^(?P<stem>.+?)[_.\[]?(?P<number>\d+)\]?$")
 
 
 def ends_marked(roles: Roles, unmarked: int, episodes: int) -> bool:
-    """Whether a log says how its episodes ended; one of them may be unfinished.
+    """Whether a log says how its episodes ended. One episode may be unfinished.
 
-    Without a column for terminated, an end that is not marked as a cut may be either. With both columns and no mark at
-    all, nobody filled them in. A column for terminated alone, without a mark, says that no episode ended.
+    Without a terminated column, an end that is not marked as truncated may be either. If both columns exist and mark
+    nothing, they were not filled in. A terminated column alone that marks nothing says that no episode terminated.
     """
     if unmarked <= 1:
         return "terminated" in roles.single or "truncated" in roles.single
@@ -40,7 +40,7 @@ def ends_marked(roles: Roles, unmarked: int, episodes: int) -> bool:
 
 
 def columns_of_one_policy(table: Table, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of the names that are one of several numbered columns, pi_0, pi_1, ..., which sum to one in every row."""
+    """Names that belong to numbered columns pi_0, pi_1, ... which sum to 1 in every row."""
     found = []
     for name in names:
         group = numbered_like(name, table.kinds)
@@ -50,7 +50,7 @@ def columns_of_one_policy(table: Table, names: Iterable[str]) -> tuple[str, ...]
 
 
 def numbered_like(name: str, columns: Iterable[str]) -> list[str]:
-    """The columns that have the name of this one up to a number: pi_0, pi_1, ..."""
+    """Columns with the same name up to a number: pi_0, pi_1, ..."""
     part = _NUMBERED.match(name)
     if part is None:
         return []
@@ -70,11 +70,10 @@ def _sum_to_one(table: Table, names: list[str]) -> bool:
 
 
 def strangers(observations: NDArray[Any], next_row: NDArray[np.uint32], steps: Steps) -> float:
-    """How far next observations are from those of the rows after, where the two should be one and the same.
+    """Distance between next observations and the following rows' observations, which should be equal.
 
-    0 where they are, and 1 where they are no nearer to each other than two rows drawn at random. It is the mean squared
-    distance in units of that of two such rows, every column for itself; for discrete observations, the part that
-    differs.
+    0 if they are equal, 1 if they are as far apart as two random rows. It is the mean squared distance per column,
+    divided by that of two random rows; for discrete observations, the share that differs.
     """
     at = np.flatnonzero(steps.follower)
     if not len(at) or (next_row[at] == at + 1).all():
@@ -97,7 +96,7 @@ def strangers(observations: NDArray[Any], next_row: NDArray[np.uint32], steps: S
 
 
 def refuse_swapped(observations: NDArray[Any], next_row: NDArray[np.uint32], steps: Steps, roles: Roles) -> None:
-    """Where next observations are those of the rows before, the two columns have changed places."""
+    """Refuse swapped columns: next observations that equal the observations of the rows before."""
     at = np.flatnonzero(steps.follower[1:] & steps.follower[:-1]) + 1
     if len(at) < ENOUGH or (next_row[at] == at + 1).all():
         return
@@ -106,18 +105,18 @@ def refuse_swapped(observations: NDArray[Any], next_row: NDArray[np.uint32], ste
         after = roles.several["next_observation"][0]
         raise InputError(
             f"every next observation is the observation of its own row: {after!r} is a copy of {now!r}. Leave it out, "
-            "columns={'next_observation': None}: the observation of the next row is taken."
+            "columns={'next_observation': None}: gradtd then uses the observation of the next row."
         )
     if _equal(observations, next_row[at], at - 1) == len(at):
         after = roles.several["next_observation"][0]
         raise InputError(
-            f"every next observation is the observation of the row before: {now!r} and {after!r} have changed places; "
+            f"every next observation is the observation of the row before: {now!r} and {after!r} are swapped; "
             f'say columns={{"observation": {after!r}, "next_observation": {now!r}}}.'
         )
 
 
 def _equal(observations: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> int:
-    """How many of these pairs of rows have one observation; in pieces, as nothing of the size of the log is made."""
+    """Number of row pairs with equal observations, counted in pieces to need little memory."""
     same = 0
     for begin in range(0, len(first), PIECE):
         part = slice(begin, begin + PIECE)
@@ -127,11 +126,11 @@ def _equal(observations: NDArray[Any], first: NDArray[Any], second: NDArray[Any]
 
 
 FEWEST_CUTS = 3
-"""Cuts that must all be followed by the next episode's beginning before that is a sign."""
+"""Minimum number of truncations that must all be followed by the next episode's start before gradtd warns."""
 
 
 def resets(log: Log) -> tuple[str, ...]:
-    """A warning where what follows a cut is the beginning of the next episode: the environment has reset itself."""
+    """A warning if truncated episodes are followed by the start of the next one: the environment reset itself."""
     last = np.flatnonzero(log.truncated[:-1])
     last = last[log.next_row[last] >= len(log)]  # with an observation of their own
     if len(last) < FEWEST_CUTS or _equal(log.observations, log.next_row[last], last + 1) < len(last):
@@ -139,32 +138,33 @@ def resets(log: Log) -> tuple[str, ...]:
     if len(np.unique(log.observations[last + 1], axis=0)) == 1:
         return ()  # all episodes begin alike
     return (
-        f"After all {len(last)} cuts the next observation is the first one of the next episode, as environments that "
-        "reset themselves give it. Give the final observation, or leave it out, columns={'next_observation': None}.",
+        f"After all {len(last)} truncations the next observation is the first one of the next episode, as in "
+        "environments that reset themselves. Give the final observation, or leave it out, "
+        "columns={'next_observation': None}.",
     )
 
 
 def ends_of_either_kind(rows: Rows) -> tuple[str, ...]:
-    """A warning where every cut is also an end: then the column for ends seems to mark both."""
+    """A warning if every truncated row is also terminated: the column may mean "done"."""
     if rows.terminated is None or rows.truncated is None or rows.done_flag or not rows.truncated.any():
         return ()
     if (rows.truncated & ~rows.terminated).any() or not (rows.terminated & ~rows.truncated).any():
         return ()
     return (
-        f"All {int(rows.truncated.sum())} truncated rows are also terminated, and were taken as terminated. If "
+        f"All {int(rows.truncated.sum())} truncated rows are also terminated, and were read as terminated. If "
         "terminated means that the episode is over for either reason, give terminated & ~truncated.",
     )
 
 
 OFF, NEAR = 5.0, 3.0
-"""Standard errors from 1: a mean that is surely off, and one that fits."""
+"""Distances from 1 in standard errors: clearly wrong, and consistent."""
 
 
 def of_one_action(log: Log, chances: Floats, others: Floats | None = None) -> bool:
     """Whether numbers that should be probabilities of the actions taken are those of action 1 in every row.
 
-    With probabilities b of the actions taken, 1[a = 0] / b has mean 1, and p / b too. That is tried with the numbers as
-    they are, and turned round where action 0 was taken. ``others`` are b where ``chances`` are p.
+    With probabilities b of the actions taken, 1[a = 0] / b has mean 1, and so has p / b. This is tested with the
+    numbers as given, and with 1 - p where action 0 was taken. ``others`` are b if ``chances`` are p.
     """
     if log.action is None or not log.discrete_actions or log.n_actions != 2 or len(np.unique(chances)) < 2:
         return False
@@ -180,7 +180,7 @@ def of_one_action(log: Log, chances: Floats, others: Floats | None = None) -> bo
 
 
 def _away(values: Floats, otherwise: float) -> float:
-    """Standard errors of the mean from 1; ``otherwise`` where one number is too large to tell."""
+    """Distance of the mean from 1 in standard errors; ``otherwise`` if a number is too large to tell."""
     if not (values < 1e100).all():
         return otherwise
     error = float(values.std()) / np.sqrt(len(values))
@@ -188,7 +188,7 @@ def _away(values: Floats, otherwise: float) -> float:
 
 
 def refuse_other_ratios(rho: Floats, target: Floats, behaviour: Floats) -> None:
-    """Refuse ratios that are not those of the probabilities beside them."""
+    """Refuse ratios that contradict the log's probabilities."""
     with np.errstate(over="ignore"):
         quotient = target / behaviour
     off = np.abs(rho - quotient) > RATIO_TOLERANCE * np.maximum(rho, quotient) + 1e-9
@@ -196,6 +196,6 @@ def refuse_other_ratios(rho: Floats, target: Floats, behaviour: Floats) -> None:
         at = int(np.flatnonzero(off)[0])
         raise InputError(
             f"the log's ratios disagree with its probabilities in {int(off.sum())} of {len(rho)} steps: in step {at} "
-            f"rho is {rho[at]:.6g}, and target / behaviour is {quotient[at]:.6g}; leave out what is wrong, "
+            f"rho is {rho[at]:.6g}, and target / behaviour is {quotient[at]:.6g}; leave out the wrong column, "
             'columns={"rho": None} or columns={"target": None}.'
         )

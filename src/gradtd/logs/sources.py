@@ -1,4 +1,4 @@
-"""What a log is read from: one face for paths, frames, arrays, nested data, datasets and buffers."""
+"""Opens every kind of source as a table: paths, frames, arrays, nested data, datasets and buffers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gradtd.logs.tables import FrameTable, Table
 
 
 def open_table(source: Any) -> Table:
-    """The table behind whatever was given."""
+    """The table for any supported source."""
     try:
         return _open(source)
     except RecursionError:
-        raise InputError("the data are nested too deeply to be a log.") from None
+        raise InputError("the data are nested too deeply for a log. Give a dictionary of arrays.") from None
     except OSError as error:  # a name that no file can have
         raise InputError(f"cannot read {str(source)[:80]!r}: {error.strerror or error}.") from None
 
@@ -55,7 +55,7 @@ def _open(source: Any) -> Table:
 
 
 def _conversion(source: Any) -> str:
-    """The line that would make a log of something else."""
+    """A line of code that converts an unsupported source."""
     if isinstance(source, np.ndarray):
         columns = 'columns=["x", "v", "action", "reward", "done"]'
         return f"name its columns, gradtd.read_log(pandas.DataFrame(array, {columns}), ...)."

@@ -1,4 +1,4 @@
-"""Further columns of a table for the steps of the log that was read from it, and a log of some episodes only."""
+"""Further columns of a log's table, aligned with its steps, and logs of a subset of episodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def column_of_rows(source: Any, log: Log, name: str, option: str) -> tuple[NDArr
     """The labels or numbers of a column, by row of the table, and the row of every observation of the log (or -1)."""
     if isinstance(source, Log):
         if name not in log.extra:
-            raise InputError(f"{option}={name!r} is no kept column of the log: read it with read_log(keep={name!r}).")
+            raise InputError(
+                f"{option}={name!r} is not a kept column of the log: read it with read_log(keep={name!r})."
+            )
         beyond = log.extra_beyond.get(name, np.full(len(log.observations) - len(log), np.nan))
         values = np.r_[log.extra[name], beyond]
         return values, np.where(np.isnan(values), -1, np.arange(len(values)))
@@ -42,7 +44,7 @@ def refuse_unknown_column(name: str, kinds: Mapping[str, str], option: str) -> N
 
 
 def labels_of(column: Column) -> NDArray[Any]:
-    """What a column holds, text as text."""
+    """A column's values; text stays text."""
     column.refuse_missing()
     if column.labels is None:
         return column.values
@@ -50,9 +52,9 @@ def labels_of(column: Column) -> NDArray[Any]:
 
 
 def elapsed_times(log: Log, values: NDArray[Any], rows: Integers, name: str) -> tuple[Floats, int]:
-    """The time from every step to the next, and for how many cut-off steps nobody wrote it down.
+    """The time from every step to the next, and the number of truncated steps for which it is not known.
 
-    These have the median of the others. Steps that end an episode have no time after them, and get 0.
+    Unknown times are set to the median of the others. Steps that terminate an episode get 0.
     """
     if values.dtype.kind not in "iuf":
         raise InputError(
@@ -69,7 +71,7 @@ def elapsed_times(log: Log, values: NDArray[Any], rows: Integers, name: str) -> 
         at = int(np.flatnonzero(apart < 0)[0])
         raise InputError(
             f"time_column={name!r} goes back from {time[log.row[at]]:g} within an episode (step {at} of the log): the "
-            "time has to grow from row to row."
+            "time must increase from row to row. Sort the rows, or correct the column."
         )
     unknown = np.isnan(apart)
     known = apart[~unknown & ~log.terminated]

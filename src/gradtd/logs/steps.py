@@ -1,7 +1,7 @@
-"""From rows as they lie in a table to steps: order, ends of episodes, what follows what.
+"""Turns table rows into steps: their order, the ends of episodes, and what follows each step.
 
-Everything here is decided from the narrow columns, before a single observation is read, so that observations
-can be written straight to their place.
+All of this is decided from the narrow columns, before any observation is read, so that observations can be written
+directly to their final place.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Flags = NDArray[np.bool_]
 ENDS = ("terminated", "truncated")
 SAME_T = "rows of episode {episode} have the same t"
 GOES_ON = "episode {episode} goes on after its end"
-"""Why rows cannot be of one episode, as `gradtd.core.checks.RowError` carries it."""
+"""Reasons why rows cannot form one episode, carried by `gradtd.core.checks.RowError`."""
 
 
 class NothingFollows(InputError):
-    """No row leads anywhere. Where rows are some of a log, others may: ``notes`` say what became of these."""
+    """No row has a next observation. In a chunk, other chunks may have some; ``notes`` are those of this chunk."""
 
     def __init__(self, message: str, notes: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -43,11 +43,11 @@ class NothingFollows(InputError):
 
 @dataclass
 class Rows:
-    """The narrow columns in the table's order. ``given`` says whether a row has a next observation of its own.
+    """The narrow columns in the table's order. ``given`` says whether a row has its next observation.
 
-    ``cut`` says that ``episode`` ranks users, whose rows are cut after ends, ``clock`` that t is a time, which rows may
-    share; ``start`` marks the first row of an
-    episode; ``limit`` is the number of rows after which an episode is cut off; ``lost`` are rows that cannot be used.
+    ``cut``: ``episode`` ranks users, whose rows are split after ends. ``clock``: t is a timestamp, which rows may
+    share. ``start`` marks the first row of an episode. ``limit`` is the number of rows after which an episode is
+    truncated. ``lost`` are rows that cannot be used.
     """
 
     episode: Integers | None  # ranks of the ids
@@ -67,14 +67,13 @@ class Rows:
 
 @dataclass
 class Steps:
-    """Where every row goes.
+    """The arrangement of rows into steps.
 
-    ``source[i]`` is the row of step i. ``place[r]`` is the step that row r becomes, -1 where it is dropped;
-    ``serves[r]`` the step that needs the observation of a dropped row r as its next one, else -1.
-    ``follower`` says whether the next observation of a step is that of the step after it (where the row has
-    one of its own: whether to compare), ``own`` whether the row's own next observation counts. ``unmarked`` counts
-    the episodes whose last row is neither terminated nor truncated. ``lengths`` are the rows of every episode of the
-    table, ``ended`` says which of these terminated.
+    ``source[i]`` is the row of step i. ``place[r]`` is the step of row r, -1 if it is dropped; ``serves[r]`` is the
+    step whose next observation is that of the dropped row r, else -1. ``follower`` says whether a step's next
+    observation is the following step's (if the row also gives one: whether to compare them), ``own`` whether the row's
+    own next observation counts. ``unmarked`` counts the episodes whose last row is neither terminated nor truncated.
+    ``lengths`` are the row counts of the table's episodes, ``ended`` says which of them terminated.
     """
 
     source: Integers
@@ -102,10 +101,10 @@ Equal = Callable[[Integers, Integers], Flags]
 def arrange(
     rows: Rows, n_rows: int, order: str, same: Equal | None, notes: list[str], stride: float | None = None
 ) -> Steps:
-    """Put rows in order and decide what each step leads to.
+    """Order the rows and find the next observation of each step.
 
-    ``same`` compares rows, where duplicates may go. ``stride`` is how far t goes from step to step, where the rows are
-    some of a log; otherwise it is found out.
+    ``same`` compares rows, if duplicates may be dropped. ``stride`` is the difference of t from step to step; it is
+    estimated unless the rows are a chunk of a log.
     """
     terminated, truncated = _ends(rows, n_rows, notes)
     episode = _episodes(rows, terminated | truncated, notes)
@@ -124,7 +123,7 @@ def arrange(
     _refuse_ends_inside(goes_on, terminated, truncated, source)
     unfinished = ~goes_on & ~terminated & ~truncated
     truncated |= unfinished
-    _note(notes, "Episodes that did not end in the log and were taken as truncated", unfinished)
+    _note(notes, "Episodes without an end in the log, counted as truncated", unfinished)
     follower = goes_on & ~_gaps(rows, at, goes_on, stride, notes)
     own = rows.given[at]
     keep = follower | own | terminated
@@ -145,8 +144,8 @@ def arrange(
     notes.extend(note_lost(lost))
     if not keep.any():
         raise NothingFollows(
-            "no step of the log leads anywhere: every episode has one row, is not terminated and has no next "
-            "observation; give the next observations in columns of their own.",
+            "every episode has a single row without an end or a next observation, so there is no complete step: add "
+            "the next observations as columns, or pass one_step=True if each row is a whole episode.",
             notes,
         )
     steps = _steps(source, episode, terminated, truncated, follower, own, keep, n_rows)
@@ -161,19 +160,19 @@ def arrange(
 
 
 def _cut_at_limit(limit: int, episode: Integers, terminated: Flags, truncated: Flags, notes: list[str]) -> None:
-    """Ends at the limit of steps are cuts."""
+    """Count ends at the step limit as truncated."""
     begins = np.flatnonzero(begins_episode(episode))
     age = np.arange(len(episode)) - np.repeat(begins, np.diff(np.r_[begins, len(episode)]))
     if (age >= limit).any():
         at = int(np.flatnonzero(age >= limit)[0])
         raise InputError(
-            f"an episode has more than time_limit={limit} rows: give the limit of the game, {int(age.max()) + 1} or "
-            f"more, or the column that numbers the episodes (step {at})."
+            f"an episode has more than time_limit={limit} rows: give the step limit of the environment, "
+            f"{int(age.max()) + 1} or more, or the column that numbers the episodes (step {at})."
         )
     late = terminated & (age == limit - 1)
     terminated &= ~late
     truncated |= late
-    _note(notes, f"Ends after {limit} steps, taken as truncated", late)
+    _note(notes, f"Ends after {limit} steps, counted as truncated", late)
 
 
 def _ends(rows: Rows, n_rows: int, notes: list[str]) -> tuple[Flags, Flags]:
@@ -182,10 +181,10 @@ def _ends(rows: Rows, n_rows: int, notes: list[str]) -> tuple[Flags, Flags]:
     both = terminated & truncated
     if both.any() and rows.done_flag:  # done marks either end, the other column says which
         terminated &= ~truncated
-        _note(notes, "Rows with both done and truncated, taken as truncated", both)
+        _note(notes, "Rows with both done and truncated, counted as truncated", both)
     elif both.any():
         truncated &= ~terminated
-        _note(notes, "Rows with both terminated and truncated, taken as terminated", both)
+        _note(notes, "Rows with both terminated and truncated, counted as terminated", both)
     return terminated, truncated
 
 
@@ -199,16 +198,16 @@ def _episodes(rows: Rows, ends: Flags, notes: list[str]) -> Integers:
         return np.asarray(np.cumsum(begins) - 1)
     if rows.terminated is None and rows.truncated is None:
         raise InputError(
-            "there is no episode column, and none that says terminated or truncated, so nothing tells where an "
-            'episode ends: say which column numbers the episodes, columns={"episode": ...}, or one_step=True where '
-            "every row stands for itself."
+            "there is no episode column and no terminated or truncated column, so gradtd cannot see where "
+            'episodes end: name the column that numbers them, columns={"episode": ...}, or use one_step=True if '
+            "every row is an episode."
         )
-    notes.append("there is no episode column: episodes were cut after rows that are terminated or truncated.")
+    notes.append("There is no episode column: episodes were split after terminated or truncated rows.")
     return EpisodeCounter(rows.clock).number(ends, rows.t)
 
 
 def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Integers:
-    """Rows by (episode, t); with no t, or where sorting is not wanted, as they are."""
+    """Row order by (episode, t); unchanged without t or without sorting."""
     everything = np.arange(len(episode), dtype=np.int64)
     if rows.episode is None:
         return everything
@@ -219,7 +218,7 @@ def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Int
         behind = (episode[1:] < episode[:-1]) | (same & (t[1:] < t[:-1]))
         if not behind.any():
             return everything
-        notes.append("the rows were not in order: sorted by episode and t.")
+        notes.append("The rows were not in order: sorted by episode and t.")
         return np.lexsort((t, episode)).astype(np.int64)  # stable, so equal rows keep their order
     first, count = np.unique(episode[begins], return_counts=True)
     if (count > 1).any() and rows.cut and t is None and order == "sort":
@@ -249,8 +248,8 @@ def _without_duplicates(
     if same is None:
         raise RowError(
             f"rows {before[0]} and {after[0]} have the same episode and t (and {len(after) - 1} more pairs do): "
-            'remove one of them, or use duplicates="drop" where they are equal; where files number their episodes '
-            "anew, give every episode an id of its own.",
+            'remove one of them, or use duplicates="drop" if they are equal. If several files reuse episode numbers, '
+            "give every episode a unique id.",
             int(before[0]),
             SAME_T,
         )
@@ -262,12 +261,12 @@ def _without_duplicates(
             int(before[at]),
             SAME_T,
         )
-    _note(notes, "Rows dropped because they equal the one before in every column read", again)
+    _note(notes, "Rows dropped because they equal the previous row in every column read", again)
     return source[np.r_[True, ~again]]
 
 
 def _places(source: Integers, n_rows: int) -> Any:
-    """What to index columns by: all of them as they are, without a copy, where these are all rows in their order."""
+    """An index for columns: a slice, which makes no copy, if all rows are used in order."""
     in_order = len(source) == n_rows and bool((source[1:] > source[:-1]).all())
     return slice(None) if in_order else source
 
@@ -278,31 +277,33 @@ def _refuse_ends_inside(goes_on: Flags, terminated: Flags, truncated: Flags, sou
         if len(inside):
             at = int(inside[0])
             raise RowError(
-                f"row {source[at]} is {word}, but row {source[at + 1]} goes on with the same episode "
-                f"({len(inside)} such rows): give every episode a number of its own.",
+                f"row {source[at]} is {word}, but row {source[at + 1]} continues the same episode "
+                f"({len(inside)} such rows): give every episode a unique number.",
                 int(source[at]),
                 GOES_ON,
             )
 
 
 def _gaps(rows: Rows, at: Any, goes_on: Flags, stride: float | None, notes: list[str]) -> Flags:
-    """Where the next row of the episode is not the next step."""
+    """Whether a step's next row is not the next step."""
     nowhere = np.zeros(len(goes_on), bool)
     if rows.t is None or not goes_on.any():
         return nowhere
     if not rows.counted:
-        notes.append("t does not count steps: it was used for the order only, and missing rows cannot be seen.")
+        notes.append(
+            "Column t does not count steps: it was used only to order rows, so missing rows cannot be detected."
+        )
         return nowhere
     t = rows.t[at]
     ahead = np.r_[np.diff(t), 0]
     gaps = goes_on & (ahead > (ahead[goes_on].min() if stride is None else stride))
-    clock = '(if t is a clock and not a count, leave it out: columns={"t": None})'
+    clock = '(if t is a timestamp and not a step count, leave it out: columns={"t": None})'
     _note(notes, f"Gaps in t, where rows seem to be missing {clock}", gaps)
     return np.asarray(gaps)
 
 
 def smallest_stride(rows: Rows, order: str) -> float:
-    """How far t goes from a step to the next, at least: 4 where every fourth frame is logged."""
+    """The smallest difference of t between steps: 4 if every fourth frame is logged."""
     if rows.t is None or rows.episode is None or not rows.counted:
         return np.inf
     source = _ordered(rows.episode, rows, order, [])
@@ -313,12 +314,12 @@ def smallest_stride(rows: Rows, order: str) -> float:
 
 
 def note_lost(episodes: int) -> list[str]:
-    """What to say of episodes of which nothing is left."""
-    return [f"Episodes that disappeared, as no step of them remained: {episodes}."] if episodes else []
+    """The note on episodes without a remaining step."""
+    return [f"Episodes dropped, since none of their steps remained: {episodes}."] if episodes else []
 
 
 def _note(notes: list[str], what: str, flags: Flags) -> None:
-    """Say how many there are, at the end, so that `gradtd.logs.log.merge_notes` can add counts of chunks."""
+    """Add a note that ends with a count, so that `gradtd.logs.log.merge_notes` can add counts of chunks."""
     if flags.any():
         notes.append(f"{what}: {int(flags.sum())}.")
 
@@ -358,7 +359,7 @@ def _steps(
 
 
 def rows_given(steps: Steps, next_row: NDArray[Any], n_observations: int, n_rows: int) -> Integers | None:
-    """The row that every observation was read from, -1 where it was none; None where rows are the steps in order."""
+    """The table row of every observation, -1 for none; None if observations are the rows in order."""
     n = len(steps.source)
     if n == n_rows == n_observations and (np.diff(steps.source) == 1).all():
         return None
@@ -370,5 +371,5 @@ def rows_given(steps: Steps, next_row: NDArray[Any], n_observations: int, n_rows
 
 
 def _ends_episode(episode: Integers) -> Flags:
-    """For every step, whether it is the last of its episode."""
+    """Whether each step is the last of its episode."""
     return begins_episode(episode[::-1])[::-1]

@@ -1,6 +1,6 @@
-"""One face for every kind of table: named columns, read in pieces of some ten thousand rows.
+"""A common interface for tables: named columns, read in pieces of some ten thousand rows.
 
-Pieces keep memory small: whoever reads a wide table copies each piece to its place and lets it go.
+Pieces keep memory small: the reader copies each piece to its final place and frees it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from gradtd.core.checks import InputError
 from gradtd.logs.column_names import listed
 
 PIECE = 16_384
-"""How many rows are read at a time."""
+"""Rows per piece."""
 
 
 class Piece(NamedTuple):
     """Some rows of a column: numbers (rows,) or (rows, k), or codes into ``labels`` where it is text.
 
-    ``ordered`` says that the labels are categories in an order of their own.
+    ``ordered`` says that the labels are ordered categories.
     """
 
     values: NDArray[Any]
@@ -31,9 +31,9 @@ class Piece(NamedTuple):
 
 
 class Table(Protocol):
-    """``kinds`` maps a column to what it holds: whole, real, truth, text, time, list, nested or object.
+    """``kinds`` maps a column to its type: whole, real, truth, text, time, list, nested or object.
 
-    ``sure`` says whether a column of kind whole is known to hold whole numbers all the way down.
+    ``sure`` says whether all values of a column of type whole are known to be whole.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Table(Protocol):
 
 
 class ArrayTable:
-    """A dictionary of arrays, such as d4rl's; dictionaries inside it are passed over.
+    """A dictionary of arrays, such as d4rl's; nested dictionaries are ignored.
 
-    ``notes`` say how its columns were made, ``warnings`` what was guessed.
+    ``notes`` say how its columns were made, ``warnings`` which guesses were made.
     """
 
     sure = True
@@ -105,7 +105,7 @@ def plain_array(value: Any) -> Any:
 
 
 def _of_objects(array: NDArray[Any]) -> NDArray[Any]:
-    """Python's own values as numbers, text or lists; None is missing. As they are where they are of several kinds."""
+    """Python values as numbers, text or lists; None is missing. Mixed types are returned unchanged."""
     gone = np.array([one is None for one in array.reshape(len(array), -1).T[0]])
     there = [one for one, lost in zip(array, gone, strict=True) if not lost]
     if array.ndim > 1 or not there:
@@ -144,7 +144,7 @@ def _numpy_piece(name: str, values: NDArray[Any]) -> Piece:
 
 
 def _masked_piece(name: str, values: np.ma.MaskedArray[Any, Any]) -> Piece:
-    """What is masked is missing; a row of several numbers is missing as a whole, or not at all."""
+    """Masked values are missing; a row of several numbers must be masked as a whole."""
     piece = _numpy_piece(name, np.asarray(values.data))
     masked = np.ma.getmaskarray(values).reshape(len(values), -1)
     missing: NDArray[np.bool_] = np.asarray(masked.all(axis=1))
@@ -156,7 +156,7 @@ def _masked_piece(name: str, values: np.ma.MaskedArray[Any, Any]) -> Piece:
 
 
 class FrameTable:
-    """A pandas or polars frame, or an Arrow table, column by column through Arrow."""
+    """A pandas or polars frame, or an Arrow table, read through Arrow."""
 
     sure = True
 
@@ -176,7 +176,7 @@ class FrameTable:
         self.kinds = {k: "object" if c is None else arrow_kind(c.type) for k, c in self.columns.items()}
 
     def _from_pandas(self, frame: Any) -> None:
-        """Categories keep their order, and an index that is not 0, 1, ... is kept for what stands beside the log."""
+        """Keep the order of categories, and a non-default index to align policies with."""
         import pyarrow as pa
 
         labels = [".".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in frame.columns]
@@ -199,7 +199,7 @@ class FrameTable:
         self.index = None if plain else frame.index
 
     def _take_index(self, frame: Any, labels: Sequence[str]) -> None:
-        """Levels of the index that have a name are columns, too, as after set_index(["episode", "t"])."""
+        """Turn named index levels into columns, as after set_index(["episode", "t"])."""
         import pyarrow as pa
 
         for level, name in enumerate(frame.index.names):
@@ -213,7 +213,7 @@ class FrameTable:
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         for name in columns:
             if self.columns[name] is None:
-                raise InputError(f"column {name!r} of the frame holds Python objects: make it numbers or text.")
+                raise InputError(f"column {name!r} of the frame holds Python objects: convert it to numbers or text.")
         rows = len(self.columns[columns[0]]) if columns else 0
         for begin in range(0, rows, PIECE):
             pieces = {name: arrow_piece(name, self.columns[name].slice(begin, PIECE)) for name in columns}
@@ -235,21 +235,21 @@ def _without_structs(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _polars_table(frame: Any) -> tuple[Any, list[str]]:
-    """An Arrow table of what Arrow knows, and the names of other columns, which are refused once they are asked for."""
+    """An Arrow table of the supported columns, and the names of the others, which are refused if used."""
     whole = frame.collect() if hasattr(frame, "collect") else frame
     unknown = [name for name, kind in whole.schema.items() if str(kind) in ("Object", "Int128", "UInt128")]
     return whole.drop(unknown).to_arrow(), unknown
 
 
 def refuse_merged(name: str, values: NDArray[Any]) -> None:
-    """Numbers that may stand for several: floats from 2**53 on, and unsigned ones that a signed number cannot hold."""
+    """Refuse ids that are not exact: floats from 2**53 on, and unsigned integers beyond the signed range."""
     if values.dtype.kind == "f" and (np.abs(values, dtype=np.float64) >= 2.0**53).any():
         raise InputError(
-            f"column {name!r} holds numbers of 2**53 and more as floats, which cannot be told apart: write them as "
+            f"column {name!r} holds numbers of 2**53 and more as floats, which are not exact: write them as "
             "whole numbers to Parquet, or as text."
         )
     if values.dtype == np.uint64 and (values >= np.uint64(2**63)).any():
-        raise InputError(f"column {name!r} holds numbers of 2**63 and more: make them smaller, or text.")
+        raise InputError(f"column {name!r} holds numbers of 2**63 and more: use smaller numbers, or text.")
 
 
 class Spellings:
@@ -298,13 +298,13 @@ def refuse_cut_text(name: str, values: Any) -> None:
 
 
 def refuse_same_names(name: str, columns: Sequence[str]) -> None:
-    """A name stands for one column."""
+    """Refuse several columns with the same name."""
     if len(set(columns)) < len(columns):
-        raise InputError(f"{name!r} has several columns of one name: {listed(columns)}. Give each a name of its own.")
+        raise InputError(f"{name!r} has several columns with the same name: {listed(columns)}. Rename them.")
 
 
 def with_column(table: Any, name: str, values: NDArray[Any]) -> Any:
-    """An Arrow table with a column of this name, in place of one that it may have."""
+    """An Arrow table with this column added or replaced."""
     import pyarrow as pa
 
     at = table.schema.get_field_index(name)
@@ -312,7 +312,7 @@ def with_column(table: Any, name: str, values: NDArray[Any]) -> Any:
 
 
 def arrow_kind(kind: Any) -> str:
-    """What a column of this Arrow type holds."""
+    """The type of a column with this Arrow type."""
     from pyarrow import types
 
     if types.is_dictionary(kind):
@@ -361,14 +361,14 @@ def arrow_piece(name: str, column: Any) -> Piece:
         try:
             array = array.cast(pa.int64() if kind == "whole" else pa.float64())
         except pa.ArrowInvalid:
-            raise InputError(f"column {name!r} holds whole numbers beyond 64 bits: make it text.") from None
+            raise InputError(f"column {name!r} holds whole numbers beyond 64 bits: convert it to text.") from None
     if missing is not None:
         array = array.fill_null(False if kind == "truth" else 0)
     return Piece(_flags(array) if kind == "truth" else array.to_numpy(zero_copy_only=False), missing)
 
 
 def _flags(array: Any) -> NDArray[np.bool_]:
-    """Truth values, from the bits that Arrow keeps them in."""
+    """Truth values, unpacked from Arrow's bits."""
     if not len(array):
         return np.zeros(0, bool)
     bits = np.frombuffer(array.buffers()[1], np.uint8)
@@ -378,7 +378,7 @@ def _flags(array: Any) -> NDArray[np.bool_]:
 
 
 def _list_piece(name: str, array: Any, missing: NDArray[np.bool_] | None) -> Piece:
-    """Lists of one length as a matrix; lists of lists, such as images, in one row each."""
+    """Lists of equal length as a matrix; nested lists, such as images, are flattened."""
     import pyarrow.compute as pc
 
     inner, width = array if missing is None else array.drop_null(), 1
@@ -386,7 +386,7 @@ def _list_piece(name: str, array: Any, missing: NDArray[np.bool_] | None) -> Pie
         lengths = pc.unique(pc.list_value_length(inner)).to_pylist()
         if len(lengths) > 1 or lengths in ([0], [None]):
             raise InputError(
-                f"the lists in column {name!r} must have one length, got {listed(sorted(lengths, key=str))}."
+                f"the lists in column {name!r} must have the same length, got {listed(sorted(lengths, key=str))}."
             )
         width *= lengths[0] if lengths else 1
         inner = inner.flatten()

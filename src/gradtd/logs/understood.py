@@ -1,4 +1,4 @@
-"""What reading understood of a table: which column is what and why, how episodes and actions were told apart."""
+"""How a table was interpreted: the roles of its columns and why, how episodes and actions were identified."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from gradtd.logs.column_names import SAID, Roles, listed, spelled
 from gradtd.logs.steps import Flags
 
 NUMBERS, CATEGORIES, ALPHABET = "numbers", "categories", "alphabetical"
-"""What the order of discrete actions comes from."""
+"""Sources of the order of discrete actions."""
 LISTS = ("unread", "lengths", "notes", "warnings", "target_shares")
 """Fields that are lists in JSON."""
 SHOWN = 12
-"""Actions that are shown with their counts; the rest is counted."""
+"""Number of actions shown with their counts."""
 FEWEST_AT_LIMIT, SHARE_AT_LIMIT, SHORTEST_LIMIT = 5, 0.05, 5
-"""Episodes that must have ended at the very largest number of steps before a limit is suspected, and how large."""
+"""Minimum number of episodes that end at the maximum length, and minimum length, to suspect a step limit."""
 
 
 @dataclass(frozen=True)
 class ColumnUse:
-    """The columns that were taken for one role, and why: "said", "by name", "by type" or "by position"."""
+    """The columns of one role, and why: "said", "by name", "by type" or "by position"."""
 
     role: str
     columns: tuple[str, ...]
@@ -32,42 +32,42 @@ class ColumnUse:
 
     @property
     def guessed(self) -> bool:
-        """Whether nobody said so: the user did not, and the column is not called what we call it."""
+        """Whether this is a guess: the user did not say so, and the column does not have our name."""
         return self.why != SAID and tuple(map(spelled, self.columns)) != (self.role,)
 
 
 @dataclass(frozen=True)
 class Understood:
-    """What was understood of a log as it was read; ``log.understood`` of a `gradtd.Log`.
+    """How a log was interpreted when it was read; ``log.understood`` of a `gradtd.Log`.
 
     Parameters
     ----------
     columns
-        Which columns were taken for what, and why.
+        The columns of each role, and why.
     unread
         Columns of the table that were not read.
     rows, episodes
         How many there are in the table.
     told_apart
-        How episodes were told apart.
+        How episodes were separated.
     episodes_guessed
         Whether that was guessed.
     lengths
         Rows of the shortest and of the longest episode.
     terminated, truncated, unmarked
-        How many episodes ended by themselves, were cut off, and ended without a mark (and count as cut off).
+        Number of episodes that terminated, were truncated, and ended without a mark (counted as truncated).
     actions
         Every discrete action in the order of its code, and how often it was taken.
     order
-        What that order comes from: "numbers", "categories", "alphabetical" or "said". Empty for real actions.
+        The source of that order: "numbers", "categories", "alphabetical" or "said". Empty for real actions.
     notes
         What was dropped, sorted, filled or encoded, each with its count.
     warnings
-        Guesses that move the value, each with the way to say it outright.
+        Guesses that affect the value, each with the setting that makes it explicit.
     sampled
-        Whether ends, lengths and actions were counted in a sample of the episodes only.
+        Whether ends, lengths and actions were counted in a sample of the episodes.
     target_shares
-        How often the target takes each of ``actions`` in the log's observations. Empty where that is not known.
+        The target's probability of each of ``actions``, averaged over the log's observations. Empty if not known.
     """
 
     columns: tuple[ColumnUse, ...] = ()
@@ -89,15 +89,15 @@ class Understood:
 
     @property
     def order_guessed(self) -> bool:
-        """Whether actions are text whose order nobody gave, so that probabilities by position may be misread."""
+        """Whether actions are text without a given order, so that probabilities by position may be misread."""
         return self.order == ALPHABET
 
     def of_sample(self, rows: int, episodes: int) -> Understood:
-        """The same for a log of which this is a sample."""
+        """A copy for the whole log, of which this is a sample."""
         return replace(self, rows=rows, episodes=episodes, sampled=True)
 
     def with_target(self, shares: Floats | None, labels: tuple[Any, ...] | None) -> Understood:
-        """The same with the share that the target has of every action; ``shares`` are by code."""
+        """A copy with the target's probability of every action; ``shares`` are by code."""
         if shares is None:
             return self
         counts = dict(self.actions)
@@ -110,7 +110,7 @@ class Understood:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """As plain values, for JSON."""
         made = {name: getattr(self, name) for name in self.__dataclass_fields__}
         made["columns"] = [
             {"role": use.role, "columns": list(use.columns), "why": use.why, "guessed": use.guessed}
@@ -121,7 +121,7 @@ class Understood:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Understood:
-        """What `to_dict` made."""
+        """Build from the output of `to_dict`."""
         known = {name: told[name] for name in cls.__dataclass_fields__ if name in told}
         known |= {name: tuple(known[name]) for name in LISTS if name in known}
         uses = [ColumnUse(use["role"], tuple(use["columns"]), use["why"]) for use in told.get("columns", ())]
@@ -182,7 +182,7 @@ def uses_of(roles: Roles) -> tuple[ColumnUse, ...]:
 
 
 def told_apart(roles: Roles) -> tuple[str, bool]:
-    """How episodes are told apart, and whether that is a guess."""
+    """How episodes are separated, and whether that is a guess."""
     single = roles.single
     ends = [repr(single[role]) for role in ("terminated", "truncated") if role in single]
     after = f"cut after rows with {' or '.join(ends)}" if ends else ""
@@ -198,19 +198,19 @@ def told_apart(roles: Roles) -> tuple[str, bool]:
 
 
 def guesses(roles: Roles, lengths: Integers, ended: Flags, limit: int | None, unread: Sequence[str]) -> tuple[str, ...]:
-    """Guesses that move the value, with the way to say it outright."""
+    """Warnings about guesses that affect the value, with the setting that makes each explicit."""
     found, single = [], roles.single
     if roles.cut and roles.why["episode"] != SAID:
         name = single["episode"]
-        how = "each of them cut after its ends" if {"terminated", "truncated"} & set(single) else "as one episode"
+        how = "each group split after its ends" if {"terminated", "truncated"} & set(single) else "as one episode"
         found.append(
-            f"No column numbers the episodes. Rows of one {name!r} were taken together, {how}. If that is right, say "
+            f"No column numbers the episodes. Rows of one {name!r} were grouped, {how}. If that is right, use "
             f"columns={{'user': {name!r}}}; otherwise name the column of episodes, columns={{'episode': ...}}."
         )
     elif not roles.alone and "episode" not in single and (other := _may_tell(unread)):
         found.append(
-            "Episodes were cut after rows that end one, in the order of the table. If the rows of several "
-            f"{other!r} are mixed, say columns={{'user': {other!r}}}."
+            "Episodes were split after rows that end one, in the order of the table. If the rows of several "
+            f"{other!r} are mixed, use columns={{'user': {other!r}}}."
         )
     if roles.done_flag and limit is None and "truncated" not in single and (longest := suspected_limit(lengths, ended)):
         count = int((ended & (lengths == longest)).sum())
@@ -221,14 +221,14 @@ def guesses(roles: Roles, lengths: Integers, ended: Flags, limit: int | None, un
         )
     if roles.why.get("rho") not in (None, SAID) and spelled(single.get("rho", "")) == "weight":
         found.append(
-            f"Column {single['rho']!r} was taken for the importance ratio by its name. If that is right, say "
+            f"Column {single['rho']!r} was read as the importance ratio because of its name. If that is right, use "
             f"columns={{'rho': {single['rho']!r}}}; otherwise columns={{'rho': None}}."
         )
     twice = [name for name in roles.several.get("observation", ()) if name in (*single.values(), *_acts(roles))]
     if twice:
         found.append(
-            f"Column {twice[0]!r} is a part of the observation and is read for something else, too. What happens at a "
-            "step must not be known before it: leave it out of the observation."
+            f"Column {twice[0]!r} is part of the observation and also has another role. An observation must not "
+            "contain what happens after it: leave the column out of the observation."
         )
     return tuple(found)
 
@@ -238,22 +238,25 @@ def _acts(roles: Roles) -> list[str]:
 
 
 def alike(labels: Sequence[Any]) -> tuple[str, ...]:
-    """A warning where labels of actions differ in case or spaces only."""
+    """A warning if action labels differ only in case or spaces."""
     seen: dict[str, str] = {}
     for label in map(str, labels):
         other = seen.setdefault(" ".join(label.lower().split()), label)
         if other != label:
-            return (f"The actions {other!r} and {label!r} differ in case or spaces only, and count as two actions.",)
+            return (
+                f"The actions {other!r} and {label!r} differ only in case or spaces and count as two actions. Merge "
+                "them if they are one.",
+            )
     return ()
 
 
 def _may_tell(unread: Sequence[str]) -> str | None:
-    """A column that was not read and may be an id of whoever has episodes."""
+    """A column that was not read and may be a user id."""
     return next((name for name in unread if spelled(name).endswith("_id") or spelled(name) == "id"), None)
 
 
 def suspected_limit(lengths: Integers, ended: Flags) -> int:
-    """The largest number of rows, where so many episodes terminate with it that it seems to be a limit; else 0."""
+    """The maximum episode length if it looks like a step limit, since many episodes terminate at it; else 0."""
     longest = int(lengths.max(initial=0))
     at = int((ended & (lengths == longest)).sum())
     few = max(FEWEST_AT_LIMIT, SHARE_AT_LIMIT * len(lengths))

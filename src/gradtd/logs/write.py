@@ -1,4 +1,4 @@
-"""A log as a flat table under our own names, that `read_log` reads back."""
+"""Writes a log as a flat table with gradtd's column names, which `read_log` reads back."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from gradtd.logs.tables import PIECE
 def write_log(log: Log, path: str | os.PathLike[str]) -> Path:
     """Write a log to a file, one row per step.
 
-    A next observation is written only where it is not that of the row after, so it costs next to nothing. Name and
-    notes are not kept.
+    A next observation is written only if it differs from the next row's observation. Name and notes are not written.
 
     Parameters
     ----------
@@ -43,7 +42,7 @@ def write_log(log: Log, path: str | os.PathLike[str]) -> Path:
     known = {alias for aliases in ALIASES.values() for alias in aliases}
     for name in log.extra:
         if name.lower() in known:
-            raise InputError(f"the extra column {name!r} would be read back as something else: rename it.")
+            raise InputError(f"the extra column {name!r} would get another role when read back: rename it.")
     csv = target.suffix.lower() == ".csv"
     try:
         replace_file(target, lambda file: _write(file, _batches(log, csv), csv, len(log)))
@@ -96,7 +95,7 @@ def _batches(log: Log, csv: bool) -> Iterator[Any]:
 
 
 def _times(log: Log, apart: NDArray[Any]) -> NDArray[np.int64]:
-    """0, 1, ... in each episode, with a gap where a step leads elsewhere, but to something like the row after."""
+    """Step numbers 0, 1, ... in each episode, with a gap where the next row does not continue the step."""
     like = log.observations[log.next_row[apart]] == log.observations[log.row[apart + 1]]
     like = like.all(axis=1) if like.ndim == 2 else like
     ahead = np.ones(len(log), np.int64)

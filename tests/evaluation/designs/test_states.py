@@ -115,7 +115,7 @@ def test_a_state_that_was_not_there_is_refused():
     made = walk(60, 3)
     design = state_design(states_of(read_log(made)), np.eye(5), 60)
     made["obs"] = np.where(made["t"] == 0, 9, made["obs"])
-    with pytest.raises(InputError, match="State 9 was not there when features were fitted"):
+    with pytest.raises(InputError, match="State 9 was not in the log when features were fitted"):
         design.rows(read_log(made))
 
 

@@ -77,8 +77,8 @@ def test_on_a_good_log_nothing_is_weak():
 @pytest.mark.parametrize(
     ("log", "weak", "reason"),
     [
-        (heavy, ["is", "wis", "pdis", "wpdis", "dr", "wdr", "drl"], "products of ratios are worth"),
-        (lambda: walk(100, cut=2), ["is", "wis", "pdis", "wpdis"], "its sums end where episodes were cut off"),
+        (heavy, ["is", "wis", "pdis", "wpdis", "dr", "wdr", "drl"], "products of ratios leave"),
+        (lambda: walk(100, cut=2), ["is", "wis", "pdis", "wpdis"], "its sums end at truncations"),
         (rare, ["monte_carlo", "dr", "drl"], "of 200 episodes"),
         (
             lambda: walk(400) | {"action_prob": np.full(len(walk(400)["t"]), 0.45)},

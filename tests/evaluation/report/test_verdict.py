@@ -36,7 +36,7 @@ def test_importance_sampling_over_several_steps_is_unchecked():
     """Nothing checks products of ratios: of 22 usable wis intervals on random problems 16 held the truth."""
     result = verdict(walk(60), algorithm="wis")
     assert (result.verdict, len(result.reasons)) == ("unchecked", 1)
-    assert "algorithm='auto' reports a checked interval" in result.reasons[0]
+    assert "algorithm='auto', which reports a checked interval" in result.reasons[0]
     own = verdict({k: v for k, v in walk(60).items() if k != "target"}, algorithm="wis", target="behaviour")
     assert own.verdict == "usable"
 
@@ -154,7 +154,7 @@ def test_td_diverges_on_bairds_log():
         (
             lambda: walk(60, cut=1),
             {},
-            "Every episode was cut off, so rewards after the cut are known",
+            "Every episode was truncated, so rewards after that come",
         ),
         (
             lambda: {k: v for k, v in walk(60).items() if k != "target"},
@@ -324,9 +324,9 @@ NOT_CHECKED = {
     "a plain interval": {"hull_low": 0.4, "hull_high": 1.5},
     "products of ratios": {"method": "dr"},
     "rewards of another row": {"rewards_late": True},
-    "a sample says too little": {"undecided": "it may lack 18% or 22% of what the target would do"},
+    "the sample is too small": {"undecided": "it may lack 18% or 22% of what the target would do"},
     "not checked": {"not_checked": "there are too many"},
-    "rows taken alone": {"rows_alone": True},
+    "one-step episodes assumed": {"rows_alone": True},
     "no richer features": {"richer_checks": 0, "complete": False},
     "no memory": {"memory_checks": 0},
 }
@@ -336,10 +336,10 @@ WARNED = {
     "moving a little": {"moved": 0.26},
     "episodes that appear twice": {"repeated": 0.051},
     "first rewards are 0": {"first_rewards_none": True},
-    "much behind the cuts": {"behind_cuts": 0.21},
+    "much after truncations": {"behind_cuts": 0.21},
     "estimated behaviour": {"estimated_behaviour": True},
     "rarely seen in the state": {"unseen_pairs": 0.051, "lacking": 0.1},
-    "leading elsewhere": {"leading_elsewhere": 0.51},
+    "other next observations": {"leading_elsewhere": 0.51},
     "many features": {"features_used": 199},
     "features not checked": {"from_dr": None},
     "features may not represent it": {"from_dr": 4.1, "ess_episodes": 19.0},
@@ -434,7 +434,7 @@ def test_features_that_cannot_represent_the_value_are_found():
     log = sample_log("random_walk_tabular", 1000, seed=2)
     result = verdict(log, gamma=1.0, features=lambda states: (states[:, None] < 2) + 0.001 * (states[:, None] == 2))
     assert result.numbers["from_dr"] > 4
-    assert any("gives another value, further away than its error" in reason for reason in result.reasons)
+    assert any("gives another value, and its error" in reason for reason in result.reasons)
 
 
 def test_a_rule_that_solves_other_equations_is_told_so_not_that_it_has_not_converged():
@@ -464,7 +464,7 @@ def test_sums_that_end_at_a_cut_are_not_the_value(method):
     result, robust = verdict(log, algorithm=method), verdict(log, algorithm="dr")
     of_three_steps = 0.9**3 * log["truncated"].sum() / 200
     assert result.numbers["beyond_cuts"] == pytest.approx(of_three_steps, rel=1e-12)
-    assert any(f"{method} ends its sums where episodes were cut off" in reason for reason in result.reasons)
+    assert any(f"{method} ends its sums at truncations" in reason for reason in result.reasons)
     assert not any("ends its sums" in reason for reason in robust.reasons)
     notes = {row.method: row.note for row in robust.estimates}
     assert "its sums end" in notes[method]

@@ -1,7 +1,7 @@
-"""What a design is: the widest table of features of the checks, and the steps of a chunk over its rows.
+"""The design protocol: the widest table of features of the checks, and the steps of a chunk over its rows.
 
-A fit takes some columns of the widest table. So one pass over the log serves every fit, and all kinds of logs
-differ in how rows are made: `Design.rows` turns a chunk of whole episodes into `Rows`.
+Each fit uses some columns of the widest table, so one pass over the log serves every fit. Kinds of logs differ only in
+how rows are made: `Design.rows` turns a chunk of whole episodes into `Rows`.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from gradtd.evaluation.estimators.products import decays
 from gradtd.logs import Log, Ratios
 
 GIVEN = "the features given"
-"""The rung of features that were named, or of one feature per state."""
+"""The rung of the user's features, or of one feature per state."""
 CHUNK = 2048
-"""Steps whose rows are made at a time: few enough that their features stay in a cache."""
+"""Steps per block, few enough that their features stay in the cache."""
 Writer = Callable[[Any, Floats], None]
 """Writes the rows with these numbers, an index or a slice, to an array."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """Which columns of the widest table make up which fit.
+    """The columns of the widest table that each fit uses.
 
     Parameters
     ----------
     rungs, checkers
         Columns by the name of the fit, the smallest first. Checkers are never reported.
     headlines
-        Rungs whose value may be reported. Their columns come first in the table.
+        Rungs that may be reported. Their columns come first in the table.
     complete
         Whether the first rung can represent any function of the observation.
     endless
-        Whether there could always be a richer rung, as for real observations.
+        Whether a richer rung is always possible, as for real observations.
     """
 
     rungs: dict[str, Integers]
@@ -80,9 +80,9 @@ class Rows:
     table: Any = None
     make_writer: Callable[[int], Writer] | None = None
     starts: Integers | None = None
-    """The rows that pieces start in, where those are not the rows of their first steps."""
+    """The start rows of pieces, if they differ from the rows of their first steps."""
     choices: Any = None
-    """What the target would do in these steps, where rows are pairs."""
+    """The target's choices in these steps, if rows are pairs."""
 
     @classmethod
     def stored(cls, row: Any, next_row: Any, table: Any, starts: Integers | None = None) -> Rows:
@@ -100,7 +100,7 @@ class Rows:
 
     @property
     def sparse(self) -> bool:
-        """Whether the table is stored sparsely, as that of cells is."""
+        """Whether the table is sparse, as for cells."""
         return self.table is not None and not isinstance(self.table, np.ndarray)
 
     def at(self, index: Any) -> Floats:
@@ -116,18 +116,18 @@ class Rows:
 
 
 class Design(Protocol):
-    """How the steps of a log become rows; one small class for each kind of log."""
+    """Turns the steps of a log into rows; one small class for each kind of log."""
 
     @property
     def ladder(self) -> Ladder:
-        """Which columns make up which fit."""
+        """The columns of each fit."""
 
     def rows(self, log: Log) -> Rows:
         """The rows of a chunk of whole episodes."""
 
 
 class Traced(NamedTuple):
-    """Traces that the value was asked for with: z_t = rho_t (x_t + decay_t z_{t-1})."""
+    """The requested traces: z_t = rho_t (x_t + decay_t z_{t-1})."""
 
     lam: float
     decay: Floats
@@ -148,9 +148,9 @@ class Steps:
     blocks
         Whether pieces are neighbouring parts of longer episodes.
     traced
-        The traces of the value asked for, where it has some.
+        The requested traces, if any.
     threads
-        Threads that read them.
+        Number of threads.
     """
 
     rows: Rows
@@ -202,7 +202,9 @@ class Steps:
 
 
 def discounts(log: Log, gamma: float) -> Floats:
-    """The discount after every step: 0 where the episode ends, else gamma, or gamma to the power of the time passed."""
+    """The discount after every step: 0 at the end of an episode, else gamma, or gamma to the power of the elapsed
+    time.
+    """
     return np.where(log.terminated, 0.0, gamma if log.elapsed is None else gamma**log.elapsed)
 
 
@@ -230,12 +232,12 @@ def steps_of(
 
 
 RHO, DISCOUNT, REWARD, DECAY, PRODUCT, OWN_DECAY = range(6)
-"""What `read_chunks` says of every step: ratio, discount, reward, the decay of a trace of ``lam``, the product of
-ratios, and the decay of the traces asked for."""
+"""Values that `read_chunks` gives for every step: ratio, discount, reward, the decay of a trace of ``lam``, the product
+of ratios, and the decay of the traces asked for."""
 
 
 class Chunk(NamedTuple):
-    """Steps from ``start`` on: rows of features, where those of every step are, and their numbers (6, steps)."""
+    """Steps from ``start`` on: rows of features, the index of every step's rows, and their numbers (6, steps)."""
 
     start: int
     feats: Any
@@ -245,7 +247,7 @@ class Chunk(NamedTuple):
 
 
 def read_chunks(steps: Steps, part: slice, lam: float = 0.0, products: Floats | None = None) -> Iterator[Chunk]:
-    """Some steps, a chunk at a time, with the rows that they need: each row is made once."""
+    """Steps in chunks, with the rows they need; each row is made once."""
     rows = steps.rows
     write = rows.writer()
     for begin in range(part.start, part.stop, CHUNK):
@@ -275,7 +277,7 @@ def rows_of_chunk(rows: Rows, some: slice, write: Writer | None) -> tuple[Any, I
 
 
 def numbers_of(steps: Steps, some: slice, lam: float, products: Floats | None = None) -> Floats:
-    """The numbers of every step, as `RHO` and the words beside it name them."""
+    """The numbers of every step, indexed by `RHO` and the following constants."""
     numbers = np.zeros((6, some.stop - some.start))
     numbers[RHO], numbers[DISCOUNT], numbers[REWARD] = steps.rho[some], steps.discount[some], steps.reward[some]
     numbers[DECAY, 1:] = lam * numbers[DISCOUNT, :-1]
@@ -308,7 +310,7 @@ def stream_of(
 
 
 def known_chances(log: Log, found: Ratios) -> Floats | None:
-    """The target's probabilities of the actions taken; None where they are not known, or are densities."""
+    """The target's probabilities of the actions taken; None if unknown or densities."""
     real_valued = log.action is not None and not log.discrete_actions
     return None if real_valued else found.target
 
@@ -319,20 +321,22 @@ def rows_of_log(log: Log, n_columns: int) -> Rows:
 
 
 EXTREME = 1e50
-"""Rewards, ratios and features up to this size, and down to one over it: products of squares of them are numbers."""
+"""Rewards, ratios and features must not exceed this size or fall below its inverse, so that their squares are
+finite.
+"""
 
 
 def refuse_extreme_steps(log: Log, rho: Floats) -> None:
-    """Refuse rewards and ratios that cannot be computed with."""
+    """Refuse rewards and ratios that are too large or too small to compute with."""
     refuse_extreme("reward", log.reward, "rescale the rewards")
     refuse_extreme("ratio", rho, "check the probabilities, or cut ratios (clip=20)")
 
 
 def refuse_extreme(what: str, values: Floats, advice: str) -> None:
-    """Refuse numbers whose squares overflow or vanish: what is computed from them would mean nothing."""
+    """Refuse numbers whose squares overflow or vanish."""
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if largest > EXTREME or 0 < largest < 1 / EXTREME:
         raise InputError(
-            f"the largest {what} is {largest:.3g} in size, where {1 / EXTREME:g} to {EXTREME:g} can be computed with: "
+            f"the largest {what} is {largest:.3g} in size; gradtd can compute with {1 / EXTREME:g} to {EXTREME:g}: "
             f"{advice}."
         )

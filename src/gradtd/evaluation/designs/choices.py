@@ -1,4 +1,4 @@
-"""What is chosen where: features of the actions that the log took, and those that the target expects to take.
+"""Action features: of the actions in the log, and their expectation under the target.
 
 With features phi(s) times chi(a), the expectation over the target's action is phi(s) times that of chi(a). So a row
 needs an observation and one short vector: chi of the action taken, or its mean under the target. Over discrete actions
@@ -27,7 +27,7 @@ from gradtd.logs.row_policies import Beside, InOrder
 from gradtd.logs.tables import plain_array
 
 OF_REAL_ACTIONS = "polynomial:order=2"
-"""The map of real actions where none is named."""
+"""The default feature map for real actions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,24 +39,24 @@ class Choices:
     taken
         Of the action of every step, (n, K).
     after
-        What the target expects in the next observation of every step; zero where nothing comes after it.
+        The target's expectation in the next observation of every step; zero after the last step.
     first
-        What it expects where pieces start.
+        The target's expectation at the start of pieces.
     codes
         The action of every step, where actions are discrete.
     by_state
-        Whether the target's choice depends on the observation alone, and actions are discrete.
+        Whether actions are discrete and the target depends only on the observation.
     of_action, bias, n_actions
         The map of actions, as in `ActionFeatures`.
     never
-        Part of the target's choices in next observations and starts that the log never took there; None where
+        The target's probability of actions never taken in the log, at next observations and starts; None if
         observations or actions are real.
     kept
-        ``after`` and ``first`` with those choices left out; None where there are none.
+        ``after`` and ``first`` without those actions; None if there are none.
     outside
-        Part of the target's real actions beyond the range of the log's.
+        Share of the target's real actions outside the range of the log's actions.
     shares
-        How often the target takes each discrete action in these observations.
+        The target's mean probability of each discrete action in these observations.
     """
 
     taken: Floats
@@ -75,7 +75,7 @@ class Choices:
 
 
 def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, actions: int = 0) -> Choices:
-    """Of a target over discrete actions; there are at least so many ``actions``."""
+    """Choices of a target over at least this many discrete ``actions``."""
     assert log.action is not None
     target = refuse_probabilities_of_taken(log, target)
     policy = policy_over(log, "target", target)
@@ -108,13 +108,13 @@ def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, ac
 
 
 def refuse_probabilities_of_taken(log: Log, target: Any) -> Any:
-    """The target as it is asked about all actions; refused where it has only probabilities of those taken."""
+    """The target as a function of all actions. Refuses probabilities of the actions taken only."""
     target = prepared(log, "target", target)
     column = isinstance(target, str) and target in log.extra
     if target is None or column or isinstance(target, InOrder):
         raise InputError(
-            "value_function='action' needs the target's probabilities of every action, and not of the action taken "
-            "only: give the target as a policy, 'uniform', columns or an array (n, actions)."
+            "value_function='action' needs the target's probabilities of every action, not only of the action "
+            "taken: give the target as a policy, 'uniform', columns or an array (n, actions)."
         )
     return target
 
@@ -130,14 +130,14 @@ def _never_taken(log: Log, starts: Any, width: int) -> tuple[NDArray[np.bool_], 
 
 
 def without_never(chances: Floats, never: NDArray[np.bool_]) -> Floats:
-    """Probabilities without choices that were never taken, shared among the others; as they are if none is left."""
+    """Probabilities renormalised without actions that were never taken; unchanged if no action is left."""
     left = np.where(never, 0.0, chances)
     total = left.sum(axis=1, keepdims=True)
     return np.where(total > 0, left / np.where(total > 0, total, 1.0), chances)
 
 
 def map_of_codes(of_action: Any, width: int) -> tuple[Features | None, bool, Floats]:
-    """The map of so many discrete actions, whether it needs a constant, and the features of each action."""
+    """The feature map of discrete actions, whether it needs a constant, and the features of each action."""
     codes = np.arange(width, dtype=np.float64)[:, None]
     fitted, bias = action_map(of_action, codes)
     return fitted, bias, _applied(fitted, bias, codes, np.eye(width))
@@ -166,14 +166,16 @@ def _applied(fitted: Features | None, bias: bool, actions: Any, otherwise: Float
 def real_choices(
     log: Log, target: Any, of_action: Any, pieces: Integers, samples: int, seed: int, span: Any = None
 ) -> Choices:
-    """Of a target over real actions: a function of observations, or of observations and a generator.
+    """Choices of a target over real actions: a function of observations, or of observations and a generator.
 
-    ``span`` are the least and the largest actions of the log, where this is a part of it.
+    ``span`` are the smallest and largest actions of the whole log, if this is a part of it.
     """
     actions = as_columns(log.action)
     fitted, bias = action_map(of_action or OF_REAL_ACTIONS, actions)
     if fitted is None:
-        raise InputError("one-hot features are for discrete actions, and these are real: name another map of them.")
+        raise InputError(
+            "one-hot features are for discrete actions, and the log's are real: name another action_features map."
+        )
     ask = RealTarget(target, actions.shape[1], samples, seed)
     starts = log.row[episode_begins(pieces)[:-1]]
     goes_on = np.flatnonzero(~log.terminated)
@@ -213,7 +215,7 @@ class RealTarget:
         self.random = takes_two(self.target)
 
     def about(self, observations: Any, rows: Any) -> Iterator[tuple[slice, Floats, float]]:
-        """Actions for these rows, some at a time and one sample after the other, each with its weight."""
+        """Actions for these rows, in pieces, one sample at a time, each with its weight."""
         rng = np.random.default_rng([self.seed, 20232])
         for part in row_chunks(rows):
             seen = observations[rows[part]]

@@ -1,4 +1,4 @@
-"""What a target would do in every chunk of a log that is read in parts, for values of actions."""
+"""The target's choices in every chunk of a log in parts, for action values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gradtd.logs.row_policies import are_names
 
 @dataclass(frozen=True, eq=False)
 class Uniform:
-    """All actions alike."""
+    """The uniform policy."""
 
     actions: int
 
@@ -40,7 +40,7 @@ class Uniform:
 
 @dataclass(frozen=True, eq=False)
 class Chooser:
-    """What makes the choices of every chunk alike.
+    """Settings shared by all chunks, so that every chunk is treated in the same way.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Chooser:
     of_action, bias, n_actions
         The map of actions, as in `ActionFeatures`; no actions where these are real.
     span
-        The least and the largest real action of the log.
+        The smallest and largest real action of the log.
     """
 
     target: Any
@@ -68,14 +68,14 @@ class Chooser:
         return ActionFeatures.of(inner, self.of_action, self.n_actions, self.bias)
 
     def choices(self, log: Log) -> Choices:
-        """What is chosen in a chunk."""
+        """The choices in a chunk."""
         _refuse_labels(log)
         if not self.n_actions:
             return real_choices(log, self.target, self.of_action, log.episode, 1, 0, self.span)
         found = discrete_choices(log, self.target, self.of_action, log.episode, self.n_actions)
         if found.n_actions > self.n_actions:
             raise InputError(
-                f"the target chose action {found.n_actions - 1}, and of {self.n_actions} actions was known: let it "
+                f"the target chose action {found.n_actions - 1}, but the log has {self.n_actions} actions: let it "
                 "return probabilities of every action."
             )
         return found
@@ -89,12 +89,15 @@ class Chooser:
             )
         found = as_policy("target", self.target, self.n_actions, True, more=True)(states)
         if found.shape[1] > self.n_actions:
-            raise InputError(f"the target has {found.shape[1]} actions, and of {self.n_actions} was known.")
+            raise InputError(
+                f"the target has {found.shape[1]} actions, but the log has {self.n_actions}: give one column per "
+                "action."
+            )
         return found
 
 
 def make_chooser(table: ParquetTable, names: Any, log: Log, target: Any, of_action: Any) -> Chooser:
-    """How choices are made, from a sample of the log and the ranges of its actions.
+    """Build the chooser from a sample of the log and the ranges of its actions.
 
     Parameters
     ----------
@@ -111,7 +114,7 @@ def make_chooser(table: ParquetTable, names: Any, log: Log, target: Any, of_acti
     """
     if log.action is None:
         raise InputError(
-            "value_function='action' needs the log's actions, and it has no column of them: say which it is."
+            "value_function='action' needs the log's actions, and gradtd found no action column: name it with columns."
         )
     if callable(of_action) and not hasattr(of_action, "transform"):
         raise InputError(
@@ -143,7 +146,7 @@ def make_chooser(table: ParquetTable, names: Any, log: Log, target: Any, of_acti
 
 
 def _actions_of(target: Any, log: Log, seen: int) -> int:
-    """How many actions the target knows of."""
+    """The target's number of actions."""
     return int(as_policy("target", target, seen, log.discrete_observations, more=True)(log.observations).shape[1])
 
 

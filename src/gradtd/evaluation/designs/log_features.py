@@ -1,4 +1,4 @@
-"""A log in features: the map fitted, the table of its observations, whitened, and its independent pieces."""
+"""Turns a log into features: fits the map, makes the whitened table of observations, and cuts independent pieces."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from gradtd.features import Features, Function, Transformer, default_features, f
 from gradtd.logs import Log
 
 MOST_DENSE = 2000
-"""Dense features that there may be: least squares needs their number squared in memory, and cubed in time."""
+"""Maximum number of dense features: least squares needs memory in their square and time in their cube."""
 MOST_CHECKED = 1000
-"""Features up to which fits with more of them can be made to check them."""
-TOO_MANY = "{} states are too many for this log: the {} seen most have a feature each, and the others share one."
+"""Maximum number of features for which richer fits can check them."""
+TOO_MANY = "{} states are too many for this log: the {} most frequent have a feature each, the others share one."
 
 
 @dataclass(frozen=True, eq=False)
 class LogFeatures:
-    """A log in features: the fitted map, the table of all its observations, and the episodes as they are resampled.
+    """A log in features: the fitted map, the table of all its observations, and the pieces for the bootstrap.
 
-    ``log`` is without its observations, which may be as large as the table: they go when their owner lets them go.
-    ``C`` is the mean of x x' over its steps, for a dense table.
+    ``log`` does not hold its observations, which may be as large as the table, so that they can be freed. ``C`` is the
+    mean of x x' over its steps, for a dense table.
     """
 
     log: Log
@@ -51,7 +51,7 @@ class LogFeatures:
     C: Any = None
 
     def weights(self, theta: Floats) -> Floats:
-        """Weights of the features as they were, from those of the whitened ones; 0 for features never met."""
+        """Weights of the original features from those of the whitened ones; 0 for features that never occur."""
         found = original(self.W, theta)
         if self.used is None:
             return found
@@ -61,12 +61,12 @@ class LogFeatures:
 
     @property
     def leading_elsewhere(self) -> float:
-        """Part of the steps inside an episode that do not lead to the observation of the step after."""
+        """Share of the steps inside episodes whose next observation is not that of the following step."""
         inside = ~begins_episode(self.log.episode)[1:]
         return float((self.log.next_row[:-1] != self.log.row[1:])[inside].mean()) if inside.any() else 0.0
 
     def measured(self, case: Any) -> dict[str, Any]:
-        """What the diagnostics have to know beside what they measure themselves."""
+        """Facts about the log for the diagnostics."""
         return {}
 
     def stream(self, rho: Floats, gamma: float, target: Floats | None = None) -> Stream:
@@ -76,18 +76,18 @@ class LogFeatures:
 
 
 def is_auto(features: Any) -> bool:
-    """Whether features are to be chosen."""
+    """Whether gradtd chooses the features."""
     return features is None or (isinstance(features, str) and features.strip() == "auto")
 
 
 def pieces_of(log: Log, block: int | None) -> Integers:
-    """The number of every step's independent piece; a log that is one piece is refused."""
+    """The number of every step's independent piece. Refuses a log with a single piece."""
     episode = log.episode if block is None else cut_into_blocks(log.episode, block)
     if episode[-1] == 0:
         raise InputError(
-            f"{log.name} has a single episode ({len(log)} steps), and episodes are what is resampled: give "
-            "block_length=T0 to count every T0 steps as one, with T0 long enough that pieces hardly depend on each "
-            "other."
+            f"{log.name} has a single episode ({len(log)} steps), and the interval needs several: give "
+            "block_length=T0 to count every T0 steps as one, with T0 large enough that blocks are nearly independent "
+            "of each other."
         )
     return episode
 
@@ -105,7 +105,7 @@ def make_log_features(
     notes += [said] if said else []
     if fitted.n_features > MOST_DENSE and isinstance(fitted.transform(log.observations[:1]), np.ndarray):
         raise InputError(
-            f"{fitted.describe()}: least squares is done with at most {MOST_DENSE} dense features; take fewer, or "
+            f"{fitted.describe()}: least squares allows at most {MOST_DENSE} dense features; use fewer, or "
             "sparse ones such as tiles."
         )
     table = fitted.rows(log.observations)  # a dense one in float32 stays so: whatever sums it widens it in chunks
@@ -115,10 +115,10 @@ def make_log_features(
     used = without_constants(table) if ours else None
     if used is not None:
         left_out = table.shape[1] - len(used)
-        notes.append(f"left out {left_out} constant feature{'s' * (left_out > 1)} beside the first.")
+        notes.append(f"Left out {left_out} further constant feature{'s' * (left_out > 1)}.")
         table = np.ascontiguousarray(table[:, used])
     if (log.observations == log.observations[:1]).all():
-        notes.append("every observation of the log is the same: the value is that of the one state there is.")
+        notes.append("Every observation of the log is the same: the value is that of this one state.")
     else:
         refuse_useless(fitted, table)
     if not isinstance(table, np.ndarray):
@@ -132,8 +132,8 @@ def make_log_features(
     episode = pieces_of(log, block)
     if block is not None:
         notes.append(
-            f"every {block} steps of an episode count as one independent piece, and the value is that of the states at "
-            "which a piece begins."
+            f"Every {block} steps of an episode count as one independent piece, and the value is that of the states at "
+            "which pieces begin."
         )
     narrow = log.without_observations()
     known = whitened_moments(table, C, W)
@@ -141,7 +141,7 @@ def make_log_features(
 
 
 def cut_into_blocks(episode: Integers, block: int) -> Integers:
-    """Number the pieces of ``block`` steps, which do not reach over the end of an episode.
+    """Number the pieces of ``block`` steps. Pieces do not cross the end of an episode.
 
     >>> cut_into_blocks(np.array([0, 0, 0, 1, 1]), 2)
     array([0, 0, 1, 2, 2])
@@ -152,7 +152,7 @@ def cut_into_blocks(episode: Integers, block: int) -> Integers:
 
 
 def _varying(table: Floats) -> Any:
-    """Which features are not the same number everywhere."""
+    """Which features vary."""
     varies = np.zeros(table.shape[1], bool)
     for part in chunks(len(table), chunk_rows(table)):
         varies |= (table[part] != table[0]).any(axis=0)
@@ -162,7 +162,7 @@ def _varying(table: Floats) -> Any:
 
 
 def without_constants(table: Any) -> Integers | None:
-    """The features to keep where a map of our own has several constant ones, as waves of a 0/1 column are."""
+    """The features to keep if our map has several constant ones, as waves of a 0/1 column are."""
     if not isinstance(table, np.ndarray):
         return None
     constant = ~_varying(table)
@@ -173,7 +173,7 @@ def without_constants(table: Any) -> Integers | None:
 
 
 def refuse_useless(features: Features, table: Any) -> None:
-    """Two constant features say the same thing, and only constant ones say nothing at all."""
+    """Refuse several constant features, which are redundant, and features that are all constant."""
     if not isinstance(table, np.ndarray):
         return
     varies = _varying(table)
@@ -182,4 +182,4 @@ def refuse_useless(features: Features, table: Any) -> None:
         labels = ", ".join(features.label(k) for k in constant[:5])
         raise InputError(f"{len(constant)} features are constant ({labels}): leave out all but one of them.")
     if not varies.any():
-        raise InputError("all features are constant: they cannot tell one observation from another.")
+        raise InputError("all features are constant, so they cannot distinguish observations: name other features.")

@@ -1,7 +1,7 @@
-"""Rows for values of actions: what was taken, what the target expects after each step, and where episodes start.
+"""Rows for action values: the action taken, the target's expectation after each step and at starts.
 
-A row is a place (a row of the design of observations) and a mixture of actions; its features are the products of both.
-Where states are discrete and the log is read in parts, every row is known beforehand, and the table is stored.
+A row combines a place (a row of the design of observations) with a mixture of actions; its features are their products.
+If states are discrete and the log is read in parts, all rows are known beforehand, and the table is stored.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from gradtd.features.actions import PairFunction, row_products
 from gradtd.logs import Log
 
 STORED = 4e6
-"""Numbers up to which the widest table is kept, where there are few rows that come again and again."""
+"""Maximum size of a stored table, for few recurring rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairRows:
-    """Rows, each a place and a mixture of actions; which of them steps and pieces need."""
+    """Rows, each a place and a mixture of actions, and the indices of the rows of steps and pieces."""
 
     at: Integers
     mix: Floats
@@ -43,7 +43,7 @@ class PairRows:
 
 
 def lay_out(choices: Choices, log: Log, taken_at: Any, after_at: Any, first_at: Any) -> PairRows:
-    """One row for each step, for what follows it, and for each start; every row once where there are few of them."""
+    """One row per step, per next observation and per start; if there are few distinct rows, each is stored once."""
     after_at = np.where(log.terminated, taken_at, after_at).astype(np.int64)
     at = np.concatenate([np.asarray(taken_at, np.int64), after_at, np.asarray(first_at, np.int64)])
     mix = np.concatenate([choices.taken, choices.after, choices.first])
@@ -91,9 +91,9 @@ def _dense(table: Any) -> Floats:
 
 
 def pair_ladder(inner: Ladder, K: int, given: int = 0) -> Ladder:
-    """The fits of observations, for pairs: every column times every one of K features of an action.
+    """The fits of observations, extended to pairs: every column times each of K action features.
 
-    ``given`` columns of a function of pairs come first, where that is what was named.
+    ``given`` columns of a function of pairs come first, if the user gave one.
     """
 
     def of_pairs(columns: Integers) -> Integers:
@@ -108,7 +108,7 @@ def pair_ladder(inner: Ladder, K: int, given: int = 0) -> Ladder:
 
 
 def pair_rows(inner: Rows, laid: PairRows, n_columns: int, given: Any = None) -> Rows:
-    """Rows that are made when they are read: those of ``inner`` times mixtures, behind columns ``given``."""
+    """Rows made on demand: those of ``inner`` times mixtures, after the columns ``given``."""
 
     def make_writer(columns: int) -> Writer:
         write_inner = inner.writer()
@@ -142,7 +142,7 @@ class PairDesign:
     inner
         The design of observations.
     choose
-        What was taken and what the target expects in a chunk.
+        The actions taken and the target's expectations in a chunk.
     """
 
     ladder: Ladder
@@ -169,9 +169,9 @@ class StoredPairs:
 
 
 def store_pairs(inner: Any, inner_rows: Rows, laid: PairRows, given: Any = None) -> StoredPairs:
-    """The design of pairs over one of observations; its table is kept where it is small or sparse.
+    """The design of pairs over one of observations; its table is stored if it is small or sparse.
 
-    ``given`` are features of pairs that a function gave, one row for each row of ``laid``.
+    ``given`` are features of pairs from the user's function, one row for each row of ``laid``.
     """
     ladder = pair_ladder(inner.ladder, laid.mix.shape[1], 0 if given is None else given.shape[1])
     if inner_rows.sparse:
@@ -184,7 +184,7 @@ def store_pairs(inner: Any, inner_rows: Rows, laid: PairRows, given: Any = None)
 
 
 def _of_cells(inner: Any, ladder: Ladder, inner_rows: Rows, laid: PairRows, given: Any) -> StoredPairs:
-    """The table stored sparsely, without the columns that no pair of the log has."""
+    """The sparse table without the columns that do not occur in the log."""
     from scipy.sparse import csr_array, hstack
 
     table: Any = laid.table(inner_rows.table)
@@ -205,7 +205,7 @@ def _of_cells(inner: Any, ladder: Ladder, inner_rows: Rows, laid: PairRows, give
 
 @dataclass(frozen=True, eq=False)
 class PairStateDesign:
-    """A sparse table with rows for every row of ``inner``: with each action, then with what the target expects.
+    """A sparse table with these rows for every row of ``inner``: one per action, then the target's expectation.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ class PairStateDesign:
     inner
         The design of states.
     chooser
-        What the target would do.
+        The target's choices.
     chances
         The target's probabilities of every action, by state.
     table
@@ -242,19 +242,19 @@ class PairStateDesign:
         return Rows.stored(row, after, self.table, starts)
 
     def never(self, visits: Any) -> Any:
-        """Which actions were never taken in which state; ``visits`` counts the steps from every row."""
+        """The actions never taken in each state; ``visits`` counts the steps from every row."""
         taken = np.zeros(self.chances.shape, bool)
         by_action = np.asarray(visits).reshape(-1, self.kinds)[:, :-1] > 0
         np.logical_or.at(taken, self.inner.state_of_row, by_action)
         return ~taken
 
     def without(self, never: Any) -> Any:
-        """The table for a target that makes none of these choices."""
+        """The table for a target without these choices."""
         return _table(self.inner, self.chooser, without_never(self.chances, never))
 
 
 def pair_state_design(inner: StateDesign, chooser: Chooser) -> PairStateDesign:
-    """The fits of states, for pairs: every set of columns times every feature of an action."""
+    """The fits of states, extended to pairs: every set of columns times every action feature."""
     chances = np.zeros((len(inner.states), chooser.n_actions))
     made = chooser.of_states(inner.states)
     chances[:, : made.shape[1]] = made

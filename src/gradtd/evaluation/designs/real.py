@@ -1,4 +1,4 @@
-"""Rows for real observations: features that were named, polynomials, a ladder of cosines, and random waves."""
+"""Rows for real observations: the user's features, polynomials, a ladder of cosines, and random waves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gradtd.features.wrapped import Selected, fit_varying
 from gradtd.logs import Log
 
 WAVES = {1: 0.3, 2: 0.4, 3: 0.7}
-"""Widths of random waves, in deviations of the observations, by the number of columns; 1 for more."""
+"""Widths of random waves, in standard deviations of the observations, by the number of columns; 1 for more."""
 
 
 class Waves(NamedTuple):
@@ -33,7 +33,7 @@ class Waves(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RealDesign:
-    """Columns: features that were named, then polynomials, then cosines, then random waves.
+    """Columns: the user's features, then polynomials, then cosines, then random waves.
 
     Parameters
     ----------
@@ -42,11 +42,11 @@ class RealDesign:
     cosines, waves
         The maps of the rungs and of the checks.
     features
-        The map that was named, fitted; None where rungs of cosines may be reported.
+        The user's map, fitted; None if rungs of cosines may be reported.
     table
-        Its rows for the whole log, where that is in memory and they were computed already.
+        Its rows for the whole log, if already computed in memory.
     polynomials
-        The map of further rungs, where these may be reported and their columns are not too many.
+        The map of polynomial rungs, if these may be reported and are not too wide.
     """
 
     ladder: Ladder
@@ -108,18 +108,18 @@ class RealDesign:
 
 
 def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limits: Limits = DEFAULT) -> RealDesign:
-    """Polynomials and cosines of the observations, rung by rung wider, and random waves to check them.
+    """Rungs of more and more polynomials and cosines of the observations, and random waves to check them.
 
     Parameters
     ----------
     observations
         Real numbers, one row per observation of the log or of a sample of it.
     base
-        Features that were named, one row each, the first rung and the only headline; None where rungs may be chosen.
+        The user's features, the first rung and only headline; None if gradtd chooses the rung.
     n_steps, n_pieces
-        Sizes of the log, which bound how rich a rung may be.
+        Sizes of the log, which limit the number of columns of a rung.
     limits
-        How many columns there may be.
+        Limits on the number of columns.
     """
     cosines = Cosines(n=1).fit(observations)
     varies = cosines.learned["varies"]
@@ -156,7 +156,7 @@ def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limit
 
 
 def _polynomial(columns: int, most: int) -> Polynomial | None:
-    """All products of up to three columns where these are not too many, or of two, else squares, else nothing."""
+    """All products of up to three columns, or two, if not too many; else squares, else nothing."""
     for made in (Polynomial(order=3), Polynomial(order=2), Polynomial(order=2, cross=False)):
         if made.size(columns) <= most:
             return made
@@ -164,7 +164,7 @@ def _polynomial(columns: int, most: int) -> Polynomial | None:
 
 
 def are_polynomials(features: Features) -> bool:
-    """Whether these are fitted polynomials, of all columns or of those that vary."""
+    """Whether this is a fitted polynomial map, of all columns or of those that vary."""
     inner = features.inner if isinstance(features, Selected) else features
     return isinstance(inner, Polynomial) and inner.fitted
 
@@ -185,13 +185,13 @@ def _of_order(polynomials: Features | None, order: int) -> Features:
 
 
 def _name(polynomials: Features) -> str:
-    """What a rung of polynomials is called."""
+    """The name of a rung of polynomials."""
     inner = _inner(polynomials)
     return f"{inner.n_features} {'polynomials' if inner.cross else 'powers'} of order {inner.order}"
 
 
 def _rung_sizes(sizes: list[int], columns: int, steep: float) -> list[int]:
-    """The numbers of cosines of the rungs: each at least ``steep`` times the one before."""
+    """Numbers of cosines per rung, each at least ``steep`` times the one before."""
     cuts = [sizes[-1]]
     for size in sizes[-2:0:-1]:
         if steep * size <= cuts[0] and size > columns + 1:
@@ -200,7 +200,7 @@ def _rung_sizes(sizes: list[int], columns: int, steep: float) -> list[int]:
 
 
 def random_waves(observations: Any, varies: Integers, count: int) -> Waves:
-    """Random Fourier features of the columns that vary, in deviations of these over a sample."""
+    """Random Fourier features of the columns that vary, scaled by their standard deviations in a sample."""
     seen = Table(observations).sample(SAMPLE)[:, varies]
     with np.errstate(over="ignore", invalid="ignore"):
         sd = seen.std(axis=0)
@@ -208,7 +208,7 @@ def random_waves(observations: Any, varies: Integers, count: int) -> Waves:
         j = int(np.flatnonzero(~np.isfinite(sd))[0])
         low, high = seen[:, j].min(), seen[:, j].max()
         raise InputError(
-            f"observation column {varies[j]} goes from {low:g} to {high:g}, which cannot be scaled: rescale it."
+            f"observation column {varies[j]} ranges from {low:g} to {high:g}, which gradtd cannot scale: rescale it."
         )
     turns = np.zeros((observations.shape[1], count))
     rng = np.random.default_rng(0)
@@ -231,7 +231,7 @@ def network_design(
     n_steps, n_pieces
         Sizes of the log.
     limits
-        How many columns there may be.
+        Limits on the number of columns.
     """
     base = np.concatenate(tables, axis=1)
     made = real_design(observations, base, n_steps, n_pieces, limits)

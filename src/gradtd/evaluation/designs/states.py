@@ -1,4 +1,4 @@
-"""Rows for discrete observations: one for each state, and one for each pair of states in a row that is seen often."""
+"""Rows for discrete observations: one per state, and one per frequent pair of consecutive states."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from gradtd.logs import Log
 GROUPED = "the {} states seen most, and one for the others"
 """The name of a rung on which rare states share a feature."""
 MOST_DENSE_PAIRS = 500
-"""Pairs of states that get a column in a dense table, whose sums have as many entries as columns squared."""
+"""Maximum number of pairs of states with a column in a dense table, whose sums grow with the square of the columns."""
 MOST_STATES, MOST_PAIRS = 1_000_000, 10_000_000
-"""States that a log may have, and pairs of them that follow each other: they are kept in memory."""
+"""Maximum number of states and of consecutive pairs, which are kept in memory."""
 
 
 class States(NamedTuple):
-    """The states of a log, sorted, and how many steps started from each.
+    """The sorted states of a log, and the number of steps from each.
 
-    ``pairs`` are rows (before, state, steps) by number, sorted; the number of states stands in for the state before the
-    first step of an episode. ``observed`` counts observations, those behind the last steps of episodes with them.
+    ``pairs`` are rows (before, state, steps) by number, sorted; before the first step of an episode, ``before`` is the
+    number of states. ``observed`` counts observations, including final ones.
     """
 
     values: Any
@@ -62,7 +62,7 @@ def merge_states(parts: Sequence[States]) -> States:
     if S > MOST_STATES or len(key) > MOST_PAIRS:
         raise InputError(
             f"A log that is read in parts has at most {MOST_STATES} states, of which at most {MOST_PAIRS} pairs follow "
-            f"each other. This one has {S} and {len(key)}, or more. Put states together."
+            f"each other. This one has {S} and {len(key)}, or more. Merge states."
         )
     count = np.zeros(len(key), np.int64)
     np.add.at(count, place, np.concatenate(counts))
@@ -70,7 +70,7 @@ def merge_states(parts: Sequence[States]) -> States:
 
 
 def _before(now: Integers, episode: Integers, states: int) -> Integers:
-    """The state before every step; the number of states where there is none."""
+    """The state before every step; the number of states if there is none."""
     return np.where(begins_episode(episode), states, np.r_[0, now[:-1]])
 
 
@@ -83,11 +83,11 @@ class StateDesign:
     ladder
         The fits.
     table
-        The rows, sparse where features are cells, of which a state has one.
+        The rows; sparse if features are cells.
     states
         The states, sorted.
     pairs
-        The pairs of states with a row of their own.
+        The pairs of states that have a row.
     """
 
     ladder: Ladder
@@ -96,14 +96,14 @@ class StateDesign:
     pairs: Integers
 
     def rows(self, log: Log, pieces: Integers | None = None) -> Rows:
-        """The rows of a chunk; a state that the design does not know is refused."""
+        """The rows of a chunk. Refuses a state that the design does not know."""
         seen, S = np.ravel(log.observations), len(self.states)
         state = np.searchsorted(self.states, seen).clip(max=S - 1)
         unknown = np.flatnonzero(self.states[state] != seen)
         if len(unknown):
             raise InputError(
-                f"State {seen[unknown[0]]} was not there when features were fitted, and their sums are kept. Give a "
-                "new folder, so that they are fitted to all states."
+                f"State {seen[unknown[0]]} was not in the log when features were fitted and their sums saved. Give a "
+                "new folder, so that gradtd fits features to all states."
             )
         now, after = state[log.row], state[log.next_row]
         before = _before(now, log.episode if pieces is None else pieces, S)
@@ -111,7 +111,7 @@ class StateDesign:
         return Rows.stored(row, next_row, self.table)
 
     def _place(self, before: Integers, now: Integers) -> Integers:
-        """The rows of pairs; a pair without a row of its own has that of its state."""
+        """The rows of pairs; a pair without a row uses that of its state."""
         keys, order = self._keys
         if not len(keys):
             return now
@@ -121,7 +121,7 @@ class StateDesign:
 
     @cached_property
     def _keys(self) -> tuple[Integers, Integers]:
-        """The pairs, sorted, and where they stand in the table."""
+        """The sorted pairs, and their rows in the table."""
         key = self.pairs[:, 0] * len(self.states) + self.pairs[:, 1]
         order = np.argsort(key)
         return key[order], order
@@ -135,23 +135,23 @@ class StateDesign:
 def state_design(
     states: States, base: Any, n_pieces: int, chosen: bool = False, limits: Limits = DEFAULT
 ) -> StateDesign:
-    """Features given, then one for each state that is seen often, then one for each pair of states in a row.
+    """The user's features, then one per frequent state, then one per consecutive pair of states.
 
-    Where features are to be chosen, one per state, and states are many, there are also rungs on which only the states
-    seen most have one of their own.
+    If gradtd chooses one feature per state and there are many states, there are also rungs on which only the most
+    frequent states have a separate feature.
 
     Parameters
     ----------
     states
-        The states, how often each was seen, and which followed each other.
+        The states, their counts, and their transitions.
     base
         Their features, one row for each state.
     n_pieces
         Independent pieces of the log.
     chosen
-        Whether there is one feature per state because none were asked for.
+        Whether gradtd chose one feature per state.
     limits
-        How often a state must be seen to get a feature.
+        Minimum counts for a state to get a feature.
     """
     from scipy.sparse import csr_array, hstack, vstack
 
@@ -188,7 +188,7 @@ def state_design(
 
 
 def _sets_of_states(given: Integers, k: int, p: int) -> tuple[dict[str, Integers], dict[str, Integers]]:
-    """Rungs and checkers by their columns: behind those ``given`` one for each of k states, then of p pairs."""
+    """Columns of rungs and checkers: those ``given``, then k states, then p pairs."""
     states = int(given[-1]) + 1 + np.arange(k)
     pairs = int(given[-1]) + 1 + k + np.arange(p)
     rungs, checkers = {GIVEN: given}, {}
@@ -206,7 +206,7 @@ def _sets_of_states(given: Integers, k: int, p: int) -> tuple[dict[str, Integers
 
 
 def grouped_rungs(visits: Integers, most: int, limits: Limits) -> dict[str, Integers]:
-    """The first column, which all states share, and those of the states seen most; none where states are few."""
+    """The shared first column, and those of the most frequent states; none if states are few."""
     S = len(visits)
     made: dict[str, Integers] = {}
     often = np.argsort(-visits, kind="stable")

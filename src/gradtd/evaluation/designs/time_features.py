@@ -1,8 +1,8 @@
-"""The time since an episode began, as columns beside the features: do the observations hide it?
+"""Features of the time since the start of an episode, to check whether the observations hide it.
 
-An episode that always ends after so many steps has a value that falls with the time that is left. Where observations do
-not tell the time, features of them have one value for all times, and it is wrong at the start. A fit with a few smooth
-functions of the time beside the features finds the right one. Where the time does not matter, both have one answer.
+If episodes have a fixed length, the value falls with the remaining time. If observations do not contain the time, the
+features give one value for all times, which is wrong at the start. A fit with a few smooth functions of the time as
+extra features finds the right value. If the time does not matter, both fits agree.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 
 DEGREE = 4
-"""Polynomials of the time, each of one degree more."""
+"""Number of polynomials of the time."""
 NO_CLOCK = np.zeros((1, 0))
 """No columns of the time."""
 
 
 def clock_of(lengths: Integers) -> Floats:
-    """Columns by the time since the start, (times, columns): polynomials of the part of all steps that are earlier.
+    """Columns by time since the start, (times, columns): polynomials of the share of steps that are earlier.
 
-    ``lengths`` counts the pieces by their length. No column where all pieces have one step. The clock stops at the last
-    time at which a step was seen: behind a piece that was cut off the time is not known, and a polynomial that ran on
-    there could say anything.
+    ``lengths`` counts the pieces by length. There are no columns if all pieces have one step. The time is capped at the
+    last one in the log, because a polynomial could take any value beyond it.
 
     >>> clock_of(np.array([0, 0, 0, 2])).round(2)[:, :1]
     array([[-0.67],
@@ -38,7 +37,7 @@ def clock_of(lengths: Integers) -> Floats:
 
 
 def since_start(begins: Integers, start: int, stop: int) -> Integers:
-    """Steps since the start of its piece, of every step from ``start`` on.
+    """Number of steps since the start of the piece, for every step from ``start`` on.
 
     >>> since_start(np.array([0, 3, 6]), 2, 6)
     array([2, 0, 1, 2])
@@ -57,7 +56,7 @@ class TimeRows(NamedTuple):
 
 
 def time_rows(clock: Floats, since: Integers, rho: Any, discount: Any) -> TimeRows:
-    """Columns of the time of steps that are so many steps behind the start; the clock stops at its last time."""
+    """Columns of the time for steps at these distances from the start, capped at the last known time."""
     last = len(clock) - 1
     t, after = clock[since.clip(max=last)], clock[(since + 1).clip(max=last)]
     return TimeRows(t, np.asarray(discount)[:, None] * after - t, np.asarray(rho)[:, None] * t)

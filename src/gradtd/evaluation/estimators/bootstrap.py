@@ -1,7 +1,8 @@
-"""The bootstrap over episodes: resamples that all estimates share, and the intervals that values on them give.
+"""The bootstrap over episodes: samples shared by all estimates, and intervals from the values on them.
 
-gradtd resamples *episodes*, because the steps of one episode depend on each other. Where there are more than
-`MOST_GROUPS` of them, it draws groups of neighbours. That bounds the work, and a variance from 2,000 pieces is as good.
+gradtd resamples *episodes*, because the steps of one episode depend on each other. With more than `MOST_GROUPS`
+episodes, it draws groups of neighbouring ones. That limits the work, and a variance from 2,000 pieces is precise
+enough.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ MOST_GROUPS = 2000
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """``counts[r, g]`` says how often resample r takes group g, the episodes ``begins[g]`` to ``begins[g + 1]``."""
+    """``counts[r, g]`` is how often bootstrap sample r contains group g, the episodes ``begins[g]`` to ``begins[g +
+    1]``.
+    """
 
     counts: NDArray[np.int32]
     begins: Integers
@@ -30,7 +33,7 @@ class Resamples:
         return len(self.counts)
 
     def of_episodes(self, r: int) -> Integers:
-        """How often resample r takes each episode."""
+        """How often bootstrap sample r contains each episode."""
         return np.repeat(self.counts[r].astype(np.int64), np.diff(self.begins))
 
 
@@ -46,8 +49,8 @@ def draw_resamples(n_episodes: int, resamples: int, seed: int) -> Resamples:
 def resampled(stream: Stream, begins: Integers, counts: Integers) -> tuple[Stream, Integers]:
     """The stream with each episode ``counts`` times, and the number of the original episode of each step.
 
-    Features are shared, not copied; a step keeps its trace. Copies of an episode are not independent: they have to stay
-    in one buffer, which is what the original numbers are for.
+    Features are shared, not copied, and a step keeps its trace. Copies of an episode are dependent and must stay in the
+    same buffer, so the original numbers are returned.
     """
     taken = np.repeat(np.arange(len(counts)), counts)
     lengths = np.diff(begins)[taken]
@@ -63,7 +66,7 @@ def resampled(stream: Stream, begins: Integers, counts: Integers) -> tuple[Strea
 
 
 def poisson_weights(pieces: Floats, resamples: int, seed: int) -> Floats:
-    """Poisson(1) weights of groups with so many episodes each; a resample without any episode is drawn again."""
+    """Poisson(1) weights of groups with these numbers of episodes; samples without any episode are drawn again."""
     rng = np.random.default_rng([seed, 20231])
     weights = rng.poisson(1.0, (resamples, len(pieces))).astype(np.float64)
     while (empty := weights @ pieces == 0.0).any():
@@ -72,7 +75,7 @@ def poisson_weights(pieces: Floats, resamples: int, seed: int) -> Floats:
 
 
 def of_influences(value: float, psi: Floats, resamples: Resamples) -> Floats:
-    """An estimate on every resample to first order, from the influences of episodes."""
+    """First-order estimates on every bootstrap sample, from the influences of episodes."""
     of_group = np.add.reduceat(psi, resamples.begins[:-1])
     taken = resamples.counts @ np.diff(resamples.begins)
     return np.asarray(value + (resamples.counts @ of_group) / np.maximum(taken, 1))
@@ -87,7 +90,7 @@ def student_interval(value: float, error: float, level: float, freedom: int) -> 
 def interval_from(
     value: float, values: Floats, level: float, n_episodes: int, kind: str = "student"
 ) -> tuple[float, float]:
-    """The interval that values of resamples give: ``student`` (value -+ t times their deviation) or ``percentile``."""
+    """The interval from bootstrap values: ``student`` (value -+ t times their standard deviation) or ``percentile``."""
     if kind == "percentile":
         low, high = np.quantile(values, [0.5 - level / 2, 0.5 + level / 2])
         return float(low), float(high)

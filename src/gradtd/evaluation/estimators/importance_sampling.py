@@ -1,28 +1,28 @@
-"""Importance sampling on a log: what users compare with, whole-episode and per decision, weighted, doubly robust.
+"""Importance-sampling estimators: whole-episode and per-decision, weighted, and doubly robust.
 
 With w_t the product of the ratios of an episode up to and with step t, g_t that of the discounts before it, and V the
 value function that was learned:
 
-* ``monte_carlo``: mean of sum g_t r_t, where the log is the target's own;
+** ``monte_carlo``: mean of sum g_t r_t, if the log is the target's own;
 * ``is``, ``wis``: mean of w_T sum g_t r_t; weighted: divided by the mean of w_T;
-* ``pdis``, ``wpdis``: mean of sum g_t w_t r_t; weighted: at every t divided by the mean of w_t, episodes that are
-  over keeping their last weight;
+* ``pdis``, ``wpdis``: mean of sum g_t w_t r_t; weighted: divided by the mean of w_t at every t, where
+  finished episodes keep their last weight;
 * ``dr``, ``wdr``: mean of V(s_0) + sum g_t w_t (r_t + discount V(s_{t+1}) - V(s_t)); weighted alike. A V of states
   needs no model of actions: E[w_t | past] = w_{t-1}, so what V adds has mean zero, and where V is right, little
   variance is left.
 
-An episode that was cut off ends the sums of the first five where it was cut; ``dr`` goes on with V there.
+At a truncation, the sums of the first five end; ``dr`` continues with V.
 
-Next to them stands double reinforcement learning (Kallus and Uehara, 2020), with marginal weights from the
+The module also has double reinforcement learning (Kallus and Uehara, 2020), with marginal weights from the
 least-squares solve. The value of least squares is linear in the rewards: v = -m.A^-1 b = sum of w_t r_t, with m the
 mean start features and w_t = -rho_t x_t.(A^-T m) / n. These weights estimate how often the target is where the log was,
 discounted, over how often the log was there (linear DICE). No ratios are multiplied along an episode. ``drl`` takes
 both halves, V and w, from episodes that it does not judge: with theta and A^-T m of the other folds, the mean over the
-episodes of a fold of V(s_0) + sum of w_t (r_t + discount V(s_{t+1}) - V(s_t)). On the folds' own episodes the second
-term would vanish, and least squares would be left. An error of the features in V is multiplied by one in w.
+episodes of a fold of V(s_0) + sum of w_t (r_t + discount V(s_{t+1}) - V(s_t)). On the same folds the second term would
+vanish and leave least squares. The errors in V and w multiply.
 
-The verdict is about the method asked for. Readers compare its row with the others, so `mark_rows` says of each row when
-its interval is weak.
+The verdict is about the requested method. Readers compare its row with the others, so `mark_rows` marks rows with a
+weak interval.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from gradtd.evaluation.report.step_sums import effective_size
 
 MONTE_CARLO, IS, WIS, PDIS, WPDIS, DR, WDR = range(len(ESTIMATORS))
 RETURN, WHOLE, DECISION, ROBUST, START, PRODUCT = range(6)
-"""What an episode contributes: its return, that times its product of ratios, its terms of ``pdis`` and of ``dr``, the
+"""Contributions of an episode: its return, that times its product of ratios, its terms of ``pdis`` and of ``dr``, the
 value of its start, and its product of ratios."""
 _WEIGHT, _REWARD, _ERROR, _OVER = range(4)
 
 
 def contribute(steps: Any, values: Floats, begins: Integers, of_step: Floats, of_episode: Floats) -> None:
-    """For every step w_t, g_t w_t r_t and g_t w_t delta_t; for every episode what it contributes.
+    """Compute w_t, g_t w_t r_t and g_t w_t delta_t for every step, and the contributions of every episode.
 
     ``values`` are those of the rows of features. All estimators are made from these products of ratios.
     """
@@ -83,7 +83,7 @@ def contribute(steps: Any, values: Floats, begins: Integers, of_step: Floats, of
 def combine(
     of_step: Floats, of_episode: Floats, begins: Integers, counts: Integers, by_time: Floats, out: Floats
 ) -> None:
-    """All estimators at once, with episode e taken ``counts[e]`` times; ``by_time`` is scratch, a row for each time."""
+    """All estimators at once, with episode e taken ``counts[e]`` times; ``by_time`` is a buffer with a row per time."""
     for t in range(by_time.shape[0]):
         for j in range(by_time.shape[1]):
             by_time[t, j] = 0.0
@@ -120,7 +120,7 @@ def combine(
 
 
 class Estimates(NamedTuple):
-    """Every estimator's value on the log and on the resamples, and what each episode contributes."""
+    """Every estimator's value on the log and on the bootstrap samples, and each episode's contributions."""
 
     values: Floats
     resampled: Floats
@@ -128,7 +128,7 @@ class Estimates(NamedTuple):
 
 
 def importance_estimates(stream: Stream, theta: Floats, begins: Integers, resamples: Resamples) -> Estimates:
-    """Every estimator on the log and on every resample of it; one pass of compiled code each."""
+    """Every estimator on the log and on every bootstrap sample; one compiled pass each."""
     n, values = len(begins) - 1, values_of(stream.features, theta)
     of_step, of_episode = np.empty((len(stream), 3)), np.empty((n, 6))
     engine.compile_once(contribute)(stream.view.steps, values, begins, of_step, of_episode)
@@ -150,14 +150,14 @@ def episode_weights(stream: Stream, begins: Integers) -> Floats:
 def beyond_cuts(stream: Stream, begins: Integers) -> float:
     """The mean over episodes of the product of their discounts, which is 0 where one terminated.
 
-    With a reward that is the same at every step, it is the part of an endless return that comes after the cut.
+    For a constant reward, it is the share of an infinite return that comes after the truncation.
     """
     with np.errstate(divide="ignore"):
         return float(np.exp(np.add.reduceat(np.log(stream.steps["discount"]), begins[:-1])).mean())
 
 
 FOLDS = 5
-"""Folds of the episodes, where there are as many. A convention: a solution without a fold uses four fifths of a log."""
+"""Number of folds of episodes, if there are enough. By convention 5: a solution without one fold uses four fifths."""
 
 
 def fold_of_episodes(n_episodes: int, folds: int = FOLDS) -> Any:
@@ -166,7 +166,7 @@ def fold_of_episodes(n_episodes: int, folds: int = FOLDS) -> Any:
 
 
 def fold_of_steps(stream: Stream, begins: Integers) -> Any:
-    """The fold of every step; None where the equations of a fold, dense and large, would not be solved."""
+    """The fold of every step; None if the equations of a fold are too large to solve."""
     if isinstance(stream.features, np.ndarray) and stream.n_features > DENSE:
         return None
     return np.repeat(fold_of_episodes(len(begins) - 1), np.diff(begins))
@@ -181,7 +181,7 @@ def marginal_weights(stream: Stream, left: Floats, traces: Any = None) -> Floats
 
 
 class Double(NamedTuple):
-    """The value by double reinforcement learning, its standard error, and what each episode says."""
+    """The value by double reinforcement learning, its standard error, and each episode's contribution."""
 
     value: float
     error: float
@@ -200,7 +200,7 @@ def double_rl(
     """Double reinforcement learning, cross-fitted over episodes; episode e is in fold e mod ``folds``.
 
     The error is that of a mean of independent contributions, one per episode: they are the estimate's influences.
-    ``known`` are sums by fold, where the log was read for them already.
+    ``known`` are sums by fold, if already computed.
     """
     n = len(begins) - 1
     fold = fold_of_episodes(n, folds)
@@ -225,9 +225,9 @@ def double_rl(
 
 
 ROUNDING = 1e-12
-"""Contributions that differ by less, as a share of their size, are all the same."""
+"""Contributions with a smaller relative difference count as equal."""
 _OF = {"monte_carlo": RETURN, "is": WHOLE, "wis": WHOLE, "pdis": DECISION, "wpdis": DECISION}
-"""Which contribution of an episode an estimator is the mean of; the others are doubly robust."""
+"""The contribution that each estimator averages; the others are doubly robust."""
 
 
 def carrying(psi: Floats) -> float:
@@ -261,7 +261,7 @@ def mark_rows(
     stream
         The steps.
     contributions
-        What each episode contributes to the importance-sampling estimators, one row per episode.
+        The contributions of each episode, one row per episode.
     begins
         The first step of every episode, and the number of steps.
     sandwich
@@ -281,7 +281,7 @@ def mark_rows(
         elif name in ESTIMATORS:
             reason = _weak_products(products, limits) if name != "monte_carlo" else ""
             if not reason and cut and name in ENDED_BY_A_CUT:
-                reason = "its sums end where episodes were cut off"
+                reason = "its sums end at truncations"
             if not reason:
                 reason = few_episodes(_influences(name, row, contributions, products), limits)
         made[name] = replace(row, mark="weak" if reason else "ok", reason=reason)
@@ -289,12 +289,12 @@ def mark_rows(
 
 
 def _weak_products(products: Floats, limits: Limits) -> str:
-    """Why products of ratios cannot carry an interval, or nothing."""
+    """Why products of ratios cannot support an interval; empty if they can."""
     if not np.isfinite(products).all():
         return "products of ratios overflow"
     worth = effective_size(products)
     if worth < limits.row_fewest_products:
-        return f"products of ratios are worth {worth:.1f} of {len(products)} episodes"
+        return f"products of ratios leave {worth:.1f} effective of {len(products)} episodes"
     error = float(products.std(ddof=1)) / np.sqrt(len(products))
     off = abs(float(products.mean()) - 1) / error if error > 0 else 0.0
     if off > limits.row_most_product_errors:
@@ -310,13 +310,13 @@ def _influences(name: str, row: Estimate, contributions: Floats, products: Float
 
 
 def few_episodes(psi: Floats, limits: Limits = DEFAULT) -> str:
-    """Why an error is weak that rests on few episodes, or nothing."""
+    """Why an error is weak because it rests on few episodes; empty if it is not."""
     worth = carrying(psi)
     return f"its error rests on {worth:.1f} of {len(psi)} episodes" if worth < limits.row_fewest_episodes else ""
 
 
 def _small_folds(row: Estimate, sandwich: float, limits: Limits) -> str:
-    """Why a cross-fitted error is weak, or nothing."""
+    """Why a cross-fitted error is weak; empty if it is not."""
     if row.error is not None and row.error > limits.row_most_error_ratio * sandwich > 0:
         times = f"{row.error / sandwich:.1f} times that of least squares"
         return f"its error is {times}: the folds are too small for the features"

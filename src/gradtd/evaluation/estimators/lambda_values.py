@@ -1,8 +1,8 @@
-"""The value of a policy against lambda: a check of the features that needs nothing but the log.
+"""The value of a policy against lambda: a check of the features that needs only the log.
 
-LSTD(lam) has the same answer for every lam where the features can hold the value, and else answers that differ: at
-lam = 0 it leans on the features most, at lam = 1 on returns alone. So a line that is flat within its error is what
-features that suffice would show, and a slope is a sign of bias at its left end. Error grows to the right.
+If the features can represent the value, LSTD(lam) gives the same answer for every lam. Otherwise the answers differ: at
+lam = 0 it relies most on the features, at lam = 1 on returns alone. So sufficient features give a line that is flat
+within its error, and a slope is a sign of bias at its left end. The error grows to the right.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
 LITTLE_WORK, A_STEP = 5e8, 400
-"""Multiplications up to which every evaluation has its value against lambda, and what a step costs in addition to
+"""Maximum number of multiplications for which every evaluation includes this curve, and the extra cost of a step for
 them, for its trace."""
 
 
@@ -47,8 +47,7 @@ class LambdaValues:
     intervals : array
         One row per lambda: the lower and the upper end, by Student's t with the number of episodes less one.
     shifts, shift_errors : array
-        The values less that at the first lambda, and the errors of these differences, in which what both answers have
-        in common has gone.
+        Differences from the value at the first lambda, and their paired errors.
     level : float
         The level of the intervals.
     """
@@ -63,7 +62,7 @@ class LambdaValues:
 
     @property
     def largest_shift(self) -> float:
-        """The largest shift in units of its error, with its sign; 0 where nothing shifts."""
+        """The largest shift in units of its error, with its sign; 0 without a shift."""
         known = self.shift_errors > 0
         if not known.any():
             return 0.0
@@ -72,7 +71,7 @@ class LambdaValues:
 
     @property
     def flat(self) -> bool:
-        """Whether no shift is beyond what chance explains, at 1 - level shared among the lambdas (Bonferroni)."""
+        """Whether chance explains all shifts, at 1 - level shared among the lambdas (Bonferroni)."""
         tests = max(1, int((self.shift_errors > 0).sum()))
         return abs(self.largest_shift) <= normal(1 - (1 - self.level) / (2 * tests))
 
@@ -106,12 +105,12 @@ class LambdaValues:
         return figure
 
     def arrays(self) -> dict[str, Floats]:
-        """What it is made of, by name; `from_arrays` makes it again."""
+        """Its arrays by name, for `from_arrays`."""
         return {f"lambda_{one.name}": np.atleast_1d(getattr(self, one.name)) for one in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Floats]) -> LambdaValues | None:
-        """The record that `arrays` came from; None where they hold none."""
+        """Build from `arrays`; None if they hold no record."""
         if "lambda_values" not in arrays:
             return None
         made: dict[str, Any] = {one.name: arrays[f"lambda_{one.name}"] for one in fields(cls)}
@@ -130,7 +129,7 @@ def value_against_lambda(
     stream : Stream
         The experience, for example of `gradtd.log_stream`, in at least two episodes.
     lams : list of float
-        The lambdas, growing.
+        The lambdas, in increasing order.
     trace : str
         The ratio in a trace: ``"rho"``, ``"clipped"``, or ``"tree"``, which needs the target's probabilities.
     level : float
@@ -143,7 +142,7 @@ def value_against_lambda(
     """
     wanted = np.array(checks.fractions("lam", lams))
     if len(wanted) == 0 or (np.diff(wanted) <= 0).any():
-        raise InputError(f"lams must be numbers that grow from 0 to at most 1, got {wanted.tolist()}.")
+        raise InputError(f"lams must be increasing numbers from 0 to at most 1, got {wanted.tolist()}.")
     checks.one_of("trace", trace, KINDS)
     level = checks.fraction("level", level)
     begins = stream.begins
@@ -158,7 +157,7 @@ def value_against_lambda(
 def lambda_values(
     stream: Stream, wanted: Floats, trace: str, level: float, episode: Integers | None = None
 ) -> LambdaValues:
-    """The same; ``episode`` numbers the episodes that traces run through, where those of the stream are pieces."""
+    """The same; ``episode`` numbers the episodes of traces, if the stream's episodes are pieces of them."""
     begins = stream.begins
     starts = start_features(stream, begins)
     values, psi = np.empty(len(wanted)), np.empty((len(wanted), len(begins) - 1))
@@ -175,9 +174,9 @@ def lambda_values(
 
 
 def against_lambda(case: Case, episode: Integers) -> dict[str, Floats]:
-    """The values against lambda of an evaluation, as arrays; nothing where they cost much or mean nothing.
+    """An evaluation's values against lambda, as arrays; empty if they are expensive or meaningless.
 
-    They are made where traces were asked for, or where that reads few numbers.
+    Computed if traces were requested or if it is cheap.
     """
     stream, settings = case.stream, case.settings
     work = len(stream) * (stream.n_features**2 + A_STEP) * len(LAMBDAS)

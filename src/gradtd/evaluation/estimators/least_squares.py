@@ -1,7 +1,7 @@
 """LSTD on a log: sums by group of episodes, the solution with its sandwich error, and refits on resampled episodes.
 
-gradtd reads the log in chunks of steps, so that nothing as large as the log is made next to it. Sums of sparse features
-stay sparse for cells, of which a row has one (one-hot, aggregation), and for more than `solvers.DENSE` features.
+gradtd reads the log in chunks of steps and so needs little extra memory. Sums of sparse features stay sparse for cells,
+of which a row has one (one-hot, aggregation), and for more than `solvers.DENSE` features.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from gradtd.evaluation.estimators.products import (
 from gradtd.evaluation.estimators.solvers import DENSE, Solver, SparseSolver, feature_scale, solved_each, solver_of
 
 MOST_NUMBERS, AT_ONCE = 2e7, 2.5e5
-"""Numbers in the dense matrices of all resamples (160 MB), and in those of the groups summed at once (2 MB)."""
+"""Maximum size of the dense matrices of all bootstrap samples (160 MB), and of the groups summed at once (2 MB)."""
 MOST_ENTRIES = 1e8
-"""Entries that the steps of a sparse log may make, products of those of x and y: they are kept by group for refits."""
+"""Maximum number of products of entries of x and y in a sparse log, which are kept by group for refits."""
 EXACT_REFIT = 1e-12
-"""Residual of a sparse refit, as a share of its right side. Its error is far below that of resampling."""
+"""Relative residual of a sparse refit. Its error is far below the bootstrap's."""
 
 
 class GroupSums(NamedTuple):
@@ -54,8 +54,8 @@ class GroupSums(NamedTuple):
 class Sums:
     """A = mean of rho x y', b = mean of rho r x, C = mean of x x', over the steps of a log.
 
-    ``square`` is the mean of rho^2 |x|^2 |y|^2, the mean square of what A is the mean of. ``folds`` are the sums by
-    fold of the episodes, where they were asked for.
+    ``square`` is the mean of rho^2 |x|^2 |y|^2, the mean square of the terms of A. ``folds`` are the sums by fold of
+    the episodes, if requested.
     """
 
     A: Any
@@ -77,13 +77,13 @@ def sums(
     stream
         The steps, over a table of features.
     progress
-        Is told how many of them were read.
+        Called with the number of steps read.
     traces
-        One row per step, which stands for x where it is the left factor.
+        One row per step, which replaces x as the left factor.
     C
-        The mean of x x', where it is known already.
+        The mean of x x', if already computed.
     fold
-        The fold of every step, where sums by fold are wanted.
+        The fold of every step, if sums by fold are needed.
     """
     n = len(stream)
     group: Any = np.zeros(n, np.int8) if fold is None else fold
@@ -133,8 +133,8 @@ def sparse_sums(
 ) -> tuple[Any, Any, Floats]:
     """A, b and the squares of `GroupSums` by group of steps, for sparse features: one row of a sparse matrix per group.
 
-    ``group`` has the group of every step. Entry (i, j) of a group's A stands in column i d + j, so that nothing has
-    more numbers than the steps make entries.
+    ``group`` has the group of every step. Entry (i, j) of a group's A is in column i d + j, so that the matrix is as
+    sparse as the steps.
     """
     from scipy.sparse import csr_array
 
@@ -173,14 +173,14 @@ def _by_group(group: Integers, column: Integers, value: Floats, shape: tuple[int
 
 
 def _matrices(A: Any, b: Any, square: Floats) -> list[GroupSums]:
-    """The sums of every group by itself."""
+    """The sums of every single group."""
     rows, d = [slice(*ends) for ends in pairwise(A.indptr)], b.shape[1]
     matrices = [_matrix(A.indices[row], A.data[row], d) for row in rows]
     return list(map(GroupSums, matrices, b.toarray(), square))
 
 
 def _matrix(places: Integers, values: Floats, d: int) -> Any:
-    """The d x d matrix with these values at the places i d + j, which grow."""
+    """The d x d matrix with these values at the sorted places i d + j."""
     from scipy.sparse import csr_array
 
     return csr_array((values, places % d, np.searchsorted(places, np.arange(d + 1) * d)), shape=(d, d))
@@ -188,10 +188,10 @@ def _matrix(places: Integers, values: Floats, d: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """The log's equations solved: the weights, the value of the start states, and the standard error of that.
+    """The solution of the log's equations: the weights, the value of the start states, and its standard error.
 
-    ``left`` is A^-T times the mean start features: how the value depends on each residual. ``psi`` has the influence of
-    every episode, or of every group of them, on the value.
+    ``left`` is A^-T times the mean start features: the sensitivity of the value to each residual. ``psi`` has the
+    influence of every episode, or of every group of them, on the value.
     """
 
     sums: Sums
@@ -204,22 +204,22 @@ class LeastSquares:
 
     @property
     def singular(self) -> int:
-        """How many directions of the features the equations leave open."""
+        """Number of directions of feature space that the equations do not determine."""
         return self.solver.singular
 
     @property
     def condition(self) -> float | None:
-        """The condition number of A, where it is dense."""
+        """The condition number of A, if it is dense."""
         return self.solver.condition
 
     @property
     def how(self) -> str:
-        """What the equations were solved by."""
+        """The solver used."""
         return self.solver.how
 
 
 def start_features(stream: Stream, begins: Integers) -> Any:
-    """The features in which every episode starts: of its first observation, unless the stream says otherwise."""
+    """The start features of every episode: of its first observation, unless the stream says otherwise."""
     return widened(stream.features[stream.steps["row"][begins[:-1]] if stream.starts is None else stream.starts])
 
 
@@ -235,9 +235,9 @@ def least_squares(
 
     The error is that of an M-estimate clustered by episodes: with v = mean of phi_0.theta, the influence of episode e
     is psi_e = phi_0e.theta - v - E / n (sum over its steps of rho delta x).(A^-T mean phi_0), and the variance of v is
-    the sum of psi_e^2 / (E (E - 1)). It holds for the solution in the features given, right or wrong. With ``traces``,
-    one row per step, it is LSTD(lam), and the trace of a step is its x above. What is ``known``, C or the fold of every
-    step, goes to `sums`.
+    the sum of psi_e^2 / (E (E - 1)). It is valid for the solution in the given features, even if they cannot represent
+    the value. With ``traces``, one row per step, it is LSTD(lam), with the trace in place of x above. ``known`` values,
+    C or the fold of every step, are passed to `sums`.
     """
     found = solve_sums(sums(stream, progress, traces, **known), np.asarray(starts.mean(axis=0)).ravel())
     of_episode = np.add.reduceat(step_influences(stream, found.theta, found.left, traces), begins[:-1])
@@ -267,7 +267,7 @@ def step_influences(
 ) -> Floats:
     """rho delta (e.left) of every step, with delta = r + discount V(s') - V(s) by theta, and e its x or its trace.
 
-    With ``fold``, theta and left have one row per fold, and a step takes those of its own.
+    With ``fold``, theta and left have one row per fold, and each step uses its fold's.
     """
     of_values, of_left = np.atleast_2d(theta).T, np.atleast_2d(left).T
     out, every = np.empty(len(stream)), np.asarray(stream.steps)  # a field of a record array costs 10 us each time
@@ -288,7 +288,7 @@ def standard_error(psi: Floats) -> Floats:
 
 
 def can_refit(stream: Stream, fit: LeastSquares, resamples: int, traces: Any = None) -> bool:
-    """Whether refits take a moderate amount of memory and time, and equations like these could be solved."""
+    """Whether refits need moderate memory and time, and such equations could be solved."""
     table: Any = stream.features
     if isinstance(table, np.ndarray):
         return stream.n_features <= DENSE and resamples * stream.n_features**2 <= MOST_NUMBERS
@@ -309,8 +309,8 @@ def refit_least_squares(
 ) -> Floats:
     """The value of the start states by LSTD on every resample.
 
-    gradtd reads the log once, for the sums of each group of episodes. Those of a resample are the sums over groups,
-    each as often as the resample takes it.
+    gradtd reads the log once, for the sums of each group of episodes. The sums of a bootstrap sample are those of its
+    groups, weighted by how often it contains them.
     """
     if not isinstance(stream.features, np.ndarray):
         return _sparse_refits(stream, starts, begins, resamples, fit, progress, traces)
@@ -340,7 +340,7 @@ def _sparse_refits(
     progress: Progress | None,
     traces: Any,
 ) -> Floats:
-    """A Krylov method starts from the weights of the whole log, preconditioned by what solved its equations."""
+    """Solve by a Krylov method from the weights of the whole log, preconditioned by the solver of its equations."""
     from scipy.sparse import csr_array
 
     counts, edges, d = resamples.counts.astype(np.float64), resamples.begins, stream.n_features

@@ -1,4 +1,4 @@
-"""Every method on one log and one target: a value with its interval, one row of the table each."""
+"""Applies every method to one log and one target: a value with its interval per method."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ from gradtd.evaluation.report.estimate import (
 from gradtd.evaluation.settings import STATE, Settings
 
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
-"""Refits by default, and fewer where 100 refits of a rule would read more numbers than this."""
+"""Default number of refits, reduced if 100 refits of a rule would read more numbers than this."""
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
     """One target on one log, with its least-squares solution; ``on_policy`` says that every ratio is 1.
 
-    Where traces were asked for, ``traces`` has one row per step, ``square`` is the solution with them, and
-    ``untraced`` that without.
+    If traces were requested, ``traces`` has one row per step, ``square`` is the solution with them, and ``untraced``
+    the one without.
     """
 
     stream: Stream
@@ -73,9 +73,9 @@ class Case:
 
     @property
     def refits(self) -> bool:
-        """Whether a rule gets its interval from refits of its own: where they are asked for, or nothing else is there.
+        """Whether a rule's interval comes from its refits: if they are requested, or no other interval applies.
 
-        A rule that converges to another solution cannot take the interval of least squares.
+        A rule that converges to another solution cannot use the interval of least squares.
         """
         asked = self.settings
         if self.decision is None or asked.method in OTHER_SOLUTIONS or asked.own_refits is not None:
@@ -114,10 +114,10 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """Estimates, the one asked for first; its values on the resamples; the weights of the value function.
+    """Estimates, the requested one first; its bootstrap values; the weights of the value function.
 
     ``fitted`` is the fit of a rule that makes updates, ``drawn`` the importance-sampling estimators on the log and on
-    the ``resamples``, ``refits`` how often the method itself was fitted again.
+    the ``resamples``, ``refits`` the number of refits of the requested method.
     """
 
     estimates: tuple[Estimate, ...]
@@ -130,17 +130,17 @@ class Solved:
 
     @property
     def headline(self) -> Estimate:
-        """The estimate asked for."""
+        """The requested estimate."""
         return self.estimates[0]
 
 
 def with_traces(settings: Settings) -> str:
-    """What a note adds where there are traces."""
+    """The part of a note about traces."""
     return "" if settings.tracing is None else f"; with traces, lam = {settings.tracing.lam:g}"
 
 
 def direct_row(value: float, decision: Decision, settings: Settings) -> Estimate:
-    """The equations solved directly, with the interval that the checks decided."""
+    """The direct solution, with the interval decided by the checks."""
     note = f"the solution that Impression GTD, Expected GTD and LSTD share; {decision.rung}{with_traces(settings)}"
     return Estimate(AUTO, value, decision.shown.low, decision.shown.high, decision.fit.error, note)
 
@@ -152,7 +152,7 @@ def make_case(
     decision: Decision | None = None,
     C: Any = None,
 ) -> Case:
-    """Read the log once for the least-squares solution, and once more where it is one with traces.
+    """Read the log once for the least-squares solution, and once more for one with traces.
 
     ``C`` is the mean of x x', where it is known already.
     """
@@ -168,7 +168,7 @@ def make_case(
 
 
 def solve(case: Case, progress: Progress | None = None) -> Solved:
-    """The method asked for, with least squares, importance sampling and double RL next to it, on the same resamples."""
+    """The requested method, with least squares, importance sampling and double RL, on the same bootstrap samples."""
     settings, method = case.settings, case.settings.method
     fitted = None if settings.computed else fitted_rule(case)
     theta = case.square.theta if fitted is None else fitted.theta
@@ -204,7 +204,7 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
 
 
 def fitted_rule(case: Case) -> Fit:
-    """The rule asked for, fitted to the log."""
+    """The requested rule, fitted to the log."""
     settings = case.settings
     hyper = suited(settings.algorithm, {**settings.hyper, **settings.of_traces}, case.square.sums)
     return fit_rule(
@@ -222,7 +222,7 @@ def fitted_rule(case: Case) -> Fit:
 def auto_row(case: Case, plain: Estimate) -> Estimate:
     """The direct solution with the interval that the checks decided.
 
-    Rules that converge to the same solution are not fitted here: the loop around one takes longest to compile.
+    Rules that converge to the same solution are not fitted, because compiling their loop takes longest.
     """
     value, decision = case.square.value, case.decision
     if decision is None:
@@ -231,7 +231,7 @@ def auto_row(case: Case, plain: Estimate) -> Estimate:
 
 
 def solved_row(case: Case, fitted: Fit, method: str) -> Estimate:
-    """A rule that was fitted once: its value, with the interval of the direct solution."""
+    """A rule fitted once: its value, with the interval of the direct solution."""
     assert case.decision is not None
     value = float(case.mean_start @ fitted.theta)
     if not np.isfinite(value) or fitted.diverged:
@@ -242,7 +242,7 @@ def solved_row(case: Case, fitted: Fit, method: str) -> Estimate:
 
 
 def _first_order(case: Case, resamples: Resamples) -> Floats:
-    """The value on every resample to first order, from the influences of episodes: no refits."""
+    """First-order bootstrap values from the influences of episodes, without refits."""
     assert case.decision is not None
     psi = case.decision.fit.psi
     if len(psi) != case.n_episodes:  # clusters of episodes are drawn whole
@@ -251,14 +251,14 @@ def _first_order(case: Case, resamples: Resamples) -> Floats:
 
 
 def influences_of(case: Case) -> Floats:
-    """The influence of every episode on the value, where the value is that of the equations solved directly."""
+    """The influence of every episode on the value of the direct solution."""
     if case.decision is None or case.settings.method in OTHER_SOLUTIONS:
         return np.zeros(0)
     return case.decision.fit.psi
 
 
 def refitted_row(case: Case, fitted: Fit, resamples: Resamples, progress: Progress | None) -> tuple[Estimate, Floats]:
-    """A rule of the library: its value, and an interval from its refits."""
+    """A rule's value, with an interval from its refits."""
     settings, value = case.settings, float(case.mean_start @ fitted.theta)
     if len(resamples) < 2:
         note = "no refits: the interval is the sandwich interval of least squares"
@@ -288,24 +288,25 @@ def least_squares_row(case: Case, resamples: Resamples, progress: Progress | Non
 
 
 def importance_rows(case: Case, drawn: Estimates) -> dict[str, Estimate]:
-    """The importance-sampling estimators; where the log is the target's own, most are Monte Carlo, shown if asked for.
+    """The importance-sampling estimators. If the log is the target's own, most equal Monte Carlo and are shown on
+    request.
 
-    Off-policy there is no Monte Carlo, asked for or not: its number would be another policy's value.
+    There is no off-policy Monte Carlo: its number would be another policy's value.
     """
     on_its_own = ("monte_carlo", "dr", case.settings.method)
     ends = beyond_cuts(case.stream, case.begins) > case.settings.limits.most_beyond_cuts
     rows = {}
     for k, name in enumerate(ESTIMATORS):
         if name in on_its_own if case.on_policy else name != "monte_carlo":
-            note = "its sums end where episodes were cut off" if ends and name in ENDED_BY_A_CUT else ""
+            note = "its sums end at truncations" if ends and name in ENDED_BY_A_CUT else ""
             rows[name] = case.row_from_refits(name, float(drawn.values[k]), drawn.resampled[:, k], note)
     return rows
 
 
 def _refused(method: str) -> Estimate:
-    why = "the log is not the target's own: take another method"
+    why = "the log is not the target's own: use another method"
     if method == "drl":
-        why = f"its folds need equations that can be solved exactly, which dense ones are for at most {DENSE} features"
+        why = f"its folds need an exact solution, which is limited to {DENSE} dense features"
     return Estimate(method, None, None, None, None, why)
 
 
@@ -321,14 +322,14 @@ def _how_many(case: Case, fitted: Fit | None) -> int:
 
 
 def for_pictures(case: Case, theta: Floats) -> dict[str, Floats]:
-    """What the pictures need of the log itself, small: histograms of the ratios and of the values at the starts."""
+    """Small data for the plots: histograms of the ratios and of the start values."""
     counts, edges = histogram(np.asarray(case.stream.steps["rho"]))
     start_counts, start_edges = histogram(np.asarray(case.starts @ theta).ravel())
     return {"rho": counts, "rho_edges": edges, "starts": start_counts, "starts_edges": start_edges}
 
 
 def histogram(values: Floats, bins: int = 40, weights: Floats | None = None) -> tuple[Floats, Floats]:
-    """Counts and edges; values that are equal but for rounding all fall into one bin."""
+    """Counts and edges; values that are equal up to rounding fall into one bin."""
     if weights is not None:
         values, weights = values[weights > 0], weights[weights > 0]
     low, high = float(values.min()), float(values.max())

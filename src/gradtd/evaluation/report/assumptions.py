@@ -1,4 +1,4 @@
-"""What an interval assumes: how each assumption was checked, or that it cannot be, and what happens where it fails."""
+"""The assumptions behind an interval: how each was checked, or why it cannot be, and what happens if it fails."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Assumption:
     Parameters
     ----------
     assumption
-        What has to hold.
+        The assumption, as a sentence.
     status
-        "checked", "failed", "assumed" where the log cannot show it, "not needed", or "taken into account".
+        "checked", "failed", "assumed" if the log cannot show it, "not needed", or "taken into account".
     how
-        How it was checked or taken into account; what to do where it is assumed.
+        How it was checked or taken into account, or what to do if it is assumed.
     if_it_fails
-        What happens to the answer.
+        The effect on the answer.
     """
 
     assumption: str
@@ -52,12 +52,12 @@ def _probabilities(e: Evaluation) -> Assumption:
     d, name = e.diagnostics, "The behaviour's probabilities are right."
     bias = "The value is biased by an unknown amount."
     if d.values == "action" or d.on_policy:
-        return Assumption(name, NOT_NEEDED, "The value uses none.", "Nothing changes.")
+        return Assumption(name, NOT_NEEDED, "The value does not use them.", "Nothing changes.")
     if d.estimated_behaviour:
         moves = d.model_moves
         if moves is None:
-            return Assumption(name, ASSUMED, "They were estimated, and the interval takes them as known.", bias)
-        how = f"They were estimated. A second model moves the value {moves:.2f} times as far as is allowed."
+            return Assumption(name, ASSUMED, "They were estimated, and the interval treats them as known.", bias)
+        how = f"They were estimated. A second model moves the value by {moves:.2f} times the allowed distance."
         return Assumption(name, FAILED if moves > 1 else HELD, how, bias)
     off = d.mean_ratio_distance
     if d.doubt:
@@ -71,13 +71,13 @@ def _no_hidden_cause(e: Evaluation) -> Assumption:
     if e.diagnostics.on_policy and e.diagnostics.values is None:
         return Assumption(name, NOT_NEEDED, "The value is that of the log's own policy.", "Nothing changes.")
     if e.confounding is None:
-        how = "The log cannot show it. Ask how strong a cause would tip the answer with confounding=1.5."
+        how = "The log cannot show it. confounding=1.5 shows how strong a cause would change the answer."
         return Assumption(name, ASSUMED, how, "The value is biased, and the interval does not show it.")
     return Assumption(name, ASSUMED, "The log cannot show it.", e.confounding.tips)
 
 
 def _states(e: Evaluation) -> Assumption:
-    name = "Observations and features tell what the value depends on."
+    name = "Observations and features contain what the value depends on."
     d, bias = e.diagnostics, "The value is biased."
     if not e.checks:
         return Assumption(name, ASSUMED, f"{e.method} was not checked by other fits.", bias)
@@ -86,35 +86,35 @@ def _states(e: Evaluation) -> Assumption:
     if not (d.memory_checks and (d.richer_checks or d.complete)):
         return Assumption(name, ASSUMED, "The log is too small for fits that would show it.", bias)
     count = (d.richer_checks or 0) + d.memory_checks
-    how = f"{count} fits with richer features or with memory agree; the interval is longer by what they differ."
+    how = f"{count} fits with richer features or with memory agree; the interval includes their differences."
     return Assumption(name, CHECKED, how, bias)
 
 
 def _same_period(e: Evaluation) -> Assumption:
-    name = "Episodes are independent, and what they show does not change over time."
+    name = "Episodes are independent, and the environment does not change over time."
     drift = e.diagnostics.drift
-    effect = "The value is that of no period, and the future may differ."
+    effect = "The value describes no single period, and the future may differ."
     if drift is None:
-        return Assumption(name, ASSUMED, "No trend over the order of episodes was looked for.", effect)
+        return Assumption(name, ASSUMED, "No trend over the order of episodes was tested.", effect)
     how = f"The trend over the order of episodes has t = {drift:.1f}."
     return Assumption(name, FAILED if abs(drift) > DEFAULT.most_drift else CHECKED, how, effect)
 
 
 def _not_trained(e: Evaluation) -> Assumption:
     name = "The target was not learned from these episodes."
-    effect = "The value is too high, and no interval says by how much."
+    effect = "The value is too high, by an unknown amount."
     if e.diagnostics.trained_on:
         return Assumption(name, HELD, "Episodes that it was learned from were left out.", effect)
     return Assumption(name, ASSUMED, "The log cannot show it. Name such episodes with trained_on='train'.", effect)
 
 
 def _one_look(e: Evaluation) -> Assumption:
-    name = "The interval is looked at once, at a time planned before."
-    effect = "With 36 looks an interval for one look was wrong at some look in 20 % of logs."
+    name = "The interval is used once, at a planned time."
+    effect = "With 36 looks, a single-look interval was wrong at some look in 20 % of logs."
     if e.anytime is not None:
-        how = f"At every look {e.anytime.low:.5g} to {e.anytime.high:.5g} holds."
+        how = f"The interval for every look is {e.anytime.low:.5g} to {e.anytime.high:.5g}."
         return Assumption(name, HELD, how, "Nothing changes for that interval.")
-    return Assumption(name, ASSUMED, "For a log that grows use anytime=True.", effect)
+    return Assumption(name, ASSUMED, "Use anytime=True for a growing log.", effect)
 
 
 def _even_steps(e: Evaluation) -> Assumption:
@@ -122,5 +122,5 @@ def _even_steps(e: Evaluation) -> Assumption:
     if e.diagnostics.time_column:
         how = f"Steps are discounted by the times in {e.diagnostics.time_column!r}."
         return Assumption(name, HELD, how, "Nothing changes.")
-    how = "Where they are not, name a column of times: time_column='hours'."
-    return Assumption(name, ASSUMED, how, "Later rewards count too much or too little.")
+    how = "If they are not, name a column of times: time_column='hours'."
+    return Assumption(name, ASSUMED, how, "Later rewards get too much or too little weight.")

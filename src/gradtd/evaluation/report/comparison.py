@@ -1,8 +1,8 @@
-"""Policies compared on one log: paired differences, and how probable it is that each is the best.
+"""Compares policies on one log: paired differences, and the probability that each is the best.
 
 Two values from the same episodes have correlated errors. The influence of an episode on their difference is the
-difference of its influences, so the interval of a difference needs only what both evaluations hold. Methods without
-influences have values on bootstrap samples; the samples are the same for both, so their differences serve as well.
+difference of its influences, so both evaluations together give the interval. Methods without influences have values on
+bootstrap samples, which are the same for both, so the differences of these values give the interval.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 DRAWS = 20_000
-"""Draws of all values together for the probability that each is the best."""
+"""Number of joint draws for the probability of being the best."""
 WORDS = ("usable", "unchecked", "not usable")
 """Verdicts, the best one first."""
 
@@ -46,7 +46,7 @@ class Difference:
     value
         The first one's value minus the second one's.
     low, high
-        The interval of the difference; None where there is none.
+        The interval of the difference, or None.
     error
         Its standard error.
     unpaired_error
@@ -54,7 +54,7 @@ class Difference:
     verdict
         The worse of the two verdicts.
     reason
-        Which of the two is not usable; empty where both are.
+        Which of the two is not usable; empty if both are.
     """
 
     first: str
@@ -79,9 +79,9 @@ class Rank:
     value
         Its value.
     best
-        The probability that its value is the largest, as far as chance in the log goes.
+        The probability that its value is the largest, given the sampling error of the log.
     verdict
-        What to think of its value.
+        The verdict on its value.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Comparison:
     ranking
         The targets, the largest value first.
     level
-        The level of each interval by itself.
+        The level of each single interval.
     decisions
         Which targets are excluded and which may be the best, at this level for all of them together.
     """
@@ -112,7 +112,7 @@ class Comparison:
     decisions: tuple[TargetDecision, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it; what is not finite becomes None."""
+        """As plain values for JSON; non-finite numbers become None."""
         told = {"level": self.level, "differences": [vars(row) for row in self.differences]}
         told |= {"ranking": [vars(row) for row in self.ranking], "decisions": [vars(row) for row in self.decisions]}
         return dict(plain(told))
@@ -129,7 +129,7 @@ class Comparison:
         Parameters
         ----------
         path
-            A picture file to write, too: .png, .svg or .pdf.
+            An image file to write: .png, .svg or .pdf.
         """
         from gradtd.output.evaluation_page import differences_figure
         from gradtd.output.plots import show_figure
@@ -165,7 +165,7 @@ class Evaluations(dict[str, Evaluation]):
         super().__init__(evaluations)
 
     def compare(self, against: str | None = None) -> Comparison:
-        """Paired differences, a ranking, and how probable it is that each target is the best.
+        """Paired differences, a ranking, and each target's probability of being the best.
 
         Parameters
         ----------
@@ -215,7 +215,7 @@ class Evaluations(dict[str, Evaluation]):
         Parameters
         ----------
         path
-            A picture file to write, too: .png, .svg or .pdf.
+            An image file to write: .png, .svg or .pdf.
         """
         return self.compare().plot(path)
 
@@ -225,12 +225,12 @@ class Evaluations(dict[str, Evaluation]):
         return evaluations_cell(self, self.compare() if len(self) > 1 else None)
 
     def page(self, path: str | Path) -> Path:
-        """Write one page with every target and the comparison. It needs no other file.
+        """Write one self-contained HTML page with every target and the comparison.
 
         Parameters
         ----------
         path
-            Where to; the name ends in ``.html``.
+            The file to write; its name ends in ``.html``.
         """
         from gradtd.output.evaluation_page import write_page
 
@@ -265,7 +265,7 @@ def _error(evaluation: Evaluation) -> float | None:
 
 
 def paired_interval(a: Evaluation, b: Evaluation, level: float) -> tuple[float | None, float | None, float | None]:
-    """The interval of the difference of two values from the same episodes, and its error; None where it has none."""
+    """The interval and error of the difference of two values from the same episodes, or None."""
     value = a.value - b.value
     if len(a.influences) > 1 and len(a.influences) == len(b.influences):
         fit = _fit(value, a.influences - b.influences, _blocks(a) or _blocks(b))
@@ -279,7 +279,7 @@ def paired_interval(a: Evaluation, b: Evaluation, level: float) -> tuple[float |
 
 
 def _both_known(a: Floats, b: Floats) -> Floats:
-    """Differences of values on the same resamples, where both are known."""
+    """Differences of values on the same bootstrap samples, if both are known."""
     if len(a) != len(b):
         return np.zeros(0)
     apart = a - b
@@ -298,7 +298,7 @@ def _blocks(evaluation: Evaluation) -> bool:
 
 
 def _best(found: Mapping[str, Evaluation]) -> dict[str, float]:
-    """How often each value is the largest, when all of them vary together as the episodes make them vary."""
+    """How often each value is the largest under joint sampling of the episodes."""
     names = list(found)
     values = np.array([_or_least(found[name].value) for name in names])
     psi = [found[name].influences for name in names]
@@ -325,10 +325,10 @@ def _best(found: Mapping[str, Evaluation]) -> dict[str, float]:
 
 
 def _beats(a: Evaluation, b: Evaluation) -> float:
-    """The probability that one value is above another, at most: the level at which the interval's end is zero.
+    """Upper limit of the probability that one value exceeds another: the level at which the interval ends at zero.
 
-    The draws are normal. The interval of the difference has few degrees of freedom where few episodes carry it, and is
-    longer on the side of its skew; a probability beside it must not say more than it does.
+    The draws are normal, but the interval of the difference accounts for few effective episodes and skew. The
+    probability must not claim more certainty than the interval.
     """
     value = a.value - b.value
     if len(a.influences) < 2 or len(a.influences) != len(b.influences):
@@ -341,5 +341,5 @@ def _beats(a: Evaluation, b: Evaluation) -> float:
 
 
 def _turned(fit: Fit) -> Fit:
-    """The difference the other way round."""
+    """The opposite difference."""
     return replace(fit, value=-fit.value, psi=-fit.psi)

@@ -1,8 +1,7 @@
 """Which policies can be excluded and which are tied with the best, at a stated error rate.
 
-All paired differences hold together: the largest of their t values has a quantile of its own, which is drawn from the
-correlations of their influences (a max-t, or Tukey, procedure). So the best of many policies is not called best because
-there were many.
+All paired differences hold simultaneously: the quantile of the largest t value is simulated from the correlations of
+the influences (a max-t, or Tukey, procedure). This corrects for choosing the best of many policies.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Interval = Callable[[str, str, float], tuple[float | None, float | None]]
 
 @dataclass(frozen=True)
 class TargetDecision:
-    """What the log says of one target among several.
+    """The decision on one target among several.
 
     Parameters
     ----------
@@ -34,7 +33,7 @@ class TargetDecision:
         "excluded": another target is better. "best": all others are excluded. "tied with the best": it may be the best.
         "not judged": its value is not usable, or unchecked.
     by
-        The target that excludes it, by the widest margin; empty where none does.
+        The target that excludes it by the widest margin, or empty.
     low, high
         The interval of that target's value minus its own.
     """
@@ -56,7 +55,7 @@ def decide_among(
     verdicts
         The verdict on every target; only those that are usable are compared.
     psi
-        The influences of the episodes on every value; empty where it has none.
+        The influences of the episodes on every value; empty if it has none.
     interval
         Gives the interval of a paired difference.
     level
@@ -85,7 +84,7 @@ def _exclude(beaten: dict[str, TargetDecision], found: TargetDecision) -> None:
 
 
 def _level_of_pairs(names: Sequence[str], psi: Mapping[str, Floats], level: float) -> float:
-    """The level of a single pair: from the influences, or by Bonferroni where there are none."""
+    """The level of a single pair: from the influences, or by Bonferroni without them."""
     pairs = list(combinations(names, 2))
     if not pairs:
         return level
@@ -95,14 +94,14 @@ def _level_of_pairs(names: Sequence[str], psi: Mapping[str, Floats], level: floa
 
 
 def simultaneous_level(psi: Floats, level: float) -> float:
-    """The level of each single interval at which all of them hold together with the level asked for.
+    """The level of each single interval at which all hold simultaneously with the requested level.
 
     Parameters
     ----------
     psi
         Influences of the episodes on each quantity, (quantities, episodes). Rows of zeros do not count.
     level
-        The level that all intervals are to hold at together.
+        The simultaneous level of all intervals.
 
     >>> rng = np.random.default_rng(0)
     >>> one = rng.standard_normal(500)

@@ -1,7 +1,7 @@
-"""The record of everything measured about an evaluation, from which the verdict is judged.
+"""The record of all diagnostics of an evaluation, on which the verdict is based.
 
-`diagnose` is the one place that makes it, for logs in memory and in parts, from sums over the steps (`StepSums`), the
-equations and their solution (`LeastSquares`) and the decision of the checks.
+`diagnose` makes it, for logs in memory and in parts, from sums over the steps (`StepSums`), the equations and their
+solution (`LeastSquares`) and the decision of the checks.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ SINGLE_PRECISION = 1e-6
 class Diagnostics:
     """What was measured about an evaluation.
 
-    A field with a default does not apply to every method: None says that it does not apply, NaN that it could not be
-    computed. The other fields always apply; None says that the log does not tell.
+    A field with a default does not apply to every method: None means that it does not apply, NaN that it could not be
+    computed. The other fields always apply; None means that the log does not have the information.
     """
 
     # The question, and the size of the log.
@@ -52,19 +52,19 @@ class Diagnostics:
 
     # The log.
     terminated: int
-    """Episodes that ended by themselves."""
+    """Episodes that terminated."""
     truncated: int
-    """Episodes that were cut off."""
+    """Episodes that were truncated."""
     leading_elsewhere: float
     """Share of steps inside an episode whose next observation is not that of the following row."""
     ends_known: bool
     """Whether the log says which episodes terminated and which were cut off."""
     rows_alone: bool | None = None
-    """Whether gradtd took every row as an episode of one step without being told to."""
+    """Whether gradtd inferred that every row is an episode of one step."""
     strangers: float | None = None
     """Distance of next observations from the following rows: 0 where they match, 1 as for random rows."""
     reward_sample: float | None = None
-    """Effective number of rewards, (sum r^2)^2 / sum r^4: 1 where one exceeds all others by far."""
+    """Effective number of rewards, (sum r^2)^2 / sum r^4: 1 if one reward dominates."""
     largest_reward: float | None = None
     """The largest absolute reward."""
 
@@ -72,7 +72,7 @@ class Diagnostics:
     """Student's t of the slope over the order of episodes, of their influences or of what their rows leave unexplained
     of their rewards, whichever is larger: 0 where nothing drifts."""
     rewards_late: bool | None = None
-    """Whether the row before explains the rewards better than their own row."""
+    """Whether the previous row explains the rewards better than their row."""
     first_rewards_none: bool | None = None
     """Whether the first reward of every episode is 0 and hardly any other is."""
     repeated: float | None = None
@@ -116,7 +116,7 @@ class Diagnostics:
     top_hundredth_carries: float
     """Share of total weight held by the largest 1 % of ratios."""
     beyond_cuts: float
-    """Share of the discounted time after the cuts."""
+    """Share of the discounted time after truncations."""
 
     # The fit of an algorithm that makes updates.
     updates: int | None = None
@@ -150,7 +150,7 @@ class Diagnostics:
     not_checked: str | None = None
     """Why the features were not checked."""
     undecided: str | None = None
-    """What the sample of a log in parts is too small to tell."""
+    """What the sample of a log in parts is too small to show."""
     effective_pieces: float | None = None
     """Effective number of pieces behind the value, (sum psi^2)^2 / sum psi^4 of their influences psi."""
     refit_bias: float | None = None
@@ -158,9 +158,9 @@ class Diagnostics:
     lacking: float | None = None
     """Share of the target's choices that the log lacks, as the features see it."""
     lacking_moves: float | None = None
-    """How far these could move the value, each off by a typical TD error, over half the width of its interval."""
+    """How far these could move the value, if each had a typical TD error, over half the width of its interval."""
     surprises_met: float | None = None
-    """Effective number of steps behind the error, if TD errors fell on all steps alike."""
+    """Effective number of steps behind the error, if TD errors were equal at all steps."""
     dependence: float | None = None
     """Variance over that of independent pieces."""
     richer_checks: int | None = None
@@ -177,13 +177,17 @@ class Diagnostics:
     hull_high: float | None = None
     """The ends of the checked interval."""
     differs: str | None = None
-    """The name of a fit too wide to count, and far away even so."""
+    """The name of an imprecise fit that differs significantly even so."""
     hidden_time: float | None = None
-    """Distance of the fit with the time since the start, in paired errors, where the observations hide the time."""
+    """Distance of the fit with the time since the start, in paired errors, if it shows that the observations hide the
+    time.
+    """
     hidden_state: float | None = None
-    """Distance of the fit with the steps before beside the features, in paired errors, where that changes the value."""
+    """Distance of the fit with past features, in paired errors, if it shows that the observations hide part of the
+    state.
+    """
     behind_cuts: float | None = None
-    """Share of the value that lies behind the cuts of truncated episodes, as the value function has it."""
+    """Share of the value after truncations, according to the value function."""
     late_steps_differ: float | None = None
     """Distance of the fit to late steps, in paired errors, where it gives what lies behind the cuts another value."""
     doubted: bool | None = None
@@ -200,13 +204,13 @@ class Diagnostics:
     trained_on: bool | None = None
     """Whether episodes that the target was learned from were left out."""
     time_column: str | None = None
-    """The column of times that steps are discounted by."""
+    """The column of times used for discounting."""
 
     # The equations.
     solved_by: str | None = None
     """The solver of the least-squares equations."""
     condition_A: float | None
-    """Condition number of A in the features learned on; None where A is sparse."""
+    """Condition number of A in the features used for learning; None if A is sparse."""
     undetermined_directions: int
     """Directions of feature space that the log does not determine."""
     neu_start: float
@@ -218,8 +222,8 @@ class Diagnostics:
     def mean_ratio_distance(self) -> float:
         """Distance of the mean ratio from 1, in standard errors.
 
-        0 where two more ratios of the largest size would close the gap: the error of a skewed mean that is too low is
-        too small itself. 0 also where single precision explains it: equal ratios have no error at all.
+        0 if two more ratios of the largest size would close the gap, since the standard error of a skewed mean that is
+        too low is too small, too. Also 0 if single precision explains the gap: equal ratios have no standard error.
         """
         if abs(self.mean_ratio - 1) <= SINGLE_PRECISION:
             return 0.0
@@ -228,7 +232,7 @@ class Diagnostics:
         return abs(self.mean_ratio_off)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field that applies, by name; None for what could not be computed."""
+        """Every field that applies, by name; None if it could not be computed."""
         told: dict[str, Any] = {}
         for entry in fields(self):
             value = getattr(self, entry.name)
@@ -240,7 +244,7 @@ class Diagnostics:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Diagnostics:
-        """The record that `to_dict` made, also after a round trip through JSON."""
+        """Build from the output of `to_dict`, also after a round trip through JSON."""
         numbers = {entry.name for entry in fields(cls) if entry.default is not MISSING or entry.type == "float"}
         known: dict[str, Any] = {k: float("nan") if v is None and k in numbers else v for k, v in told.items()}
         return cls(**known)
@@ -254,7 +258,7 @@ def diagnose(
     value: float | None,
     **more: Any,
 ) -> Diagnostics:
-    """Everything that is measured about one target on one log.
+    """Compute all diagnostics of one target on one log.
 
     Parameters
     ----------
@@ -263,13 +267,13 @@ def diagnose(
     square
         The equations, and their solution.
     decision
-        What the checks decided; None where there were none.
+        The decision of the checks, if any.
     settings
-        How to evaluate.
+        The settings.
     value
         The value reported.
     **more
-        Fields of `Diagnostics` that are measured elsewhere: of the method's own fit, of the target's choices.
+        Further fields of `Diagnostics`: about the method's fit and the target's choices.
     """
     limits, tracing = settings.limits, settings.tracing
     # Errors below rounding would turn any difference into many standard errors.

@@ -1,15 +1,15 @@
-"""One row of an evaluation: what one method says. And the names of the methods, which everything else refers to."""
+"""One row of an evaluation: the estimate of one method. Also the names of the methods."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 AUTO = "auto"
-"""The default: the log's equations, which the rules of the library solve step by step, solved at once."""
+"""The default: direct solution of the equations that the library's rules solve step by step."""
 UNTRACED = "lstd_without_traces"
-"""The row of LSTD with lam = 0, next to a value with traces."""
+"""The row of LSTD with lam = 0, shown with a value with traces."""
 NETWORK = "network"
-"""Features that a network learns from the log, and the row of that network's own value."""
+"""Features learned by a network, and the row of the network's value."""
 ESTIMATORS = {
     "monte_carlo": "Monte Carlo (the log's own returns)",
     "is": "importance sampling, whole episodes",
@@ -19,33 +19,33 @@ ESTIMATORS = {
     "dr": "doubly robust",
     "wdr": "weighted doubly robust",
 }
-"""Importance-sampling estimators, which learn no value function of their own."""
+"""Importance-sampling estimators, which do not learn a value function."""
 ENDED_BY_A_CUT = ("monte_carlo", "is", "wis", "pdis", "wpdis")
-"""Estimators that know no rewards beyond the last row of an episode."""
+"""Estimators that ignore rewards after the last row of an episode."""
 COMPUTED = {AUTO: "least squares, solved directly", "lstd": "LSTD", **ESTIMATORS, "drl": "double RL, cross-fitted"}
-"""Methods that compute a value in closed form, in the order of the table, and what people call them."""
+"""Methods with a closed-form value, in the order of the table, and their names."""
 OTHER_SOLUTIONS = ("vtrace", "etd", "emphatic_lstd", "residual_gradient")
 """Rules that converge to another solution by design."""
 _LABELS = {
     "impression_gtd": "Impression GTD",
     UNTRACED: "LSTD without traces",
-    NETWORK: "the network's own value",
+    NETWORK: "the network's value",
 } | COMPUTED
 
 
 def method_label(method: str) -> str:
-    """A method's name as people read it."""
+    """The display name of a method."""
     return _LABELS.get(method, method)
 
 
 @dataclass(frozen=True)
 class BehaviourValue:
-    """What the policy that made the log is worth by itself, in the same features, and the target's gain over it.
+    """The behaviour policy's value, in the same features, and the target's gain over it.
 
     Parameters
     ----------
     value, low, high
-        The behaviour's own value with its interval.
+        The behaviour policy's value with its interval.
     gain, gain_low, gain_high
         The target's value minus it, with the interval of that difference on the same episodes.
     """
@@ -67,16 +67,16 @@ class Estimate:
     method
         The name of the method.
     value
-        Its value of the start states; None where it has none.
+        Its value of the start states, or None.
     low, high
-        The interval; None where it has none.
+        The interval, or None.
     error
-        The standard error of the value; None where it has none.
+        The standard error of the value, or None.
     note
-        What to know of the row, and why something is missing.
+        A remark on the row, or why something is missing.
     mark
-        "weak" where the interval cannot be trusted, otherwise "ok". It is there for rows that do not learn a value
-        function; the verdict is about the method asked for.
+        "weak" if the interval cannot be trusted, otherwise "ok". It marks rows that do not learn a value function; the
+        verdict is about the requested method.
     reason
         Why the row is weak.
     """
@@ -92,11 +92,11 @@ class Estimate:
 
     @property
     def label(self) -> str:
-        """The method's name as people read it."""
+        """The method's display name."""
         return method_label(self.method)
 
     @property
     def remark(self) -> str:
-        """The mark, its reason and the note, as people read them."""
+        """The mark, its reason and the note, as text."""
         weak = f"weak: {self.reason}" if self.mark == "weak" else ""
         return "; ".join(part for part in (weak, self.note if self.note != self.reason else "") if part)

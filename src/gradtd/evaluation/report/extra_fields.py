@@ -1,4 +1,4 @@
-"""Further answers of an evaluation as JSON has them, and back."""
+"""Converts additional answers of an evaluation to and from JSON."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from gradtd.evaluation.report.result import Evaluation
 
 RECORDS: dict[str, Any] = {"behaviour": BehaviourValue, "anytime": Anytime, "confounding": Confounding}
-"""Fields of an `Evaluation` that are records of their own, or None."""
+"""Fields of an `Evaluation` that hold a record or None."""
 
 
 def told_extras(evaluation: Evaluation) -> dict[str, Any]:
-    """The answers that were asked for, by name. A tipping point that is never reached is None in JSON."""
+    """The requested answers by name. An infinite tipping point is None in JSON."""
     made = {name: getattr(evaluation, name) for name in RECORDS}
     told: dict[str, Any] = {name: asdict(record) for name, record in made.items() if record is not None}
     if evaluation.groups:
@@ -28,7 +28,7 @@ def told_extras(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def read_extras(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The same fields from what `told_extras` made."""
+    """The same fields from the output of `told_extras`."""
     made: dict[str, Any] = {}
     for name, record in RECORDS.items():
         if name in told:
@@ -42,5 +42,5 @@ def read_extras(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tuples(value: Any) -> Any:
-    """Lists of JSON as the tuples that records have."""
+    """Convert JSON lists to the tuples of records."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -1,7 +1,7 @@
 """The evidence for a value in five lines, each with a word: good, fair or poor.
 
-A number is poor where it breaks the limit of the rule about it, and fair near that limit: sizes within four times the
-limit, distances from half of it on.
+A number is poor if it breaks the limit of its rule, and fair near that limit: sizes within four times the limit,
+distances from half of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Grade:
     what
         What is measured.
     number
-        The number, as people read it.
+        The number, as text.
     word
         "good", "fair" or "poor".
     """

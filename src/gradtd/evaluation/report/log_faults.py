@@ -1,8 +1,7 @@
-"""Faults that a log may have and its equations do not show: drift, rewards of another row, episodes that appear twice.
+"""Detects faults that the equations do not show: drift, rewards of another row, duplicated episodes.
 
-Rewards are regressed on what a row tells: its observation, its action and the next observation. Where the row before
-explains them better, they stand one row too late. Where what is left of them rises or falls over the log, the world
-changed.
+Rewards are regressed on the observation, the action and the next observation of their row. If the previous row explains
+them better, they are one row too late. If the residuals rise or fall over the log, the environment changed.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.logs import Log
 
 FEWEST = 20
-"""Episodes from which on a fault is looked for."""
+"""Minimum number of episodes for these tests."""
 MOST_STEPS = 20_000
-"""About how many steps the regressions read: of longer logs every so many episodes."""
+"""Approximate number of steps in the regressions; longer logs are subsampled by episode."""
 BLOCK = 2048
-"""Rows of a block of the sums."""
+"""Rows per block."""
 MOST_STATES, MOST_REAL, MOST_ACTIONS = 30, 8, 12
-"""States, real columns and actions that get columns in the regressions."""
+"""Maximum numbers of states, real columns and actions in the regressions."""
 MOST_FIRST, LEAST_LATER = 0.01, 0.9
 """The first rewards are suspicious where at most this share is not 0, and at least that share of the others."""
 LEAST_GAINS = {False: (0.3, 4.0), True: (0.2, 3.0)}
@@ -32,10 +31,10 @@ an observation are helped by the row before, but first rows of sound logs are no
 
 
 def look_for_faults(log: Log, begins: Integers, psi: Floats | None) -> dict[str, Any]:
-    """Fields of `Diagnostics`: what the order of episodes, rows of rewards and equal episodes say.
+    """Fields of `Diagnostics` on drift over episodes, rewards of another row, and equal episodes.
 
-    ``psi`` are the influences of episodes in the order of the log. Their mean is 0 at any time if the world stays what
-    it is, also where the behaviour policy changes; that of returns is not.
+    ``psi`` are the influences of episodes in the order of the log. If the environment does not change, their mean is 0
+    at any time, even if the behaviour policy changes; the mean of returns is not.
     """
     if len(begins) <= FEWEST:
         return {}
@@ -55,7 +54,7 @@ def look_for_faults(log: Log, begins: Integers, psi: Floats | None) -> dict[str,
 
 
 class _Explained(NamedTuple):
-    """What the rows of some whole episodes tell, (steps, columns), their rewards, and their episodes."""
+    """Regressors from the rows of some whole episodes, (steps, columns), their rewards, and their episodes."""
 
     x: Floats
     reward: Floats
@@ -78,7 +77,7 @@ class _Explained(NamedTuple):
         return cls(np.concatenate(columns, axis=1), np.asarray(log.reward)[some], np.asarray(log.episode)[some])
 
     def residual(self, rows: Integers, told: Integers) -> Floats:
-        """What these rows' rewards have left beside what other rows tell."""
+        """Residuals of these rows' rewards under regressions fitted to other rows."""
         y, d = self.reward[rows], self.x.shape[1]
         C, b, left = np.zeros((d, d)), np.zeros(d), np.empty(len(y))
         blocks = [slice(k, k + BLOCK) for k in range(0, len(y), BLOCK)]  # no copy of the whole table
@@ -113,7 +112,7 @@ class _Explained(NamedTuple):
         return bool(gain.sum() > max(least_gain * explained, least_errors * error, 1e-12 * len(rows)))
 
     def drift(self) -> float:
-        """Student's t of the slope, over the order of episodes, of what is left of their rewards."""
+        """Student's t of the slope of the rewards' residuals over the order of episodes."""
         every = np.arange(len(self.reward))
         if len(every) < 4 * self.x.shape[1] or np.ptp(self.reward) == 0:
             return 0.0
@@ -125,7 +124,7 @@ class _Explained(NamedTuple):
 
 
 def _columns_of(values: Any, at: Integers, most: int = MOST_STATES) -> Floats:
-    """Columns for a regression: one for each value seen often, or real columns and their squares."""
+    """Columns for a regression: one for each frequent value, or real columns and their squares."""
     if values.ndim == 1 and values.dtype.kind in "biu":
         kinds, index = np.unique(values[at], return_inverse=True)
         often = np.argsort(-np.bincount(index), kind="stable")[: min(most, len(kinds) - 1)]
@@ -137,7 +136,7 @@ def _columns_of(values: Any, at: Integers, most: int = MOST_STATES) -> Floats:
 
 
 def trend(values: Floats) -> float:
-    """Student's t of the slope of values over their order; 0 where all are the same.
+    """Student's t of the slope of values over their order; 0 if all are equal.
 
     >>> round(trend(np.array([1.0, 2.0, 3.5, 4.0, 5.0])), 1)
     12.2
@@ -152,9 +151,9 @@ def trend(values: Floats) -> float:
 def repeated(log: Log, begins: Integers) -> float:
     """Share of the longer episodes that are equal to an earlier one, row by row.
 
-    Short episodes of discrete worlds are equal by chance. So those of at least the median length are looked at, and
-    only where their numbers are many: rewards or observations with more values than a tenth of the steps. A log in
-    which every episode appears an even number of times was read twice, whatever its numbers are.
+    Short episodes of discrete problems can be equal by chance. So only episodes of at least the median length count,
+    and only if rewards or observations have more distinct values than a tenth of the steps. A log in which every
+    episode occurs an even number of times was read twice, whatever its values.
     """
     seen_rows = np.asarray(log.observations)
     known = len(seen_rows) and seen_rows.dtype.kind in "biuf"  # observations are dropped once features were computed

@@ -1,4 +1,4 @@
-"""How an evaluation is shown: as text, as a picture, on a page, in a notebook, as a frame."""
+"""Shows an evaluation as text, plot, page, notebook output or frame."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Summary(str):
-    """Text that a notebook and a prompt show as it is."""
+    """Text that notebooks and prompts show without quotes."""
 
     __slots__ = ()
 
@@ -20,11 +20,11 @@ class Summary(str):
 
 
 class Presented:
-    """The methods of an `Evaluation` that show it. They load what draws and writes when they are called."""
+    """The display methods of an `Evaluation`. They import plotting code when called."""
 
     @property
     def _it(self) -> Any:
-        """This, as the `Evaluation` that it is: that class is built on this one."""
+        """This object with its full type: `Evaluation` derives from this class."""
         return self
 
     def summary(self) -> Summary:
@@ -42,12 +42,12 @@ class Presented:
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw the value with its interval next to those of the other methods; a notebook shows it at once.
 
-        Returns the axes of Matplotlib, to change or to save.
+        Returns the Matplotlib axes.
 
         Parameters
         ----------
         path
-            A picture file to write, too: .png, .svg or .pdf.
+            An image file to write: .png, .svg or .pdf.
         """
         from gradtd.output.evaluation_page import estimates_figure
         from gradtd.output.plots import show_figure
@@ -55,12 +55,12 @@ class Presented:
         return show_figure(estimates_figure(self._it), path)
 
     def page(self, path: str | Path) -> Path:
-        """Write one page with everything: value, verdict, pictures, diagnostics. It needs no other file.
+        """Write one self-contained HTML page: value, verdict, plots, diagnostics.
 
         Parameters
         ----------
         path
-            Where to; the name ends in ``.html``.
+            The file to write; its name ends in ``.html``.
         """
         from gradtd.output.evaluation_page import write_page
 

@@ -35,8 +35,8 @@ REASONS: tuple[Rule, ...] = (
         "poor behaviour model",
         "another model of the estimated behaviour moves the value by more than two paired errors and one error",
         lambda e: above(e.d.model_moves, 1.0),
-        "The value depends on how the behaviour policy is modelled: another model moves it {d.model_moves:.1f} times "
-        "as far as is allowed. Record the probabilities, or give a model of them as behaviour.",
+        "The value depends on how the behaviour policy is modelled: another model moves it by {d.model_moves:.1f} "
+        "times the allowed distance. Record the probabilities, or give a better model of them as behaviour.",
     ),
     Rule(
         "small sample",
@@ -51,8 +51,9 @@ REASONS: tuple[Rule, ...] = (
         "a value function whose marginal weights are worth fewer than {limits.fewest_marginal_steps:g} steps, or "
         "{limits.fewest_marginal_episodes:g} episodes",
         lambda e: e.small_marginal,
-        "The value rests on few steps of the log: its marginal weights are worth {d.ess_marginal:.0f} steps in "
-        "{d.ess_marginal_episodes:.1f} episodes. Collect about {needed} episodes, or more data where the target goes.",
+        "The value rests on few steps of the log: its marginal weights have an effective sample size of "
+        "{d.ess_marginal:.0f} steps in {d.ess_marginal_episodes:.1f} episodes. Collect about {needed} episodes, or "
+        "more data in the states that the target visits.",
     ),
     Rule(
         "heavy ratios",
@@ -92,8 +93,8 @@ REASONS: tuple[Rule, ...] = (
         "unseen actions",
         "the target takes actions that the log never took, with a probability above {limits.most_unseen:.0%}",
         lambda e: above(e.d.unseen_mass, e.limits.most_unseen),
-        "The target takes actions that the log never took, with probability {d.unseen_mass:.2g} per step. Nothing in "
-        "the log says what they lead to: collect episodes with these actions.",
+        "The target takes actions that the log never took, with probability {d.unseen_mass:.2g} per step. The log has "
+        "no data on their effect: collect episodes with these actions.",
     ),
     Rule(
         "unseen in the state",
@@ -101,15 +102,15 @@ REASONS: tuple[Rule, ...] = (
         "{limits.most_unseen_in_state:.0%}, and no check says what that does to the value",
         lambda e: above(e.d.unseen_pairs, e.limits.most_unseen_in_state) and not e.checked,
         "The target takes actions that the log never took in that state, with probability {d.unseen_pairs:.1%} per "
-        "step. Nothing in the log says what they lead to: collect episodes with these actions.",
+        "step. The log has no data on their effect: collect episodes with these actions.",
     ),
     Rule(
         "pairs never taken",
         "action values: the log never took more than {limits.most_never_taken:.0%} of the target's choices in that "
         "state",
         lambda e: above(e.d.never_taken, e.limits.most_never_taken),
-        "{d.never_taken:.1%} of the target's next actions were never taken in that state, so nothing in the log says "
-        "what they are worth. Use value_function='state' with ratios, coarser features, or collect episodes with these "
+        "{d.never_taken:.1%} of the target's next actions were never taken in that state, so the log has no data on "
+        "their value. Use value_function='state' with ratios, coarser features, or collect episodes with these "
         "actions.",
     ),
     Rule(
@@ -125,7 +126,7 @@ REASONS: tuple[Rule, ...] = (
         "more than {limits.most_out_of_range:.0%} of the target's real actions lie outside the range of the log's",
         lambda e: above(e.d.outside_range, e.limits.most_out_of_range),
         "{d.outside_range:.0%} of the target's actions lie outside the range of the log's actions, where the features "
-        "can only guess. Collect episodes with such actions.",
+        "extrapolate. Collect episodes with such actions.",
     ),
     Rule(
         "ends not known",
@@ -215,31 +216,31 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "weak interval",
-        "the row of the method asked for is marked weak, for another reason than the rules before and after this one",
+        "the row of the requested method is marked weak, for another reason than in the neighbouring rules",
         lambda e: e.row.mark == "weak" and e.row.low is not None and not e.heavy_products and not e.cut_short,
         "The interval of {row.method} cannot be trusted: {row.reason}.",
     ),
     Rule(
         "rewards after the cuts",
-        f"{', '.join(ENDED_BY_A_CUT)}: more than {{limits.most_beyond_cuts:.0%}} of the discounted time lies after the "
-        "cuts",
+        f"{', '.join(ENDED_BY_A_CUT)}: more than {{limits.most_beyond_cuts:.0%}} of the discounted time lies after "
+        "truncations",
         lambda e: e.cut_short,
-        "{d.method} ends its sums where episodes were cut off, with {d.beyond_cuts:.0%} of the discounted time still "
-        "to come. Use algorithm='dr', or one that learns a value function.",
+        "{d.method} ends its sums at truncations, with {d.beyond_cuts:.0%} of the discounted time still "
+        "to come.  Use algorithm='dr', or one that learns a value function.",
     ),
     Rule(
         "no width",
         "the interval has no width",
         lambda e: e.no_width,
-        "The interval has no width: every episode says the same, so the log does not show how far off the value may "
-        "be. Check the rewards, and collect episodes that differ.",
+        "The interval has no width: all episodes agree exactly, so the log does not show how uncertain the value "
+        "is. Check the rewards, and collect episodes that differ.",
     ),
     Rule(
         "few influential episodes",
         "the value rests on fewer than {limits.fewest_effective_pieces:g} episodes or blocks by their influence",
         lambda e: below(e.d.effective_pieces, e.limits.fewest_effective_pieces) and not e.no_width,
         "The value rests on {d.effective_pieces:.1f} of {d.episodes} episodes by their influence, too few for an "
-        "interval. Collect about {needed} episodes; where rewards are rare, collect more that have one.",
+        "interval. Collect about {needed} episodes; if rewards are rare, collect more episodes with a reward.",
     ),
     Rule(
         "biased refits",
@@ -254,14 +255,14 @@ REASONS: tuple[Rule, ...] = (
         "the log lacks more than {limits.most_lacking:.0%} of the target's choices, as the features see it, and these "
         "could move the value by more than half its interval",
         lambda e: above(e.d.lacking, e.limits.most_lacking) and above(e.d.lacking_moves, 1.0),
-        "The log lacks {d.lacking:.0%} of what the target would do in the states visited. Collect episodes that do it, "
+        "The log lacks {d.lacking:.0%} of the target's choices in the visited states. Collect episodes with them, "
         "or evaluate a target closer to the behaviour policy.",
     ),
     Rule(
         "no TD error yet",
-        "if TD errors fell on all steps alike, the error would rest on fewer than {limits.fewest_surprises:g} of them",
+        "with equal TD errors at all steps, the error would rest on fewer than {limits.fewest_surprises:g} of them",
         lambda e: below(e.d.surprises_met, e.limits.fewest_surprises) and not e.no_width,
-        "The most heavily weighted steps show no TD error yet, so the error bar is too small. Collect more episodes, "
+        "The most heavily weighted steps show no TD error yet, so the interval is too narrow.  Collect more episodes, "
         "or evaluate a target closer to the behaviour policy.",
     ),
     Rule(
@@ -277,23 +278,23 @@ REASONS: tuple[Rule, ...] = (
         "times as wide as their own, and wider than {limits.hull_deviations:g} deviations of the value over states or "
         "{limits.hull_times_widest:g} times their own",
         lambda e: above(e.d.hull_of_limit, 1.0) and e.d.features_named is True,
-        "Fits with richer features or with memory differ: with their differences the interval is {d.hull_times:.1f} "
-        "times as wide, so these features cannot represent the value. Use features='auto', or richer features.",
+        "These features cannot represent the value: fits with richer features or with memory differ, and with their "
+        "differences the interval is {d.hull_times:.1f} times as wide.  Use features='auto', or richer features.",
     ),
     Rule(
         "fits differ",
         "the same, where features were chosen",
         lambda e: above(e.d.hull_of_limit, 1.0) and e.d.features_named is not True,
         "Fits with other features or with memory differ: with their differences the interval is {d.hull_times:.1f} "
-        "times as wide. The observations may hide what matters, or the log may be too small. Collect more episodes, "
+        "times as wide. The observations may not be Markov states, or the log may be too small. Collect more episodes, "
         "add what the observation lacks (the previous observation, the time), or name features that suit the problem.",
     ),
     Rule(
         "a check is far away",
-        "a fit too wide to count is more than {limits.far:g} paired errors away",
+        "an imprecise fit is more than {limits.far:g} paired errors away",
         lambda e: bool(e.d.differs),
-        "The fit '{d.differs}' gives another value, further away than its error allows: the features may be too poor. "
-        "Use features='auto', or collect more episodes.",
+        "The fit '{d.differs}' gives another value, and its error does not explain the difference: the features may be "
+        "too poor. Use features='auto', or collect more episodes.",
     ),
     Rule(
         "hidden time",
@@ -306,21 +307,21 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "hidden state",
-        "with the steps before (ratio, reward, observation) beside the features the value is more than {limits.far:g} "
+        "with earlier steps (ratio, reward, observation) as extra features the value is more than {limits.far:g} "
         "paired errors and a standard error away",
         lambda e: e.d.hidden_state is not None,
-        "The steps before change the value, so the observation, or its features, hide a part of the state: with the "
-        "past beside the features the value is {d.hidden_state:.0f} paired errors away. Add previous observations and "
+        "Earlier steps change the value, so the observation, or its features, hide part of the state: with the "
+        "past as extra features the value is {d.hidden_state:.0f} paired errors away.  Add previous observations and "
         "actions to the observation (history=2), or use richer features.",
     ),
     Rule(
         "behind the cuts",
-        "a fit to late steps gives what lies behind the cuts of truncated episodes another value, more than "
-        "{limits.far:g} paired errors and a standard error away",
+        "a fit to late steps gives another value after truncations, more than {limits.far:g} paired errors and a "
+        "standard error away",
         lambda e: e.d.late_steps_differ is not None,
-        "{d.behind_cuts:.0%} of the value lies behind the cuts of truncated episodes, and late steps give it another "
-        "value than all steps do ({d.late_steps_differ:.0f} paired errors away). The observations may hide what "
-        "changes with time: collect longer episodes, or add the time to the observations (with_time=True).",
+        "{d.behind_cuts:.0%} of the value comes after truncations, and late steps give it another value than all "
+        "steps do ({d.late_steps_differ:.0f} paired errors away). The observations may hide what "
+        "changes with time:  collect longer episodes, or add the time to the observations (with_time=True).",
     ),
     Rule(
         "rarely visited",
@@ -341,9 +342,9 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "outside the rewards",
-        "the value is more than {limits.most_beyond_rewards:g} standard error outside of what the rewards allow",
+        "the value is more than {limits.most_beyond_rewards:g} standard error outside the range that the rewards allow",
         lambda e: above(e.d.beyond_rewards, e.limits.most_beyond_rewards),
-        "The value is {d.beyond_rewards:.1f} standard errors outside of what the log's rewards allow. Use fewer "
-        "features, and check the rewards and the ends of episodes.",
+        "The value is {d.beyond_rewards:.1f} standard errors outside the range that the log's rewards allow.  Use "
+        "fewer features, and check the rewards and the ends of episodes.",
     ),
 )

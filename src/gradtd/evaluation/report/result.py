@@ -36,26 +36,26 @@ if TYPE_CHECKING:
     from gradtd.evaluation.estimators.lambda_values import LambdaValues
 
 FORMATS = ("gradtd evaluation 1", "gradtd evaluation 2")
-"""What can be read, the last of which is written. The first had no checks, and two words for a verdict."""
+"""Readable formats; the last one is written. The first had no checks and only two verdicts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Presented):
-    """The value of a policy, estimated from a log of another one. Made by `gradtd.evaluate`.
+    """The value of a policy, estimated from another policy's log. Made by `gradtd.evaluate`.
 
-    Call it with observations to have their values. `save` and `gradtd.load_evaluation` keep it, features included;
-    `plot` and `page` draw it; `to_dict` and `to_frame` hand it on.
+    Call it with observations to get their values. `save` and `gradtd.load_evaluation` store it, including the features;
+    `plot` and `page` draw it; `to_dict` and `to_frame` export it.
 
     Parameters
     ----------
     value
-        The target's value: the mean over the log's start states. NaN where the method gives none.
+        The target's value: the mean over the log's start states. NaN if the method gives none.
     interval
         The interval of the value at ``level``.
     level
-        How often such intervals should contain what they are about, for example 0.95.
+        The nominal coverage of the interval, for example 0.95.
     method
-        The name of the method asked for.
+        The name of the requested method.
     gamma
         The discount factor.
     episodes
@@ -66,40 +66,40 @@ class Evaluation(Presented):
         "usable": all required checks ran and passed. "unchecked": a required check could not run. "not usable": a check
         failed.
     reasons
-        Sentences that say why it is not usable or unchecked, and what to do.
+        Why it is not usable or unchecked, and what to do, in sentences.
     warnings
-        Sentences to know even so.
+        Further cautions, in sentences.
     notes
-        Sentences about what was done to the log.
+        Changes made to the log, in sentences.
     estimates
-        Every method on the same data, the one asked for first.
+        Every method on the same data, the requested one first.
     diagnostics
-        What was measured; ``numbers`` has the same by name.
+        The diagnostics; ``numbers`` has them by name.
     theta
         The weights of the features.
     features
         The map from observations to features.
     resampled
-        Values of the method on resampled episodes: refits, or to first order where there were none.
+        Values of the method on bootstrap samples: from refits, or first-order without refits.
     influences
-        How much each episode, or block, moves the value: what the interval comes from, and what paired differences are
-        made of. Empty for methods that have resamples only.
+        The influence of each episode, or block, on the value, which gives the interval and paired differences. Empty
+        for methods with bootstrap values only.
     checks
-        Rungs and checkers: what richer and poorer features and fits with memory say of the value.
+        Rungs and checkers: the values by richer and poorer features and by fits with memory.
     pictured
-        Histograms that the pictures show.
+        Histograms for the plots.
     behaviour
-        The value of the log's own policy in the same features, and the target's gain over it. None where the log was
-        read in parts, and where the target is that policy.
+        The behaviour policy's value in the same features, and the target's gain over it. None if the log was read in
+        parts or the target is that policy.
     anytime, confounding, groups
-        The interval that holds at every look at a growing log; what an unrecorded cause could do to the value; values
-        of groups of start states. None, or empty, where they were not asked for.
+        The interval that holds at every look at a growing log; the possible effect of an unrecorded cause; values of
+        groups of start states. None, or empty, if not requested.
     target
         The name of the target.
     log
         The name of the log.
     understood
-        What the log's columns were taken for, and what was guessed; see `gradtd.logs.Understood`.
+        How the log's columns were interpreted, and what was guessed; see `gradtd.logs.Understood`.
     """
 
     value: float
@@ -137,12 +137,12 @@ class Evaluation(Presented):
         observations
             An array (rows, k), or (rows,) for discrete observations, as in the log.
         actions
-            The actions, where values are of actions: codes as in the log, or real numbers.
+            The actions, for action values: codes as in the log, or real numbers.
         """
         if isinstance(self.features, ActionFeatures | PairFunction):
             return np.asarray(self.features.transform(observations, actions) @ self.theta)
         if actions is not None:
-            raise InputError("these are values of observations, not of actions: leave the actions out.")
+            raise InputError("these are state values, not action values: leave the actions out.")
         return np.asarray(self.features.transform(observations) @ self.theta)
 
     @property
@@ -152,7 +152,7 @@ class Evaluation(Presented):
 
     @property
     def resampling(self) -> str:
-        """Where the interval comes from, and how many bootstrap samples were drawn."""
+        """The source of the interval, and the number of bootstrap samples."""
         refits, resamples = self.diagnostics.refits or 0, self.diagnostics.resamples
         if refits:
             return f"Confidence interval from {refits} refits on resampled episodes."
@@ -161,7 +161,7 @@ class Evaluation(Presented):
 
     @property
     def lambda_values(self) -> LambdaValues | None:
-        """The value against lambda, where the evaluation computed it."""
+        """The value against lambda, if the evaluation computed it."""
         from gradtd.evaluation.estimators.lambda_values import LambdaValues
 
         return LambdaValues.from_arrays(self.pictured)
@@ -173,17 +173,17 @@ class Evaluation(Presented):
 
     @property
     def ess(self) -> float:
-        """Of how many steps with ratio one the log is worth as much."""
+        """The effective sample size, in steps with ratio one."""
         return float(self.diagnostics.ess)
 
     @property
     def evidence(self) -> tuple[Grade, ...]:
-        """What the value rests on, in five lines with a word each: good, fair or poor."""
+        """The evidence for the value in five lines, each graded good, fair or poor."""
         return grade(self.diagnostics)
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """What the interval assumes: how that was checked, or that it cannot be, and what happens where it fails."""
+        """The assumptions of the interval: how each was checked, or that it cannot be, and what happens if it fails."""
         return assumptions(self)
 
     def __repr__(self) -> str:
@@ -194,7 +194,7 @@ class Evaluation(Presented):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but arrays, as JSON takes it; what is not finite becomes None."""
+        """Everything except arrays, for JSON; non-finite numbers become None."""
         names = ("value", "interval", "level", "method", "gamma", "episodes", "steps", "verdict", "reasons", "warnings")
         head = {"format": FORMAT} | {name: getattr(self, name) for name in names}
         rest = {
@@ -213,12 +213,12 @@ class Evaluation(Presented):
         return dict(plain(head | rest))
 
     def save(self, path: str | Path) -> Path:
-        """Write the evaluation to one ``.npz`` file: arrays and a JSON header, nothing that has to be unpickled.
+        """Write the evaluation to one ``.npz`` file: arrays and a JSON header, without pickled objects.
 
         Parameters
         ----------
         path
-            Where to; the name ends in ``.npz``.
+            The file to write; its name ends in ``.npz``.
         """
         target = checks.file_to_write("an evaluation", Path(path), ".npz")
         described = self.features.to_dict()
@@ -249,26 +249,26 @@ def build_evaluation(
     understood: Understood | None = None,
     limits: Limits = DEFAULT,
 ) -> Evaluation:
-    """The evaluation with its verdict: the one place that makes one, for logs in memory and in parts.
+    """Build the evaluation with its verdict, for logs in memory and in parts.
 
     Parameters
     ----------
     diagnostics
         What was measured.
     estimates
-        Every method, the one asked for first.
+        Every method, the requested one first.
     level
         The level of the intervals.
     theta, features, resampled, influences, pictured, checks, target, log
         As `Evaluation` has them.
     warnings
-        What the ratios said, after the guesses that reading made and before the warnings of the rules.
+        Warnings about the ratios, shown after those of the reader and before those of the rules.
     notes
-        What was done to the log.
+        Changes made to the log.
     understood
-        What was understood of it.
+        How it was interpreted.
     extras
-        Further fields of `Evaluation`: what was asked for beside the value.
+        Further fields of `Evaluation`: the additional answers.
     limits
         The thresholds.
     """
@@ -302,7 +302,7 @@ def build_evaluation(
 
 
 def load_evaluation(path: str | Path) -> Evaluation:
-    """Read what `Evaluation.save` wrote.
+    """Load a file written by `Evaluation.save`.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def load_evaluation(path: str | Path) -> Evaluation:
 
 
 MOST = 2**63
-"""No number in the header of a saved evaluation is larger."""
+"""Upper limit of numbers in the header of a saved evaluation."""
 
 
 def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict[str, Any]) -> Evaluation:
@@ -350,7 +350,7 @@ def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict
 
 
 def _refuse_unshown(made: Evaluation) -> None:
-    """Raise where an evaluation of a file could not be shown: whoever loads it would learn of that much later."""
+    """Raise if a loaded evaluation could not be shown, so that the error occurs on loading and not later."""
     from rich.console import Console
 
     from gradtd.output.evaluation_text import COLOUR, in_notebook, on_terminal
@@ -379,12 +379,12 @@ def _part(arrays: Mapping[str, Floats], prefix: str) -> dict[str, Floats]:
 
 
 def number_or_nan(value: Any) -> float:
-    """None, as JSON has it, is not a number."""
+    """JSON's null becomes NaN."""
     return float("nan") if value is None else float(value)
 
 
 def plain(value: Any) -> Any:
-    """For JSON: numbers, strings, lists and dictionaries only; what is not finite becomes None."""
+    """Plain values for JSON; non-finite numbers become None."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""One rule of the verdict: a condition and its sentence. And the conditions that several rules share."""
+"""One rule of the verdict, a condition and its sentence, and conditions shared by several rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, OTHER_
 
 
 class Kind(Enum):
-    """What a rule that holds makes of an estimate."""
+    """The effect of a rule on an estimate."""
 
     REASON = "not usable"
     UNCHECKED = "unchecked"
@@ -22,14 +22,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a rule may look at.
+    """The inputs of a rule.
 
     Parameters
     ----------
     d
         The diagnostics.
     estimates
-        The rows of the methods, the one asked for first.
+        The rows of the methods, the requested one first.
     limits
         The thresholds.
     """
@@ -40,7 +40,7 @@ class Evidence:
 
     @property
     def row(self) -> Estimate:
-        """The row of the method asked for."""
+        """The row of the requested method."""
         return self.estimates[0]
 
     @property
@@ -55,7 +55,7 @@ class Evidence:
 
     @property
     def checked(self) -> bool:
-        """Whether other fits checked the features. Without them doubly robust has to do."""
+        """Whether other fits checked the features. Otherwise doubly robust is used."""
         return self.d.lacking is not None
 
     @property
@@ -66,12 +66,12 @@ class Evidence:
 
     @property
     def heavy_products(self) -> bool:
-        """Whether products of ratios leave importance sampling too few episodes, in a log that has enough of them."""
+        """Whether products of ratios leave importance sampling too few effective episodes, in a large enough log."""
         return not self.learns and self.d.ess_episodes < self.limits.fewest_episodes <= self.d.episodes
 
     @property
     def cut_short(self) -> bool:
-        """Whether the method ends its sums at cuts, with rewards still to come."""
+        """Whether the method ends its sums at truncations, with rewards still to come."""
         return self.d.method in ENDED_BY_A_CUT and self.d.beyond_cuts > self.limits.most_beyond_cuts
 
     @property
@@ -82,7 +82,7 @@ class Evidence:
 
     @property
     def episodes_needed(self) -> str:
-        """About how many episodes would do, if those to come are like those in the log: two digits, rounded up."""
+        """Approximate number of episodes needed, if new ones resemble the log: two digits, rounded up."""
         d, limits = self.d, self.limits
         shares = [limits.fewest_episodes / max(d.episodes, 1)]
         for has, needs in (
@@ -100,7 +100,7 @@ class Evidence:
 
     @property
     def no_width(self) -> bool:
-        """Whether the interval is as narrow as rounding. Rules about the spread of the influences then say nothing."""
+        """Whether the interval is as narrow as rounding errors, so that rules about the influences do not apply."""
         row = self.row
         if row.value is None or row.low is None or row.high is None:
             return False
@@ -109,7 +109,7 @@ class Evidence:
 
     @property
     def unchecked_interval(self) -> bool:
-        """Whether the interval shown leaves out a part of the one that the checks decided."""
+        """Whether the reported interval does not cover the checked one."""
         row, low, high = self.row, self.d.hull_low, self.d.hull_high
         if low is None or high is None or row.low is None or row.high is None or self.no_width:
             return False
@@ -140,8 +140,8 @@ class Rule:
     test
         The condition.
     sentence
-        What the report says where it holds: the fact, and what to do. ``{d.ess:.0f}`` stands for a number of the
-        diagnostics, ``{row.method}`` for one of the estimate, ``{limits.far:g}`` for a threshold.
+        The sentence of the report: the fact, and what to do. ``{d.ess:.0f}`` stands for a number of the diagnostics,
+        ``{row.method}`` for one of the estimate, ``{limits.far:g}`` for a threshold.
     kind
         Whether that makes the estimate unusable, leaves it unchecked, or is a warning only.
     """
@@ -153,7 +153,7 @@ class Rule:
     kind: Kind = Kind.REASON
 
     def said(self, evidence: Evidence) -> str:
-        """The sentence about this evaluation."""
+        """The sentence, filled in for this evaluation."""
         needed = evidence.episodes_needed if "{needed}" in self.sentence else ""
         return self.sentence.format(d=evidence.d, row=evidence.row, limits=evidence.limits, needed=needed)
 

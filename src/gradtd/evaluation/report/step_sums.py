@@ -1,6 +1,6 @@
-"""What the diagnostics need of the steps of a log besides its features: sums over steps, made in one pass.
+"""Sums over the steps of a log for the diagnostics, computed in one pass.
 
-Sums of chunks are added, so a log in memory and a folder of files are described by the same numbers.
+Sums of chunks are added, so logs in memory and in files have the same diagnostics.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ BY_STEP = (
     *("elsewhere", "r2", "r4", "early_rewards", "rho", "rho2", "not_one"),
     *("weights", "weights2", "off", "off2", "beyond"),
 )
-"""Numbers that the compiled loop sums: over steps, and in the second line over episodes."""
+"""Quantities summed by the compiled loop: over steps, and in the second line over episodes."""
 BY_CHUNK = ("steps", "episodes", "terminated", "truncated", "inside", "strangers", "ends_unknown", "clipped")
-"""Numbers that a chunk of a log says of itself."""
+"""Quantities given by each chunk of a log."""
 LARGEST = ("largest_ratio", "largest_reward", "smallest_reward")
-"""Numbers of which the largest counts; the smallest reward with its sign changed."""
+"""Quantities combined by maximum; the smallest reward is stored with its sign changed."""
 
 
 @dataclass
@@ -38,19 +38,19 @@ class StepSums:
     numbers
         Sums by name.
     largest
-        Numbers of which the largest counts.
+        Quantities combined by maximum.
     ratios
         Counts and sums of the ratios by size, (2, bins).
     by_time
         Sums of the products of ratios, and of their squares, by the time since the episode began.
     top
-        The share of weight of the largest 1 % of ratios; None where chunks were added, and the histogram has to do.
+        The share of weight of the largest 1 % of ratios; None if chunks were added, then it comes from the histogram.
     unseen, unseen_pairs
-        The least probability, over chunks, of actions of the target that a chunk never took; None where nobody knows.
+        The smallest probability, over chunks, of target actions that the chunk lacks; None if unknown.
     alone, estimated
-        Whether every row was taken for an episode without being told, and whether the behaviour was estimated.
+        Whether one-step episodes were inferred, and whether the behaviour was estimated.
     notes, warnings
-        What reading said, and what the ratios said; and how often.
+        Notes of the reader and warnings about the ratios, with counts.
     """
 
     numbers: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*BY_STEP, *BY_CHUNK), 0.0))
@@ -115,10 +115,10 @@ class StepSums:
         }
 
     def possible(self, gamma: float) -> tuple[float, float]:
-        """The least and the largest return that the log's rewards allow; infinite where they allow all.
+        """The smallest and largest return that the log's rewards allow; infinite if unbounded.
 
-        With gamma below 1 a return is at most the largest reward times 1 / (1 - gamma), and 0 where that is negative.
-        Where only last steps of episodes that terminated have rewards, it is at most the largest of them.
+        With gamma below 1, a return is at most the largest reward times 1 / (1 - gamma), or 0 if that is negative. If
+        only last steps of terminated episodes have rewards, it is at most the largest of them.
         """
         at_the_end = self["early_rewards"] == 0
         if gamma == 1 and not at_the_end:
@@ -128,14 +128,14 @@ class StepSums:
         return times * low, times * high
 
     def beyond_rewards(self, gamma: float, value: float | None, error: float) -> float | None:
-        """How far a value is outside of what the log's rewards allow, in standard errors; None where they allow all."""
+        """Distance of a value from the range that the log's rewards allow, in standard errors; None if unbounded."""
         low, high = self.possible(gamma)
         if value is None or high == np.inf:
             return None
         return max(low - value, value - high, 0.0) / error
 
     def told(self) -> tuple[list[str], list[str]]:
-        """Notes and warnings of all chunks; those that differ in a count alone are said once, with the sum."""
+        """Merge the notes and warnings of all chunks; counts of equal sentences are added."""
         return merge_notes(self.notes.elements()), merge_notes(self.warnings.elements())
 
 
@@ -145,7 +145,7 @@ def least(a: float | None, b: float | None) -> float | None:
 
 
 def effective(total: float, squares: float) -> float:
-    """(sum w)^2 / sum w^2, from the two sums: 0 where all weights are 0, 1 where they overflow."""
+    """(sum w)^2 / sum w^2, from the two sums: 0 if all weights are 0, 1 if they overflow."""
     if squares == 0:
         return 0.0
     return total**2 / squares if squares < np.inf else 1.0
@@ -190,7 +190,7 @@ def sum_steps(log: Log, found: Ratios, discount: Floats, begins: Integers, weigh
     log, found
         The steps and their ratios.
     discount
-        Of every step, 0 where an episode terminated.
+        The discount of every step, 0 at terminations.
     begins
         The first steps of the independent pieces, and the number of steps.
     weights
@@ -229,7 +229,7 @@ def count_steps(steps: Any, made: Any) -> None:
 
 
 def count_piece(steps: Any, first: int, last: int, made: Any) -> None:
-    """Add an episode. Its own sums are made first, so that few small numbers are added to large ones."""
+    """Add an episode, summing it separately first to reduce rounding errors."""
     elsewhere, r2, r4, early, ratio, ratio2, not_one, logs, left = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0
     for i in range(first, last):
         rho, discount, square = steps.rho[i], steps.discount[i], steps.reward[i] * steps.reward[i]
@@ -265,7 +265,7 @@ def top_hundredth(rho: Floats) -> float:
 
 
 def _top_of_bins(histogram: Floats) -> float:
-    """The same from a histogram, to the width of a bin."""
+    """The same from a histogram, with the accuracy of a bin."""
     count, weight = histogram[0][::-1], histogram[1][::-1]
     if weight.sum() <= 0:
         return 1.0

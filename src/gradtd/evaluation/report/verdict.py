@@ -1,6 +1,6 @@
-"""Whether an estimate can be trusted: `judge` asks every rule, and reports the sentences of those that hold.
+"""Judges whether an estimate can be trusted: `judge` tests every rule and reports the sentences of those that hold.
 
-A rule is added by a row of `REASONS` or `WARNINGS`; `markdown` makes the tables of docs/evaluate.md of them.
+To add a rule, add a row to `REASONS` or `WARNINGS`; `markdown` makes the tables of docs/evaluate.md from them.
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ WARNINGS: tuple[Rule, ...] = (
         "not checked",
         "no fits could be made to check the features",
         lambda e: bool(e.d.not_checked),
-        "Whether the features can represent the value was not checked: {d.not_checked}.",
+        "It was not checked whether the features can represent the value: {d.not_checked}.",
         Kind.UNCHECKED,
     ),
     Rule(
-        "rows taken alone",
-        "nothing tells which rows belong together, and gamma is above 0",
+        "one-step episodes assumed",
+        "no column says which rows form an episode, and gamma is above 0",
         lambda e: e.d.rows_alone is True and e.d.gamma > 0,
-        "Nothing in the log tells which rows belong together, so each row was taken as an episode of one step. If that "
-        "is right, pass one_step=True; otherwise give the column that numbers the episodes.",
+        "No column of the log says which rows form an episode, so gradtd read each row as an episode of one step. If "
+        "that is right, pass one_step=True; otherwise name the column that numbers the episodes.",
         Kind.UNCHECKED,
     ),
     Rule(
         "no richer features",
         "no fit with {limits.richer_columns:g} times the columns is sound and narrow enough to check the features",
         lambda e: e.d.richer_checks == 0 and e.d.complete is False,
-        "Whether the features can represent the value is not known: the log is too small for richer ones. Collect more "
-        "episodes, or use fewer features.",
+        "The log is too small to check whether the features can represent the value: no richer fit is precise enough. "
+        "Collect more episodes, or use fewer features.",
         Kind.UNCHECKED,
     ),
     Rule(
         "no memory",
-        "no fit with the steps before, with long traces or doubly robust is sound and precise enough",
+        "no fit with earlier steps, with long traces or doubly robust is sound and precise enough",
         lambda e: e.d.memory_checks == 0,
-        "Whether the observations contain all that matters is not known: the ratios vary too much for fits that look "
-        "further than one step. Collect more episodes, or evaluate a target closer to the behaviour policy.",
+        "The log is too small to check whether the observations are Markov states: the ratios vary too much for fits "
+        "over more than one step. Collect more episodes, or evaluate a target closer to the behaviour policy.",
         Kind.UNCHECKED,
     ),
     Rule(
-        "a sample says too little",
-        "a log was read in parts, and its sample does not tell of missing choices and rare TD errors",
+        "the sample is too small",
+        "a log was read in parts, and its sample does not show missing choices and rare TD errors",
         lambda e: bool(e.d.undecided),
-        "The log was read in parts, and {d.undecided}: the sample of its episodes says too little. Read it into memory "
-        "with in_parts=False, or evaluate a target closer to the behaviour policy.",
+        "The log was read in parts, and {d.undecided}: the sample of its episodes is too small. Read the log into "
+        "memory with in_parts=False, or evaluate a target closer to the behaviour policy.",
         Kind.UNCHECKED,
     ),
     Rule(
         "a plain interval",
-        "the interval of the method named leaves out more than {limits.most_uncovered:.0%} of the interval that the "
-        "checks decided, on one side",
+        "on one side, the interval of the requested method covers less of the checked interval than it should, by more "
+        "than {limits.most_uncovered:.0%}",
         lambda e: e.unchecked_interval,
-        "The interval of {row.method} is about the solution in these features, and no check widened it. With what the "
-        "checks leave open it is {d.hull_low:.5g} to {d.hull_high:.5g}, which algorithm='auto' reports.",
+        "The interval of {row.method} does not include the bias that checks found. With it, the interval is "
+        "{d.hull_low:.5g} to {d.hull_high:.5g}, which algorithm='auto' reports.",
         Kind.UNCHECKED,
     ),
     Rule(
@@ -68,7 +68,7 @@ WARNINGS: tuple[Rule, ...] = (
         "importance sampling was named, for another policy than the log's, and episodes have several steps",
         lambda e: not e.learns and not e.d.on_policy and e.d.steps > e.d.episodes,
         "The interval of {row.method} comes from products of importance ratios over an episode, and no other fit "
-        "checks it. algorithm='auto' reports a checked interval.",
+        "checks it. Use algorithm='auto', which reports a checked interval.",
         Kind.UNCHECKED,
     ),
     Rule(
@@ -76,8 +76,8 @@ WARNINGS: tuple[Rule, ...] = (
         "the row before explains the rewards better than their own row, by 30 % of what it explains and four standard "
         "errors over episodes (20 % and three with first rows, whose row before is of another episode)",
         lambda e: e.d.rewards_late is True,
-        "The rewards fit the observation and action of the row before better than those of their own: they may stand "
-        "one row too late. Move each reward to the row of the action that earned it. If rewards do "
+        "The rewards fit the observation and action of the previous row better than those of their row: they may be "
+        "one row too late. Move each reward to the row of the action that earned it. If rewards really "
         "come later than their actions, add previous observations and actions to the observation (history=2).",
         Kind.UNCHECKED,
     ),
@@ -85,16 +85,16 @@ WARNINGS: tuple[Rule, ...] = (
         "first rewards are 0",
         "the first reward of every episode is 0, and at least 90 % of the others are not",
         lambda e: e.d.first_rewards_none is True,
-        "The first reward of every episode is 0, and hardly any other is: the rewards may stand one row too late. Move "
+        "The first reward of every episode is 0, and few others are: the rewards may be one row too late. Move "
         "each reward to the row of the action that earned it, unless the first step cannot earn one.",
         Kind.WARNING,
     ),
     Rule(
-        "much behind the cuts",
-        "more than {limits.most_behind_cuts:.0%} of the value lies behind the cuts of truncated episodes",
+        "much after truncations",
+        "more than {limits.most_behind_cuts:.0%} of the value comes after truncations",
         lambda e: above(e.d.behind_cuts, e.limits.most_behind_cuts),
-        "{d.behind_cuts:.0%} of the value lies behind the cuts of truncated episodes, where the log shows nothing: it "
-        "is what the value function says of their last observations.",
+        "{d.behind_cuts:.0%} of the value comes after truncations, where the log has no data: it is the value function "
+        "at the last observations. Collect longer episodes to reduce it.",
         Kind.WARNING,
     ),
     Rule(
@@ -109,8 +109,8 @@ WARNINGS: tuple[Rule, ...] = (
         "estimated behaviour",
         "the behaviour policy was estimated from the log",
         lambda e: e.d.estimated_behaviour is True,
-        "The behaviour policy's probabilities are estimated. The interval contains their error as far as the model is "
-        "right; with traces or another method it takes them as known.",
+        "The behaviour policy's probabilities are estimated. The interval includes their error if the model is "
+        "correct; with traces or another method it treats them as known.",
         Kind.WARNING,
     ),
     Rule(
@@ -119,7 +119,7 @@ WARNINGS: tuple[Rule, ...] = (
         "{limits.most_unseen_in_state:.0%}",
         lambda e: above(e.d.unseen_pairs, e.limits.most_unseen_in_state) and e.checked and e.d.values is None,
         "The target takes actions that the log never took in that state, with probability {d.unseen_pairs:.1%} per "
-        "step. The features fill in their values from other states.",
+        "step. The features extrapolate their values from other states.",
         Kind.WARNING,
     ),
     Rule(
@@ -146,12 +146,12 @@ WARNINGS: tuple[Rule, ...] = (
         Kind.WARNING,
     ),
     Rule(
-        "leading elsewhere",
-        "more than {limits.most_leading_elsewhere:.0%} of the steps do not lead to the observation of the following "
-        "row",
+        "other next observations",
+        "the next observation of more than {limits.most_leading_elsewhere:.0%} of the steps is not the observation "
+        "of the following row",
         lambda e: e.d.leading_elsewhere > e.limits.most_leading_elsewhere,
         "The next observation of {d.leading_elsewhere:.0%} of the steps is not the observation of the following row. "
-        "Check that the two columns are not mixed up, and that no rows are missing.",
+        "Check that the two columns are not swapped, and that no rows are missing.",
         Kind.WARNING,
     ),
     Rule(
@@ -186,15 +186,15 @@ WARNINGS: tuple[Rule, ...] = (
         "every episode cut off",
         "no episode terminated, and the method continues after the cuts with a value function",
         lambda e: e.d.truncated > 0 and e.d.terminated == 0 and e.d.method not in ENDED_BY_A_CUT,
-        "Every episode was cut off, so rewards after the cut are known through the value function only. If episodes do "
-        "end by themselves, the value is wrong, and the log needs a column terminated.",
+        "Every episode was truncated, so rewards after that come from the value function only. If some episodes "
+        "terminated, the value is wrong: add a column terminated.",
         Kind.WARNING,
     ),
 )
 
 
 RULES: tuple[Rule, ...] = (*REASONS, *WARNINGS)
-"""Every rule, in the order in which the report shows their sentences."""
+"""All rules, in the order of the report."""
 
 
 @dataclass(frozen=True)
@@ -207,12 +207,12 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """usable, unchecked or not usable: what could not be checked does not count as passed."""
+        """usable, unchecked or not usable: a check that could not run does not count as passed."""
         return "not usable" if self.against else "unchecked" if self.unchecked else "usable"
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the word is not "usable"."""
+        """Why the verdict is not "usable"."""
         return self.against + self.unchecked
 
 
@@ -224,7 +224,7 @@ def judge(diagnostics: Diagnostics, estimates: Sequence[Estimate], limits: Limit
     diagnostics
         What was measured.
     estimates
-        The rows of the methods, the one asked for first.
+        The rows of the methods, the requested one first.
     limits
         The thresholds.
     """
