@@ -1,4 +1,4 @@
-"""What may be asked beside the value, from the same decision and the same equations: fields of an `Evaluation`."""
+"""Additional answers from the same decision and equations: fields of an `Evaluation`."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def behaviour_value(seen: SeenLog, decision: Decision, settings: Settings) -> Be
 
 
 def summed_by_cluster(psi: Floats, clusters: Groups | None) -> Floats:
-    """Influences of episodes, or the sums of those of each cluster, scaled so that their mean stays what it is."""
+    """Influences of episodes, or their sums per cluster, scaled to keep the mean."""
     if clusters is None:
         return psi
     sums = np.bincount(clusters.of_episode, psi, len(clusters.names))
@@ -123,7 +123,7 @@ def _of_own_policy(case: Case) -> bool:
 
 
 def _of_pairs(case: Case) -> bool:
-    """Whether rows are of observations and actions: then episodes start before the first action is chosen."""
+    """Whether rows are (observation, action) pairs, so that episodes start before the first action is chosen."""
     return case.stream.starts is not None
 
 

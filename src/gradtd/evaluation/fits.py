@@ -1,4 +1,4 @@
-"""LSTD on some columns of the widest table: the equations solved, and a fit with the influence of every piece."""
+"""LSTD on some columns of the widest table: the solution, and a fit with the influence of every piece."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gradtd.evaluation.moments import Moments
 from gradtd.evaluation.report.step_sums import effective_size
 
 REDUNDANT = 1e-8
-"""Directions with a part of the variance below this, features scaled to one, are left out."""
+"""Directions with a smaller share of the variance, with scaled features, are dropped."""
 REGULAR = 1e-4
-"""Where every direction has this part of the largest variance at least, equations are solved without whitening."""
+"""If every direction has at least this share of the largest variance, equations are solved without whitening."""
 TINY = 1e-9
-"""This part of C is taken from A: a direction that a group of pieces never met stays at zero."""
+"""This multiple of C is subtracted from A, so that directions missing from a group of pieces stay at zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,20 +29,20 @@ class Fit:
     Parameters
     ----------
     bias
-        The jackknife's, by tenths of the pieces.
+        The jackknife bias, by tenths of the pieces.
     columns
-        Directions of the features.
+        Rank of the features.
     lack
-        Share of the target's choices that the log lacks, as the features see it.
+        Share of the target's choices that the log lacks, measured in the features.
     error_factor
-        How many times larger the error is than that of independent pieces.
+        The error relative to that of independent pieces.
     spread
-        Deviation of the value function over the states visited.
+        Standard deviation of the value function over the visited states.
     missed
-        How far the choices that the log lacks could move the value, if each were off by a usual TD error.
+        How far the missing choices could move the value, if each had a typical TD error.
     met
-        Effective number of steps behind the error, if TD errors fell on all steps alike: with heavy weights and rare
-        rewards the largest weights have met no reward yet, and the influences do not show it.
+        Effective number of steps behind the error, if TD errors were equal at all steps. With large weights and rare
+        rewards, the largest weights may not have had a reward yet, which the influences do not show.
     """
 
     name: str
@@ -84,7 +84,7 @@ def _scaled(psi: Floats) -> Floats:
 class Solution(NamedTuple):
     """The equations solved on some columns.
 
-    ``theta`` are the weights of the columns and, behind them, of columns of the time; ``left`` = A^-T mean phi_0;
+    ``theta`` are the weights of the columns, then of columns of the time; ``left`` = A^-T mean phi_0;
     ``bias`` is the jackknife's, ``rank`` the number of directions, ``missing`` the weights of the projection of
     1 - rho.
     """
@@ -100,7 +100,7 @@ class Solution(NamedTuple):
 
 
 class Solutions(NamedTuple):
-    """Solutions of every rung and checker; of the headlines with other traces; of those with the time beside them."""
+    """Solutions of every rung and checker, and of the headlines with other traces and with time features."""
 
     plain: list[Solution]
     traced: list[Solution]
@@ -112,7 +112,7 @@ class Solutions(NamedTuple):
 
 
 class Equations(NamedTuple):
-    """Sums by tenths that a fit takes its columns of."""
+    """Sums by tenths, from which fits select columns."""
 
     A: Floats
     b: Floats
@@ -147,7 +147,7 @@ def plain_sums(sums: Moments) -> Equations:
 
 
 def _with_time(sums: Moments, clock: Floats) -> Equations:
-    """The equations of the headlines' columns, and of the time behind them."""
+    """The equations of the headlines' columns, followed by those of the time."""
     n = sums.traced_b.shape[1]
     top, bottom = np.concatenate([sums.A[:, :n, :n], sums.to], 2), np.concatenate([sums.back, sums.own], 2)
     C = np.block([[sums.C[:n, :n], sums.time_C], [sums.time_C.T, sums.time_own]])
@@ -157,7 +157,7 @@ def _with_time(sums: Moments, clock: Floats) -> Equations:
 
 
 def solved(A: Floats, b: Floats) -> Floats:
-    """The solution of A x = b, not a number where A is singular."""
+    """The solution of A x = b; NaN if A is singular."""
     try:
         return np.asarray(np.linalg.solve(A, b))
     except np.linalg.LinAlgError:
@@ -165,7 +165,7 @@ def solved(A: Floats, b: Floats) -> Floats:
 
 
 def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = None) -> Solution:
-    """Solve on these columns and those beside them, and without each tenth of the pieces."""
+    """Solve on these and the additional columns, and again without each tenth of the pieces."""
     columns = own if beside is None else np.r_[own, beside]
     part = columns_as_slice(columns)
     n = int(sums.pieces.sum())
@@ -207,7 +207,7 @@ def columns_as_slice(columns: Integers) -> Any:
 
 
 class Basis(NamedTuple):
-    """Directions of some columns: ``first`` as they are, and combinations (``turn``) of ``rest``."""
+    """Directions of some columns: ``first`` unchanged, then combinations (``turn``) of ``rest``."""
 
     first: Integers
     rest: Integers
@@ -231,9 +231,9 @@ class Basis(NamedTuple):
 
 
 def _plain_basis(C: Floats, own: int) -> Basis | None:
-    """Columns as they are, those of no step left out, and beside the first ``own`` what these do not say already.
+    """Drop empty columns, and project the columns after the first ``own`` on the complement of those.
 
-    None where columns are near to redundant otherwise. Cholesky's factors tell, at a tenth of the cost of directions.
+    None if the columns are nearly redundant, which Cholesky factors show at a tenth of the cost of directions.
     """
     live = np.flatnonzero(C.diagonal())
     first, rest = live[live < own], live[live >= own]
@@ -260,12 +260,12 @@ def _regular(C: Floats) -> bool:
 
 
 def _whitened_basis(C: Floats) -> Basis:
-    """Directions of variance one, those that the log does not have left out."""
+    """Directions with unit variance, without those that do not occur in the log."""
     W = whitener(C, REDUNDANT)
     return Basis(np.zeros(0, np.int64), np.arange(len(C)), W[:, W.any(axis=0)])
 
 
 def jackknife_bias(without: list[float], value: float) -> float:
-    """The bias of a value, from the values without each tenth; infinite where one of those is no number."""
+    """The jackknife bias of a value; infinite if one of the values is not finite."""
     mean = float(np.mean(without)) if without else np.nan
     return (len(without) - 1) * (mean - value) if np.isfinite(mean) else np.inf

@@ -1,5 +1,6 @@
-"""A folder of Parquet files: many parts. Features are fitted to a sample, sums of parts are added, and the same fits,
-decision and report follow as for a log in memory.
+"""Evaluates a folder of Parquet files in parts: fits features to a sample and adds the sums of the parts. Fits,
+decision
+and report are those of a log in memory.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ __all__ = ["evaluate_folder", "large_table"]
 METHODS = (AUTO, "lstd")
 MOST_FEATURES = 1000
 MOST_ROWS = 1_000_000
-"""Rows that features of states are fitted to, about."""
+"""Approximate number of rows for fitting features of states."""
 Sample = tuple[Log, Ratios]
 
 
@@ -69,7 +70,7 @@ def evaluate_folder(
     executor: Executor,
     progress: StageProgress | None,
 ) -> Evaluations:
-    """Every target on a log that is read part by part, once for each of them."""
+    """Evaluate every target on a log in parts, reading it once per target."""
     refuse_in_parts(settings, targets)
     if settings.checkpoint is not None:
         return Evaluations(_evaluate_kept(table, targets, settings, executor, progress))
@@ -104,14 +105,14 @@ def _with_sample(evaluation: Evaluation, name: str, folder: Folder, sample: Samp
 
 
 def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
-    """Refuse settings that no log in parts can have; this is the one place that looks at settings for that.
+    """Refuse settings that logs in parts do not support. No other function checks this.
 
-    What depends on the log, such as the number of its features, is refused where that is known.
+    Limits that depend on the log, such as its number of features, are checked later.
     """
     if settings.method not in METHODS:
         raise InputError(
-            f"a log that is read in parts is solved directly, got algorithm={settings.method!r}: take 'auto' or "
-            "'lstd', or in_parts=False where it fits into memory."
+            f"a log that is read in parts is solved directly, got algorithm={settings.method!r}: use 'auto' or "
+            "'lstd', or in_parts=False if it fits into memory."
         )
     if settings.history > 1 or settings.with_time or settings.since is not None:
         raise InputError(
@@ -126,7 +127,7 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
             raise InputError(f"{what} of a log that is read in parts must be the name of a column or a function.")
     if settings.behaviour == "estimate":
         raise InputError(
-            "a behaviour is not estimated from a log that is read in parts: give a column of probabilities."
+            "gradtd cannot estimate the behaviour from a log that is read in parts: give a column of probabilities."
         )
     if settings.cluster is not None:
         raise InputError("cluster is for logs in memory: leave it out, or give in_parts=False.")
@@ -139,12 +140,12 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
                 )
     if settings.confounding is not None:
         raise InputError(
-            "confounding solves the log's equations again and again, with other rewards each time: give in_parts=False."
+            "confounding solves the log's equations many times and needs the log in memory: give in_parts=False."
         )
     if settings.block_length is not None:
         raise InputError(
             "block_length is for logs in memory: the interval of a log in parts comes from groups of episodes by the "
-            "hash of their id, which tell nothing of neighbouring blocks. Leave it out, or give in_parts=False."
+            "hash of their id, not from blocks. Leave block_length out, or give in_parts=False."
         )
     if settings.value_function == ACTION and settings.tracing is not None:
         raise InputError("action values with lam are for logs in memory: leave lam out, or give in_parts=False.")
@@ -155,7 +156,7 @@ def fit_design(
 ) -> Job:
     """Features and checks fitted to the episodes of a sample, or to all states.
 
-    ``target`` is the policy whose values of actions are asked for; None where values are of observations.
+    ``target`` is the policy for action values; None for state values.
     """
     log, seen = sample[0], folder.seen
     refuse_extreme_steps(log, sample[1].rho)  # before their squares overflow
@@ -182,7 +183,7 @@ def fit_design(
 
 
 def _fit_states(states: States, episodes: int, reader: ChunkReader, settings: Settings, chooser: Chooser | None) -> Job:
-    """One feature per state, or features named for states; where these are cells, sums are sparse."""
+    """One feature per state, or the user's features of states; for cells, sums are sparse."""
     from scipy.sparse import csr_array
 
     named = not is_auto(settings.features)
@@ -197,7 +198,7 @@ def _fit_states(states: States, episodes: int, reader: ChunkReader, settings: Se
         base = cells
     elif chooser is not None:
         raise InputError(
-            "Action values of discrete states in parts need features of which a state has one, such as one-hot. Name "
+            "Action values of discrete states in parts need one feature per state, such as one-hot. Name "
             "such features, or read the log into memory with in_parts=False."
         )
     else:
@@ -213,12 +214,13 @@ def _fit_states(states: States, episodes: int, reader: ChunkReader, settings: Se
 def _pair_design(
     known: tuple[Any, Any, Features | None], rows: int, episodes: int, chooser: Chooser, settings: Settings
 ) -> PairDesign:
-    """The ladder for values of actions; ``known`` are observations, their features, and the map of these."""
+    """The ladder for action values; ``known`` are observations, their features, and the feature map."""
     observations, base, features = known
     K = chooser.width
     if base is not None and base.shape[1] * K > MOST_FEATURES:
         raise InputError(
-            f"a log is read in parts with at most {MOST_FEATURES} features, got {base.shape[1]} times {K} of actions."
+            f"a log in parts supports at most {MOST_FEATURES} features, got {base.shape[1]} times {K} of actions: "
+            "use fewer."
         )
     columns = int(min(episodes / K, np.sqrt(settings.limits.most_work / rows) / K, MOST_CHECKED / K))
     inner = real_design(observations, base, max(rows // K, 1), columns, settings.limits)
@@ -231,9 +233,11 @@ def _fitted(features: Any, observations: Any) -> Features:
 
 
 def _few(features: Features) -> Features:
-    """Features whose sums are kept by group must be few."""
+    """Refuse too many features for sums by group."""
     if features.n_features > MOST_FEATURES:
-        raise InputError(f"a log is read in parts with at most {MOST_FEATURES} features, got {features.n_features}.")
+        raise InputError(
+            f"a log in parts supports at most {MOST_FEATURES} features, got {features.n_features}: use fewer."
+        )
     return features
 
 
@@ -292,7 +296,7 @@ def _evaluate_kept(
     executor: Executor,
     progress: StageProgress | None,
 ) -> dict[str, Evaluation]:
-    """The same with sums that are kept in a folder: only what is not there is read."""
+    """The same with sums saved in a folder: only new files are read."""
     made = {}
     with add_to_kept(table, settings, executor, progress) as kept:
         for name, target in targets.items():

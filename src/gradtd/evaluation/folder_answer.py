@@ -1,4 +1,4 @@
-"""From the decision on a log in parts to its report: the solution asked for, its rows, and what was measured."""
+"""Turns the decision on a log in parts into a report: the requested solution, its rows, and the diagnostics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from gradtd.features import Features, Grouped
 
 
 class _Answer(NamedTuple):
-    """What is shown of one kind of log in parts.
+    """The results for one kind of log in parts.
 
     The rung's equations and their solution; sums of the marginal weights, of their squares, and of the squares of each
     episode's sum; diagnostics that do not follow from these; values of resamples, whether they are refits, and
@@ -149,7 +149,7 @@ def _of_groups(
     resampled = _refits(found, sums, columns, settings)
     starts = histogram(seen.rows.at(seen.start_rows)[:, columns] @ found.theta)
     fitted_too = "" if source.later else "features were fitted, and "
-    sampled = f"{fitted_too}missing choices were looked for in {seen.n_pieces} episodes drawn by their hash."
+    sampled = f"{fitted_too}missing choices were counted in {seen.n_pieces} episodes sampled by their hash."
     notes = (*source.notes, _groups_note(sums.pieces), sampled)
     refitted = settings.method == "lstd" and len(resampled) > 0
     features, by_start = _features(job, decision.rung), equations.last.starts
@@ -163,7 +163,7 @@ def _of_groups(
 
 
 def _features(job: Job, rung: str) -> Features:
-    """The features named, or those of the rung that was chosen; of pairs where values are of actions."""
+    """The user's features, or those of the chosen rung; features of pairs for action values."""
     design = job.design
     inner = design.inner if isinstance(design, PairDesign) else design
     assert isinstance(inner, RealDesign)
@@ -172,7 +172,7 @@ def _features(job: Job, rung: str) -> Features:
 
 
 def undecided(equations: GroupEquations, decision: Decision, settings: Settings) -> str | None:
-    """What was looked for in the sample only, and passes only because the sample is small; None where nothing does."""
+    """A test that passed only because the sample is small; None if there is none."""
     steps, limits, fit = equations.sample, settings.limits, decision.fit
     if steps.n_pieces >= equations.pieces.sum():
         return None
@@ -183,9 +183,9 @@ def undecided(equations: GroupEquations, decision: Decision, settings: Settings)
     lack, error = _mean_over_episodes(lacking, steps.begins)
     most = lack + limits.sample_errors * error
     if lack <= limits.most_lacking < most and fit.missed > decision.own.width / 2:
-        return f"it may lack {lack:.0%} or {most:.0%} of what the target would do"
+        return f"it may lack {lack:.0%} or {most:.0%} of the target's choices"
     if fit.met * len(steps) / equations.n_steps < limits.fewest_surprises <= fit.met:
-        return "whether rare steps of large weight have shown a TD error rests on steps that were not looked at"
+        return "rare steps of large weight outside the sample may not show a TD error yet"
     return None
 
 
@@ -197,7 +197,7 @@ def _mean_over_episodes(values: Floats, begins: Integers) -> tuple[float, float]
 
 
 def _refits(found: LeastSquares, sums: Moments, columns: Integers, settings: Settings) -> Floats:
-    """The value with every group weighted by a Poisson(1) number, so many times."""
+    """Bootstrap values with Poisson(1) weights of groups."""
     own = sums.A[:, columns[:, None], columns]
     weights = _resample(sums.pieces, settings)
     scale = found.solver.scale
@@ -221,7 +221,7 @@ def _of_states(
     resampled = _first_order(found.value, fit, equations.pieces, settings)
     starts = histogram(np.asarray(table @ found.theta).ravel(), weights=weighed.starts)
     weights, features, said = _weights_of(job, decision.rung, found.theta)
-    kept = f"it has {_n_states(job)} states: its steps were kept in a temporary file, 40 bytes each."
+    kept = f"it has {_n_states(job)} states: its steps were written to a temporary file, 40 bytes each."
     notes = (*source.notes, *said, _groups_note(equations.pieces), kept)
     of_groups = _starts_of_states(equations, table, columns, found, job) if job.n_labels else None
     return _Answer(found, weighed.marginal, told, resampled, False, True, weights, features, starts, of_groups, notes)
@@ -300,7 +300,7 @@ def _choices(
     columns: Integers,
     found: tuple[float, float],
 ) -> dict[str, Any]:
-    """What the verdict has to know of the target's choices; ``found`` are the value and its error."""
+    """Diagnostics of the target's choices; ``found`` are the value and its error."""
     value, error = found
     sums = equations.sparse_moments
     asked = (weighed.after + weighed.starts).reshape(-1, design.kinds)[:, -1]  # how often the target was asked, by row
@@ -327,7 +327,7 @@ def _n_states(job: Job) -> int:
 
 
 def _weights_of(job: Job, rung: str, theta: Floats) -> tuple[Floats, Features, tuple[str, ...]]:
-    """Weights of the features of a rung, these features, and what is to be said of them."""
+    """Weights of a rung's features, these features, and notes on them."""
     assert job.features is not None
     design = job.design
     if job.chooser is not None:
@@ -342,13 +342,13 @@ def _weights_of(job: Job, rung: str, theta: Floats) -> tuple[Floats, Features, t
 
 
 def _resample(pieces: Floats, settings: Settings) -> Floats:
-    """Poisson weights of groups, a row for each resample; none where a single one was asked for."""
+    """Poisson weights of groups, one row per bootstrap sample; none if only one was requested."""
     count = RESAMPLES if settings.resamples is None else settings.resamples
     return poisson_weights(pieces, count if count > 1 else 0, settings.seed)
 
 
 def _first_order(value: float, fit: Fit, pieces: Floats, settings: Settings) -> Floats:
-    """The value with Poisson weights of groups, to first order by their influences: nothing is solved again."""
+    """First-order bootstrap values with Poisson weights of groups, from their influences, without refits."""
     filled = pieces[pieces > 0]
     weights = _resample(filled, settings)
     # Influences of groups were scaled to have the mean of those of pieces; here they are sums over pieces again.

@@ -1,9 +1,8 @@
-"""Do the observations tell all that matters? Fits with what happened before beside the features.
+"""Checks whether observations are Markov states, by fits with the past as extra features.
 
-Where the observation is a state, the past adds nothing: given the observation, no TD error can be told from the steps
-before. A fit with columns of the past beside the features then has the same answer. Where observations hide something,
-that fit has another one, nearer to the truth. It multiplies no more ratios than LSTD does, one for each step, so that
-it says something where products of ratios over an episode say nothing.
+If the observation is a Markov state, the past does not predict TD errors, and a fit with columns of the past gives the
+same value. If observations hide something, that fit gives another value, closer to the truth. Like LSTD it uses one
+ratio per step, so it is precise where products of ratios over an episode are not.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ MOST_NUMBERS = 12_000_000
 MOST_KNOWN = 48_000_000
 """The same where the sums of the features are known, so that a step costs less."""
 MOST_COLUMNS = 800
-"""Columns of features beside which the past is put."""
+"""Maximum number of feature columns for this check."""
 MOST_BEFORE = 7
-"""Features of the observation before that are taken, the first ones."""
+"""Number of features of the previous observation that are used, the first ones."""
 DECAY = 0.7
-"""What a mean of the past keeps with every step."""
+"""Decay per step of the means over the past."""
 
 
 class Remembered(NamedTuple):
-    """Fits to the same steps: of the features alone, and with the past beside them."""
+    """Fits to the same steps: the features alone, and with the past."""
 
     plain: Fit
     past: Fit
@@ -43,7 +42,7 @@ class _Block(NamedTuple):
     """Some pieces of one tenth.
 
     ``rows`` are rows of features, sparse where states have one feature each; ``here``, ``there`` and ``starts`` say
-    which of them steps and pieces have. ``now`` and ``then`` are columns of the past, before and behind every step.
+    which of them steps and pieces use. ``now`` and ``then`` are columns of the past, before and after every step.
     """
 
     tenth: int
@@ -60,7 +59,7 @@ class _Block(NamedTuple):
 
 
 def most_steps(ladder: Ladder) -> int:
-    """Steps that are read for these fits."""
+    """The steps used for these fits."""
     return max(1, MOST_NUMBERS // ladder.n_headline_columns)
 
 
@@ -118,7 +117,7 @@ def _sums_of(known: Known | None, columns: Integers, edges: Integers, D: int) ->
 
 
 def _columns(ladder: Ladder) -> tuple[list[str], Integers]:
-    """Headlines whose columns together are not too many, the narrow ones first, and these columns."""
+    """Headlines whose columns are not too many, the narrow ones first, and these columns."""
     names: list[str] = []
     columns = np.zeros(0, np.int64)
     for name in sorted(ladder.headlines, key=lambda name: len(ladder.rungs[name])):
@@ -209,9 +208,9 @@ def _block(tenth: int, steps: Steps, columns: Integers, scale: float, stored: An
 
 
 def _past(x: Floats, rho: Floats, reward: Floats, begins: Integers) -> Floats:
-    """Columns of the past as they are behind every step: its ratio, its reward, its observation, and means.
+    """Columns of the past after every step: its ratio, its reward, its observation, and means.
 
-    A ratio tells which action was taken, as far as the policies differ. It is bounded by rho / (1 + rho).
+    The ratio, bounded as rho / (1 + rho), identifies the action as far as the policies differ.
     """
     turn = rho / (1 + rho)
     told = np.c_[turn, reward, turn * reward]
@@ -221,7 +220,7 @@ def _past(x: Floats, rho: Floats, reward: Floats, begins: Integers) -> Floats:
 
 
 def run_means(told: Floats, begins: Integers, decay: float, means: Floats) -> None:
-    """Means over the steps of a piece so far, those further back with less weight."""
+    """Exponentially weighted means over the earlier steps of a piece."""
     for e in range(begins.shape[0] - 1):
         for k in range(told.shape[1]):
             mean = 0.0

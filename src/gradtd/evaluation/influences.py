@@ -1,6 +1,6 @@
-"""What every fit makes of every piece of the log, in one more pass over it: the sums that influences are made of.
+"""Computes, in one more pass, the sums per piece of every fit, from which influences follow.
 
-Where a log is too large for a second pass, the same sums come by group from `Moments`.
+For logs too large for a second pass, the same sums by group come from `Moments`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gradtd.evaluation.fits import Fit, Solution, Solutions
 from gradtd.evaluation.moments import Moments, group_edges
 
 SUMS = 9
-"""Sums over all steps that are kept for every fit."""
+"""Number of sums over all steps per fit."""
 
 
 class PieceSums(NamedTuple):
-    """What the fits make of the log: sums by piece, (pieces, fits), and means over steps, (fits,)."""
+    """Sums of the fits: by piece, (pieces, fits), and means over steps, (fits,)."""
 
     start: Floats
-    """The value that the piece starts with."""
+    """The start value of the piece."""
     pull: Floats
     """Its sum of rho (TD error) x.left, with the trace of x where there are traces."""
     robust: Floats
@@ -41,8 +41,8 @@ class PieceSums(NamedTuple):
 def fits_from(solved: Sequence[Solution], sums: PieceSums, pieces: Floats, n_steps: int) -> list[Fit]:
     """Fits with their influences: psi = start - value - E pull, for each piece.
 
-    ``pieces`` has the number of pieces that each sum is of. Where these are groups, the influence of a group is the sum
-    of those of its pieces, scaled so that the mean is that of the pieces' influences.
+    ``pieces`` has the number of pieces in each sum. The influence of a group is the sum over its pieces, scaled to keep
+    the mean of the pieces' influences.
     """
     E, filled = float(pieces.sum()), pieces > 0
     # Groups of other sizes than one: the error of a mean of G groups must be that of the mean of all E pieces.
@@ -71,7 +71,7 @@ def robust_fit(name: str, values: Floats, pieces: Floats) -> Fit:
 
 
 class PieceReader:
-    """Reads steps for all solutions at once; those behind the plain ones have traces of ``lam`` or the time."""
+    """Reads steps for all solutions at once; those after the plain ones have traces of ``lam`` or the time."""
 
     def __init__(self, solutions: Solutions, n_columns: int, lam: float, clock: Floats) -> None:
         self.plain, self.lam = len(solutions.plain), lam
@@ -107,7 +107,7 @@ class PieceReader:
         return by_piece, by_fit
 
     def _of_table(self, rows: Any) -> Any:
-        """What every row of a stored table is worth to every fit; the last table is remembered."""
+        """The value of every row of a stored table under every fit, cached for the last table."""
         if rows.table is None:
             return None
         if self._stored[0] is not rows.table:
@@ -116,7 +116,7 @@ class PieceReader:
         return self._stored[1]
 
     def _start_elsewhere(self, steps: Steps, stored: Any, by_piece: Floats) -> None:
-        """Values at the start where pieces do not start in the row of their first step."""
+        """Start values, if pieces do not start in the row of their first step."""
         k, starts = self.k, steps.start_rows
         for begin in range(0, len(starts), CHUNK):
             some = slice(begin, begin + CHUNK)
@@ -126,7 +126,7 @@ class PieceReader:
 
 
 def _weights(solutions: Solutions, n_columns: int, clock: Floats) -> tuple[Floats, Floats]:
-    """Weights of all fits, (columns, 3 fits): theta, left, missing; what the time adds, (times, 3 timed)."""
+    """Weights of all fits, (columns, 3 fits): theta, left, missing; weights of the time, (times, 3 timed)."""
     every, timed = solutions.every, solutions.timed
     k = len(every)
     weights, of_time = np.zeros((n_columns, 3 * k)), np.zeros((1, 3 * len(timed)))
@@ -140,7 +140,7 @@ def _weights(solutions: Solutions, n_columns: int, clock: Floats) -> tuple[Float
 
 
 def summed(by_piece: Floats, by_fit: Floats, n: int) -> PieceSums:
-    """What sums by piece or by group, (pieces, 3, fits), and over all n steps, (sums, fits), say."""
+    """Convert sums by piece or group, (pieces, 3, fits), and over all n steps, (sums, fits)."""
     mean, square = by_fit[0] / n, by_fit[1] / n
     weight, surprise = np.maximum(by_fit[5], 1e-300), np.maximum(by_fit[7], 1e-300)
     return PieceSums(
@@ -157,7 +157,7 @@ def summed(by_piece: Floats, by_fit: Floats, n: int) -> PieceSums:
 def by_group(moments: Moments, solutions: Solutions, clock: Floats, sample: PieceSums, n_steps: float) -> PieceSums:
     """The same sums by group, from moments by group: for a log that is read once.
 
-    What is no sum of products, missing choices and TD errors that were met, comes from a ``sample`` of its episodes.
+    Missing choices and observed TD errors are not sums of products; they come from a ``sample`` of its episodes.
     """
     every = solutions.every
     start, pull, robust = (np.zeros((len(moments.pieces), len(every))) for _ in range(3))
@@ -194,7 +194,7 @@ def add_steps(
 ) -> None:
     """Add steps to their pieces and to the sums of every fit; row 3 of those is the last trace, along x.left.
 
-    Fits behind the first ``plain`` ones have traces; of the last ones part of the value is one of the time.
+    Fits after the first ``plain`` ones have traces; the value of the last ones depends on the time, too.
     """
     k, e, timed = by_fit.shape[1], 0, of_time.shape[1] // 3
     last, late = k - timed, of_time.shape[0] - 1

@@ -1,4 +1,4 @@
-"""Is the log large enough for a fit? Faults of a fit, its interval, and the error of dependent pieces."""
+"""Intervals, faults of a fit on a log that is too small, and the error of dependent pieces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradtd.evaluation.limits import DEFAULT, Limits
 
 
 def faults(fit: Fit, limits: Limits = DEFAULT) -> list[str]:
-    """Why the log is too small for this fit; nothing where it is sound."""
+    """Why the log is too small for this fit; empty if it is not."""
     error = fit.error
     if not np.isfinite(fit.value) or not np.isfinite(error):
         return ["no number"]
@@ -29,7 +29,8 @@ def faults(fit: Fit, limits: Limits = DEFAULT) -> list[str]:
 
 
 def freedom_of(fit: Fit, limits: Limits = DEFAULT) -> float:
-    """Degrees of freedom of the error by Satterthwaite, 2 E / (kurtosis - 1), cut as kurtosis is seen small.
+    """Satterthwaite degrees of freedom of the error, 2 E / (kurtosis - 1), reduced because samples show too little
+    kurtosis.
 
     E / 3 for normal influences, two thirds of the number of successes where these are rare.
     """
@@ -38,14 +39,16 @@ def freedom_of(fit: Fit, limits: Limits = DEFAULT) -> float:
 
 
 def interval(fit: Fit, level: float = 0.95, limits: Limits = DEFAULT) -> tuple[float, float]:
-    """value -+ t error, few effective pieces for few degrees of freedom, the side of the skew longer."""
+    """value -+ t error, with degrees of freedom from the effective pieces and the side of the skew longer."""
     freedom = max(1.0, min(len(fit.psi) - 1.0, freedom_of(fit, limits)))
     half, more = student(0.5 + level / 2, freedom) * fit.error, limits.skew_share * fit.skew * fit.error
     return fit.value - half + min(more, 0.0), fit.value + half + max(more, 0.0)
 
 
 def chance_above_zero(fit: Fit, limits: Limits = DEFAULT) -> float:
-    """How probable it is that a positive value is above zero: where its interval begins at zero. At least a half."""
+    """The probability that a positive value is above zero: the level at which its interval begins at zero. At least
+    0.5.
+    """
     from scipy.special import stdtr
 
     freedom = max(1.0, min(len(fit.psi) - 1.0, freedom_of(fit, limits)))
@@ -54,7 +57,7 @@ def chance_above_zero(fit: Fit, limits: Limits = DEFAULT) -> float:
 
 
 def inflation(psi: Floats, limits: Limits = DEFAULT) -> float:
-    """How many times larger the variance of a mean of neighbouring, dependent pieces is: Newey-West."""
+    """Variance of a mean of dependent neighbouring pieces, relative to independent ones (Newey-West)."""
     E = len(psi)
     square = float((psi**2).mean())
     if square <= 0:

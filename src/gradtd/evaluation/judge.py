@@ -1,8 +1,8 @@
-"""`judge`: is somebody else's value function right, and which of several does the log prefer?
+"""`judge` tests value functions learned elsewhere, and ranks several by the log.
 
 The Bellman residual of a value function, r + gamma v(s') - v(s), is a reward like any other. Its value under the target
 policy is the true value minus the one claimed. So `evaluate` with the residual as reward gives the error of the claim,
-with an interval and a verdict, and nothing else has to be written for it.
+with an interval and a verdict.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class Judged:
     name
         Its name in what was given to `judge`.
     claimed
-        The value that it claims: its mean over the log's start states, under the target policy.
+        The claimed value: its mean over the log's start states, under the target policy.
     error, interval
         The true value minus the claimed one, estimated, and the confidence interval of that.
     corrected
-        ``claimed + error``: the value that the log supports, whatever was claimed.
+        ``claimed + error``: the value that the log supports.
     verdict
         "acceptable": the interval of the error holds 0 and no Bellman moment is significant. "off": one of the two
         fails. "cannot tell": the evaluation of the residual is not usable.
     loss
         The largest standardised Bellman moment with another candidate, the loss of the LSTD-Tournament
-        (arXiv 2502.08021). The candidate with the least one is preferred.
+        (arXiv 2502.08021). The candidate with the smallest loss is preferred.
     largest_moment
         The largest Bellman moment in standard errors; above ``critical`` the candidate is off.
     reasons
-        Why the error cannot be estimated, where that is so.
+        Why the error cannot be estimated, if so.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a log says of several value functions. Made by `gradtd.judge`.
+    """The judgement of a log on several value functions. Made by `gradtd.judge`.
 
     Parameters
     ----------
@@ -115,10 +115,11 @@ class Judgement:
 def judge(
     log: Any, candidates: Mapping[str, Any], *, gamma: float, target: Any = None, behaviour: Any = None, **how: Any
 ) -> Judgement:
-    """Judge value functions that somebody else has learned: from FQE, a critic, a simulator, a spreadsheet.
+    """Judge value functions from elsewhere: from FQE, a critic, a simulator, a spreadsheet.
 
-    Returns a `Judgement`: for every value function the error of the value that it claims, with an interval, whether the
-    log accepts it, and which of them the log prefers.
+    Returns a `Judgement`: the error of every claimed value with an interval, whether the log accepts it, and which
+    value
+    function the log prefers.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def judge(
         (action values), a function of observations and actions that returns one number each, or, for discrete
         observations, a table [states] or [states, actions].
     **how
-        Handed to `gradtd.evaluate`, which estimates the error: for example ``value_function="action"`` where the log
+        Passed to `gradtd.evaluate`, which estimates the error: for example ``value_function="action"`` where the log
         has no probabilities of the behaviour, ``level``, ``features``.
 
     >>> import gradtd
@@ -208,7 +209,9 @@ def _table(log: Log, name: str, given: Any) -> Floats:
     if not callable(given):
         table = checks.finite_array(f"the value function {name!r}", given, np.ndim(given) or 1)
         if not log.discrete_observations:
-            raise InputError(f"The value function {name!r} is a table, and observations are real: give a function.")
+            raise InputError(
+                f"The value function {name!r} is a table, but observations are real numbers: give a function."
+            )
         outside = (seen < 0) | (seen >= len(table))
         checks.refuse_where("observation", outside, seen, f"must be a row of the table {name!r}, 0 to {len(table) - 1}")
         made = np.asarray(table[seen])
@@ -235,7 +238,7 @@ def _asked(name: str, values: Any) -> Floats:
 
 
 def _takes_actions(function: Any) -> bool:
-    """Whether a function wants observations and actions."""
+    """Whether a function takes observations and actions."""
     try:
         wanted = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

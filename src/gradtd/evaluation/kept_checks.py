@@ -1,7 +1,7 @@
-"""What a folder of sums may hold: everything that is read from it is compared with what this log could have made.
+"""Validates a folder of sums: everything read from it must be consistent with this log.
 
-A checksum tells damage, not who wrote a file. What does not fit is computed again, or refused where it cannot be. Sums
-that somebody changed to others that fit are not found: keep the folder where only you write.
+A checksum detects damage, not forgery. Inconsistent data are recomputed, or refused if that is impossible. Forged sums
+that are consistent are not detected: keep the folder where only you can write.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from gradtd.features import Features
 from gradtd.features.cosines import Cosines
 
 MAY_OVERFLOW = ("r4", "weights", "weights2", "off", "off2")
-"""Sums that are infinite or no number where products of ratios are too large. All others are at least 0."""
+"""Sums that may be infinite or NaN if products of ratios are too large. All others are at least 0."""
 
 
 class MisfitError(ValueError):
-    """What a file holds does not fit."""
+    """The contents of a file are inconsistent."""
 
 
 def need(fits: Any, what: str) -> None:
@@ -61,7 +61,7 @@ def words(value: Any) -> bool:
 
 
 def check_fitted(header: Mapping[str, Any], job: Job) -> None:
-    """Refuse what cannot have been fitted to a log by the question that it says it answers."""
+    """Refuse fitted data that contradict the settings stored with them."""
     need(isinstance(header["question"], dict), "question")
     named = header["question"]["features"] != "auto"
     need(all(whole(header[name], 1) for name in ("files", "rows", "episodes")), "sizes")
@@ -140,7 +140,7 @@ def _file(told: Any) -> File:
 
 
 def check_sums(sums: PartSums, job: Job, rows: int) -> None:
-    """Refuse sums that steps of at most so many rows cannot have."""
+    """Refuse sums that this number of rows cannot produce."""
     _check_steps(sums.steps, rows)
     if job.of_states:
         need(sums.moments is None, "moments")
@@ -195,7 +195,7 @@ def _check_block(block: Block, job: Job, rows: int) -> None:
 
 
 def check_sample(kept: Mapping[str, Any], rows: Any, hashes: Any, lengths: Any, columns: Iterable[str]) -> None:
-    """Refuse rows that are not of the episodes with the smallest hashes, of which these are all hashes and lengths."""
+    """Refuse rows that do not belong to the episodes with the smallest hashes."""
     count = len(kept["hashes"])
     need(array(kept["hashes"], "u", 1) and array(kept["begins"], "i", 1), "sample")
     need(count <= len(hashes) and np.array_equal(kept["hashes"], hashes[:count]), "episodes of the sample")

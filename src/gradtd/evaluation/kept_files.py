@@ -1,10 +1,12 @@
 """The files of a folder of sums: what was fitted before the first part was read, and the sums of every unit.
 
-Sums are of use for the same question only, and with the same features, checks, clock, lambda and groups. So what was
-fitted is one file, with the question that it answers. Every file is whole, has a checksum, and says what it is of. For
-every target there is a folder with what was fitted, the list of units, and for each unit its sums and its rows of the
-sample. While a unit is read, each of its parts has a file of its own; files of parts stay where they hold the steps of
-states, which are not added up.
+Sums can be reused only with the same settings, features, checks, time columns, lambda and groups. So the fitted data
+are
+one file, together with their settings. Files are written atomically, with a checksum and a description. For every
+target
+there is a folder with the fitted data, the list of units, and for each unit its sums and its rows of the sample.
+While a
+unit is read, each of its parts has a file; part files with the steps of states stay, since steps are not added up.
 """
 
 from __future__ import annotations
@@ -47,12 +49,12 @@ log = logging.getLogger(__name__)
 Question = dict[str, Any]
 Kept = TypeVar("Kept")
 ROOMS = ("core", "compiled", "features", "logs", "evaluation")
-"""Where the code stands that makes sums of rows."""
+"""The source files that turn rows into sums."""
 
 
 @lru_cache
 def code_of_sums() -> str:
-    """A digest of the source that makes sums of rows: sums of another version are made anew, never added to."""
+    """A digest of the source that turns rows into sums: sums of another version are recomputed, never added to."""
     digest = hashlib.sha256(np.__version__.encode())
     for room in ROOMS:
         for file in sorted((Path(gradtd.__file__).parent / room).rglob("*.py")):
@@ -61,7 +63,7 @@ def code_of_sums() -> str:
 
 
 def question_of(reader: ChunkReader, settings: Settings, roles: Roles, kinds: Mapping[str, str]) -> Question:
-    """All that the sums depend on besides rows and code. How the answer is shown is no part of it."""
+    """All settings that affect the sums. Settings of the output are not part of it."""
     tracing = settings.tracing
     told = {
         "gamma": settings.gamma,
@@ -84,8 +86,8 @@ def _policy_told(what: str, given: Any) -> Any:
         return given if given is None or isinstance(given, str) else list(given)
     if hidden := not_in_fingerprint(given):
         raise InputError(
-            f"{what} reads {hidden[0]}, and nobody could tell later whether that has changed: its sums are not kept; "
-            "give a function that reads numbers, words and arrays alone, or write its probabilities to a column."
+            f"{what} reads {hidden[0]}, and gradtd could not detect a later change of it, so it cannot keep sums: "
+            "give a function that reads only numbers, words and arrays, or write its probabilities to a column."
         )
     return {"function": engine.fingerprint(given)}
 
@@ -102,33 +104,34 @@ def _features_told(given: Any) -> Any:
 
 
 def refuse_other(folder: Path, before: Question, now: Question) -> None:
-    """Refuse a question that is not the one whose sums are kept."""
+    """Refuse settings that differ from those of the saved sums."""
     for name, given in now.items():
         if before.get(name) != given:
-            told = f"{name} was {before.get(name)!r}, and is {given!r}"
+            told = f"{name} was {before.get(name)!r} and is now {given!r}"
             if isinstance(given, dict) or isinstance(before.get(name), dict):
-                told = f"{name} is not what it was"
+                told = f"{name} has changed"
             raise InputError(
-                f"the sums in {str(folder)!r} are of another question: {told}; ask as before, or give another folder."
+                f"the sums in {str(folder)!r} were made with other settings: {told}. Use the same settings, or "
+                "another folder."
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A job, the question that it answers, and what it was fitted to.
+    """A job, its settings, and the log that it was fitted to.
 
     Parameters
     ----------
     question
-        What was asked.
+        The settings.
     job
-        What is computed of every part.
+        The computation for every part.
     files, rows
-        How many there were.
+        Their numbers.
     episodes
-        How many episodes the sample has, at most.
+        Maximum number of episodes in the sample.
     digest
-        Of all this.
+        Digest of all fields.
     """
 
     question: Question
@@ -140,7 +143,7 @@ class Fitted:
 
 
 def write_fitted(path: Path, question: Question, job: Job, files: int, rows: int, episodes: int) -> None:
-    """Write what was fitted, once."""
+    """Write the fitted data, once."""
     design = job.design
     ladder = design.ladder
     arrays: Arrays = {"clock": job.clock}
@@ -177,7 +180,7 @@ def _put(kind: str, features: Features | None, arrays: Arrays) -> dict[str, Any]
 
 
 def read_fitted(path: Path, reader: ChunkReader, settings: Settings) -> Fitted:
-    """What was fitted, for a log that is read in this way."""
+    """Read the fitted data, for a log read in this way."""
     with reading(path, "what gradtd fitted to a log"):
         header, arrays = read_arrays(path)
         features = _restored("features", header, arrays)
@@ -235,7 +238,7 @@ def open_store(folder: Path) -> ResultsFolder:
 
 
 class Store:
-    """What is kept for one target."""
+    """The saved files of one target."""
 
     def __init__(self, folder: Path, target: str) -> None:
         self.within = folder
@@ -245,18 +248,18 @@ class Store:
         self.fitted, self.list = self.folder / f"fitted{ENDING}", self.folder / f"units{ENDING}"
 
     def units(self) -> tuple[list[Unit], list[str]]:
-        """The units known so far, and the names of files that were read again because they had changed."""
+        """The known units, and the names of files that were reread because they had changed."""
         return self._fitting(self.list, lambda header, _: read_units(header)) or ([], [])
 
     def write_units(self, units: Iterable[Unit], changed: list[str]) -> None:
         self._write(self.list, {}, {"units": [unit.files for unit in units], "changed": changed})
 
     def has(self, unit: Unit) -> bool:
-        """Whether a unit was read to its end once, with any lambda."""
+        """Whether a unit was ever read completely, with any lambda."""
         return any("-" not in path.name for path in self.folder.glob(f"{unit.digest}_*{ENDING}"))  # parts have one
 
     def look(self, unit: Unit, key: dict[str, Any], job: Job, part: int | None = None) -> PartSums | None:
-        """The sums of a unit or of a part of it; None where there are none, or they do not fit or are of other code."""
+        """The sums of a unit or part; None if missing, inconsistent or of another version of the code."""
 
         def restored(header: dict[str, Any], arrays: Arrays) -> PartSums | None:
             if {name: header.get(name) for name in key} != key:
@@ -268,7 +271,7 @@ class Store:
         return self._fitting(self._path(unit, key, part), restored)
 
     def _fitting(self, path: Path, restore: Callable[[dict[str, Any], Arrays], Kept]) -> Kept | None:
-        """What a file holds; None where there is none, or it is damaged, or does not fit whoever wrote its checksum."""
+        """The contents of a file; None if it is missing, damaged or inconsistent."""
         found = read_if_whole(path)
         if found is None:
             return None
@@ -276,7 +279,7 @@ class Store:
             with reading(path, "what gradtd keeps of a log"):
                 return restore(*found)
         except InputError:
-            log.warning("%s does not fit this log: it is made again", path)
+            log.warning("%s does not fit this log and is computed again", path)
             return None
 
     def keep(self, unit: Unit, key: dict[str, Any], sums: PartSums, part: int | None = None) -> None:
@@ -289,7 +292,7 @@ class Store:
             path.unlink(missing_ok=True)
 
     def tidy(self, units: Iterable[Unit]) -> None:
-        """Remove what is of no unit that is known."""
+        """Remove files of unknown units."""
         known = {unit.digest for unit in units}
         for path in self.folder.glob(f"*{ENDING}"):
             if path not in (self.fitted, self.list) and path.name[:32] not in known:

@@ -1,7 +1,7 @@
-"""Sums of a log that are kept in a folder: what is there is taken, what is not is read and kept.
+"""Keeps the sums of a log in a folder: known parts are reused, new ones are read and saved.
 
-What was killed goes on, and files may be added later. `kept_units` says which files the sums are of, and `kept_files`
-what is in the folder.
+A killed evaluation can continue, and files may be added later. `kept_units` assigns files to sums, and `kept_files`
+defines the folder.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from gradtd.logs.parts import Part, Survey, mixed, survey
 from gradtd.logs.row_policies import kept_columns
 
 Fit = Callable[[Folder, ChunkReader, Settings, Executor, tuple[Log, Ratios]], Job]
-"""Fits features and checks to a log, of which a sample is given."""
+"""Fits features and checks to a log, from a sample."""
 
 
 @contextmanager
@@ -72,17 +72,17 @@ def add_to_kept(
 
 
 def refuse_labels(log: Log) -> None:
-    """Labels are numbered by all rows of a log, and files that come later may bring new ones."""
+    """Refuse action labels: their codes depend on all rows, and later files may add labels."""
     if log.action_labels is not None:
         raise InputError(
-            "sums are kept of logs whose actions are numbers, and this one has labels such as "
-            f"{log.action_labels[0]!r}: number them, or leave the folder of sums out."
+            "a checkpoint needs numbered actions, and this log has labels such as "
+            f"{log.action_labels[0]!r}: number them, or leave the checkpoint out."
         )
 
 
 @dataclass(frozen=True, eq=False)
 class KeptLog:
-    """A log whose sums are kept."""
+    """A log with saved sums."""
 
     folder: Path
     table: ParquetTable
@@ -91,14 +91,14 @@ class KeptLog:
     progress: StageProgress | None
 
     def open(self, name: str, target: Any, fit: Fit) -> tuple[KeptSource, tuple[Log, Ratios]]:
-        """The sums for one target, and the sample; features are fitted where there are none yet."""
+        """The sums for one target, and the sample; features are fitted if there are none yet."""
         settings, table, store = self.settings, self.table, Store(self.folder, name)
         keep = tuple(kept_columns(target, settings.behaviour))
         roles = find_roles(table, settings, keep)
         if "episode" not in roles.single:
             raise InputError(
-                "sums are kept of logs with a column of episodes, as files that come later may not change which "
-                "episode is which: add one, or leave the folder of sums out."
+                "a checkpoint needs an episode column, because later files must not change the numbering of "
+                "episodes: add one, or leave the checkpoint out."
             )
         reader = make_reader(table, settings, target, keep, roles)
         question = question_of(reader, settings, roles, table.kinds)
@@ -287,7 +287,9 @@ class _Reading:
         done = rows - sum(map(len, pieces))
         for number, (code, sums) in source.executor.each(_SumPart(self.job), pieces):
             if code != self.key["code"]:
-                raise InputError("a worker has another version of gradtd than this process: install the same on both.")
+                raise InputError(
+                    "a worker runs another version of gradtd than this process: install the same version on both."
+                )
             unit, k = missing[number]
             self.store.keep(unit, self.key, sums, k)
             left[unit] -= 1
@@ -298,7 +300,7 @@ class _Reading:
                 source.progress("reading", done, rows)
 
     def _put_together(self, unit: Unit, parts: int) -> None:
-        """The sums of a unit in place of those of its parts; the steps of states stay with the parts."""
+        """Replace the sums of a unit's parts by their total; the steps of states stay with the parts."""
         for file in unit.files:
             refuse_changed(self.source.paths[file.identity], file)
         total = Reduction()
@@ -313,10 +315,10 @@ class _Reading:
 def read_kept_sample(
     store: Store, placed: Sequence[Placed], seen: Survey, episodes: int, reader: ChunkReader
 ) -> tuple[Log, Ratios]:
-    """The episodes of the sample; of files that are known only rows that nobody has kept are read.
+    """The episodes of the sample; from known files, only rows that are not saved are read.
 
-    The sample has the episodes whose ids have the smallest hashes, of all files that there are. So it is the same
-    whichever file came first. Each unit keeps the rows of its own episodes in it.
+    The sample has the episodes whose ids have the smallest hashes over all files, so it does not depend on their order.
+    Each unit saves the rows of its episodes in the sample.
     """
     order = mixed(seen.hashes)
     last = np.sort(order)[:episodes][-1]
@@ -330,7 +332,7 @@ def read_kept_sample(
 
 
 def _sample_of_unit(store: Store, placed: Placed, seen: Survey, wanted: int, columns: Sequence[str]) -> Arrays:
-    """At least the wanted episodes of a unit: those that are kept, or they are read and kept."""
+    """At least the wanted episodes of a unit: saved ones, or read now and saved."""
     own = placed.survey(seen)
     order = np.argsort(mixed(own.hashes), kind="stable")
 

@@ -1,6 +1,6 @@
-"""Units of a log: files whose sums are kept together. A unit never changes; files that come later make new ones.
+"""Units of a log: files whose sums are saved together. A unit never changes; later files make new units.
 
-A unit begins and ends where episodes do. So its sums depend on nothing but its own files.
+A unit contains whole episodes, so its sums depend only on its files.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from gradtd.logs.files import ParquetTable
 from gradtd.logs.parts import Part, Survey
 
 ROWS_OF_A_UNIT = 16_000_000
-"""Rows from which on the next file begins a new unit. A file that is larger is a unit of its own."""
+"""A unit is closed at this number of rows. A larger file is one unit."""
 TAIL = 8
 """Bytes at the end of a Parquet file: the length of its footer, in 4 of them, and a mark."""
 
 
 class File(NamedTuple):
-    """A Parquet file as it was when it was looked at; ``footer`` is a digest of what it says of its columns and rows.
+    """A Parquet file at the time of the survey; ``footer`` is a digest of its metadata.
 
-    A file that was moved or renamed is the same file. One of the same path that is not the same has changed.
+    A moved or renamed file counts as the same file. A different file at the same path counts as changed.
     """
 
     path: str
@@ -45,7 +45,7 @@ class File(NamedTuple):
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What has to be the same for the rows to be taken as the same."""
+        """The properties that identify unchanged rows."""
         return tuple(self[1:])
 
 
@@ -69,14 +69,14 @@ def _footer(path: Path) -> str:
 
 
 def refuse_changed(path: Path, before: File) -> None:
-    """Refuse a file that somebody wrote to while it was read."""
+    """Refuse a file that changed while it was read."""
     if look_at(path).identity != before.identity:
-        raise InputError(f"{path.name!r} was changed while it was read: wait until it is written, and start again.")
+        raise InputError(f"{path.name!r} was changed while it was read: wait until it is complete, and start again.")
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Files in a row."""
+    """Consecutive files."""
 
     files: tuple[File, ...]
 
@@ -100,12 +100,12 @@ class Placed:
     last: int
 
     def survey(self, seen: Survey) -> Survey:
-        """What is known of its episodes."""
+        """The survey of its episodes."""
         part = seen.part(self.first, self.last)
         return Survey(part.stretches, part.begins, part.hashes, True, 0)
 
     def parts(self, seen: Survey, rows: int) -> list[Part]:
-        """It, cut into parts of about so many rows, as if there were no other unit."""
+        """Cut the unit into parts of about this many rows, independently of other units."""
         begins = seen.begins[self.first : self.last + 1]
         wanted = np.arange(begins[0], begins[-1] - rows // 2, rows)
         cuts = np.unique(np.r_[0, np.searchsorted(begins, wanted), len(begins) - 1])
@@ -142,11 +142,13 @@ def refuse_apart(seen: Survey, known: int, files: Sequence[File]) -> None:
         row = int(seen.begins[again[0]]) if len(again) else known
         name = files[int(np.searchsorted(np.cumsum([file.rows for file in files]), row, "right"))].name
         raise InputError(
-            f"{name!r} has ids of episodes in files whose sums are kept, and an episode has to be added whole: give "
-            "later episodes ids of their own, or all files to a new folder."
+            f"{name!r} repeats episode ids of files whose sums are saved, and an episode must be added as a whole: "
+            "give "
+            "later episodes new ids, or use a new checkpoint folder for all files."
         )
     if not seen.grouped:
         raise InputError(
-            "sums are kept of logs whose episodes have their rows together, and in this one rows with the same id are "
-            "apart: sort it by episode and time, give the episodes of every file ids of their own, or leave sums out."
+            "a checkpoint needs the rows of each episode to be consecutive, and in this log rows with the same id are "
+            "apart: sort it by episode and time, give the episodes of every file unique ids, or leave the checkpoint "
+            "out."
         )

@@ -1,7 +1,8 @@
 """Every threshold of the checks and of the verdict, in one record that a test or a user can replace.
 
-Most values were measured, not argued: chosen on the tuning seeds of `benchmarks/trust.py` and confirmed on others
-(docs/trust.md). The others are conventions, and their comment says so. A "piece" is an episode, or a block of steps.
+Most values were chosen on the tuning seeds of `benchmarks/trust.py` and confirmed on others (docs/trust.md). The
+rest are
+conventions, and their comments say so. A "piece" is an episode, or a block of steps.
 
 >>> from dataclasses import replace
 >>> replace(DEFAULT, fewest_episodes=50).fewest_episodes
@@ -19,7 +20,7 @@ class Limits:
 
     # How much the log must hold. Not usable beyond these.
     fewest_episodes: int = 20
-    """Pieces that an interval needs. A convention: with fewer, an error from pieces is itself mostly noise."""
+    """Minimum number of pieces for an interval. A convention: with fewer, the standard error is mostly noise."""
     fewest_effective_steps: float = 50
     """Effective sample size of the ratios, (sum rho)^2 / sum rho^2, in steps."""
     fewest_marginal_steps: float = 50
@@ -45,7 +46,9 @@ class Limits:
     most_unseen: float = 0.01
     """Probability per step of actions that the log never took."""
     most_unseen_in_state: float = 0.05
-    """The same for actions in the very state. It is larger, because rare actions are missing in a state by chance."""
+    """The same for actions never taken in that state. It is larger, because rare actions are missing in a state by
+    chance.
+    """
     most_never_taken: float = 0.2
     """Action values: share of the target's choices that the log never took in that state."""
     most_never_taken_effect: float = 0.5
@@ -62,7 +65,7 @@ class Limits:
     most_beyond_cuts: float = 0.01
     """Share of the discounted time after truncations, for estimators that end their sums there."""
     most_behind_cuts: float = 0.2
-    """Share of the value behind the cuts of truncated episodes, above which there is a warning."""
+    """Share of the value after truncations, above which there is a warning."""
     most_beyond_rewards: float = 1.0
     """Errors that a value may lie outside what the rewards allow."""
 
@@ -132,9 +135,9 @@ class Limits:
     most_extrapolation: float = 3.5
     """Steps to richer features by which the interval is extended, where features could always be richer."""
     richer_columns: float = 1.15
-    """Times the columns from which on a fit counts as richer."""
+    """Factor in columns at which a fit counts as richer."""
     step_columns: float = 1.5
-    """Times the columns between two rungs from which on their difference says how fast the value moves."""
+    """Factor in columns between two rungs at which their difference shows how fast the value changes."""
     most_lacking: float = 0.2
     """Share of the target's choices that the log may lack, unless they can move the value by half an interval only."""
     fewest_surprises: float = 0.5
@@ -150,9 +153,9 @@ class Limits:
     """Share of the target's time that may go to states with fewer than ``fewest_visits`` visits, beyond the log's own
     share there. Logs whose goal was never reached had .14 to .64, sound ones .05 at most."""
     least_left: float = 0.75
-    """What the time or the past must move beside the richest features, over the median of all rungs, to be hidden."""
+    """Minimum shift by time or past features added to the richest rung, relative to the median over all rungs."""
     prefer_usable: float = 1.5
-    """Times the estimated error that a usable value may have, against one that is not."""
+    """Factor by which a usable value's estimated error may exceed that of an unusable one."""
     sample_errors: float = 2.0
     """Errors that a share measured on a sample must be away from its limit."""
 
@@ -178,7 +181,7 @@ class Limits:
     fewest_states: int = 30
     """States that may always have a feature of their own."""
     pieces_per_state: int = 8
-    """One more state for every so many pieces."""
+    """Pieces per additional state."""
     fewest_grouped_states: int = 8
     """States with a feature of their own, on the least rung on which rare states share one."""
     most_grouped_rungs: int = 4
@@ -188,11 +191,11 @@ class Limits:
     most_columns: int = 220
     """never more,"""
     steps_per_column: float = 20
-    """and one for every so many steps."""
+    """and one per this many steps."""
     fewest_waves: int = 20
     """Random waves that check a ladder of cosines."""
     most_waves: int = 80
-    """The most of them."""
+    """Their maximum number."""
     most_work: float = 2e10
     """Multiplications that reading the log for all fits may take: it bounds the width of their table."""
     rung_share: float = 0.66

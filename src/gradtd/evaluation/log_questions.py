@@ -1,4 +1,4 @@
-"""What is asked of the log itself: irregular times, episodes that the target was trained on, groups of starts."""
+"""Handles questions about the log: irregular times, episodes the target was trained on, groups of starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gradtd.logs.step_columns import column_of_rows, elapsed_times, labels_of, r
 
 MOST_GROUPS = 50
 FEWEST_HELD = 2
-"""Episodes that the target was not trained on, at least."""
+"""Minimum number of held-out episodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ def _model_of(model: BehaviourModel, steps: Integers) -> BehaviourModel:
 
 
 def ask_log(source: Any, log: Log, settings: Settings) -> tuple[Log, HeldOut | None, Settings, tuple[str, ...]]:
-    """The log with its times, the episodes held out, settings that name groups of episodes, and what to say."""
+    """The log with its times and held-out episodes, settings for groups of episodes, and notes."""
     said: tuple[str, ...] = ()
     if settings.time_column is not None:
         log, said = with_times(source, log, settings.time_column)
@@ -109,8 +109,8 @@ def _groups(name: str, values: Any) -> Groups:
     labels, codes = np.unique([str(one) for one in values], return_inverse=True)
     if not 2 <= len(labels) <= MOST_GROUPS:
         raise InputError(
-            f"by={name!r} has {len(labels)} groups of episodes, and 2 to {MOST_GROUPS} can be told apart: give a "
-            "column of few values."
+            f"by={name!r} has {len(labels)} groups of episodes, and gradtd supports 2 to {MOST_GROUPS}: give a "
+            "column with few values."
         )
     return Groups(name, tuple(map(str, labels)), codes)
 
@@ -124,8 +124,9 @@ def clusters_of(source: Any, log: Log, settings: Settings) -> Groups:
     if (codes != of_episode[log.episode]).any():
         at = int(log.episode[np.flatnonzero(codes != of_episode[log.episode])[0]])
         raise InputError(
-            f"cluster={name!r} changes within episode {at}: a cluster is made of whole episodes; give a column that "
-            "stays the same."
+            f"cluster={name!r} changes within episode {at}, but a cluster consists of whole episodes: give a column "
+            "that is constant "
+            "within episodes."
         )
     if len(labels) < 2:
         raise InputError(f"cluster={name!r} has the same value in all rows: an error needs at least two clusters.")
@@ -245,8 +246,8 @@ def _hash(one: str, text: bool) -> int | None:
 def _held_note(held: NDArray[np.bool_]) -> str:
     if held.sum() < FEWEST_HELD:
         raise InputError(
-            f"the target was trained on {int((~held).sum())} of {len(held)} episodes. Judged on episodes that it was "
-            "learned from, a policy looks better than it is, and no interval says by how much. Keep some episodes out "
+            f"the target was trained on {int((~held).sum())} of {len(held)} episodes. A policy looks better than it "
+            "is on the episodes it was learned from, by an unknown amount. Keep some episodes out "
             "of training, and name only the others in trained_on."
         )
     return f"Episodes that the target was trained on, left out of the evaluation: {int((~held).sum())}."

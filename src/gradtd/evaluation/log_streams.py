@@ -51,7 +51,7 @@ def log_stream(
     behaviour
         The policy that made the log, where the log does not say; "estimate" fits one.
     **reading
-        Handed to `gradtd.read_log`, for example ``log_probabilities="convert"``.
+        Passed to `gradtd.read_log`, for example ``log_probabilities="convert"``.
 
     >>> import gradtd
     >>> log_stream(gradtd.sample_log("random_walk_tabular", 100), gamma=1, features="one-hot")

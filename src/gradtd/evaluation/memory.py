@@ -43,10 +43,11 @@ from gradtd.logs.row_policies import stands_beside
 def plan_targets(
     log: Log, targets: Mapping[str, Any], settings: Settings, held: HeldOut | None = None
 ) -> dict[str, tuple[Plan, Ratios]]:
-    """What every target is evaluated from; those with values of observations share the features.
+    """The shared inputs of all targets; targets with state values share the features.
 
-    Where episodes are held out, ratios are those of the whole log, whose rows a policy may be given by, and all else is
-    made of the episodes held out.
+    If episodes are held out, ratios are computed on the whole log, because a policy may be given by row; everything
+    else
+    uses only the held-out episodes.
     """
     plans: dict[str, tuple[Plan, Ratios]] = {}
     whole, log = log, log if held is None else held.log
@@ -127,7 +128,7 @@ def settings_for(plan: Plan, settings: Settings) -> Settings:
 def evaluate_target(
     plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None
 ) -> Evaluation:
-    """One target; where its observations hide something and features are chosen, also with their past."""
+    """Evaluate one target; if its observations hide something and gradtd chooses features, try with the past."""
     settings = settings_for(plan, settings)
     made = evaluate_plan(plan, found, name, settings, progress)
     for more in remedies(settings, made.diagnostics, plan.named):
@@ -137,7 +138,7 @@ def evaluate_target(
         except InputError:  # no features of these observations
             continue
         if again.verdict == "usable":
-            note = f"the observations hide a part of what matters, so the evaluation takes {described(more)} with them."
+            note = f"The observations are not Markov states, so gradtd added {described(more)} to them."
             return replace(again, notes=(*again.notes, note))
     return made
 
@@ -219,7 +220,7 @@ def decide_plan(plan: Plan, found: Ratios, settings: Settings, chances: Any, log
 
 
 def measure(case: Case, theta: Floats) -> dict[str, Any]:
-    """Of the equations, what needs every step: the residual of the final weights, and the marginal weights."""
+    """Diagnostics that need every step: the residual of the final weights, and the marginal weights."""
     square = case.square
     residual = square.sums.A @ theta + square.sums.b
     weights = marginal_weights(case.stream, square.left, case.traces)
@@ -231,7 +232,7 @@ def measure(case: Case, theta: Floats) -> dict[str, Any]:
 
 
 def compare_methods(case: Case, solved: Solved) -> dict[str, Any]:
-    """How the method asked for agrees with the others, and how its own fit went; fields of `Diagnostics`."""
+    """Agreement of the requested method with the others, and the course of its fit; fields of `Diagnostics`."""
     told: dict[str, Any] = {"resamples": solved.resamples, "refits": solved.refits}
     if case.settings.value_function == STATE:
         told["from_dr"] = _from_doubly_robust(solved, case.settings.limits)

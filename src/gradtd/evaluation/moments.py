@@ -1,4 +1,4 @@
-"""Sums over a log for many fits at once: those of the widest table, by groups of pieces. A fit takes its columns.
+"""Sums over a log for many fits at once: over the widest table, by groups of pieces. Each fit selects its columns.
 
 With x the features of a step, y = discount x_next - x and z the trace of rho x (z = rho x where lambda is 0):
 A = sum of z y', b = sum of z r, C = sum of x x'. Reading the log once for the widest table costs O(n D^2). Every fit
@@ -24,9 +24,9 @@ from gradtd.evaluation.estimators.products import cross, rows_at
 TENTHS = 10
 """Groups that the jackknife leaves out one at a time."""
 FEW_ROWS = 4
-"""With a stored table of fewer rows than one for so many steps, pairs of rows are counted first."""
+"""With fewer table rows than one per this many steps, pairs of rows are counted first."""
 BY_GROUP = ("products", "starts", "pieces")
-"""Sums that are kept apart by group; the others are of all steps."""
+"""Sums by group; the others are over all steps."""
 
 
 class Shape(NamedTuple):
@@ -75,7 +75,7 @@ class Moments:
 
     @classmethod
     def zeros(cls, groups: int, shape: Shape) -> Moments:
-        """The sums of no steps."""
+        """Empty sums."""
         G, (D, n, K) = groups, shape
         by_group = ((G, shape.left, shape.right), (G, D), (G,))
         of_all = ((D, D), (D,), (D,), (n, K), (K, K), (K,), (n, n), (n, n), (n,))
@@ -145,7 +145,7 @@ class Moments:
             getattr(self, name).__iadd__(array)
 
     def add_totals(self, other: Moments) -> None:
-        """Add only what is not by group."""
+        """Add only the sums that are not by group."""
         for name, array in other.arrays().items():
             if name not in BY_GROUP:
                 getattr(self, name).__iadd__(array)
@@ -159,7 +159,7 @@ class Moments:
 
 
 def group_edges(n: int) -> Integers:
-    """The first of n pieces in each tenth, and behind them their number."""
+    """The first of n pieces in each tenth, followed by n."""
     return np.linspace(0, n, min(TENTHS, n) + 1).round().astype(np.int64)
 
 
@@ -174,8 +174,9 @@ def read_moments(
 ) -> None:
     """Add the steps of some chunk. ``group`` has the group of every piece, equal ones together.
 
-    With ``weights``, the products of ratios, also the sums of doubly robust and of marginal weights: whoever keeps sums
-    by many groups needs them, as no second pass over the log follows.
+    With ``weights``, the products of ratios, also the sums of doubly robust and of marginal weights, which are
+    needed if no
+    second pass over the log follows.
     """
     edges = np.r_[0, np.flatnonzero(np.diff(group)) + 1, len(group)]
     # Tenths of a log in memory are read on several threads. Many short runs, as of hashed groups, are read in one go.
@@ -266,7 +267,7 @@ def _pieces_in(begins: Integers, start: int, stop: int) -> tuple[int, Integers]:
 
 
 def _runs(begins: Integers, group: Integers, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """Runs of these steps that are of one group: the group, the first step and the end, counted from ``start``.
+    """Runs of steps of one group: the group, the first step and the end, counted from ``start``.
 
     >>> list(_runs(np.array([0, 100, 300, 1400]), np.array([7, 7, 1]), 50, 400))
     [(7, 0, 250), (1, 250, 350)]
@@ -279,7 +280,9 @@ def _runs(begins: Integers, group: Integers, start: int, stop: int) -> Iterator[
 
 
 def _count_rows(total: Moments, steps: Steps, group: Integers, edges: Integers) -> None:
-    """A, b, C and missing from how often each row led to each other: where rows repeat, the log's length is free."""
+    """A, b, C and missing from transition counts between rows: for recurring rows the cost does not grow with the
+    log.
+    """
     from scipy.sparse import coo_array
 
     rows = steps.rows

@@ -1,6 +1,6 @@
 """The options of `gradtd.evaluate` in three records: how the log is read, how the value is inferred, on what machine.
 
-Each option stands here once, with its default, its check and its words. `Settings` has the fields of all three.
+Each option is defined once here, with its default, check and description. `Settings` has the fields of all three.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ FEWEST_PERCENTILES = 200
 
 
 MOST_HISTORY = 100
-"""Most observations that are taken together: each is as many columns more."""
+"""Maximum history: every further observation adds its columns again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogFormat:
     """How a log is read: ``evaluate(..., log_format=LogFormat(columns={"reward": "r"}))``.
 
-    The fields are keywords of `gradtd.read_log`, which says more about them. A `Log` that was read before is taken as
-    it is.
+    The fields are keywords of `gradtd.read_log`, which says more about them. An existing `Log` is not
+    read again.
 
     Parameters
     ----------
     columns
-        Which column is which, where names are not recognised: our names to the table's.
+        The roles of columns whose names are not recognised: gradtd's names mapped to the table's.
     log_probabilities
-        "convert" where columns of probabilities hold logarithms; by default such columns are refused.
+        "convert" if probability columns hold logarithms; by default such columns are refused.
     duplicates
-        "drop" drops rows that repeat another one; by default they are refused.
+        "drop" drops duplicate rows; by default they are refused.
     one_step
-        True where every row is a whole episode, as in the log of a bandit.
+        True if every row is a whole episode, as in the log of a bandit.
     actions
         All actions in the order that probabilities have.
     time_limit
@@ -205,9 +205,9 @@ class Machine:
         Whether a Parquet log is read part by part, in a memory that does not depend on its length. By default where it
         holds more than 2e8 numbers. The interval then comes from groups of episodes.
     checkpoint
-        A folder that keeps what was fitted and the sums of every part of a Parquet log that is read in parts. Started
-        again, the evaluation goes on where it was killed. Where files were added to the log, only those are read, with
-        the features that were fitted at first. See ``docs/large-logs.md``.
+        A folder that saves fitted features and the sums of every part of a Parquet log read in parts. After a kill, the
+        evaluation continues from there. If files were added to the log, only those are read, with the features of the
+        first run. See ``docs/large-logs.md``.
     scheduler
         The address of a Dask scheduler whose workers read the parts, or ``"local:2"`` for two processes.
 

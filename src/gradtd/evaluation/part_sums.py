@@ -1,4 +1,4 @@
-"""What is computed of every part of a folder, here or on a worker, and added up in one order."""
+"""The computation for every part of a folder, local or on a worker, and the ordered sum of the results."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from gradtd.logs import Log, Ratios
 from gradtd.logs.parts import Part
 
 MOST_GROUPS, FEWEST_GROUPS = 500, 40
-"""Groups of episodes whose sums are kept apart; their influences give the interval."""
+"""Number of groups of episodes, whose influences give the interval."""
 NUMBERS = 16_000_000
-"""Numbers that the sums of all groups may have, about (128 MB): with many features there are fewer groups."""
+"""Approximate maximum size of the sums of all groups (128 MB): with many features there are fewer groups."""
 TOGETHER = 8
 """Neighbours that are added one after the other: with more of them fewer wait in memory, and rounding adds up more."""
 
 
 def groups_for(shape: Shape) -> int:
-    """How many groups there are: fewer where sums are large."""
+    """The number of groups: fewer if sums are large."""
     return int(np.clip(NUMBERS // ((shape.wide + shape.narrow) * shape.wide), FEWEST_GROUPS, MOST_GROUPS))
 
 
@@ -53,7 +53,7 @@ class Job:
     design
         How steps become design rows.
     features
-        The features named, or one per state, fitted; None where they are chosen among the rungs.
+        The user's features, or one per state, fitted; None if gradtd chooses a rung.
     clock
         Columns of the time since the start.
     groups
@@ -61,7 +61,7 @@ class Job:
     lam
         The lambda of the fits with other traces.
     named
-        Whether features were named.
+        Whether the user named features.
     chooser
         What the target would do, where values are of actions.
     n_labels
@@ -82,7 +82,7 @@ class Job:
 
     @property
     def of_states(self) -> bool:
-        """Whether steps are kept as rows of a stored table, and read again from there."""
+        """Whether steps are stored as rows of a table and read again."""
         return isinstance(self.design, StateDesign | PairStateDesign)
 
     @property
@@ -197,7 +197,7 @@ class Reduction:
         self._waiting.append((level, 1, sums))
 
     def total(self) -> PartSums:
-        """All of them, the later ones added to the earlier ones."""
+        """The total."""
         while len(self._waiting) > 1:
             last = self._waiting.pop()[2]
             self._waiting[-1][2].add(last)
@@ -209,17 +209,17 @@ class Source(ABC):
 
     @property
     def later(self) -> bool:
-        """Whether files came after features had been fitted."""
+        """Whether files were added after features were fitted."""
         return False
 
     @property
     @abstractmethod
     def notes(self) -> tuple[str, ...]:
-        """What was done to read it."""
+        """Notes on reading."""
 
     @abstractmethod
     def steps(self, job: Job, put: Callable[[PartSums], None]) -> None:
-        """Hand on the sums of every part; those of states have their steps."""
+        """Yield the sums of every part; those of states include their steps."""
 
     def moments(self, job: Job) -> PartSums:
         """The sums of the whole log."""
@@ -231,7 +231,7 @@ class Source(ABC):
 def sum_parts(
     job: Job, parts: Sequence[Part], put: Callable[[PartSums], None], executor: Executor, progress: StageProgress | None
 ) -> None:
-    """Hand on the sums of all parts, in the order of the parts."""
+    """Yield the sums of all parts, in order."""
     rows, done = sum(map(len, parts)), 0
     for number, sums in in_order(executor.each(SumPart(job), parts)):
         put(sums)
@@ -241,7 +241,7 @@ def sum_parts(
 
 
 def in_order(results: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
-    """Results in the order of their numbers, whoever is done first."""
+    """Results in the order of their numbers, not of completion."""
     waiting: dict[int, Any] = {}
     following = 0
     for number, one in results:

@@ -1,6 +1,6 @@
-"""Observations with their past: the last ones with their actions, and the time, where one alone tells too little.
+"""Adds the past to observations: previous ones with their actions, and the time.
 
-Ratios belong to the log as it is, so they are computed before: a policy sees what it saw.
+Ratios are computed before, on the original observations, because policies depend on those.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gradtd.evaluation.settings import STATE, Settings
 from gradtd.logs import Log, Ratios
 
 MOST_TIMES = 30
-"""Times that discrete observations are told apart by; longer episodes are cut into so many spans of equal counts."""
+"""Maximum number of distinct times for discrete observations; longer episodes are cut into spans of equal counts."""
 FEWEST_EPISODES = 100
 """Episodes from which on the past is tried without being asked for."""
 MOST_DOUBTED = 200_000
@@ -28,14 +28,15 @@ MOST_DOUBTED = 200_000
 MOST_TRIED = 1_000_000
 """Steps up to which that is done: a log in parts is read as a whole for it."""
 LONGEST = 3
-"""Observations that are tried then."""
+"""The history that is tried."""
 
 
 class _Laid(NamedTuple):
-    """Rows of a log laid out anew: those of the steps in order, then those that no step starts from.
+    """Rows of a log, rearranged: those of the steps in order, then those that only follow a step.
 
-    ``here`` says which observation each is, ``last`` which step came before it, -1 where none did, and ``time`` how
-    many did.
+    ``here`` is the observation of each row, ``last`` the previous step (-1 for none), and ``time`` the number of
+    previous
+    steps.
     """
 
     here: Integers
@@ -69,11 +70,11 @@ def _with_rows(log: Log, observations: Any, laid: _Laid, names: Any) -> Log:
 
 
 def with_past(log: Log, settings: Settings) -> Log:
-    """The log with the last ``history`` observations, the actions between them, and the time, where asked for."""
+    """The log with the last ``history`` observations, the actions between them, and the time if requested."""
     if settings.history == 1 and not settings.with_time:
         return log
     if int(np.diff(np.r_[log.starts, len(log)]).max(initial=1)) < 2:
-        raise InputError("Every episode has one step, so nothing came before: leave out history and with_time.")
+        raise InputError("Every episode has one step and so no past: leave out history and with_time.")
     laid = _lay_out(log)
     made, names = _columns(log, settings, laid.here, laid.last, laid.time)
     if made.dtype.kind in "biu":
@@ -84,7 +85,7 @@ def with_past(log: Log, settings: Settings) -> Log:
 def _columns(
     log: Log, settings: Settings, here: Integers, last: Integers, time: Integers
 ) -> tuple[Any, tuple[str, ...]]:
-    """The columns of the new observation, whole numbers where all of them are, and their names."""
+    """The columns of the new observation and their names; whole numbers if all are."""
     seen = np.asarray(log.observations)
     discrete = log.discrete_observations
     whole = seen.reshape(len(seen), -1)
@@ -139,7 +140,9 @@ def episodes_since(log: Log, made: Mapping[str, Ratios], since: float) -> tuple[
     episodes = len(begins) - 1
     number = int(since if since >= 1 else since * episodes)
     if number > episodes - 2:
-        raise InputError(f"since={since:g} leaves {max(episodes - number, 0)} of {episodes} episodes: give less.")
+        raise InputError(
+            f"since={since:g} leaves {max(episodes - number, 0)} of {episodes} episodes: give a smaller number."
+        )
     some = slice(int(begins[number]), None)
     steps = ("row", "next_row", "reward", "terminated", "truncated", "action", "behaviour", "target", "rho")
     known = {name: getattr(log, name) for name in steps}
@@ -148,7 +151,7 @@ def episodes_since(log: Log, made: Mapping[str, Ratios], since: float) -> tuple[
     later = replace(later, extra={name: np.asarray(values)[some] for name, values in log.extra.items()})
     laid = _lay_out(later)
     later = _with_rows(later, np.asarray(log.observations)[laid.here], laid, log.observation_names)
-    note = f"the last {episodes - number} of {episodes} episodes were evaluated, as since={since:g} asks for."
+    note = f"The last {episodes - number} of {episodes} episodes were evaluated, because of since={since:g}."
     few = {
         name: replace(
             one,

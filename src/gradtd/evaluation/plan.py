@@ -1,4 +1,4 @@
-"""The features and the design of a log in memory: what its targets share, and the decision for each of them."""
+"""Plans the evaluation of a log in memory: the features and design that its targets share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gradtd.logs import Log
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What the targets of a log share.
+    """The inputs that the targets of a log share.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ class Plan:
     settings
         What was asked for.
     named
-        Whether features were named.
+        Whether the user named features.
     ready
-        The log in the features named; None where they depend on the decision.
+        The log in the user's features; None if gradtd chooses them.
     design
-        The design of the checks; None where there are none, and ``why_not`` says why.
+        The design of the checks; None if there are none, with the reason in ``why_not``.
     beside
-        Rows of the table that the features bring with them.
+        Additional rows of estimates from the features.
     """
 
     log: Log
@@ -62,7 +62,7 @@ class Plan:
     _lock: Any = field(default_factory=Lock)
 
     def decide(self, settings: Settings, rho: Floats, chances: Floats | None) -> Decision | None:
-        """What the checks say for a target with these ratios."""
+        """The decision of the checks for a target with these ratios."""
         if self.design is None:
             return None
         block = settings.block_length
@@ -79,7 +79,7 @@ class Plan:
         return decide(BlockEquations(source, design.ladder, groups), settings.level, settings.limits)
 
     def features_for(self, decision: Decision | None) -> LogFeatures:
-        """The log in the features named, or in those that the decision chose."""
+        """The log in the user's features, or in those that the decision chose."""
         if self.ready is not None and (decision is None or decision.rung == GIVEN):
             return self.ready
         assert decision is not None
@@ -101,7 +101,7 @@ class Plan:
 
 
 def make_plan(log: Log, settings: Settings) -> Plan:
-    """Fit the features and compute them once for all targets, where they do not depend on the target."""
+    """Fit and compute the features once for all targets, if they do not depend on the target."""
     pieces = pieces_of(log, settings.block_length)
     n_pieces, auto = int(pieces[-1]) + 1, is_auto(settings.features)
     default = default_features(log.observations) if auto else None
@@ -115,7 +115,7 @@ def make_plan(log: Log, settings: Settings) -> Plan:
     if settings.method in ESTIMATORS:
         return Plan(ready.log, settings, not auto, ready, None)
     if d > MOST_CHECKED and not (discrete and are_cells(ready.table)):
-        why = f"{d} features are too many to be checked by fits with more of them: take at most {MOST_CHECKED}"
+        why = f"{d} features are too many for a check with even more of them: use at most {MOST_CHECKED}"
         return Plan(ready.log, settings, not auto, ready, None, why)
     if not discrete:
         design = real_design(log.observations, ready.table, len(log), n_pieces, settings.limits)
@@ -127,7 +127,7 @@ def make_plan(log: Log, settings: Settings) -> Plan:
 
 
 def is_network(features: Any) -> bool:
-    """Whether the log is to learn its features itself."""
+    """Whether the features are to be learned by a network."""
     return isinstance(features, str) and features.strip() == NETWORK
 
 
@@ -136,13 +136,15 @@ def make_network_plan(log: Log, rho: Floats, settings: Settings) -> Plan:
     from gradtd.deep.log_networks import learn_features
 
     if settings.block_length is not None:
-        raise InputError("features='network' learns on halves of the episodes, and a block cuts these: leave it out.")
+        raise InputError(
+            "features='network' learns on halves of the episodes and cannot use blocks: leave block_length out."
+        )
     learned = learn_features(log, rho, settings.gamma, settings.seed)
     ready = make_log_features(log, learned.maps[0], None, settings.whiten)
     n_pieces = int(pieces_of(log, None)[-1]) + 1
     tables = [ready.table, *(one.rows(log.observations) for one in learned.maps[1:])]
     design = network_design(log.observations, tables, len(log), n_pieces, settings.limits)
     low, high = learned.own.min(), learned.own.max()
-    note = f"no interval: a network's own value; {len(learned.own)} training seeds say {low:.4g} to {high:.4g}"
+    note = f"no interval: a network's own value; {len(learned.own)} training seeds give {low:.4g} to {high:.4g}"
     beside = Estimate(NETWORK, float(learned.own[0]), None, None, None, note, "weak", "no error bar")
     return Plan(log, settings, True, ready, design, beside=(beside,))

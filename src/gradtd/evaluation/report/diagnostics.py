@@ -156,7 +156,7 @@ class Diagnostics:
     refit_bias: float | None = None
     """Bias by the jackknife over tenths of the pieces, in standard errors."""
     lacking: float | None = None
-    """Share of the target's choices that the log lacks, as the features see it."""
+    """Share of the target's choices that the log lacks, measured in the features."""
     lacking_moves: float | None = None
     """How far these could move the value, if each had a typical TD error, over half the width of its interval."""
     surprises_met: float | None = None
