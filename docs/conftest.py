@@ -14,6 +14,7 @@ WITH_COMMANDS = {"click-logs.md", "better-policy.md", "propensities.md", "compar
 NEEDS = {
     "icu-sepsis.md": ("icu_sepsis", "--no-deps -r requirements-data.txt"),
     "deep.md": ("optax", "'gradtd[deep]'"),
+    "control.md": ("optax", "'gradtd[deep]'"),
 }
 """What a page needs that may be missing, and how it is installed."""
 
