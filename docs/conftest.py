@@ -7,7 +7,6 @@ import pytest
 
 SLOW = {"tutorial.md", "icu-sepsis.md", "large-logs.md", "krylov.md", "guide.md", "deep.md", "control.md"}
 """Pages that take long: `make test` leaves them out, `make test-all` runs them."""
-collect_ignore = [] if find_spec("jax") and find_spec("optax") else ["deep.md", "control.md"]
 WITH_COMMANDS = {"click-logs.md", "better-policy.md", "propensities.md", "compare.md", "larger-than-memory.md"}
 """Pages that `tests/test_docs.py` runs with their commands: once is enough in `make test`."""
 
