@@ -53,7 +53,7 @@ from gradtd.logs.calibration import with_doubt
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.models import is_model
 from gradtd.logs.policies import is_constant
-from gradtd.logs.row_policies import are_names, kept_columns
+from gradtd.logs.row_policies import are_names, kept_columns, stands_beside
 
 __all__ = ["evaluate_folder", "large_table"]
 METHODS = (AUTO, "lstd")
@@ -87,19 +87,26 @@ def evaluate_folder(
             job = fit_design(folder, reader, settings, executor, sample, target if pairs else None)
             job = replace(job, n_labels=0 if folder.groups is None else len(folder.groups.names))
             source = _FolderSource(folder, executor, progress)
-            made[name] = _with_sample(_evaluate_job(job, source, sample, settings), name, folder, sample, settings)
+            found = _evaluate_job(job, source, sample, settings)
+            made[name] = _with_sample(found, name, folder, sample, settings, target)
         return Evaluations(made)
 
 
-def _with_sample(evaluation: Evaluation, name: str, folder: Folder, sample: Sample, settings: Settings) -> Evaluation:
+def _with_sample(
+    evaluation: Evaluation, name: str, folder: Folder, sample: Sample, settings: Settings, target: Any
+) -> Evaluation:
     """The evaluation with its name, and what the episodes of the sample tell of the log and of its probabilities."""
     log, found = sample
     told = log.understood.of_sample(folder.seen.rows, folder.seen.episodes)
     told = told.with_target(found.shares, log.action_labels)
     made = replace(evaluation, target=name, understood=told, warnings=(*told.warnings, *evaluation.warnings))
-    if (doubt := with_doubt(log, found, by_row=False).doubt) is None or evaluation.diagnostics.values == ACTION:
+    if evaluation.diagnostics.values == ACTION:
         return made
-    told_too = replace(made.diagnostics, doubt=doubt)
+    doubted = with_doubt(log, replace(found, notes=()), stands_beside(target))
+    made = replace(made, warnings=(*made.warnings, *doubted.notes))
+    if doubted.doubt is None:
+        return made
+    told_too = replace(made.diagnostics, doubt=doubted.doubt)
     verdict = judge(told_too, made.estimates, settings.limits)
     return replace(made, diagnostics=told_too, verdict=verdict.word, reasons=verdict.reasons)
 
@@ -301,7 +308,6 @@ def _evaluate_kept(
     with add_to_kept(table, settings, executor, progress) as kept:
         for name, target in targets.items():
             source, sample = kept.open(name, target, fit_design)
-            made[name] = _with_sample(
-                _evaluate_job(source.job, source, sample, settings), name, source.folder, sample, settings
-            )
+            found = _evaluate_job(source.job, source, sample, settings)
+            made[name] = _with_sample(found, name, source.folder, sample, settings, target)
     return made

@@ -18,28 +18,14 @@ from gradtd.logs.column_names import SEVERAL, listed, role_of
 from gradtd.logs.tables import ArrayTable, plain_array, refuse_cut_text
 
 CONTAINERS = (
-    "episodes",
-    "trajectories",
-    "trajs",
-    "rollouts",
-    "paths",
-    "data",
-    "steps",
-    "transitions",
-    "records",
-    "rows",
+    *("episodes", "trajectories", "trajs", "rollouts", "paths"),
+    *("data", "steps", "transitions", "records", "rows"),
 )
 """Common keys of a dictionary whose only entry is the log."""
 FLAGS = ("terminated", "truncated")
 OF_BUFFERS = (
-    "observations",
-    "next_observations",
-    "actions",
-    "rewards",
-    "dones",
-    "timeouts",
-    "episode_starts",
-    "log_probs",
+    *("observations", "next_observations", "actions", "rewards"),
+    *("dones", "timeouts", "episode_starts", "log_probs"),
 )
 """Attributes of Stable-Baselines3 replay and rollout buffers: one row per step, one column per environment."""
 FLATTENED = {"observations", "actions", "log_probs"}
