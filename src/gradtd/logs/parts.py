@@ -89,8 +89,8 @@ class Part:
 
 def _refuse_long(rows: int, columns: Sequence[str]) -> None:
     """Episodes are read whole, however small their file is."""
-    advice = "cut long episodes into several, or read fewer columns"
-    refuse_beyond_memory(8.0 * rows * len(columns), f"an episode, or a sample of them, of {rows:,} rows", advice)
+    what = f"an episode, or a sample of them, of {rows:,} rows"
+    refuse_beyond_memory(8.0 * rows * len(columns), what, "cut it into several, or read fewer columns")
 
 
 def _opened(stretches: Sequence[Stretch]) -> Iterator[tuple[Any, Stretch]]:

@@ -1,12 +1,16 @@
-"""Converts additional answers of an evaluation to and from JSON."""
+"""Converts additional answers of an evaluation to and from JSON, and checks that a loaded evaluation can be shown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gradtd.evaluation.anytime import Anytime
+from gradtd.evaluation.estimators.lambda_values import LambdaValues
 from gradtd.evaluation.report.estimate import BehaviourValue
 from gradtd.evaluation.sensitivity import Confounding
 from gradtd.evaluation.subgroups import GroupValue
@@ -44,3 +48,73 @@ def read_extras(told: Mapping[str, Any]) -> dict[str, Any]:
 def _tuples(value: Any) -> Any:
     """Convert JSON lists to the tuples of records."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+LARGEST = 1e150
+"""No number of an evaluation is larger: pictures multiply them."""
+
+
+def refuse_unshown(made: Evaluation) -> None:
+    """Raise if a loaded evaluation could not be shown, so that the error occurs on loading and not later."""
+    from rich.console import Console
+
+    from gradtd.output.evaluation_text import COLOUR, in_notebook, on_terminal
+
+    own = (made.theta, made.resampled, made.influences)
+    if made.verdict not in COLOUR or any(array.ndim != 1 for array in own) or not 0 <= made.level <= 1:
+        raise ValueError("verdict, level or arrays")
+    if any(array.dtype.kind != "f" or _beyond(array) for array in (*own, *made.pictured.values())):
+        raise ValueError("arrays of other numbers")
+    if len(made.theta) not in (0, made.features.n_features):
+        raise ValueError("theta")
+    for name in ("rho", "starts"):
+        counts, edges = made.pictured[name], made.pictured[f"{name}_edges"]
+        sound = counts.ndim == 1 and edges.shape == (len(counts) + 1,) and np.isfinite(edges).all()
+        if not (sound and len(counts) and (counts >= 0).all() and (np.diff(edges) >= 0).all()):
+            raise ValueError(name)
+    _refuse_lambda(made)
+    _refuse_rows(made)
+    in_notebook(made)
+    Console(file=StringIO(), width=200).print(on_terminal(made, verbose=True))
+
+
+def _beyond(numbers: Any) -> bool:
+    """Whether some are so large that a picture of them overflows."""
+    values = np.asarray(numbers, np.float64)
+    return bool((np.abs(values[np.isfinite(values)]) > LARGEST).any())
+
+
+def _refuse_lambda(made: Evaluation) -> None:
+    found = LambdaValues.from_arrays(made.pictured)
+    if found is None:
+        return
+    count = len(found.lams)
+    shapes = {getattr(found, one.name).shape for one in fields(found) if one.name not in ("intervals", "level")}
+    numbers = [getattr(found, one.name) for one in fields(found)]
+    if shapes != {(count,)} or found.intervals.shape != (count, 2) or not count or not 0 < found.level < 1:
+        raise ValueError("lambda")
+    if not all(np.isfinite(one).all() for one in numbers):
+        raise ValueError("lambda")
+
+
+def _refuse_rows(made: Evaluation) -> None:
+    """Rows of the table and of the checks, which pictures draw."""
+    drawn: list[tuple[Any, ...]] = [(made.value, *made.interval)]
+    for row in made.estimates:
+        if not all(isinstance(one, str) for one in (row.method, row.note, row.mark, row.reason)):
+            raise TypeError("a row's words")
+        if (row.low is None) != (row.high is None) or (row.low is not None and row.value is None):
+            raise ValueError("a row's interval")
+        drawn.append((row.value, row.low, row.high, row.error))
+    for check in made.checks:
+        if not all(isinstance(one, str) for one in (check.name, check.kind, check.fault)) or check.columns < 0:
+            raise TypeError("a check")
+        if not check.fault and (check.value < check.low or check.value > check.high):
+            raise ValueError("a check's interval")
+        drawn.append((check.value, check.low, check.high, check.columns))
+    if made.confounding is not None:
+        drawn += [(made.confounding.against,), *made.confounding.curve]
+        if not all(len(point) == 3 and point[0] > 0 for point in made.confounding.curve) or not made.confounding.curve:
+            raise ValueError("confounding")
+    if any(isinstance(one, str | bool) or _beyond(one) for row in drawn for one in row if one is not None):
+        raise ValueError("numbers")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.assumptions import Assumption, assumptions
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import BehaviourValue, Estimate
-from gradtd.evaluation.report.extra_fields import read_extras, told_extras
+from gradtd.evaluation.report.extra_fields import read_extras, refuse_unshown, told_extras
 from gradtd.evaluation.report.grades import Grade, grade
 from gradtd.evaluation.report.presentation import Presented
 from gradtd.evaluation.report.verdict import judge
@@ -314,7 +313,7 @@ def load_evaluation(path: str | Path) -> Evaluation:
         if header["format"] not in FORMATS:
             raise ValueError(header["format"])
         made = _restored(header["evaluation"], header["features"], arrays)
-        _refuse_unshown(made)
+        refuse_unshown(made)
         return made
 
 
@@ -347,27 +346,6 @@ def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict
         pictured=_part(arrays, "pictured."),
         understood=Understood.from_dict(told.get("understood", {})),
     )
-
-
-def _refuse_unshown(made: Evaluation) -> None:
-    """Raise if a loaded evaluation could not be shown, so that the error occurs on loading and not later."""
-    from rich.console import Console
-
-    from gradtd.output.evaluation_text import COLOUR, in_notebook, on_terminal
-
-    if made.verdict not in COLOUR or any(array.ndim != 1 for array in (made.theta, made.resampled, made.influences)):
-        raise ValueError("verdict or arrays")
-    for name in ("rho", "starts"):
-        counts, edges = made.pictured[name], made.pictured[f"{name}_edges"]
-        if counts.ndim != 1 or edges.shape != (len(counts) + 1,) or not np.isfinite(edges).all():
-            raise ValueError(name)
-    lengths = {
-        len(array) for name, array in made.pictured.items() if name.startswith("lambda_") and "level" not in name
-    }
-    if len(lengths) > 1:
-        raise ValueError("lambda")
-    in_notebook(made)
-    Console(file=StringIO(), width=200).print(on_terminal(made, verbose=True))
 
 
 def _check(row: Mapping[str, Any]) -> Check:
