@@ -196,3 +196,43 @@ def test_what_cannot_be_saved_or_is_not_there(tmp_path):
     with pytest.raises(InputError, match="there is no folder"):
         evaluation().save(tmp_path / "no" / "it.npz")
     assert not list(tmp_path.iterdir())
+
+
+ODD_ARRAYS = {
+    "theta of text": ("theta", lambda x: x.astype("U8")),
+    "complex values": ("resampled", lambda x: x.astype(complex)),
+    "a theta for other features": ("theta", lambda x: np.r_[x, 1.0]),
+    "values whose range overflows": ("resampled", lambda x: np.where(np.arange(len(x)) % 2, 1e308, -1e308)),
+    "falling edges": ("pictured.starts_edges", lambda x: x[::-1]),
+    "counts below zero": ("pictured.rho", lambda x: -1 - x),
+    "a histogram in two dimensions": ("pictured.rho", lambda x: x[:, None]),
+    "lambdas in two dimensions": ("pictured.lambda_values", lambda x: x[:, None]),
+    "intervals without an end": ("pictured.lambda_intervals", lambda x: x[:, :1]),
+    "lambdas that are no numbers": ("pictured.lambda_errors", lambda x: x * np.nan),
+    "a level of five": ("pictured.lambda_level", lambda x: x * 5),
+    "no level": ("pictured.lambda_level", lambda x: x[:0]),
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    return read_arrays(evaluation(features="identity").save(tmp_path_factory.mktemp("saved") / "it.npz"))
+
+
+@pytest.mark.parametrize("kind", ODD_ARRAYS)
+def test_arrays_that_no_page_can_show_are_refused(kind, saved, tmp_path):
+    (header, arrays), (name, change) = saved, ODD_ARRAYS[kind]
+    assert arrays[name].size
+    write_arrays(tmp_path / "it.npz", arrays | {name: change(arrays[name])}, header)
+    with pytest.raises(InputError, match="not an evaluation that gradtd saved"):
+        load_evaluation(tmp_path / "it.npz")
+
+
+@pytest.mark.parametrize("odd", [{"low": None}, {"value": "1"}, {"high": 1e300}, {"note": ["a"]}, {"value": True}])
+def test_rows_that_no_page_can_show_are_refused(odd, saved, tmp_path):
+    header, arrays = saved
+    told = header["evaluation"]
+    rows = [told["estimates"][0] | odd, *told["estimates"][1:]]
+    write_arrays(tmp_path / "it.npz", arrays, header | {"evaluation": told | {"estimates": rows}})
+    with pytest.raises(InputError, match="not an evaluation that gradtd saved"):
+        load_evaluation(tmp_path / "it.npz")
