@@ -47,6 +47,7 @@ from .running.online.horde import Horde as Horde
 from .running.online.learner import Learner as Learner
 from .running.online.run_online import run_online as run_online
 from .running.online.standing import Standing as Standing
+from .running.online.value_interval import ValueInterval as ValueInterval
 from .running.result import Result as Result
 from .running.result import measure as measure
 from .running.runs import learn as learn

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import gradtd
 from gradtd.cli.app import app
-from gradtd.evaluation.anytime import NARROWEST, boundary
+from gradtd.core.quantiles import NARROWEST, boundary
 
 
 def _of_the_paper(t, s, rho, alpha):

@@ -16,6 +16,7 @@ import numpy as np
 
 from gradtd.algorithms.auto_step import AUTO_STORAGE, WATCHES, auto_fields, chosen, with_chosen_step
 from gradtd.algorithms.generic_gtd import CLEARED, two_vectors
+from gradtd.algorithms.impression_lanes import AUTO_LANES, LANES
 from gradtd.algorithms.least_squares import add_to_inverse_of_C
 from gradtd.compiled.linalg import copy, matrix_apply
 from gradtd.compiled.vectors import add_scaled, fill, scale_by
@@ -113,7 +114,7 @@ def choose_variant(impression: Algorithm, hyper: Mapping[str, Any]) -> Algorithm
         raise InputError(
             "lam above 0 is not offered with a kernel as similarity: a trace is a sum of features, not one."
         )
-    base = replace(impression, choose=None)
+    base = replace(impression, choose=None, lanes=None)
     if isinstance(hyper["alpha"], str):
         return _choose_auto(base, similarity, directions)
     if callable(similarity):
@@ -126,7 +127,7 @@ def choose_variant(impression: Algorithm, hyper: Mapping[str, Any]) -> Algorithm
         gradient = mspbe_gradient
         base = replace(base, init=_fields_for_C, observe=add_to_inverse_of_C, storage={})
     elif directions == "one":
-        return base
+        return replace(base, lanes=LANES)
     else:
         gradient = correlation_gradient
         base = replace(base, init=_scratch, storage={**CLEARED, "h": Storage.CLEARED})
@@ -145,6 +146,8 @@ def _choose_auto(base: Algorithm, similarity: Any, directions: str) -> Algorithm
         weigh, fields, storage = by_inverse_of_C, _auto_fields(_fields_for_C), {}
         base = replace(base, observe=add_to_inverse_of_C)
     update = with_chosen_step(weigh, directions)
+    plain = weigh is as_it_is and directions == "one"
+    base = replace(base, lanes=AUTO_LANES if plain else None)
     return replace(base, update=update, init=fields, storage=storage, chosen=chosen, watches=WATCHES)
 
 

@@ -29,14 +29,18 @@ def driver_of(algorithm: Algorithm, drawing: Drawing) -> Plain:
     return _driver(*_parts(algorithm, drawing))
 
 
+def used_of(algorithm: Algorithm) -> Plain:
+    """How the step-size of an update is told."""
+    return _given_step_size if algorithm.chosen is None else _chosen_step_size(algorithm.chosen)
+
+
 def code_of(algorithm: Algorithm, drawing: Drawing) -> str:
     """A digest of all the code that a run of an algorithm goes through."""
     return engine.fingerprint(driver_of(algorithm, drawing), algorithm.init)
 
 
 def _parts(algorithm: Algorithm, drawing: Drawing) -> tuple[Plain, ...]:
-    used = _given_step_size if algorithm.chosen is None else _chosen_step_size(algorithm.chosen)
-    rule = (algorithm.update, used, algorithm.observe or _nothing, algorithm.read or _nothing)
+    rule = (algorithm.update, used_of(algorithm), algorithm.observe or _nothing, algorithm.read or _nothing)
     return (*rule, drawing.insert, drawing.draw)
 
 

@@ -118,6 +118,8 @@ class Algorithm:
         update costs no more than it reads. By default all vectors are arrays.
     choose : callable, optional
         Where a parameter changes the code of the rule, ``choose(hyper)`` returns the algorithm that is meant.
+    lanes : tuple, optional
+        For a rule that has a form for many demons of a horde at once: see `gradtd.compiled.lanes`.
     """
 
     name: str
@@ -137,6 +139,7 @@ class Algorithm:
     on_policy: bool = False
     storage: Mapping[str, Storage] = field(default_factory=dict)
     choose: Callable[[Mapping[str, Any]], Algorithm] | None = None
+    lanes: tuple[Callable[..., Any], ...] | None = None
 
     DRAWS = ("nothing", "new batch", "one batch", "other batch", "two buffers", "two batches")
 

@@ -11,6 +11,7 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.checks import InputError
 from gradtd.core.executors import n_threads, open_executor
 from gradtd.core.progress import StageProgress, progress_bar, stage
+from gradtd.core.quantiles import level_of
 from gradtd.evaluation.designs.log_features import is_auto
 from gradtd.evaluation.folder import evaluate_folder, large_table
 from gradtd.evaluation.log_questions import ask_log
@@ -25,7 +26,6 @@ from gradtd.evaluation.settings import (
     STATE,
     Settings,
     known_method,
-    level_of,
     refuse_beside_clusters,
     refuse_unknown,
     refuse_without_influences,

@@ -181,9 +181,3 @@ def refuse_without_influences(settings: Settings) -> None:
         )
     if settings.confounding is not None and settings.tracing is not None:
         raise InputError("confounding bounds values without traces: leave lam or confounding out.")
-
-
-def level_of(level: Any) -> float:
-    if not 0 < checks.number("level", level) < 1:
-        raise InputError(f"level must lie between 0 and 1, for example 0.95, got {level!r}.")
-    return float(level)

@@ -19,6 +19,7 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress
+from gradtd.core.quantiles import level_of
 from gradtd.evaluation.evaluate import evaluate
 from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.intervals import inflation, interval
@@ -27,7 +28,6 @@ from gradtd.evaluation.options import Inference, LogFormat, Machine, record_of
 from gradtd.evaluation.report.comparison import WORDS, Difference, Evaluations
 from gradtd.evaluation.report.decision import simultaneous_level
 from gradtd.evaluation.report.result import Evaluation
-from gradtd.evaluation.settings import level_of
 from gradtd.improvement.changes import list_changes
 from gradtd.improvement.experience import Experience, make_experience
 from gradtd.improvement.policy import ImprovedPolicy

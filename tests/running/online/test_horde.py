@@ -72,3 +72,52 @@ def test_a_demon_that_diverges_is_frozen_and_does_not_disturb_the_others(tmp_pat
         assert going_on.diverged_at == {"wild": wild.diverged_at[0], "calm": -1}
         assert going_on.theta["wild"].tobytes() == wild.theta.tobytes()
         assert going_on.theta["calm"].tobytes() == calm.theta.tobytes()
+
+
+SIDE_BY_SIDE = [
+    {"alpha": 0.05, "batch_size": 5, "m1": 3},
+    {"batch_size": 4, "split": "coin"},
+    {"alpha": 0.05, "batch_size": 3, "replacement": False, "split": "episode-index", "average": "polynomial"},
+]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("rule", [pytest.param(r, marks=[pytest.mark.slow] * ("split" in r)) for r in SIDE_BY_SIDE])
+@pytest.mark.parametrize("compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_demons_that_draw_the_same_batches_learn_side_by_side_to_the_same_bytes(
+    rule, threads, compile, tmp_path, monkeypatch
+):
+    """Of 17 demons one diverges, and one has another seed; steps are moved to the front, saved, and given singly."""
+    monkeypatch.setattr("gradtd.running.online.window.LEAST", 40)
+    monkeypatch.setattr("gradtd.running.online.groups.FEWEST_LANES", 4)
+    rng = np.random.default_rng(0)
+    steps = LONG.steps[:400]
+    over = LONG.steps.episode[1:401] != steps.episode
+    given = {name: rng.random((400, 17)) * 2 for name in ("reward", "rho")}
+    alphas = [{} if "alpha" not in rule else {"alpha": 1e6 if i == 3 else 0.03 + i / 500} for i in range(17)]
+    demons = {f"d{i}": own | ({"seed": 5} if i == 9 else {}) for i, own in enumerate(alphas)}
+    horde = Horde(D, demons, capacity=25, threads=threads, compile=compile, **rule)
+    for begin, end in ((0, 150), (150, 230), (230, 400)):
+        for t in range(begin, begin + 3):
+            numbers = {name: table[t] for name, table in given.items()}
+            rows = LONG.features[steps.row[t]], LONG.features[steps.next_row[t]]
+            more = {"discount": float(steps.discount[t]), "truncated": bool(over[t])}
+            horde.update(rows[0], phi_next=rows[1], **numbers, **more)
+        rest = slice(begin + 3, end)
+        columns = {name: dict(zip(demons, table[rest].T, strict=True)) for name, table in given.items()}
+        horde.partial_fit(gradtd.Stream(LONG.features, steps[rest]), **columns)
+        if over[end - 1]:
+            horde.new_episode()
+        assert sum(len(group.runs) for group in horde._queue.groups if group.lanes) >= 15
+        if end == 230:
+            horde.save(tmp_path / "horde.npz")
+            horde = Horde.load(tmp_path / "horde.npz", threads=threads, compile=compile)
+    for i, name in enumerate(demons):
+        own = steps.copy()
+        own["reward"], own["rho"] = given["reward"][:, i], given["rho"][:, i]
+        alone = Learner(D, capacity=25, compile=compile, **rule | demons[name])
+        alone.partial_fit(gradtd.Stream(LONG.features, own.view(np.recarray)))
+        assert horde.theta[name].tobytes() == alone.theta.tobytes(), name
+        assert (horde.updates[name], horde.diverged_at[name]) == (alone.updates, alone.diverged_at)
+        for one, other in zip(horde._queue.runs[i].run.state, alone._queue.runs[0].run.state, strict=True):
+            np.testing.assert_array_equal(one, other)

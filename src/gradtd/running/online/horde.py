@@ -21,6 +21,7 @@ from gradtd.running.online.online_learner import OnlineLearner
 from gradtd.running.online.online_run import OnlineRun
 from gradtd.running.online.queue import StepQueue
 from gradtd.running.online.standing import Standing, standing_of
+from gradtd.running.online.value_interval import ValueInterval, intervals_of
 from gradtd.running.online.window import Rows
 
 
@@ -39,7 +40,7 @@ class Horde(OnlineLearner):
         The rule of all demons that have none of their own.
     **hyper
         The hyper-parameters of all demons, except that one with an ``algorithm`` of its own takes its own only.
-    gamma, sparse, compile
+    gamma, sparse, intervals, compile
         As in `gradtd.Learner`.
     capacity, seed, theta0
         As in `gradtd.Learner`, for all demons that do not set it themselves.
@@ -61,6 +62,7 @@ class Horde(OnlineLearner):
         *,
         gamma: float | None = None,
         sparse: bool = False,
+        intervals: bool = False,
         capacity: int | None = 100_000,
         seed: int = 0,
         theta0: Any = None,
@@ -74,7 +76,8 @@ class Horde(OnlineLearner):
         for name, own in _named(demons).items():
             settings = common | ({} if "algorithm" in own else hyper) | dict(own)
             rule, room, key, start = (settings.pop(label) for label in common)
-            made[name] = OnlineRun(rule, settings, d, capacity=room, seed=key, theta0=start, compile=compile)
+            kept = {"capacity": room, "seed": key, "theta0": start, "intervals": intervals_of(intervals, sparse)}
+            made[name] = OnlineRun(rule, settings, d, compile=compile, **kept)
         queue = StepQueue(d, list(made.values()), n_threads(threads), compile)
         super().__init__(list(made), queue, sparse, gamma)
 
@@ -227,6 +230,11 @@ class Horde(OnlineLearner):
         with self._lock:
             self._queue.work_off()
         return {name: run.diverged_at for name, run in zip(self._names, self._queue.runs, strict=True)}
+
+    def interval(self, phi: Any = None, *, level: float = 0.95, anytime: bool = False) -> dict[str, ValueInterval]:
+        """The value and interval of every demon; see `gradtd.Learner.interval`."""
+        with self._lock:
+            return {name: self._interval(i, phi, level, anytime) for i, name in enumerate(self._names)}
 
     def standing(self, steps: int | None = None) -> dict[str, Standing]:
         """How every demon stands; see `gradtd.Learner.standing`."""

@@ -19,6 +19,7 @@ from gradtd.running.online import saving
 from gradtd.running.online.given import checked_column, discount_number, ended, ends_of_many, ratio_number
 from gradtd.running.online.online_run import OnlineRun
 from gradtd.running.online.queue import StepQueue
+from gradtd.running.online.value_interval import intervals_of
 from gradtd.running.online.watched_learner import WatchedLearner
 from gradtd.running.online.window import Rows
 
@@ -78,6 +79,8 @@ class Learner(WatchedLearner):
         How many steps each of its buffers holds, the oldest leaving first. None keeps all of them. A stream may be
         endless, so the default is bounded: then batches are of the latest steps, and once the buffers are full
         estimates no longer gain from more data than 2 x 100 000 steps.
+    intervals : bool
+        Keep what `interval` needs, in 80 bytes for each pair of features: dense rows of up to 500 features.
     seed : int
         Fixes the batches that are drawn.
     theta0 : array, optional
@@ -103,6 +106,7 @@ class Learner(WatchedLearner):
         gamma: float | None = None,
         sparse: bool = False,
         whiten: bool = False,
+        intervals: bool = False,
         capacity: int | None = 100_000,
         seed: int = 0,
         theta0: Any = None,
@@ -110,7 +114,8 @@ class Learner(WatchedLearner):
         **hyper: Any,
     ) -> None:
         d = checks.whole_number("n_features", n_features, 1)
-        run = OnlineRun(algorithm, hyper, d, capacity=capacity, seed=seed, theta0=theta0, compile=compile)
+        kept = {"capacity": capacity, "seed": seed, "theta0": theta0, "intervals": intervals_of(intervals, sparse)}
+        run = OnlineRun(algorithm, hyper, d, compile=compile, **kept)
         more = {"indices": sparse, "gamma": gamma, "whiten": checks.yes_or_no("whiten", whiten)}
         self._begin([run.rule.name], StepQueue(d, [run], 1, compile), more)
 

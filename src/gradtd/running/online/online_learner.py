@@ -17,6 +17,7 @@ from gradtd.core.arrays import Floats, Plain
 from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays
 from gradtd.core.fork_locks import fork_lock
+from gradtd.core.quantiles import level_of
 from gradtd.core.stream import Stream
 from gradtd.running.online import saving
 from gradtd.running.online.blocks import put_many, put_stream
@@ -31,6 +32,7 @@ from gradtd.running.online.given import (
 from gradtd.running.online.online_run import OnlineRun
 from gradtd.running.online.queue import StepQueue
 from gradtd.running.online.sparse_rows import is_sparse
+from gradtd.running.online.value_interval import ValueInterval
 
 
 class OnlineLearner:
@@ -120,6 +122,27 @@ class OnlineLearner:
 
     def _learn_many(self, tables: list[NDArray[Any]], numbers: Floats, over: NDArray[np.bool_]) -> None:
         put_many(self._queue, tables, numbers, over)
+
+    def _interval(self, i: int, phi: Any, level: Any, anytime: Any) -> ValueInterval:
+        """The interval of one run."""
+        run, queue = self._queue.runs[i], self._queue
+        if run.moments is None:
+            raise InputError("interval needs moments from the first step on: make the learner with intervals=True.")
+        level = level_of(level)
+        row = None if phi is None else self._interval_row(phi)
+        queue.work_off()
+        queue.note_episodes()
+        if run.diverged_at >= 0:
+            raise InputError(
+                f"the weights diverged at step {run.diverged_at}, and later steps were dropped: there is no interval. "
+                "Take a smaller step-size."
+            )
+        if queue.episodes.over:
+            run.moments.finish()
+        return run.moments.interval(row, level, checks.yes_or_no("anytime", anytime))
+
+    def _interval_row(self, phi: Any) -> Floats:
+        return self._queue.dense_features("phi", phi)
 
     def _thetas(self) -> list[Floats]:
         """The weights of every run."""

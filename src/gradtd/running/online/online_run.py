@@ -17,6 +17,7 @@ from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.memory_limits import refuse_beyond_memory
+from gradtd.running.online.value_interval import EpisodeMoments
 from gradtd.running.online.window import Window
 from gradtd.running.runs import start_weights
 from gradtd.running.session import Session
@@ -38,6 +39,7 @@ class OnlineRun:
         seed: int,
         theta0: Any,
         compile: bool | None,
+        intervals: bool = False,
     ) -> None:
         self.session = online_session(as_algorithm(algorithm), hyper, capacity, compile)
         self.seed = checks.seed_number(seed)
@@ -49,6 +51,7 @@ class OnlineRun:
         start = start_weights(theta0, np.zeros(n_features))
         self.run: Run | None = None
         self.window = Window(self.session.setup, self.seed, n_features, compile)
+        self.moments = EpisodeMoments(n_features) if intervals else None
         self.weights, self._alphas = start[None].copy(), np.full(1, np.nan)
 
     @property
@@ -58,8 +61,8 @@ class OnlineRun:
 
     @property
     def keeps_sparse(self) -> bool:
-        """Whether the rule reads sparse rows as they are."""
-        return not self.session.setup.algorithm.dense_only
+        """Whether the rule reads sparse rows as they are, and nobody wants moments of dense ones."""
+        return not self.session.setup.algorithm.dense_only and self.moments is None
 
     def begin(self, sparse: bool) -> Run:
         """Make what the rule keeps, now that it is known how rows are stored."""
@@ -73,6 +76,28 @@ class OnlineRun:
         plan, wanted = self.session.setup.plan, Snapshots(_NEVER, self.weights, self._alphas)
         window = self.window
         return window.view(features), window.buffers, run, plan, wanted, window.own(place), shared
+
+    def lane_key(self) -> Any:
+        """What runs have in common that learn side by side (`gradtd.compiled.lanes`); None where this one cannot."""
+        setup, window, run = self.session.setup, self.window, self.run
+        if setup.algorithm.lanes is None or run is None or window.tracing is not None or self.diverged_at >= 0:
+            return None
+        if not isinstance(run.state.theta, np.ndarray):
+            return None
+        plan, sizes = setup.plan, (setup.m1, setup.m2, window.keeps, window.size, window.given, len(window.steps))
+        drawn = (setup.split.name, self.seed, window.block, plan.fill, plan.replacement, plan.start)
+        return drawn, sizes, *window.buffers.arrived.tolist(), int(run.rng[0]), int(run.clock["seen"][0])
+
+    def note_episodes(self, table: Any) -> None:
+        """Add the steps since the last call to the moments, while the window holds them; their rows are in a table."""
+        window, moments = self.window, self.moments
+        new = 0 if moments is None else window.given - int(moments.counts[0])
+        if moments is None or not new or self.diverged_at >= 0:
+            return
+        part = slice(window.size - new, window.size)
+        steps = window.steps[part]
+        x, after = (np.asarray(table[steps[end]], np.float64) for end in ("row", "next_row"))
+        moments.take(steps, x, after, x if window.traces is None else window.traces[part])  # type: ignore[index]
 
     def hear(self) -> None:
         """Notice that the weights have diverged: they are kept as they are, and no step is any more."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.compiled.engine import compile_packed
-from gradtd.compiled.loop import driver_of
 from gradtd.compiled.online import (
     DONE,
     EPISODE,
@@ -26,9 +24,8 @@ from gradtd.compiled.online import (
     WAITING,
     Shared,
     put_kernel,
-    step_kernel,
 )
-from gradtd.compiled.packing import Packed, kind_of
+from gradtd.compiled.packing import Packed
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.checks import InputError
@@ -36,6 +33,7 @@ from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.core.stream import SparseRows
 from gradtd.running.online.episode_counter import EpisodeCounter
 from gradtd.running.online.given import IndexRow, dense_row
+from gradtd.running.online.groups import Group, Grouping, may_have_lanes
 from gradtd.running.online.online_run import OnlineRun
 from gradtd.running.online.sparse_rows import SparseTable, is_sparse, sparse_row
 from gradtd.running.online.window import UNBOUNDED, Rows
@@ -52,14 +50,6 @@ WIDEST_SPARSE = 4096
 """Sparse rows with more features than this are not stored densely."""
 RECENT = 20_000
 """Steps that a learner keeps for who asks how it stands, where its rule draws none."""
-
-
-class Group(NamedTuple):
-    """Runs of one kind: the loop compiled for them, and their arguments."""
-
-    kernel: Plain
-    packed: Packed
-    runs: list[int]
 
 
 class StepQueue:
@@ -80,7 +70,7 @@ class StepQueue:
         self.given = np.zeros((3, len(runs)))
         self._allocate()
         self.groups: list[Group] = []
-        self._kernels: dict[Any, tuple[Plain, bool]] = {}
+        self._grouping = Grouping(n_features, compile)
         self._packed_at: Any = None
         self.shape = (len(runs),)
         self._pool: ThreadPoolExecutor | None = None
@@ -94,7 +84,7 @@ class StepQueue:
         """A copy has arrays of its own, so it packs them anew."""
         return self.__dict__ | {
             "groups": [],
-            "_kernels": {},
+            "_grouping": Grouping(self.n_features, self.compile),
             "_packed_at": None,
             "_put": None,
             "_shared": None,
@@ -284,7 +274,7 @@ class StepQueue:
         pieces = [(group, k, len(group.runs)) for group in self.groups for k in [0]]
         if self.waiting >= _WORTH_A_THREAD and self._compiled and min(self.threads, len(self.runs)) > 1:
             self._pool = self._pool or ThreadPoolExecutor(self.threads)
-            pieces = [(group, k, 1) for group in self.groups for k in range(len(group.runs))]
+            pieces = [piece for group in self.groups for piece in group.pieces()]
             codes = list(self._pool.map(self._learn_piece, pieces))
         else:
             codes = list(map(self._learn_piece, pieces))
@@ -312,6 +302,7 @@ class StepQueue:
     def make_room(self, more: int) -> None:
         """Learn from what waits, and see that so many more steps fit."""
         self.work_off()
+        self.note_episodes()
         rows: Any = self.store(False)
         windows = [run.window for run in self.runs]
         episode = int(self.counts[EPISODE])
@@ -324,35 +315,22 @@ class StepQueue:
     def pack(self) -> StepQueue:
         """Pack the arguments of all runs, where an array was replaced since."""
         rows: Any = self.store(False)
-        version = (rows.version, *(run.window.version for run in self.runs))
+        wide = may_have_lanes(len(self.runs), self.n_features)
+        version = (rows.version, *(r.window.version + (r.window.moves if wide else 0) for r in self.runs))
         if version == self._packed_at:
             return self
         shared = Shared(self.counts, rows.stage, self.given, self._numbers, self._places)
         arguments = [run.arguments(rows.held, shared, i) for i, run in enumerate(self.runs)]
-        kinds: dict[Any, list[int]] = {}
-        for i, (run, one) in enumerate(zip(self.runs, arguments, strict=True)):
-            driver = driver_of(run.session.setup.algorithm, run.session.drawing)
-            kinds.setdefault((driver, kind_of(one)), []).append(i)
-        self.groups = [
-            Group(*self._kernel(kind, arguments[runs[0]], [arguments[i] for i in runs]), runs)
-            for kind, runs in kinds.items()
-        ]
-        self._put, self._shared = self._kernel(("put", kind_of(shared)), shared, [shared])
+        self.groups = self._grouping.groups(self.runs, arguments, self.threads if wide else 0)
+        self._put, self._shared = self._grouping.kernel(put_kernel, "put", [shared])
         self._packed_at = version
         return self
-
-    def _kernel(self, kind: Any, example: Any, arguments: list[Any]) -> tuple[Plain, Packed]:
-        if kind not in self._kernels:
-            driver = kind[0]
-            make = put_kernel if driver == "put" else lambda unpack: step_kernel(driver, unpack)
-            self._kernels[kind] = compile_packed(make, example, self.compile)
-        kernel, compiled = self._kernels[kind]
-        return kernel, Packed(arguments, compiled)
 
     def put_block(self, table: Any, ends: Integers, numbers: NDArray[np.float64], episode: Integers) -> None:
         """Learn from steps whose checked rows are in a table; ``ends`` has the row and the next row of each."""
         rows: Any = self.store(False)
         n = len(episode)
+        self.note_episodes()
         windows = [run.window for run in self.runs]
         place = rows.add(table, int(ends[0, 0]), windows)
         for window in windows:
@@ -364,6 +342,12 @@ class StepQueue:
         self.counts[WAITING] = n
         self.counts[SEEN] += n
         self.work_off()
+
+    def note_episodes(self) -> None:
+        """Let runs that keep moments add the steps that they have learned from: the next step may drop those."""
+        for run in self.runs:
+            if run.moments is not None and self.rows is not None:
+                run.note_episodes(self.rows.table)
 
     def thetas(self) -> list[Floats]:
         """The weights of every run, all steps given so far learned from."""

@@ -44,6 +44,7 @@ def save(path: str | Path, kind: str, names: list[str], queue: StepQueue, more: 
     if not target.absolute().parent.is_dir():
         raise InputError(f"save: there is no folder {str(target.absolute().parent)!r}.")
     queue.work_off()
+    queue.note_episodes()
     rows = queue.store(False)
     rows.drop_unused([run.window for run in queue.runs])
     sparse = isinstance(rows, SparseTable)
@@ -145,6 +146,8 @@ def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun, rows: slice
     if window.tracer:
         arrays.update(_put_table(prefix + "traces", window.traces, held))
     arrays.update({prefix + label: array for label, array in _fixed(run).items()})
+    if run.moments is not None:
+        arrays.update({f"{prefix}moments.{label}": array for label, array in run.moments.arrays().items()})
     return {
         "name": name,
         "algorithm": run.rule.name,
@@ -157,7 +160,10 @@ def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun, rows: slice
 
 def settings_of(queue: StepQueue) -> list[Any]:
     """What two learners that go on from one file must have in common."""
-    runs = [(run.rule.name, run.seed, {k: repr(v) for k, v in run.session.setup.hyper.items()}) for run in queue.runs]
+    runs = [
+        (r.rule.name, r.seed, r.moments is None, {k: repr(v) for k, v in r.session.setup.hyper.items()})
+        for r in queue.runs
+    ]
     return [queue.n_features, *runs]
 
 
@@ -269,9 +275,9 @@ def _run(
     }
     hyper = entry["hyper"] | matrices
     _refuse_larger_state(entry["algorithm"], hyper, n_features, sparse, arrays)
-    run = OnlineRun(
-        entry["algorithm"], hyper, n_features, capacity=None, seed=entry["seed"], theta0=None, compile=compile
-    )
+    intervals = f"{prefix}moments.A" in arrays
+    more: Any = {"seed": entry["seed"], "theta0": None, "compile": compile, "intervals": intervals}
+    run = OnlineRun(entry["algorithm"], hyper, n_features, capacity=None, **more)
     if sparse and not run.keeps_sparse:
         raise InputError(f"the file's rows are sparse, and {run.rule.name} with its settings reads dense ones only.")
     run.begin(sparse)
@@ -290,6 +296,9 @@ def _run(
     run.window.counts[DIVERGED] = checks.whole_number("diverged_at", entry["diverged_at"], -1, given)
     _check_counts(run, given, len(steps))
     run.window.restore(given, steps, side, unit, traces)
+    if run.moments is not None:
+        found = {label: arrays[f"{prefix}moments.{label}"] for label in run.moments.arrays()}
+        run.moments.restore(found, given if run.diverged_at < 0 else None)
     return run
 
 

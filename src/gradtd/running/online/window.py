@@ -53,6 +53,7 @@ class Window:
         self.listed = np.zeros(2, np.int64)
         self.sides = np.zeros(0, np.uint8)
         self.version = 0  # changes whenever an array is replaced by another
+        self.moves = 0  # how often steps were moved to the front
         self._allocate(np.zeros(0, STEP), np.zeros(0, np.uint8), np.zeros(0, np.int64), LEAST)
         self._foresee(0)
 
@@ -187,7 +188,7 @@ class Window:
                 array.keep_only(kept)
             elif array is not None and len(array):
                 move_to_front(array, kept)
-        self.size = len(kept)
+        self.size, self.moves = len(kept), self.moves + 1
         self._forget(before)
         if too_tight(len(self.steps), self.size + more):
             self._allocate(self.steps, self.side, self.unit, roomy(self.size + more))

@@ -1,0 +1,86 @@
+"""Which runs of a queue learn in one call of compiled code, and which of them side by side."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradtd.compiled.engine import compile_packed
+from gradtd.compiled.lanes import Stack, lanes_kernel, new_stack
+from gradtd.compiled.loop import driver_of, used_of
+from gradtd.compiled.online import step_kernel
+from gradtd.compiled.packing import Packed, kind_of
+from gradtd.core.arrays import Plain
+from gradtd.running.online.online_run import OnlineRun
+
+FEWEST_LANES, MOST_NUMBERS = 8, 2**18
+"""Fewer runs do not gain from learning side by side, nor do vectors that leave the caches."""
+
+
+class Group(NamedTuple):
+    """Runs of one kind: the loop compiled for them, and their arguments; whether they learn side by side."""
+
+    kernel: Plain
+    packed: Packed
+    runs: list[int]
+    lanes: bool = False
+
+    def pieces(self) -> list[tuple[Group, int, int]]:
+        """What threads may do at a time: all lanes, or one run."""
+        return [(self, 0, len(self.runs))] if self.lanes else [(self, k, 1) for k in range(len(self.runs))]
+
+
+def may_have_lanes(runs: int, n_features: int) -> bool:
+    return runs >= FEWEST_LANES and runs * n_features <= MOST_NUMBERS
+
+
+class Grouping:
+    """Makes the groups of a queue; kernels and room for lanes are made once."""
+
+    def __init__(self, n_features: int, compile: bool | None) -> None:
+        self.n_features, self.compile = n_features, compile
+        self._kernels: dict[Any, tuple[Plain, bool]] = {}
+        self._stacks: dict[Any, Stack] = {}
+
+    def groups(self, runs: list[OnlineRun], arguments: list[tuple[Any, ...]], threads: int) -> list[Group]:
+        """The groups of these runs; with 0 ``threads`` none learn side by side."""
+        alike: dict[Any, list[int]] = {}
+        for i, (run, one) in enumerate(zip(runs, arguments, strict=True)):
+            driver = driver_of(run.session.setup.algorithm, run.session.drawing)
+            alike.setdefault((driver, kind_of(one), run.lane_key() if threads else None), []).append(i)
+        kinds: dict[Any, list[int]] = {}
+        made = []
+        for (driver, kind, lane), some in alike.items():
+            if lane is not None and len(some) >= FEWEST_LANES:
+                pieces = np.array_split(np.array(some), max(1, min(threads, len(some) // FEWEST_LANES)))
+                made += [self._side_by_side(runs, arguments, piece.tolist()) for piece in pieces]
+            else:
+                kinds.setdefault((driver, kind), []).extend(some)
+        for (driver, _), some in kinds.items():
+            found = self.kernel(partial(step_kernel, driver), driver, [arguments[i] for i in sorted(some)])
+            made.append(Group(*found, sorted(some)))
+        return made
+
+    def _side_by_side(self, runs: list[OnlineRun], arguments: list[tuple[Any, ...]], lanes: list[int]) -> Group:
+        """A group of runs that draw the same batches."""
+        session, steps = runs[lanes[0]].session, len(runs[lanes[0]].window.steps)
+        key = (*lanes, steps)
+        if key not in self._stacks:
+            self._stacks = {old: stack for old, stack in self._stacks.items() if not set(old[:-1]) & set(lanes)}
+            self._stacks[key] = new_stack(steps, self.n_features, len(lanes))
+        stack = self._stacks[key]
+        stack.filled[0] = 0  # the steps held may have moved
+        rule = session.setup.algorithm
+        parts = (*(rule.lanes or ()), used_of(rule), *session.drawing)
+        found = self.kernel(partial(lanes_kernel, parts), parts, [(*arguments[i], stack) for i in lanes])
+        return Group(*found, lanes, lanes=True)
+
+    def kernel(self, make: Any, code: Any, arguments: list[Any]) -> tuple[Plain, Packed]:
+        """``make(unpack)`` compiled for arguments of this kind, once; ``code`` tells what is made from others."""
+        key = code, kind_of(arguments[0])
+        if key not in self._kernels:
+            self._kernels[key] = compile_packed(make, arguments[0], self.compile)
+        kernel, compiled = self._kernels[key]
+        return kernel, Packed(arguments, compiled)

@@ -1,0 +1,203 @@
+"""The interval of a value while episodes stream in, from moments that a learner keeps on request.
+
+With e the trace of a step or its features, over the finished episodes,
+
+    A = sum of rho e (discount x' - x)',    b = sum of rho r e,    A theta + b = 0,
+
+and s the mean row where episodes start, the value s . theta has the influences
+
+    psi = -s'(A/n)^-1 g + theta.(x_0 - s),    g = sum over the episode of rho delta e.
+
+Nobody keeps episodes. Each adds its (g, x_0) to second moments when it ends, with delta from the solution of an earlier
+look; that look is repeated whenever the number of episodes has doubled, and moments from before the look but one are
+forgotten. So the error follows the solution, in memory that does not grow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradtd.core import checks
+from gradtd.core.arrays import Floats, Integers
+from gradtd.core.checks import InputError
+from gradtd.core.files import Arrays
+from gradtd.core.quantiles import boundary, normal, student
+
+MOST_FEATURES = 500
+"""Moments take 80 bytes for each pair of features."""
+FIRST = 16
+"""Episodes before the first look."""
+REDUNDANT = 1e10
+"""Equations with a larger condition number have no unique solution."""
+
+
+@dataclass(frozen=True)
+class ValueInterval:
+    """A value by least squares on all finished episodes, and its confidence interval.
+
+    Parameters
+    ----------
+    value, low, high : float
+        The value and the ends of its interval.
+    error : float
+        Its standard error.
+    episodes : int
+        Finished episodes that it rests on.
+    level : float
+        The level of the interval.
+    anytime : bool
+        Whether it holds at every look at once, or at one that was planned.
+    """
+
+    value: float
+    low: float
+    high: float
+    error: float
+    episodes: int
+    level: float
+    anytime: bool
+
+    def __str__(self) -> str:
+        holds = "at every look" if self.anytime else "at one planned look"
+        return (
+            f"{self.value:.5g}, {self.level:.0%} interval {self.low:.5g} to {self.high:.5g} ({holds}; "
+            f"{self.episodes} episodes)"
+        )
+
+
+def intervals_of(given: Any, sparse: Any) -> bool:
+    """Whether moments are kept, as a user says it."""
+    if not checks.yes_or_no("intervals", given):
+        return False
+    if sparse:
+        raise InputError("intervals=True takes rows of numbers, as its moments are dense: leave sparse=True out.")
+    return True
+
+
+class EpisodeMoments:
+    """The moments of one run; all that lasts is in arrays, which a file has, too."""
+
+    def __init__(self, n_features: int) -> None:
+        d = n_features
+        if d > MOST_FEATURES:
+            raise InputError(
+                f"intervals=True takes at most {MOST_FEATURES} features: its moments grow with their square; got {d}."
+            )
+        self.A, self.b, self.starts = np.zeros((d, d)), np.zeros(d), np.zeros(d)
+        self.theta = np.zeros(d)  # of the latest look
+        # The episode that goes on: its A, b and first row.
+        self.own_A, self.own_b, self.own_start = np.zeros((d, d)), np.zeros(d), np.zeros(d)
+        # Of (g, x_0) since the latest look, and between it and the one before: sums and second moments.
+        self.sums, self.squares = np.zeros((2, 2 * d)), np.zeros((2, 2 * d, 2 * d))
+        # Steps taken, the episode that goes on (-1: none), episodes finished, looks made, and the episodes at which
+        # the next look is due.
+        self.counts = np.array([0, -1, 0, 0, FIRST], np.int64)
+        self.since = np.zeros(2, np.int64)  # episodes in each of the sums
+
+    def arrays(self) -> Arrays:
+        """What a file has of it."""
+        return dict(self.__dict__)
+
+    def restore(self, arrays: Arrays, given: int | None) -> None:
+        """Go on from what a file has; so many steps were given, None after a divergence."""
+        for name, own in self.__dict__.items():
+            found = arrays[name]
+            if found.dtype != own.dtype or found.shape != own.shape or not np.isfinite(found).all():
+                raise InputError(f"the file's moments have {name} of type {found.dtype} and shape {found.shape}.")
+            own[...] = found
+        if (
+            given not in (None, self.counts[0])
+            or self.counts[2] < 0
+            or self.counts[4] <= self.counts[2]
+            or (self.since < 0).any()
+        ):
+            raise InputError("the file's moments have counts that are none: it is damaged.")
+
+    def take(self, steps: Any, x: Floats, after: Floats, e: Floats) -> None:
+        """Steps that follow those taken before: their records, features, next features and traces."""
+        self.counts[0] += len(steps)
+        episode = np.asarray(steps["episode"])
+        if 0 <= self.counts[1] != episode[0]:
+            self.finish()
+        change, weighted = steps["discount"][:, None] * after - x, steps["rho"][:, None] * e
+        begin = np.flatnonzero(np.r_[True, episode[1:] != episode[:-1]])
+        first = 0
+        while first < len(begin) - 1:  # whole episodes, up to the next look
+            last = min(len(begin) - 1, first + int(self.counts[4] - self.counts[2]))
+            some = slice(begin[first], begin[last])
+            self._add_whole(steps["reward"][some], x, change[some], weighted[some], begin[first:last])
+            first = last
+        rest = slice(begin[-1], None)
+        if self.counts[1] != episode[-1]:
+            self.counts[1], self.own_start[:] = episode[-1], x[begin[-1]]
+        self.own_A += weighted[rest].T @ change[rest]
+        self.own_b += steps["reward"][rest] @ weighted[rest]
+
+    def _add_whole(self, reward: Floats, x: Floats, change: Floats, weighted: Floats, begin: Integers) -> None:
+        """Add episodes that are whole, the first with what was taken of it before."""
+        moved = (reward + change @ self.theta)[:, None] * weighted
+        g, starts = np.add.reduceat(moved, begin - begin[0], axis=0), x[begin]
+        if self.counts[1] >= 0:
+            g[0] += self.own_A @ self.theta + self.own_b
+            starts[0] = self.own_start
+        self.A += weighted.T @ change + self.own_A
+        self.b += reward @ weighted + self.own_b
+        self._add(np.hstack([g, starts]))
+
+    def finish(self) -> None:
+        """The episode that goes on has ended."""
+        if self.counts[1] >= 0:
+            g = self.own_A @ self.theta + self.own_b
+            self.A += self.own_A
+            self.b += self.own_b
+            self._add(np.concatenate([g, self.own_start])[None])
+
+    def _add(self, ended: Floats) -> None:
+        """Add the rows (g, x_0) of episodes that have ended, and look where it is time."""
+        d = len(self.b)
+        self.own_A[:], self.own_b[:], self.counts[1] = 0.0, 0.0, -1
+        self.counts[2] += len(ended)
+        self.since[0] += len(ended)
+        self.starts += ended[:, d:].sum(axis=0)
+        self.sums[0] += ended.sum(axis=0)
+        self.squares[0] += ended.T @ ended
+        if self.counts[2] < self.counts[4]:
+            return
+        self.counts[4] *= 2
+        if np.linalg.cond(self.A) > REDUNDANT:
+            return
+        self.theta[:] = -np.linalg.solve(self.A, self.b)
+        known = self.counts[3] > 0  # what was summed before the first look had no solution
+        for own in (self.since, self.sums, self.squares):
+            own[1], own[0] = own[0] if known else 0, 0
+        self.counts[3] += 1
+
+    def interval(self, row: Floats | None, level: float, anytime: bool) -> ValueInterval:
+        """The value where episodes start, or of a row, and its interval."""
+        n, d = int(self.counts[2]), len(self.b)
+        freedom = int(np.maximum(self.since - 1, 0).sum()) if self.counts[3] else 0
+        needed = max(2 * FIRST, 5 * d)
+        if n < needed or freedom < FIRST - 1:
+            raise InputError(
+                f"an interval needs {needed} finished episodes at least, and with equations that have a unique "
+                f"solution; there are {n}. Take more steps, or end episodes with terminated= or truncated=."
+            )
+        if np.linalg.cond(self.A) > REDUNDANT:
+            raise InputError("the features are redundant in the finished episodes: leave out those that others tell.")
+        theta = -np.linalg.solve(self.A, self.b)
+        s = self.starts / n if row is None else row
+        c = np.concatenate([-np.linalg.solve(self.A.T / n, s), theta if row is None else np.zeros(d)])
+        square = 0.0
+        for count, total, moment in zip(self.since, self.sums, self.squares, strict=True):
+            if count:
+                square += max(0.0, float(c @ moment @ c) - float(c @ total) ** 2 / int(count))
+        error, value = float(np.sqrt(square / freedom / n)), float(s @ theta)
+        times = student(0.5 + level / 2, freedom)
+        if anytime:
+            times *= boundary(n, level) / normal(0.5 + level / 2)
+        if not np.isfinite([value, error]).all():
+            raise InputError("the values are too large for an interval: scale rewards or features.")
+        return ValueInterval(value, value - times * error, value + times * error, error, n, level, anytime)
