@@ -273,7 +273,7 @@ def test_intervals_of_impression_gtd_cover():
         ({"algorithm": "impression_gtd", "updates": 20}, "watches 75 pairs of batches before its first update"),
         ({"block": 0}, "block_length must be at least 1"),
         ({"threads": 0}, "threads must be at least 1"),
-        ({"seed": -1}, "seed must be at least 0"),
+        ({"seed": -1}, "seed must be between 0 and"),
         ({"features": "furier"}, "did you mean 'fourier'"),
         ({"features": lambda s: np.ones((len(s), 2))}, "2 features are constant"),
         ({"features": lambda s: np.ones((len(s), 1))}, "all features are constant"),

@@ -195,7 +195,7 @@ BAD = [
     ({"alpha": 1, "similarity": [[1.0]]}, r"needs shape \(4, 4\), got \(1, 1\)"),
     ({"alpha": 1, "runs": 0}, "runs must be at least 1, got 0"),
     ({"alpha": 1, "steps": 0}, "steps must be at least 1, got 0"),
-    ({"alpha": 1, "seed": -1}, "seed must be at least 0, got -1"),
+    ({"alpha": 1, "seed": -1}, "seed must be between 0 and .*, got -1"),
     ({"alpha": 1, "threads": 0}, "threads must be at least 1, got 0"),
     ({"alpha": 1, "snapshots": [5, 3]}, "increasing order"),
     ({"alpha": 1, "snapshots": [500]}, "between 0 and 100, got 500"),

@@ -156,7 +156,7 @@ def test_features_of_observations():
         ({"behaviour": None}, "run_online needs the behaviour policy"),
         ({"every": 0}, "every must be at least 1"),
         ({"features": 3}, "features must be a function of an observation"),
-        ({"seed": -1}, "seed must be at least 0"),
+        ({"seed": -1}, "seed must be between 0 and"),
         ({"steps": None}, "steps must be a whole number"),
     ],
 )
