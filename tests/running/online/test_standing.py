@@ -1,6 +1,7 @@
 """How a learner stands: numbers of a naive twin, warnings where it has not arrived, whitened features, a picture."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import gradtd
 from gradtd import Horde, InputError, Learner
 from gradtd.compiled.traces import Tracing, traces_of
+from gradtd.running.online.monitor import SURE_PART
 from running.online.test_learner import STREAM, THETA0, D, T, feed, make_stream, part
 from running.online.test_steps import tiles
 
@@ -139,6 +141,25 @@ def _in_steps(learner, stream):
     rows = [stream.features[k] for k in range(len(stream.features))]
     for row, after, reward, discount, rho, _ in stream.steps.tolist():
         learner.update(rows[row], reward, rows[after], rho, discount)
+
+
+def test_the_end_of_a_course_is_looked_at(monkeypatch):
+    """Between two looks weights may move away; `run_online` knows where the last step was."""
+    stream = gradtd.sample("random_walk_dependent", 2500, seed=3)
+    slow, good = Learner(3, "td", alpha=1e-6, compile=False), Learner(3, "lstd", solver="batch", compile=False)
+    monkeypatch.setattr("gradtd.running.online.monitor.FIRST_STANDING", 2000)
+    with pytest.warns(UserWarning, match=r"after 2500 steps predictions are .* the learner has not converged"):
+        gradtd.run_online(slow, stream, progress=False)
+    gradtd.run_online(good, stream, progress=False)  # a warning would be an error
+    assert good.standing().arrived
+
+
+def test_a_look_in_between_asks_for_more_than_a_tenth():
+    learner = Learner(D, "lstd", solver="batch", ridge=0.0, compile=False).partial_fit(STREAM)
+    near = replace(learner.standing(), distance=2.0, part=0.09)
+    assert near.arrived
+    assert near.is_within(SURE_PART) is False
+    assert replace(near, distance=0.4).is_within(SURE_PART)
 
 
 def test_a_warning_that_is_an_error_takes_no_step_and_comes_once():

@@ -13,11 +13,15 @@ import numpy as np
 
 from gradtd.core.arrays import Floats
 from gradtd.running.online.queue import StepQueue
-from gradtd.running.online.standing import BADLY_SCALED, standing_of
+from gradtd.running.online.standing import BADLY_SCALED, FAR_PART, standing_of
 from gradtd.running.online.window import Rows
 
 FIRST_LOOK, GROWTH = 1000, 1.25
-FIRST_STANDING, LATER = 20_000, 4
+FIRST_STANDING, LATER = 20_000, 2
+SURE_PART = 0.08
+"""Weights move between two looks: a learner that is to stay within a tenth of least squares has to be nearer."""
+MOST_PRODUCTS = 2 * 10**8
+"""What a look at the end may cost: steps times the square of the features."""
 MOST_KEPT = 10_000
 """With more features no weights are kept for a curve."""
 
@@ -58,14 +62,19 @@ class Monitor:
                     stacklevel=5,
                 )
         if due:
-            self._compare(queue, whitened)
+            d = queue.n_features
+            self._compare(queue, whitened, int(FIRST_STANDING * min(1.0, 25 / d**2)), SURE_PART)
 
-    def _compare(self, queue: StepQueue, whitened: bool) -> None:
-        d = queue.n_features
+    def look_at_end(self, queue: StepQueue, whitened: bool) -> None:
+        """Nothing follows: warn where the weights, as they are, have not arrived."""
+        if queue.seen >= FIRST_STANDING:
+            self._compare(queue, whitened, MOST_PRODUCTS // queue.n_features**2, FAR_PART)
+
+    def _compare(self, queue: StepQueue, whitened: bool, most: int, part: float) -> None:
         if self.warned:
             return
-        found = standing_of(queue, 0, max(20 * d, int(FIRST_STANDING * min(1.0, 25 / d**2))))
-        if found.arrived is False and found.distance is not None and found.part is not None:
+        found = standing_of(queue, 0, max(20 * queue.n_features, most))
+        if found.is_within(part) is False and found.distance is not None and found.part is not None:
             self.warned = True
             advice = "take more steps, another step-size or average='polynomial'"
             advice += "" if whitened else ", or whiten=True"

@@ -140,6 +140,7 @@ def _drive(course: Course, told: _Told, progress: Any, pieces: Iterator[bool]) -
                 break
     if told.checkpoint is not None and course.may_save:
         course.save(told.checkpoint)
+    course.learner._look_at_end()
     return course
 
 

@@ -92,10 +92,14 @@ class Standing:
     @property
     def arrived(self) -> bool | None:
         """Whether predictions are as near to least squares as its error, or a tenth of it; None where nobody knows."""
+        return self.is_within(FAR_PART)
+
+    def is_within(self, part: float) -> bool | None:
+        """The same for another part."""
         if self.distance is None or self.part is None:
             return None
         far = FAR + FAR_ELSEWHERE * (1 - self.used / self.seen)
-        return self.distance <= far or self.part <= FAR_PART
+        return self.distance <= far or self.part <= part
 
     @property
     def badly_scaled(self) -> bool:
@@ -181,43 +185,38 @@ def _compared(queue: StepQueue, run: OnlineRun, theta: Floats, part: slice) -> d
     if not tables:
         return {"note": f"more than {MOST_FEATURES} features occur in the steps"}
     x, after, e = tables
-    rho, episode = np.asarray(steps.rho), np.asarray(steps.episode)
-    second = x.T @ x / len(x)
-    size, basis = np.linalg.eigh(second)
+    reward, discount, rho, episode = (np.array(steps[name]) for name in ("reward", "discount", "rho", "episode"))
+    size, basis = np.linalg.eigh(x.T @ x / len(x))
     kept = size > REDUNDANT * size[-1]
     if not kept.any():
         return {"note": "all features are 0"}
-    condition = float(size[-1] / size[kept][0])
-    W = basis[:, kept] / np.sqrt(size[kept])
-    change, ez = (steps.discount[:, None] * after - x) @ W, (rho[:, None] * e) @ W
-    own = _whitened(theta[columns], basis[:, kept], np.sqrt(size[kept]))
-    A, b = ez.T @ change, ez.T @ steps.reward
-    group = _groups(episode)
-    update = _sums(group, (rho * (steps.reward + (steps.discount[:, None] * after - x) @ theta[columns]))[:, None] * e)
-    told = {"condition": condition, "mean_update": float(np.linalg.norm(update.sum(axis=0)) / len(x))}
+    scale = np.sqrt(size[kept])
+    W = basis[:, kept] / scale
+    change, weighted = discount[:, None] * after - x, rho[:, None] * e
+    A, b = W.T @ (weighted.T @ change) @ W, W.T @ (reward @ weighted)
+    solved = bool(np.linalg.cond(A) <= 1 / REDUNDANT)
+    best: Floats = -np.linalg.solve(A, b) if solved else np.zeros(len(b))
+    group, own = _groups(episode), theta[columns]
+    errors = reward[:, None] + change @ np.stack([own, W @ best], axis=1)
+    update = _sums(group, errors[:, :1] * weighted)
+    told = {"condition": float(size[-1] / size[kept][0])}
+    told["mean_update"] = float(np.linalg.norm(update.sum(axis=0)) / len(x))
     told["mean_update_error"] = float(np.sqrt(((update - update.mean(axis=0)) ** 2).sum()) / len(x))
-    if np.linalg.cond(A) > 1 / REDUNDANT:
+    if not solved:
         return told | {"note": "the equations of these steps have no unique solution"}
-    best = -np.linalg.solve(A, b)
-    influence: Floats = np.linalg.solve(A, _sums(group, (steps.reward + change @ best)[:, None] * ez).T)
-    error, away = float(np.sqrt((influence**2).sum())), float(np.linalg.norm(own - best))
+    influence: Floats = np.linalg.solve(A, W.T @ _sums(group, errors[:, 1:] * weighted).T)
+    error, away = float(np.sqrt((influence**2).sum())), float(np.linalg.norm(scale * (basis[:, kept].T @ own) - best))
     weights = np.zeros(queue.n_features)
     weights[columns] = W @ best
     start = x[np.r_[True, episode[1:] != episode[:-1]]].mean(axis=0)
     return told | {
-        "start_value": float(start @ theta[columns]),
+        "start_value": float(start @ own),
         "start_least_squares": float(start @ weights[columns]),
         "start_error": float(np.sqrt(((start @ W @ influence) ** 2).sum())),
         "distance": away / error if error > 0 else np.inf if away > 1e-9 else 0.0,
         "part": away / max(float(np.linalg.norm(best)), 1e-300),
         "least_squares": weights,
     }
-
-
-def _whitened(theta: Floats, basis: Floats, scale: Floats) -> Floats:
-    """The weights of whitened features that predict what these weights of the features do."""
-    found: Floats = scale * (basis.T @ theta)
-    return found
 
 
 def _tables(queue: StepQueue, run: OnlineRun, steps: Any, part: slice) -> tuple[tuple[Floats, ...], Any]:

@@ -20,6 +20,7 @@ from gradtd.running.online.monitor import Monitor
 from gradtd.running.online.online_learner import OnlineLearner
 from gradtd.running.online.queue import RECENT, StepQueue
 from gradtd.running.online.standing import Standing, standing_of
+from gradtd.running.online.value_interval import ValueInterval
 from gradtd.running.online.whitening import Whitening
 
 
@@ -45,6 +46,11 @@ class WatchedLearner(OnlineLearner):
                 self._monitor.look(queue, self._white is not None)
             finally:  # a warning may be an error
                 queue.pause_at = self._monitor.look_at
+
+    def _look_at_end(self) -> None:
+        """No more steps follow: warn where the learner has not converged."""
+        with self._lock:
+            self._monitor.look_at_end(self._queue, self._white is not None)
 
     def _put_white(self, rows: list[Any], numbers: tuple[float, float, float], cut: bool, episode: int | None) -> None:
         if episode is not None:
@@ -96,6 +102,28 @@ class WatchedLearner(OnlineLearner):
 
     def _arrays(self) -> Arrays:
         return {} if self._white is None else self._white.arrays()
+
+    def interval(self, phi: Any = None, *, level: float = 0.95, anytime: bool = False) -> ValueInterval:
+        """The value where episodes start, by least squares on all finished episodes, with its confidence interval.
+
+        The learner must have been made with ``intervals=True``. It takes a solution of the equations, the cube of the
+        features.
+
+        Parameters
+        ----------
+        phi : array, optional
+            A row of features whose value is asked for instead.
+        level : float
+            The level of the interval.
+        anytime : bool
+            It holds at all looks at once, however often you look and whenever you stop: about 1.6 times as wide.
+        """
+        with self._lock:
+            return self._interval(0, phi, level, anytime)
+
+    def _interval_row(self, phi: Any) -> Floats:
+        row = super()._interval_row(phi)
+        return row if self._white is None or self._white.W is None else row @ self._white.W
 
     def standing(self, steps: int | None = None) -> Standing:
         """How the learner stands: updates, buffers, step-size, and how far it is from least squares on its own steps.
