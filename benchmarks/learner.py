@@ -5,7 +5,13 @@
 
 Contestants take turns, each in the same loop of Python over the same rows. Times are processor time, the median over
 turns; what counts are ratios of one run. NumPy agents are written as one would write the equations, an update in three
-to five array expressions.
+to five array expressions. The last lines are the goals, each with what was measured.
+
+SwiftTD takes part where `import swift_td` finds it. Its source package needs an older builder:
+
+    pip install scikit-build-core==0.7.1 "pyproject-metadata<0.9" pathspec pybind11 cmake ninja
+    pip install --no-build-isolation --no-deps --target build/swift SwiftTD
+    PYTHONPATH=build/swift python benchmarks/learner.py
 """
 
 from __future__ import annotations
@@ -15,11 +21,15 @@ import resource
 import time
 import warnings
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 import gradtd
+
+swift_td: Any = import_module("swift_td") if find_spec("swift_td") else None
 
 GAMMA = 0.9
 ROWS = 2000
@@ -99,6 +109,22 @@ class NumpyImpression(NumpyTD):
             self.theta = self.theta - self.alpha * weight @ (discount1[:, None] * self.y[0, i] - self.x[0, i]) / self.m
 
 
+class Swift:
+    """SwiftTD, C++ behind pybind11: a step returns the prediction. Its rows are lists, made beforehand."""
+
+    SETTINGS = (0.9, 0.01, GAMMA, 1e-8, 0.5, 0.999, 1e-3, 1e-8)
+    """lambda, alpha, gamma, epsilon, eta, decay, meta step-size, least eta."""
+
+    def __init__(self, kind: str, d: int, rows: list[Any]) -> None:
+        self.step, self.rows = getattr(swift_td, kind)(d, *self.SETTINGS).step, [row.tolist() for row in rows]
+
+    def loop(self, data: Data, steps: int) -> None:
+        step, rows, reward = self.step, self.rows, data.reward
+        for t in range(steps):
+            i = t % ROWS
+            step(rows[i], reward[i])
+
+
 NUMPY = {"td": NumpyTD, "tdrc": NumpyTDRC, "impression_gtd": NumpyImpression}
 RULES: dict[str, dict[str, Any]] = {
     "td": {"alpha": 0.01},
@@ -139,6 +165,9 @@ def steps(turns: int) -> dict[str, Any]:
             if d < 1000 or name != "impression_gtd":
                 plain = agent(d)
                 calls[f"{name}: NumPy"] = lambda n, plain=plain, data=data: data.loop(plain.update, n)
+        if swift_td is not None:
+            swift = Swift("SwiftTDNonSparse", d, data.rows)
+            calls["SwiftTD: step"] = lambda n, swift=swift, data=data: swift.loop(data, n)
         table = medians(calls, dict.fromkeys(calls, short), turns)
         stream = gradtd.Stream.from_arrays(
             features=np.array(data.rows), row=np.tile(np.arange(ROWS), 10),
@@ -167,22 +196,50 @@ def sparse(turns: int) -> dict[str, Any]:
         one, two = (gradtd.Learner(10**6, rule, sparse=True, capacity=10_000, **RULES[rule] | more) for _ in range(2))
         calls[f"{name}: update"] = lambda n, one=one: data.loop(one.update, n)
         calls[f"{name}: update, predict"] = lambda n, two=two: data.loop(two.update, n, two.predict)
+    if swift_td is not None:
+        swift = Swift("SwiftTDBinaryFeatures", 10**6, data.rows)
+        calls["SwiftTD: step"] = lambda n: swift.loop(data, n)
+    stream = gradtd.Stream.from_arrays(
+        features=_ones_at(indices), row=np.tile(np.arange(ROWS), 10), next_row=np.tile(np.arange(1, ROWS + 1), 10),
+        reward=data.reward * 10, discount=data.discount * 10, rho=data.rho * 10, episode=np.arange(10 * ROWS) // 20,
+    )  # fmt: skip
+    own = {"snapshots": [10 * ROWS], "capacity": 10_000, **RULES["impression_gtd"]}
     found = medians(calls, dict.fromkeys(calls, 10_000), turns)
+    # A learner's weights exist already: the million that `learn` makes and copies are no part of the rule.
+    few = {name: {**own, "snapshots": [n]} for name, n in (("whole", 10 * ROWS), ("half", 5 * ROWS))}
+    halves = {
+        name: lambda n, more=more: gradtd.learn(
+            stream.with_steps(stream.steps[: more["snapshots"][0]]), "impression_gtd", **more
+        )
+        for name, more in few.items()
+    }
+    both = medians(halves, dict.fromkeys(halves, 1), turns)
+    found["impression_gtd: learn"] = (both["whole"] - both["half"]) / (5 * ROWS)
     for name, took in found.items():
         print(f"8 of 1e6  {name:32s} {took:8.2f} us a step  {1e6 / took:12,.0f} a second", flush=True)
     return found
 
 
+def _ones_at(indices: Any) -> Any:
+    """Sparse rows that are one at these indices."""
+    from scipy.sparse import csr_array
+
+    begin = np.arange(len(indices) + 1) * indices.shape[1]
+    return csr_array((np.ones(indices.size), indices.ravel(), begin), shape=(len(indices), 10**6))
+
+
 def horde(turns: int) -> dict[str, Any]:
-    """A hundred demons, and one learner."""
+    """A hundred demons with ratios of their own, and one learner."""
     data, found = Data(5), {}
+    own = Data(5)
+    own.rho = list(2 * np.random.default_rng(2).random((ROWS, 100)))  # type: ignore[assignment]
     for name in RULES:
         one = learner_of(name, 5)
         names = [f"demon {i}" for i in range(100)]
         many = gradtd.Horde(5, names, name.split()[0], capacity=10_000, threads=1, **RULES[name])
         calls: dict[str, Callable[[int], Any]] = {
             "learner": lambda n, one=one: data.loop(one.update, n),
-            "horde": lambda n, many=many: _whole(data, many, n),
+            "horde": lambda n, many=many: _whole(own, many, n),
         }
         table = medians(calls, {"learner": 20_000, "horde": 2048}, turns)
         found[name] = table["horde"] / table["learner"]
@@ -226,7 +283,7 @@ def cart_pole(turns: int) -> dict[str, Any]:
         return policy
 
     found = {}
-    for seed in range(8):
+    for seed in range(500, 512):
         learner = gradtd.Learner(5, gamma=0.99)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
@@ -263,7 +320,58 @@ def lasting(turns: int) -> dict[str, Any]:
     return found
 
 
+def kernels(turns: int) -> dict[str, Any]:
+    """Rules over C, and two threads over one: `benchmarks/bench.py`, once."""
+    from bench import against_c_and_numpy, two_threads
+
+    found: dict[str, Any] = {name: row["over_c"] for name, row in against_c_and_numpy().items() if "over_c" in row}
+    found["two threads"] = max(two_threads().values())
+    for name, value in found.items():
+        print(f"{name}: {value:.2f}", flush=True)
+    return found
+
+
+def goals(found: dict[str, dict[str, Any]]) -> list[tuple[str, float, str, bool]]:
+    """What was asked for, what was measured, and whether it is met."""
+    told: list[tuple[str, float, str, bool]] = []
+
+    def most(what: str, value: float, goal: float) -> None:
+        told.append((what, value, f"at most {goal:g}", value <= goal))
+
+    def least(what: str, value: float, goal: float) -> None:
+        told.append((what, value, f"at least {goal:,g}" if goal < 1000 else f"at least {goal:,.0f}", value >= goal))
+
+    if "kernels" in found:
+        for name, goal in (("td", 1.3), ("tdrc", 1.3), ("impression_gtd", 1.1)):
+            most(f"kernel over C, {name}", found["kernels"][name], goal)
+        least("two threads over one", found["kernels"]["two threads"], 1.8)
+    if "steps" in found:
+        five, wide = found["steps"]["5 features"], found["steps"]["1000 features"]
+        for name, goal in (("td", 300_000), ("tdrc", 300_000), ("impression_gtd", 150_000)):
+            least(f"updates a second, 5 features, {name}", 1e6 / five[f"{name}: update"], goal)
+            least(f"updates and predictions a second, {name}", 1e6 / five[f"{name}: update, predict"], 200_000)
+        for name in ("td", "tdrc"):
+            least(f"over NumPy agents, 1000 features, {name}", wide[f"{name}: NumPy"] / wide[f"{name}: update"], 0.5)
+    if "sparse" in found:
+        for name in ("td", "td lam .9", "tdrc"):
+            least(f"updates a second, 8 indices of 1e6, {name}", 1e6 / found["sparse"][f"{name}: update"], 150_000)
+        took, rule = (found["sparse"][f"impression_gtd: {way}"] for way in ("update", "learn"))
+        allowed = max(1e6 / 150_000, 1.5 * rule + 2)
+        most(f"us a step, 8 indices of 1e6, impression_gtd (its rule alone {rule:.2f})", took, round(allowed, 2))
+    for name, value in found.get("horde", {}).items():
+        most(f"100 demons over one learner, {name}", value, 20)
+    for name, value in found.get("watching", {}).items():
+        most(f"looks at itself over none, {name}", value, 1.05)
+    for name, row in found.get("lasting", {}).items():
+        most(f"ten million updates, later half over first, {name}", row["later_half_over_first"], 1.1)
+    if "cart_pole" in found:
+        silent = sum(row["all"] > 0.1 and not row["warned"] for row in found["cart_pole"].values())
+        most(f"CartPole, seeds above 10 % that were not warned, of {len(found['cart_pole'])}", silent, 0)
+    return told
+
+
 PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "kernels": kernels,
     "steps": steps,
     "sparse": sparse,
     "horde": horde,
@@ -276,12 +384,18 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--turns", type=int, default=5)
     given = parser.parse_args()
     warnings.simplefilter("ignore")  # nobody asks here whether a learner has converged
+    found = {}
     for name in given.only:
+        began = time.perf_counter()
         print(f"== {name}", flush=True)
-        PARTS[name](given.turns)
+        found[name] = PARTS[name](given.turns)
+        print(f"   ({time.perf_counter() - began:.0f} s)", flush=True)
+    print("== goals" + ("" if swift_td is not None else " (SwiftTD is not installed)"))
+    for what, value, goal, met in goals(found):
+        print(f"{'met   ' if met else 'MISSED'}  {what}: {value:,.4g} ({goal})")
 
 
 if __name__ == "__main__":
