@@ -164,7 +164,7 @@ def test_environments_by_name_and_progress():
         (Corridor(), TABLE * 0.5, {}, "must sum to 1"),
         (Grid(), TABLE, {}, "a table for behaviour needs discrete observations"),
         (Corridor(), TABLE, {"max_steps": 0}, "max_steps must be at least 1"),
-        (Corridor(), TABLE, {"seed": -1}, "seed must be between 0 and"),
+        (Corridor(), TABLE, {"seed": -1}, "seed must be at least 0"),
         (Corridor(), np.c_[TABLE * 0.5, np.full(5, 0.5)], {}, "2 actions"),
     ],
 )
