@@ -8,85 +8,27 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from assumption_worlds import (
+    World,
+    as_policy,
+    click_log,
+    confounded_log,
+    first_episodes,
+    hidden_cause,
+    large_log,
+    learn_policy,
+    plane_log,
+    plane_truth,
+    random_world,
+    robust_truth,
+)
 
 import gradtd
 
 GIVEN: dict[str, Any] = {"progress": False, "machine": gradtd.Machine(threads=1)}
-Array = np.ndarray[Any, Any]
-
-
-@dataclass
-class World:
-    """A finite problem: chances of the next state (the last one is the end), rewards, and two policies."""
-
-    P: Array
-    R: Array
-    behaviour: Array
-    target: Array
-    gamma: float
-    start: Array
-
-    @property
-    def states(self) -> int:
-        return len(self.P)
-
-    def values(self, policy: Array | None = None) -> Array:
-        pi = self.target if policy is None else policy
-        P = np.einsum("sa,sax->sx", pi, self.P)[:, :-1]
-        r = np.einsum("sa,sax,sax->s", pi, self.P, self.R)
-        return np.linalg.solve(np.eye(self.states) - self.gamma * P, r)
-
-    def truth(self) -> float:
-        return float(self.start @ self.values())
-
-    def log(self, episodes: int, seed: int, noise: float = 0.5, behaviour: Array | None = None) -> dict[str, Array]:
-        """Columns of a log; all episodes go on together until the last one ends."""
-        rng = np.random.default_rng(seed)
-        taken = self.behaviour if behaviour is None else behaviour
-        s, alive, rows = rng.choice(self.states, episodes, p=self.start), np.arange(episodes), []
-        for t in range(400):
-            a = _draw(taken[s], rng)
-            then = _draw(self.P[s, a], rng)
-            r = self.R[s, a, then] + noise * rng.standard_normal(len(s))
-            rows.append(np.c_[alive, np.full(len(s), t), s, a, r, then == self.states, self.behaviour[s, a]])
-            go = then < self.states
-            s, alive = then[go], alive[go]
-            if not len(s):
-                break
-        return _columns(np.concatenate(rows))
-
-
-def _columns(table: Array) -> dict[str, Array]:
-    table = table[np.lexsort((table[:, 1], table[:, 0]))]
-    names = ("episode", "t", "obs", "action", "reward", "terminated", "action_prob")
-    whole = ("episode", "t", "obs", "action", "terminated")
-    return {n: table[:, k].astype(np.int64) if n in whole else table[:, k] for k, n in enumerate(names)}
-
-
-def _draw(chances: Array, rng: np.random.Generator) -> Array:
-    return np.asarray((rng.random((len(chances), 1)) > chances.cumsum(axis=1)).sum(axis=1)).clip(
-        max=chances.shape[1] - 1
-    )
-
-
-def random_world(seed: int, states: int = 5, actions: int = 2, ends: float = 0.15, gamma: float = 0.95) -> World:
-    rng = np.random.default_rng(seed)
-    P = np.zeros((states, actions, states + 1))
-    P[..., :-1] = rng.dirichlet(np.ones(states), (states, actions)) * (1 - ends)
-    P[..., -1] = ends
-    behaviour, target = (0.15 / actions + 0.85 * rng.dirichlet(np.ones(actions), states) for _ in range(2))
-    behaviour = (behaviour + target) / 2 if actions > 1 else behaviour
-    behaviour, target = (pi / pi.sum(axis=1, keepdims=True) for pi in (behaviour, target))
-    R = rng.random((states, actions, states + 1))
-    return World(P, R, behaviour, target, gamma, rng.dirichlet(np.ones(states)))
-
-
-def first_episodes(log: dict[str, Array], n: int) -> dict[str, Array]:
-    return {name: values[: np.searchsorted(log["episode"], n)] for name, values in log.items()}
 
 
 def run(log: Any, world: World, **inference: Any) -> gradtd.Evaluation:
@@ -122,55 +64,6 @@ def anytime(logs: int = 300, looks: int = 36) -> None:
     )
 
 
-def robust_truth(world: World, strength: float, sign: int) -> float:
-    """Robust dynamic programming on the true problem: the least value (sign 1) or the largest (sign -1)."""
-    V, b = np.zeros(world.states + 1), world.behaviour
-    low, high = b + (1 - b) / strength, b + (1 - b) * strength
-    for _ in range(600):
-        Y = sign * (world.R + world.gamma * V)
-        order = np.argsort(Y, axis=2)
-        p = np.take_along_axis(world.P, order, 2)
-        before = np.cumsum(p, axis=2) - p
-        more = np.clip((1 - low)[..., None] - before * (high - low)[..., None], 0, p * (high - low)[..., None])
-        Q = sign * (np.take_along_axis(Y, order, 2) * (p * low[..., None] + more)).sum(axis=2)
-        V[:-1] = (world.target * Q).sum(axis=1)
-    return float(world.start @ V[:-1])
-
-
-def hidden_cause(world: World, strength: float, effect: float, seed: int) -> tuple[World, tuple[Array, Array, Array]]:
-    """A cause u of two values, drawn at every step, that moves the odds of action 1 by just that factor either way.
-
-    Returns the world without it, as the target lives in it, the chance of u = 1 by state, the behaviour by u, and what
-    u adds to the reward by state and action.
-    """
-    rng = np.random.default_rng(seed)
-    odds = world.behaviour[:, 1] / world.behaviour[:, 0]
-    one, other = strength * odds / (1 + strength * odds), odds / strength / (1 + odds / strength)
-    share = (world.behaviour[:, 1] - other) / (one - other)
-    by_u = np.stack([np.c_[1 - other, other], np.c_[1 - one, one]])
-    adds = effect * rng.uniform(0.5, 1, (world.states, 2)) * [-1, 1] * (1 if seed % 2 else -1)
-    mean = world.R + (share[:, None] * adds)[..., None]
-    return World(world.P, mean, world.behaviour, world.target, world.gamma, world.start), (share, by_u, adds)
-
-
-def confounded_log(world: World, cause: tuple[Array, Array, Array], episodes: int, seed: int) -> dict[str, Array]:
-    """Actions are drawn by u, and rewards have what it adds; what is recorded is the behaviour without it."""
-    share, by_u, adds = cause
-    reward = world.R - (share[:, None] * adds)[..., None]
-    rng, rows = np.random.default_rng(seed), []
-    s, alive = rng.choice(world.states, episodes, p=world.start), np.arange(episodes)
-    for t in range(400):
-        u = (rng.random(len(s)) < share[s]).astype(int)
-        a = _draw(by_u[u, s], rng)
-        then = _draw(world.P[s, a], rng)
-        r = reward[s, a, then] + u * adds[s, a] + 0.1 * rng.standard_normal(len(s))
-        rows.append(np.c_[alive, np.full(len(s), t), s, a, r, then == world.states, world.behaviour[s, a]])
-        s, alive = then[then < world.states], alive[then < world.states]
-        if not len(s):
-            break
-    return _columns(np.concatenate(rows))
-
-
 def confounding(problems: int = 20, logs: int = 100) -> None:
     """Bounds against robust dynamic programming; coverage where the cause is as strong as stated; cost."""
     off, strengths = [], (1.5, 3.0)
@@ -200,7 +93,10 @@ def confounding(problems: int = 20, logs: int = 100) -> None:
             f"cause of strength {strength:g}, {logs} logs ({used} usable): the plain interval holds the truth in "
             f"{inside[0].mean():.0%}, the interval for that strength in {inside[1].mean():.0%}"
         )
-    for name, log in (("states", _large(False)), ("real observations", _large(True))):
+    for name, log in (
+        ("states", gradtd.read_log(large_log(False))),
+        ("real observations", gradtd.read_log(large_log(True))),
+    ):
         cost = np.zeros(2)
         for k, way in enumerate((None, 1.5)):
             begin = time.process_time()
@@ -210,95 +106,28 @@ def confounding(problems: int = 20, logs: int = 100) -> None:
         print(f"cost with {len(log)} steps, {name}: {cost[1] / cost[0]:.2f} times an evaluation ({cost[0]:.2f} s)")
 
 
-def _large(real: bool) -> Any:
-    columns = random_world(1, states=20).log(5000, 2)
-    if real:
-        places = np.random.default_rng(3).standard_normal((20, 3))[columns.pop("obs")]
-        places = places + 0.3 * np.random.default_rng(4).standard_normal(places.shape)
-        columns |= {f"obs_{k}": places[:, k] for k in range(3)}
-    return gradtd.read_log(columns)
-
-
-def logistic(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
-def plane_log(episodes: int, seed: int, policy: Array, bend: float = 0.0) -> dict[str, Array]:
-    """Two observed numbers that drift, two actions; the chance of action 1 is logistic in (1, o), bent by products."""
-    rng = np.random.default_rng(seed)
-    o, alive, rows = rng.standard_normal((episodes, 2)), np.arange(episodes), []
-    for t in range(200):
-        p = logistic(policy[0] + o @ policy[1:] + bend * o[:, 0] * o[:, 1])
-        a = (rng.random(len(o)) < p).astype(int)
-        r = 0.5 * o[:, 0] + a * (0.4 - 0.5 * o[:, 1]) + 0.5 * rng.standard_normal(len(o))
-        then = 0.7 * o + 0.4 * (2 * a[:, None] - 1) * [1.0, -0.5] + 0.5 * rng.standard_normal(o.shape)
-        ends = rng.random(len(o)) < 0.2
-        rows.append(np.c_[alive, np.full(len(o), t), a, r, ends, o])
-        o, alive = then[~ends], alive[~ends]
-        if not len(o):
-            break
-    table = np.concatenate(rows)
-    table = table[np.lexsort((table[:, 1], table[:, 0]))]
-    names = ("episode", "t", "action", "reward", "terminated", "obs_0", "obs_1")
-    whole = ("episode", "t", "action", "terminated")
-    return {n: table[:, k].astype(np.int64) if n in whole else table[:, k] for k, n in enumerate(names)}
-
-
-def plane_truth(policy: Array, gamma: float) -> float:
-    log = plane_log(400_000, 1, policy)
-    return float((gamma ** log["t"] * log["reward"]).sum() / 400_000)
-
-
-def as_policy(weights: Array) -> Callable[[Array], Array]:
-    """Chances of two actions, logistic in the observations."""
-
-    def policy(seen: Array) -> Array:
-        p = logistic(weights[0] + np.asarray(seen) @ weights[1:])
-        return np.c_[1 - p, p]
-
-    return policy
-
-
-def click_log(n: int, seed: int) -> tuple[dict[str, Array], Callable[[Array], Array], float]:
-    """One-step episodes, three observed numbers, three actions; and the target with its exact value, over n = 10^6."""
-    rng = np.random.default_rng(12)
-    behaviour, target, effect = (rng.standard_normal((4, 3)) * scale for scale in (0.4, 0.4, 0.5))
-
-    def chances(weights: Array, x: Array) -> Array:
-        made = np.exp(np.c_[np.ones(len(x)), x] @ weights)
-        return np.asarray(made / made.sum(axis=1, keepdims=True))
-
-    many = np.random.default_rng(13).standard_normal((1_000_000, 3))
-    truth = float((chances(target, many) * (np.c_[np.ones(len(many)), many] @ effect)).sum(axis=1).mean())
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((n, 3))
-    a = _draw(chances(behaviour, x), rng)
-    r = (np.c_[np.ones(n), x] @ effect)[np.arange(n), a] + 0.5 * rng.standard_normal(n)
-    log = {"action": a, "reward": r} | {f"obs_{k}": x[:, k] for k in range(3)}
-    return log, lambda seen: chances(target, np.asarray(seen)), truth
-
-
-def behaviour(logs: int = 200) -> None:
+def behaviour(logs: int = 200, only: str = "") -> None:
     """Estimated behaviour: coverage with its error in the interval; and a behaviour that the model cannot represent."""
     weights, mine = np.array([0.2, 0.8, -0.5]), np.array([0.4, 0.3, 0.2])
     value = plane_truth(mine, 0.9)
 
     def states(k: int) -> tuple[Any, Any, float, float]:
-        world = random_world(21_000 + k, states=6, actions=3)
-        log = world.log(250, 21_500 + k)
+        world = random_world(221_000 + k, states=6, actions=3)
+        log = world.log(250, 221_500 + k)
         return {n: v for n, v in log.items() if n != "action_prob"}, world.target, world.gamma, world.truth()
 
     def plane(k: int) -> tuple[Any, Any, float, float]:
-        return plane_log(250, 22_000 + k, weights), as_policy(mine), 0.9, value
+        return plane_log(250, 222_000 + k, weights), as_policy(mine), 0.9, value
 
     def clicks(k: int) -> tuple[Any, Any, float, float]:
-        log, target, truth = click_log(600, 23_000 + k)
+        log, target, truth = click_log(600, 223_000 + k)
         return log, target, 0.0, truth
 
     def bent(k: int) -> tuple[Any, Any, float, float]:
-        return plane_log(1000, 24_000 + k, np.array([0.0, 0.3, 0.3]), bend=1.5), as_policy(mine), 0.9, value
+        return plane_log(1000, 224_000 + k, np.array([0.0, 0.3, 0.3]), bend=1.5), as_policy(mine), 0.9, value
 
-    for name, make in (("six states, three actions", states), ("plane", plane), ("one step", clicks), ("bent", bent)):
+    worlds = (("six states, three actions", states), ("plane", plane), ("one step", clicks), ("bent", bent))
+    for name, make in (one for one in worlds if only in one[0]):
         inside, usable, paid = [], [], []
         for k in range(logs if make is not bent else logs // 4):
             log, target, gamma, truth = make(k)
@@ -315,32 +144,15 @@ def behaviour(logs: int = 200) -> None:
         )
 
 
-def learn_policy(log: dict[str, Array], world: World) -> Array:
-    """Nearly greedy for values that are learned from the log's own frequencies and means."""
-    S, n = world.states, world.behaviour.shape[1]
-    then = np.where(log["terminated"] == 1, S, np.r_[log["obs"][1:], 0])
-    count, total = np.full((S, n, S + 1), 1e-3), np.zeros((S, n))
-    np.add.at(count, (log["obs"], log["action"], then), 1)
-    np.add.at(total, (log["obs"], log["action"]), log["reward"])
-    P, r = count / count.sum(axis=2, keepdims=True), total / (count.sum(axis=2) + 1e-9)
-    Q = np.zeros((S, n))
-    for _ in range(300):
-        Q = r + world.gamma * (P[..., :-1] @ Q.max(axis=1))
-    return np.asarray(0.1 / n + 0.9 * np.eye(n)[Q.argmax(axis=1)])
-
-
-def trained(logs: int = 50) -> None:
+def trained(logs: int = 200, only: str = "") -> None:
     """A policy judged on the episodes that it was learned from, and on others."""
-    for name, states, actions, ends in (
-        ("6 x 3", 6, 3, 0.15),
-        ("12 x 4", 12, 4, 0.2),
-        ("10 x 5, one step", 10, 5, 1.0),
-    ):
+    worlds = (("6 x 3", 6, 3, 0.15), ("12 x 4", 12, 4, 0.2), ("10 x 5, one step", 10, 5, 1.0))
+    for name, states, actions, ends in (one for one in worlds if only in one[0]):
         off, inside = np.zeros((2, logs)), np.zeros((2, logs), bool)
         for k in range(logs):
-            world = random_world(131_000 + k, states, actions, ends)
+            world = random_world(231_000 + k, states, actions, ends)
             world.behaviour = np.full((states, actions), 1 / actions)
-            log = world.log(400, 131_500 + k, noise=1.5)
+            log = world.log(400, 231_500 + k, noise=1.5)
             log["action_prob"] = np.full(len(log["t"]), 1 / actions)
             half = first_episodes(log, 200)
             for way, (part, ids) in enumerate(((log, None), (half, range(200)))):
@@ -404,23 +216,74 @@ def groups(logs: int = 200) -> None:
     )
 
 
-MODES: dict[str, Callable[[], None]] = {
+def watch(files: int = 6, kills: int = 4) -> None:
+    """`gradtd watch` on a folder that grows while it runs, killed and started again, against one run to the end."""
+    import os
+    import subprocess
+    import sys
+    import tempfile
+    from pathlib import Path
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = random_world(1).log(60 * files, 2)
+    rng = np.random.default_rng(3)
+    with tempfile.TemporaryDirectory() as place:
+        folder, out, whole = (Path(place) / name for name in ("log", "out", "whole"))
+        folder.mkdir()
+
+        def start(to: Path, *more: str) -> subprocess.Popen[bytes]:
+            given = ["watch", str(folder), "--gamma", "0.9", "--target", "uniform", "--every", "0.2", "--out", str(to)]
+            return subprocess.Popen([sys.executable, "-m", "gradtd", *given, *more], stdout=subprocess.DEVNULL)
+
+        def looks() -> int:
+            kept = out / "looks.json"
+            return kept.read_text().count('"episodes"') if kept.exists() else 0
+
+        running, killed = start(out), 0
+        for k in range(files):
+            part = {
+                n: v[(columns["episode"] >= 60 * k) & (columns["episode"] < 60 * (k + 1))] for n, v in columns.items()
+            }
+            pq.write_table(pa.table(part), folder / f"day-{k}.tmp")
+            os.rename(folder / f"day-{k}.tmp", folder / f"day-{k}.parquet")
+            if killed < kills:  # while it starts, reads or writes
+                time.sleep(float(rng.uniform(0.5, 6)))
+                running.kill()
+                running.wait()
+                running, killed = start(out), killed + 1
+        while looks() < files:
+            time.sleep(0.5)
+        running.kill()
+        running.wait()
+        for to in (out, whole):
+            start(to, "--once").wait()
+        same = [(out / name).read_bytes() == (whole / name).read_bytes() for name in ("looks.json", "looks.svg")]
+    print(f"watch: {files} files, killed {killed} times while the folder grew; same bytes as in one go: {all(same)}")
+
+
+MODES: dict[str, Callable[..., None]] = {
     "anytime": anytime,
     "confounding": confounding,
     "behaviour": behaviour,
     "trained": trained,
     "clocks": clocks,
     "groups": groups,
+    "watch": watch,
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("mode", choices=[*MODES, "all"])
-    mode = parser.parse_args().mode
+    parser.add_argument("--only", help="of 'behaviour' and 'trained': the worlds whose names have this in them")
+    parser.add_argument("--logs", type=int, help="how many logs, if not as many as the page has")
+    given = vars(parser.parse_args())
+    mode = given.pop("mode")
     for name in MODES if mode == "all" else [mode]:
         begin = time.process_time()
-        MODES[name]()
+        MODES[name](**{option: value for option, value in given.items() if value is not None})
         print(f"({name}: {time.process_time() - begin:.0f} processor seconds)", flush=True)
 
 

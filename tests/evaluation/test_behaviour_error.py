@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import gradtd
+from gradtd.evaluation.behaviour_error import _with_noise
 from gradtd.evaluation.estimators.least_squares import least_squares, start_features, step_influences
+from gradtd.evaluation.fits import Fit
 from gradtd.logs.behaviour_model import BehaviourModel, estimate_behaviour
 
 GAMMA = 0.8
@@ -112,12 +114,44 @@ def test_a_richer_model_that_moves_the_value_is_a_reason_not_to_use_it():
     assert "model_moves" not in right.numbers
 
 
-def test_the_error_is_never_smaller_than_with_known_probabilities():
-    columns = _log(200, 3)
+def test_what_the_model_explains_is_no_error():
+    """One decision, rewards that follow from the action: frequencies make it the mean of stratified rewards."""
+    rng = np.random.default_rng(5)
+    n = 4000
+    action = (rng.random(n) < 0.3).astype(int)
+    log = {"obs": np.zeros(n, int), "action": action, "reward": 3.0 * action + rng.normal(0, 0.2, n)}
+    one_step = gradtd.LogFormat(one_step=True)
+    given = {**GIVEN, "gamma": 0, "log_format": one_step, "features": "one-hot"}
+    made = gradtd.evaluate(log, "uniform", behaviour="estimate", **given)
+    groups = [log["reward"][action == a] for a in (0, 1)]
+    exact = np.sqrt(sum(0.25 * one.var() / len(one) for one in groups))
+    assert made.estimates[0].error == pytest.approx(exact, rel=0.02)
+    known = gradtd.evaluate(log | {"action_prob": np.where(action == 1, 0.3, 0.7)}, "uniform", **given)
+    assert made.estimates[0].error < 0.2 * known.estimates[0].error
+
+
+@pytest.mark.parametrize(("episodes", "least", "most"), [(20, 1.0, 1.2), (2000, 0.5, 0.99)])
+def test_the_error_is_smaller_than_with_known_probabilities_in_large_logs_only(episodes, least, most):
+    columns = _log(episodes, 3)
     known = estimate_behaviour(gradtd.read_log(columns), 0).chance
     plain = gradtd.evaluate(columns | {"action_prob": known}, "uniform", **GIVEN)
     made = gradtd.evaluate(columns, "uniform", behaviour="estimate", **GIVEN)
     assert made.value == pytest.approx(plain.value, rel=1e-9)
-    assert made.estimates[0].error >= plain.estimates[0].error * (1 - 1e-9)
-    assert made.interval[0] <= plain.interval[0] + 1e-9
-    assert made.interval[1] >= plain.interval[1] - 1e-9
+    ratio = made.estimates[0].error / plain.estimates[0].error
+    assert least - 1e-9 <= ratio < most
+
+
+def test_the_factor_is_that_of_the_final_prediction_error():
+    fit = Fit("", 0.0, np.tile([1.0, -1.0], 50), 0.0, 1)  # 100 effective episodes
+    assert fit.effective == pytest.approx(100)
+    for parameters, factor in ((0, 1.0), (20, np.sqrt(120 / 80)), (60, 1.7), (150, 1.7)):
+        assert _with_noise(fit, 1.7 * fit.error, parameters).error == pytest.approx(factor * fit.error)
+    assert _with_noise(fit, 0.5 * fit.error, 20).error == fit.error  # it may be larger than that of known ones
+
+
+def test_a_model_counts_what_it_fitted():
+    log = _log()
+    assert estimate_behaviour(gradtd.read_log(log), 0).parameters == 3  # one chance in each of three states
+    real = {f"obs_{k}": np.random.default_rng(k).standard_normal(len(log["obs"])) for k in range(2)}
+    log = {name: values for name, values in log.items() if name != "obs"} | real
+    assert estimate_behaviour(gradtd.read_log(log), 0).parameters == 3  # a constant and two columns, for one action

@@ -2,8 +2,10 @@
 
 With a model that has scores s and information H, the influence of an episode gets an extra term: D'H^-1 times the sum
 of its scores, where D = sum of (rho delta x.left) s is the sensitivity of the value to the model. What remains of a
-step is the part that the scores do not explain (`BehaviourModel.explained`). In large logs this error is smaller than
-with known probabilities. Small logs do not reach that, so gradtd never uses a smaller error.
+step is the part that the scores do not explain (`BehaviourModel.explained`), so the error is smaller than with known
+probabilities. In small logs it is less so: a model of k parameters also fits the noise of n effective episodes. The
+remaining variance is therefore multiplied by (n + k) / (n - k), the factor of Akaike's final prediction error (1970),
+but not beyond the variance with known probabilities.
 """
 
 from __future__ import annotations
@@ -34,13 +36,24 @@ def with_model_error(case: Case, decision: Decision, found: Ratios, C: Any) -> t
     square, fit, limits = case.square, decision.fit, case.settings.limits
     explained = found.model.explained(step_influences(case.stream, square.theta, square.left))
     more = np.add.reduceat(explained, case.begins[:-1]) * (case.n_episodes / len(case.stream))
-    paid = max(fit, replace(fit, psi=fit.psi + more), key=lambda one: one.error)
+    paid = _with_noise(replace(fit, psi=fit.psi + more), fit.error, found.model.parameters)
     value, psi = _by_other_model(case, found.other, C)
     apart = value - square.value
     error = paired_error(fit, replace(fit, psi=psi))
     bias = float(np.sign(apart) * np.sqrt(max(0.0, apart**2 - error**2)))
-    told = {"model_moves": abs(apart) / max(limits.far * error, paid.error, 1e-300)}
+    # Fits were judged with the errors of known probabilities, and so is the bias that refits show: they keep the model.
+    told = {
+        "model_moves": abs(apart) / max(limits.far * error, paid.error, 1e-300),
+        "refit_bias": abs(fit.bias) / max(fit.error, 1e-300),
+    }
     return _moved(decision, paid, bias, case.settings.level), told
+
+
+def _with_noise(fit: Fit, known: float, parameters: int) -> Fit:
+    """The fit with the error that a model of so many parameters leaves; ``known`` is that of known probabilities."""
+    n = fit.effective
+    factor = np.sqrt((n + parameters) / (n - parameters)) if n > parameters else np.inf
+    return replace(fit, error_factor=fit.error_factor * max(1.0, min(factor, known / max(fit.error, 1e-300))))
 
 
 def _by_other_model(case: Case, rho: Floats, C: Any) -> tuple[float, Floats]:

@@ -55,6 +55,14 @@ class BehaviourModel:
     every: Floats
     notes: tuple[str, ...]
 
+    @property
+    def parameters(self) -> int:
+        """How many numbers were fitted."""
+        if self.state is None:
+            return int((self.every.shape[1] - 1) * self.x.shape[1])
+        pairs = self.state * (int(self.action.max()) + 1) + self.action
+        return len(np.unique(pairs)) - len(np.unique(self.state))
+
     def explained(self, pull: Floats) -> Floats:
         """Project every step's contribution ``pull`` on the scores of the model, by least squares."""
         if self.state is not None:

@@ -294,8 +294,7 @@ def diagnose(
         features_used=int((square.sums.C.diagonal() > 0).sum()),
         neu_start=float(square.sums.b @ square.sums.b),
         **steps.diagnostics(),
-        **_checked(decision, limits),
-        **more,
+        **(_checked(decision, limits) | more),
     )
 
 
