@@ -48,10 +48,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Whole episodes in a row: where their rows are, where each begins (the last is the end), and their hashes.
-
-    ``labels`` has the group of every episode, -1 for those to leave out; None where there are no groups.
-    """
+    """Whole episodes in a row: where their rows are, where each begins (the last is the end), hashes and labels."""
 
     stretches: tuple[Stretch, ...]
     begins: Integers
@@ -94,9 +91,7 @@ def _refuse_long(rows: int, columns: Sequence[str]) -> None:
 
 
 def _opened(stretches: Sequence[Stretch]) -> Iterator[tuple[Any, Stretch]]:
-    """Every stretch with its file. Each file is opened once, because its metadata are as long as its list of
-    stretches.
-    """
+    """Every stretch with its file, opened once: its metadata are as long as its list of stretches."""
     for path, here in itertools.groupby(stretches, key=lambda stretch: stretch.path):
         with reading(path, ParquetTable._open, path) as file:
             yield from ((file, stretch) for stretch in here)
@@ -170,9 +165,7 @@ class Survey:
                 at += len(table)
 
     def shared(self) -> int:
-        """Number of episode ids that occur in several files: one episode that continues, or several with the same
-        id.
-        """
+        """Number of episode ids that occur in several files: one episode that continues, or several with one id."""
         if self.grouped:
             return self.spanning
         number = np.cumsum([0, *(a.path != b.path for a, b in itertools.pairwise(self.stretches))])
