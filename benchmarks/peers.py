@@ -71,28 +71,28 @@ def theirs(tasks: list[Task], updates: int) -> list[list[Row]]:
 
 
 def run(given: argparse.Namespace) -> None:
-    """Cell by cell: a cell whose rows are in the file is not run again."""
+    """Cell by cell, with FQE log by log: a log whose rows are in the file is not run again."""
     path: Path = given.rows
     kept = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    done = {(row["world"], row["cell"], row["updates"]) for row in kept}
+    done = {(row["world"], row["cell"], row["updates"], row["log"]) for row in kept}
     if not PEERS.exists():
         print(f"{PEERS} is missing: no peers and no worlds of theirs. Run `peers.py install` first.", file=sys.stderr)
     for cell in worlds.all_cells():
-        asked = not given.only or cell.world in given.only or f"{cell.world}, {cell.name}" in given.only
-        if not asked or (cell.world, cell.name, given.fqe) in done:
+        if given.only and not {cell.world, f"{cell.world}, {cell.name}"} & set(given.only):
             continue
         key = sum(map(ord, cell.world + cell.name))
-        tasks = [cell.make(np.random.default_rng([SEED, k, key])) for k in range(min(given.logs, cell.most))]
-        mine = [[] if given.fqe else ours.rows(task) for task in tasks]
-        other = theirs(tasks, given.fqe)
-        lines = []
-        for k, task in enumerate(tasks):
-            about = {"world": cell.world, "cell": cell.name, "log": k, "updates": given.fqe, "tells": task.tells}
-            about |= {"truth": task.truth, "error": task.error}
-            lines += [json.dumps({**about, **row}) + "\n" for row in (*mine[k], *other[k])]
-        with path.open("a") as file:
-            file.write("".join(lines))
-        print(f"{cell.world}, {cell.name}", file=sys.stderr, flush=True)
+        logs = [k for k in range(min(given.logs, cell.most)) if (cell.world, cell.name, given.fqe, k) not in done]
+        for some in [[k] for k in logs] if given.fqe else [logs] if logs else []:
+            tasks = [cell.make(np.random.default_rng([SEED, k, key])) for k in some]
+            mine = [[] if given.fqe else ours.rows(task) for task in tasks]
+            lines = []
+            for k, task, *found in zip(some, tasks, mine, theirs(tasks, given.fqe), strict=True):
+                about = {"world": cell.world, "cell": cell.name, "log": k, "updates": given.fqe, "tells": task.tells}
+                about |= {"truth": task.truth, "error": task.error}
+                lines += [json.dumps({**about, **row}) + "\n" for rows in found for row in rows]
+            with path.open("a") as file:
+                file.write("".join(lines))
+            print(f"{cell.world}, {cell.name}, logs {some}", file=sys.stderr, flush=True)
 
 
 def summaries(rows: list[Row]) -> dict[tuple[str, str], dict[str, Row]]:

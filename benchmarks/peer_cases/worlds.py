@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,22 @@ def of_theirs(world: str, cell: str, asked: str, episodes: int) -> Callable[[np.
     return make
 
 
+def later(build: Callable[[], Callable[[np.random.Generator], Task]]) -> Callable[[np.random.Generator], Task]:
+    """Logs of a world that takes seconds to build: it is built for the first log that is drawn."""
+    built = cache(build)
+    return lambda rng: built()(rng)
+
+
+def of_finite(name: str, episodes: int) -> Callable[[np.random.Generator], Task]:
+    problem, behaviour, target = gym_logs.finite_world(name)
+    return of_problem(name, f"{episodes} episodes", problem, (behaviour, target), episodes)
+
+
+def of_icu(name: str, cell: str) -> Callable[[np.random.Generator], Task]:
+    problem, clinicians, _, targets = icu.world()
+    return of_problem("ICU-Sepsis", cell, problem, (clinicians, targets[name]), 500)
+
+
 def cobs_cells() -> list[Cell]:
     cells = []
 
@@ -205,20 +222,16 @@ def cobs_cells() -> list[Cell]:
 def other_cells() -> list[Cell]:
     cells = []
     for name in ("FrozenLake", "Taxi", "CliffWalking"):
-        problem, behaviour, target = gym_logs.finite_world(name)
         for n in (100, 500):
-            make = of_problem(name, f"{n} episodes", problem, (behaviour, target), n)
-            cells.append(Cell(name, f"{n} episodes", make))
+            cells.append(Cell(name, f"{n} episodes", later(partial(of_finite, name, n))))
     for name in ("CartPole", "MountainCar"):
         for n in (100, 300):
             cells.append(Cell(name, f"{n} episodes", of_gymnasium(name, name, n)))
     for rounds in (300, 1000, 5000):
-        cells.append(Cell("Bandit", f"{rounds} rounds", of_bandit(f"{rounds} rounds", rounds, 1)))
-    problem, clinicians, _, targets = icu.world()
+        cells.append(Cell("Bandit", f"{rounds} rounds", later(partial(of_bandit, f"{rounds} rounds", rounds, 1))))
     for name in ("near", "middle"):
         cell = f"{name} target, 500 episodes"
-        make = of_problem("ICU-Sepsis", cell, problem, (clinicians, targets[name]), 500)
-        cells.append(Cell("ICU-Sepsis", cell, make))
+        cells.append(Cell("ICU-Sepsis", cell, later(partial(of_icu, name, cell))))
     return cells
 
 
