@@ -8,7 +8,7 @@ The dial hides nothing, some or much of what matters. Truths are exact or come f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -85,6 +85,8 @@ def queue_cases(seed: int, count: int) -> Iterator[Case]:
 
 class Moved(System):
     """A system whose actions move the state by functions, and whose noise and ends are its own."""
+
+    step: list[Callable[[np.ndarray], np.ndarray]]
 
     def shaken(self, after: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         raise NotImplementedError

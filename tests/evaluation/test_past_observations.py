@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gradtd import Inference, InputError, LogFormat, Machine, evaluate, read_log
-from gradtd.evaluation.past_observations import MOST_DOUBTED, MOST_TRIED, is_for_memory, remedies, with_past
+from gradtd.evaluation.past_observations import MOST_DOUBTED, MOST_TRIED, is_doubted, remedies, with_past
 from gradtd.evaluation.settings import Settings
 from naive.evaluation import walk
 
@@ -92,7 +92,7 @@ def test_what_hides_the_action_before_is_cured_by_two_observations():
     assert cured.interval[0] <= -0.4 <= cured.interval[1]
 
 
-@pytest.mark.parametrize("log", [looking_alike(), falling(), falling(real=True)])
+@pytest.mark.parametrize("log", [looking_alike(), falling()])
 def test_chosen_features_try_it_by_themselves(log):
     found = evaluate(log, gamma=1.0, progress=False)
     assert found.verdict == "usable"
@@ -101,7 +101,7 @@ def test_chosen_features_try_it_by_themselves(log):
     assert found.interval[0] <= truth <= found.interval[1]
 
 
-@pytest.mark.parametrize("log", [looking_alike(), falling(), falling(real=True)])
+@pytest.mark.parametrize("log", [looking_alike(), falling()])
 def test_a_log_in_parts_that_hides_something_is_read_as_in_memory(log, tmp_path):
     """The same value, interval and word: the past is tried for it, too."""
     pq.write_table(pa.table({name: np.asarray(values) for name, values in log.items()}), tmp_path / "log.parquet")
@@ -115,18 +115,15 @@ def test_a_log_in_parts_that_hides_something_is_read_as_in_memory(log, tmp_path)
 
 def test_a_long_log_is_left_as_it_is():
     """Neither in memory nor in parts: the word is the same, and the reason says what to type."""
-    told = SimpleNamespace(episodes=500, hidden_time=5.0, hidden_state=None, hull_of_limit=0.5, steps=100, doubted=True)
+    told = SimpleNamespace(episodes=500, hidden_time=5.0, hidden_state=None, hull_of_limit=0.5, steps=100)
     settings = Settings(gamma=1.0)
     assert [one.with_time for one in remedies(settings, told, False)] == [True]
-    assert is_for_memory(settings, told, False)
-    assert not is_for_memory(settings, told, True)
+    assert list(remedies(settings, told, True)) == []  # features were named
+    assert is_doubted(settings, True, False, 100, 500)
     told.steps = MOST_TRIED + 1
     assert list(remedies(settings, told, False)) == []
-    assert not is_for_memory(settings, told, False)
-    told.steps, told.hidden_time = 100, None
-    assert is_for_memory(settings, told, False)  # doubted
-    told.steps = MOST_DOUBTED + 1
-    assert not is_for_memory(settings, told, False)
+    assert not is_doubted(settings, True, False, MOST_DOUBTED + 1, 500)
+    assert not is_doubted(settings, False, False, 100, 500)
 
 
 def test_the_later_part_of_a_log():

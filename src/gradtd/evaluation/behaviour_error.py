@@ -17,11 +17,11 @@ import numpy as np
 
 from gradtd.core.arrays import Floats
 from gradtd.core.stream import Stream
-from gradtd.evaluation.decide import JUDGED, Decision, Interval
+from gradtd.evaluation.decide import JUDGED, Decision
 from gradtd.evaluation.estimators.least_squares import least_squares, step_influences
 from gradtd.evaluation.estimators.methods import Case
 from gradtd.evaluation.fits import Fit
-from gradtd.evaluation.intervals import interval, paired_error
+from gradtd.evaluation.intervals import Interval, interval, paired_error
 from gradtd.logs import Ratios
 
 

@@ -17,7 +17,7 @@ from gradtd.evaluation.folder import evaluate_folder, large_table
 from gradtd.evaluation.log_questions import ask_log
 from gradtd.evaluation.memory import evaluate_target, evaluate_targets, plan_targets
 from gradtd.evaluation.options import Inference, LogFormat, Machine, record_of, take_old_keywords
-from gradtd.evaluation.past_observations import is_for_memory
+from gradtd.evaluation.past_observations import remedies
 from gradtd.evaluation.plan import is_network
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.result import Evaluation
@@ -178,15 +178,17 @@ def evaluate(
             with open_executor(settings.threads, machine.scheduler) as executor:
                 made = evaluate_folder(table, targets, settings, executor, report)
             if not asks_for_parts:
-                again = {name: targets[name] for name, one in made.items() if _is_for_memory(one, settings)}
+                again = {name: targets[name] for name, one in made.items() if _may_be_cured(one, settings)}
                 made = Evaluations({**made, **(_evaluate_memory(log, again, settings, report) if again else {})})
         else:
             made = _evaluate_memory(log, targets, settings, report)
     return made["target"] if named is None else made
 
 
-def _is_for_memory(made: Evaluation, settings: Settings) -> bool:
-    return is_for_memory(settings, made.diagnostics, not is_auto(settings.features))
+def _may_be_cured(made: Evaluation, settings: Settings) -> bool:
+    """Whether an evaluation in parts is made again in memory, where the past is tried."""
+    tried = remedies(settings, made.diagnostics, not is_auto(settings.features))
+    return made.verdict == "not usable" and any(True for _ in tried)
 
 
 def _evaluate_memory(

@@ -176,9 +176,9 @@ def remedies(settings: Settings, told: Any, named: bool) -> Iterator[Settings]:
             yield replace(settings, history=history)
 
 
-def is_doubted(settings: Settings, doubt: bool | None, named: bool, steps: int, episodes: int) -> bool:
+def is_doubted(settings: Settings, doubt: bool, named: bool, steps: int, episodes: int) -> bool:
     """Whether the last two observations are looked at beside one, because a check moved the richest fit."""
-    return bool(doubt) and _is_open(settings, episodes, named) and steps <= MOST_DOUBTED
+    return doubt and _is_open(settings, episodes, named) and steps <= MOST_DOUBTED
 
 
 def _is_open(settings: Settings, episodes: int, named: bool) -> bool:
@@ -187,12 +187,6 @@ def _is_open(settings: Settings, episodes: int, named: bool) -> bool:
     if asked or settings.value_function != STATE or settings.block_length or settings.tracing is not None:
         return False
     return episodes >= FEWEST_EPISODES
-
-
-def is_for_memory(settings: Settings, told: Any, named: bool) -> bool:
-    """Whether a log in parts is read again as a whole, so that it has the value and the word that it has in memory."""
-    tried = any(True for _ in remedies(settings, told, named))
-    return tried or is_doubted(settings, told.doubted, named, told.steps, told.episodes)
 
 
 def described(settings: Settings) -> str:

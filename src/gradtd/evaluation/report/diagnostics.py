@@ -190,8 +190,6 @@ class Diagnostics:
     """Share of the value after truncations, according to the value function."""
     late_steps_differ: float | None = None
     """Distance of the fit to late steps, in paired errors, where it gives what lies behind the cuts another value."""
-    doubted: bool | None = None
-    """Whether memory, the time or the past move the richest fit, so that two observations are looked at beside one."""
     rarely_visited: float | None = None
     """Share of the target's time in states that the log hardly visited, where it is above its limit."""
     beyond_rewards: float | None = None
@@ -323,6 +321,5 @@ def _checked(decision: Decision | None, limits: Limits) -> dict[str, Any]:
         "hidden_state": decision.hides_past or None,
         "behind_cuts": decision.behind,
         "late_steps_differ": decision.hides_cut or None,
-        "doubted": decision.doubt or None,
         "rarely_visited": decision.rare or None,
     }
