@@ -10,7 +10,7 @@ import gradtd
 from gradtd.cli.app import app
 
 GIVEN = {"gamma": 0.9, "progress": False, "machine": gradtd.Machine(threads=1)}
-NAMES = ["probabilities", "cause", "tell", "independent", "learned", "once", "spaced"]
+NAMES = ["probabilities", "cause", "contain", "independent", "learned", "once", "spaced"]
 
 
 def _log(episodes=200, seed=0):
@@ -48,7 +48,7 @@ def test_what_a_plain_evaluation_assumes():
     assert _status(made) == {
         "probabilities": "checked",
         "cause": "assumed",
-        "tell": "checked",
+        "contain": "checked",
         "independent": "checked",
         "learned": "assumed",
         "once": "assumed",
@@ -81,7 +81,7 @@ def test_what_fails():
     assert drifting["independent"] == "failed"
     estimated = {name: values for name, values in log.items() if name != "action_prob"}
     assert _status(_evaluate(estimated, behaviour="estimate"))["probabilities"] == "taken into account"
-    assert _status(_evaluate(log, algorithm="wis"))["tell"] == "assumed"
+    assert _status(_evaluate(log, algorithm="wis"))["contain"] == "assumed"
 
 
 def test_the_text_the_page_and_the_json_have_the_section(tmp_path):
@@ -90,7 +90,7 @@ def test_the_text_the_page_and_the_json_have_the_section(tmp_path):
     given = ["evaluate", str(path), "--gamma", ".9", "--target", "pi", "--threads", "1"]
     outcome = CliRunner().invoke(app, [*given, "--page", str(page)])
     assert "Assumptions\n" in outcome.output
-    assert "with --confounding 1.5." in outcome.output
+    assert "--confounding 1.5 shows how strong" in outcome.output
     assert "--trained-on train." in outcome.output
     assert "No unrecorded cause drives both actions and outcomes." in page.read_text()
     assert len(json.loads(CliRunner().invoke(app, [*given, "--json"]).output)["assumptions"]) == len(NAMES)
