@@ -25,7 +25,7 @@ from gradtd.evaluation.influences import PieceReader, by_group, fits_from, summe
 from gradtd.evaluation.moments import Moments, read_moments, shape_of
 from gradtd.evaluation.part_sums import MOST_GROUPS
 from gradtd.logs import ratios
-from gradtd.logs.parts import hash_of
+from gradtd.logs.row_episodes import hash_of
 from gradtd.problems.sample_log import sample_log
 
 LEVEL, RESAMPLES = 0.95, 100

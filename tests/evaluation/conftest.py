@@ -9,7 +9,7 @@ import gradtd
 from gradtd.evaluation import kept_units, part_sums
 from gradtd.evaluation.part_sums import MOST_GROUPS
 from gradtd.logs import parts
-from gradtd.logs.parts import hash_of
+from gradtd.logs.row_episodes import hash_of
 
 
 @pytest.fixture(scope="session")

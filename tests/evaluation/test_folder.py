@@ -8,7 +8,7 @@ import pytest
 import gradtd
 from gradtd.evaluation import part_sums
 from gradtd.logs import parts
-from gradtd.logs.parts import hash_of
+from gradtd.logs.row_episodes import hash_of
 
 pytestmark = pytest.mark.usefixtures("small_parts")
 EPISODES = 90  # from 100 on a log in memory tries the time and the past by itself, one in parts does not

@@ -13,7 +13,7 @@ import gradtd
 from gradtd.evaluation import chunks
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.settings import Settings
-from gradtd.logs.parts import hash_of, mixed
+from gradtd.logs.row_episodes import hash_of, mixed
 
 pytestmark = pytest.mark.usefixtures("small_parts")
 

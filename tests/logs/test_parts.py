@@ -8,7 +8,8 @@ import pytest
 from gradtd.core.checks import InputError
 from gradtd.logs import parts
 from gradtd.logs.files import ParquetTable
-from gradtd.logs.parts import Part, hash_of, survey
+from gradtd.logs.parts import Part, survey
+from gradtd.logs.row_episodes import hash_of
 
 EPISODES = 60
 

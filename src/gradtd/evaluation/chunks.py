@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats, Integers, Words
 from gradtd.core.checks import InputError, RowError
 from gradtd.core.executors import Executor
 from gradtd.core.files import writing
@@ -28,7 +28,7 @@ from gradtd.logs.column_names import Roles
 from gradtd.logs.columns import Facts
 from gradtd.logs.data_files import is_data_file
 from gradtd.logs.files import ParquetTable
-from gradtd.logs.parts import Part, Survey, Words, bring_together, survey
+from gradtd.logs.parts import Part, Survey, bring_together, survey
 from gradtd.logs.read import EPISODE, LogReader
 from gradtd.logs.sources import open_table
 from gradtd.logs.steps import ENDS, NothingFollows

@@ -48,7 +48,8 @@ from gradtd.logs import Log, Ratios
 from gradtd.logs import parts as cutting
 from gradtd.logs.column_names import Roles
 from gradtd.logs.files import ParquetTable
-from gradtd.logs.parts import Part, Survey, mixed, survey
+from gradtd.logs.parts import Part, Survey, survey
+from gradtd.logs.row_episodes import mixed
 from gradtd.logs.row_policies import kept_columns
 
 Fit = Callable[[Folder, ChunkReader, Settings, Executor, tuple[Log, Ratios]], Job]

@@ -15,7 +15,8 @@ from gradtd.evaluation.settings import Settings
 from gradtd.logs import Log, Ratios
 from gradtd.logs.behaviour_model import BehaviourModel
 from gradtd.logs.column_names import resolve
-from gradtd.logs.parts import Survey, hash_of
+from gradtd.logs.parts import Survey
+from gradtd.logs.row_episodes import hash_of
 from gradtd.logs.row_policies import InOrder, Probabilities, are_names
 from gradtd.logs.sources import open_table
 from gradtd.logs.step_columns import column_of_rows, elapsed_times, labels_of, refuse_unknown_column, take_episodes

@@ -6,7 +6,6 @@ whole episodes, cut by the number of rows alone, so they do not depend on the nu
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -18,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.core.arrays import Integers
+from gradtd.core.arrays import Integers, Words
 from gradtd.core.checks import InputError
 from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.core.progress import Progress
 from gradtd.logs.column_names import Roles
 from gradtd.logs.columns import Column
 from gradtd.logs.files import Casts, ParquetTable, batches_of, reading
-from gradtd.logs.row_episodes import EpisodeCounter
+from gradtd.logs.row_episodes import EpisodeCounter, hash_of, mixed
 from gradtd.logs.steps import ENDS
 from gradtd.logs.tables import arrow_kind, arrow_piece, refuse_cut_text, refuse_merged
 
@@ -33,7 +32,6 @@ ROWS_OF_A_PART = 1_000_000
 """Approximate rows per part: about a second of work, and sums of some megabytes."""
 BATCH, NUMBERS_OF_A_BATCH, FEWEST_ROWS = 100_000, 2**22, 4096
 """Limits of one read: a maximum of rows, about this many numbers (34 MB), and a minimum of rows."""
-Words = NDArray[np.uint64]
 
 
 class Stretch(NamedTuple):
@@ -310,28 +308,7 @@ def ids_of(table: Any, column: str) -> NDArray[Any]:
     if piece.labels is None:
         return piece.values
     refuse_cut_text(column, piece.labels)
-    return np.asarray(piece.labels)[piece.values]
-
-
-def hash_of(ids: NDArray[Any]) -> Words:
-    """A reproducible 64-bit hash of every id."""
-    if ids.dtype.kind in "iub":
-        return mixed(ids.astype(np.int64).view(np.uint64))
-    if ids.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            whole = ids.astype(np.int64)
-        words = np.where(whole == ids, whole.view(np.uint64), ids.astype(np.float64).view(np.uint64))
-        return mixed(words)  # 3.0 is the episode 3
-    digests = (hashlib.blake2b(str(one).encode(), digest_size=8).digest() for one in ids)
-    return np.frombuffer(b"".join(digests), np.uint64)
-
-
-def mixed(words: Words) -> Words:
-    """The splitmix64 mixing function."""
-    z = words + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))
+    return np.asarray(np.asarray(piece.labels)[piece.values])
 
 
 ROWS_OF_A_BUCKET = 500_000

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradtd.core.arrays import Integers
+from gradtd.core.arrays import Integers, Words
 from gradtd.core.checks import RowError
 
 if TYPE_CHECKING:
@@ -114,3 +115,24 @@ def lost_warning(lost: int, episodes: int) -> tuple[str, ...]:
         f"{lost} of {episodes} episodes have a single row that leads nowhere, and disappeared. Does the column of "
         "episodes number rows? Name another one, columns={'episode': ...}, or None to cut after ends.",
     )
+
+
+def hash_of(ids: NDArray[Any]) -> Words:
+    """A reproducible 64-bit hash of every id."""
+    if ids.dtype.kind in "iub":
+        return mixed(ids.astype(np.int64).view(np.uint64))
+    if ids.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            whole = ids.astype(np.int64)
+        words = np.where(whole == ids, whole.view(np.uint64), ids.astype(np.float64).view(np.uint64))
+        return mixed(words)  # 3.0 is the episode 3
+    digests = (hashlib.blake2b(str(one).encode(), digest_size=8).digest() for one in ids)
+    return np.frombuffer(b"".join(digests), np.uint64)
+
+
+def mixed(words: Words) -> Words:
+    """The splitmix64 mixing function."""
+    z = words + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))

@@ -281,7 +281,7 @@ class Spellings:
 
     def refuse_met_again(self) -> None:
         """Refuse a number that was written as 007 in one row and as 7 in another."""
-        for number in np.intersect1d(np.concatenate(self.plain or [[]]), list(self.odd)).tolist() if self.odd else ():
+        for number in np.intersect1d(np.concatenate(self.plain or [np.zeros(0)]), list(self.odd)).tolist() if self.odd else ():
             self._refuse(self.odd[number], str(int(number)))
 
     def _refuse(self, word: str, other: str) -> None:
