@@ -281,7 +281,8 @@ class Spellings:
 
     def refuse_met_again(self) -> None:
         """Refuse a number that was written as 007 in one row and as 7 in another."""
-        for number in np.intersect1d(np.concatenate(self.plain or [np.zeros(0)]), list(self.odd)).tolist() if self.odd else ():
+        plain = np.concatenate([np.zeros(0), *self.plain]) if self.odd else np.zeros(0)
+        for number in np.intersect1d(plain, list(self.odd)).tolist():
             self._refuse(self.odd[number], str(int(number)))
 
     def _refuse(self, word: str, other: str) -> None:
