@@ -127,7 +127,7 @@ def test_ctrl_c_ends_with_one_line(monkeypatch):
     monkeypatch.setattr("gradtd.running.runs.run", interrupted)
     done = _run("run", "boyan_chain", "td", "--alpha", "1")
     assert done.exit_code == 130
-    assert done.stderr == "\ngradtd: stopped by Ctrl-C; nothing was kept, and the same command begins anew.\n"
+    assert done.stderr == "\ngradtd: stopped by Ctrl-C. Nothing was saved; run the command again.\n"
     assert done.stdout == ""
 
 
@@ -148,8 +148,8 @@ def test_a_signal_says_what_was_kept_and_how_to_go_on(tmp_path, name, who, code)
     said = running.communicate(timeout=120)[1]
     kept = len(list(out.glob(".kept/*.npz")))
     assert running.returncode == code
-    jobs = f"{kept} finished job{'s' * (kept != 1)} are kept in {str(out)!r}."
-    assert said.endswith(f"\ngradtd: stopped by {who}; {jobs} The same command goes on from there.\n")
+    jobs = f"{kept} finished job{'s' * (kept != 1)} are saved in {str(out)!r}."
+    assert said.endswith(f"\ngradtd: stopped by {who}; {jobs} Run the same command to continue.\n")
     assert "Traceback" not in said
     assert not list(out.rglob("*.part"))
 
@@ -160,7 +160,7 @@ def test_too_little_memory_is_one_sentence(monkeypatch, capsys):
 
     monkeypatch.setattr("gradtd.running.runs.run", greedy)
     said = refused(monkeypatch, capsys, "run", "boyan_chain", "td", "--alpha", "1")
-    assert said.startswith("gradtd: this takes more memory than there is")
+    assert said.startswith("gradtd: out of memory: use less data")
 
 
 def test_one_run_has_no_standard_error():

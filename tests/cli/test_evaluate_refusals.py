@@ -71,7 +71,7 @@ TABLES = {
         {"episode": np.zeros(N), "t": np.arange(N), "terminated": np.arange(N) == N - 1},
         "has a single episode",
     ),
-    "ends inside an episode": ({"terminated": np.ones(N, bool)}, "goes on with the same episode"),
+    "ends inside an episode": ({"terminated": np.ones(N, bool)}, "continues the same episode"),
     "flags that are none": ({"terminated": np.full(N, 3)}, "must hold true or false"),
     "rows given twice": ({"t": np.zeros(N, int)}, "have the same episode and t"),
     "no rows": ({k: v[:0] for k, v in real_walk(30).items()}, "has no rows"),

@@ -45,7 +45,7 @@ def test_an_early_ctrl_c_leaves_no_traceback(module, tmp_path):
         assert done.returncode != 0
         return
     assert done.returncode == 130
-    assert done.stderr == "\ngradtd: stopped by Ctrl-C; nothing was kept, and the same command begins anew.\n"
+    assert done.stderr == "\ngradtd: stopped by Ctrl-C. Nothing was saved; run the command again.\n"
 
 
 def test_a_figure_of_the_paper_runs_by_its_name(tmp_path):
@@ -60,8 +60,8 @@ def test_a_figure_of_the_paper_runs_by_its_name(tmp_path):
     ("arguments", "message"),
     [
         (["--paper", "rwtabb"], "unknown figure 'rwtabb': did you mean 'rwtab'"),
-        (["--paper", "rwtab", "--alpha", "1"], "--paper has its own problem and settings"),
-        (["boyan_chain", "td", "--paper", "rwtab"], "--paper has its own problem and settings"),
+        (["--paper", "rwtab", "--alpha", "1"], "--paper sets the problem and the settings"),
+        (["boyan_chain", "td", "--paper", "rwtab"], "--paper sets the problem and the settings"),
         (["boyan_chain"], "run takes a problem and an algorithm"),
     ],
 )

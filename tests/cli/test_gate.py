@@ -55,7 +55,7 @@ def test_conditions_set_the_exit_code(log, options, code, sentence):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--better-than", "elsewhere"), "give that target too"),
+        (("--better-than", "elsewhere"), "also give that target"),
         (("--card", "card.html"), "--card needs --question"),
         (("--question", "why?"), "add --card"),
         (("--require", "perfect"), "--require must be"),

@@ -82,12 +82,12 @@ def test_several_targets_have_names(typed, log, tmp_path):  # noqa: F811
         (["--target", "policies.py:broken"], "failed: NameError: name 'nothing' is not defined"),
         (["--target", "bad.py:careful"], "the file cannot be run: ModuleNotFoundError: No module named"),
         (["--target", "=uniform"], "--target takes a target or NAME=TARGET, got '=uniform'"),
-        (["--target", "a=uniform", "--target", "a=behaviour"], "two targets are called 'a'"),
-        (["--target", "pi_0,"], "--target takes one column per action with commas between them"),
+        (["--target", "a=uniform", "--target", "a=behaviour"], "two targets have the name 'a'"),
+        (["--target", "pi_0,"], "--target takes one column per action, separated by commas"),
         (["--target-probabilities", "pi_0"], "--target-probabilities takes one column per action"),
         (["--target-probabilities", "pi_0,pi_1"], "at least 3 actions"),
         (["--target", "pi_1"], "give all columns, --target pi_1,..., in the order of the actions"),
-        (["--target", "uniform", "--next-target-probabilities", "pi_0,pi_1,pi_2"], "belongs to no target"),
+        (["--target", "uniform", "--next-target-probabilities", "pi_0,pi_1,pi_2"], "has no target"),
         (["--target", "pi_0,pi_1,pi_7"], "there is no column 'pi_7' to keep; the columns are"),
         (["--observation", "x,v"], "there is no column 'x'"),
         (["--column", "action=none", "--target", "uniform"], "the log has no action column"),
@@ -111,7 +111,7 @@ def test_the_log_of_a_bandit(typed, tmp_path):  # noqa: F811
     assert found["episodes"] == found["steps"] == 400
     said = typed(path, "--gamma", "1/2", "--target", "uniform")
     assert said.splitlines()[1] == "unchecked"
-    assert "pass --one-step; otherwise give" in said
+    assert "pass --one-step; otherwise name" in said
     assert typed(path, "--gamma", "1/2", "--target", "uniform", "--one-step").splitlines()[1].startswith("usable")
 
 
@@ -156,7 +156,7 @@ def test_values_of_actions_need_no_probabilities_of_the_behaviour(typed, log, tm
             ["--value-function", "action", "--target", "uniform", "--clip", "3"],
             "--value-function action does not use ratios",
         ),
-        (["--target", "uniform", "--action-features", "identity"], "give --value-function action with it"),
+        (["--target", "uniform", "--action-features", "identity"], "add --value-function action"),
         (
             ["--value-function", "action", "--target", "uniform", "--action-samples", "0"],
             "action_samples must be at least 1",

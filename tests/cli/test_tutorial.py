@@ -55,7 +55,7 @@ def test_intervals_that_miss_are_seen(script):
     found = gradtd.evaluate(example.log(3), gamma=example.gamma, features="identity", algorithm="lstd")
     assert not script.covers(found.estimates[0], *example.truth(300))
     assert found.verdict == "not usable"
-    assert "these features cannot represent the value" in found.reasons[0]
+    assert "These features cannot represent the value" in found.reasons[0]
 
 
 def test_poor_features_are_seen_without_refits_too(script):

@@ -175,7 +175,7 @@ def test_what_does_not_tell_where_episodes_end_is_refused(tmp_path, some_episode
         evaluate(log)
     (tmp_path / "two").mkdir()
     log, last = _unnumbered(tmp_path / "two", some_episodes, at=12)
-    with pytest.raises(gradtd.InputError, match="sums are kept of logs with a column of episodes"):
+    with pytest.raises(gradtd.InputError, match="a checkpoint needs an episode column"):
         evaluate(log, machine=gradtd.Machine(checkpoint=tmp_path / "sums"))
     file = tmp_path / "two" / "log" / "1.parquet"
     table = pq.read_table(file)

@@ -85,7 +85,7 @@ def test_what_a_sample_does_not_tell_is_unchecked(path, table, tmp_path, monkeyp
     )  # the sample has a fifth of it
     rare = _evaluate(path)
     assert rare.verdict == "unchecked"
-    assert "rests on steps that were not looked at" in rare.reasons[0]
+    assert "outside the sample may not show a TD error" in rare.reasons[0]
     less = np.clip(1 - 0.3 * table["obs_0"].to_numpy(), 0.1, 3)  # the target is seldom followed where that is large
     rho = pa.array(table["rho"].to_numpy() * less)
     pq.write_table(table.set_column(table.column_names.index("rho"), "rho", rho), tmp_path / "log.parquet")
@@ -95,7 +95,7 @@ def test_what_a_sample_does_not_tell_is_unchecked(path, table, tmp_path, monkeyp
     _with_limits(monkeypatch, far=9.0, most_lacking=found.diagnostics.lacking + 1e-4)
     lacking = _evaluate(tmp_path / "log.parquet")
     assert lacking.verdict == "unchecked"
-    assert "it may lack 4% or 6% of what the target would do" in lacking.reasons[0]
+    assert "it may lack 4% or 6% of the target's choices" in lacking.reasons[0]
 
 
 def test_a_sample_is_of_the_smallest_hashes_and_scaled_to_the_log(path, table, monkeypatch):
@@ -104,7 +104,7 @@ def test_a_sample_is_of_the_smallest_hashes_and_scaled_to_the_log(path, table, m
     ids, begins = np.unique(table["episode"].to_numpy(), return_index=True)
     left = np.diff(np.r_[begins, len(table)]) > table["truncated"].to_numpy()[np.r_[begins[1:], len(table)] - 1]
     sampled = left[np.argsort(mixed(hash_of(ids)))[:40]].sum()  # episodes of one row that were cut off disappear
-    assert any(f"in {sampled} episodes drawn by their hash" in note for note in found.notes)
+    assert any(f"in {sampled} episodes sampled by their hash" in note for note in found.notes)
     assert found.numbers["surprises_met"] == pytest.approx(whole.numbers["surprises_met"], rel=0.5)
     assert found.numbers["lacking"] == pytest.approx(whole.numbers["lacking"], rel=1, abs=0.02)
     assert found.numbers["lacking"] != whole.numbers["lacking"]
@@ -124,7 +124,7 @@ def test_it_is_saved_shown_and_drawn(path, tmp_path):
         ({"algorithm": "td", "alpha": 0.1}, "is solved directly, got algorithm='td'"),
         ({"block": 5}, "block_length is for logs in memory"),
         ({"in_parts": False, "scheduler": "local:2"}, "a scheduler is for logs that are read in parts"),
-        ({"behaviour": "estimate"}, "a behaviour is not estimated"),
+        ({"behaviour": "estimate"}, "gradtd cannot estimate the behaviour"),
         ({"target": np.ones(5)}, "must be the name of a column or a function"),
         ({"features": "tiles:tilings=8,tiles=40"}, "at most 1000 features"),
         ({"lam": 0.5, "trace": "tree"}, "needs the target's probability of every action taken"),

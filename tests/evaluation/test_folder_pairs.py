@@ -161,7 +161,7 @@ def test_what_cannot_be_done_in_parts_is_said(paths, tmp_path):
         (real, leaning, {"action_features": lambda s, a: s}, "a function of observations and actions is for logs"),
         (acts, lambda s, rng: rng.normal(size=len(s)), {}, "a target that draws real actions is for logs in memory"),
         (real, leaning, {"features": "rbf:n=400"}, "at most 1000 features"),
-        (states, leaning, {"features": "polynomial:order=2"}, "need features of which a state has one"),
+        (states, leaning, {"features": "polynomial:order=2"}, "need one feature per state"),
         (tmp_path / "text.parquet", leaning, {}, "actions that are numbered 0, 1, ..., got labels such as 'a'"),
         (bare, leaning, {}, "have no statistics of it"),
     ]

@@ -96,7 +96,7 @@ def test_what_hides_the_action_before_is_cured_by_two_observations():
 def test_chosen_features_try_it_by_themselves(log):
     found = evaluate(log, gamma=1.0, progress=False)
     assert found.verdict == "usable"
-    assert any("hide a part of what matters" in note for note in found.notes)
+    assert any("are not Markov states" in note for note in found.notes)
     truth = -0.4 if "action" in log else sum(1 - 0.9 * t / 12 for t in range(12))
     assert found.interval[0] <= truth <= found.interval[1]
 
@@ -140,7 +140,7 @@ def test_the_later_part_of_a_log():
 
 def test_what_cannot_have_a_past_is_refused():
     one = {"obs": [0, 1] * 30, "reward": [1.0, 0.0] * 30, "rho": [1.0] * 60}
-    with pytest.raises(InputError, match="nothing came before"):
+    with pytest.raises(InputError, match="so no past"):
         evaluate(one, gamma=0.0, log_format=LogFormat(one_step=True), inference=Inference(history=2), progress=False)
     with pytest.raises(InputError, match="since must be"):
         Inference(since=-1)

@@ -323,8 +323,8 @@ def test_missing_values_and_uneven_lists_are_refused(tmp_path):
         ({"obs": [[1.0, 2.0], [3.0]]}, "lists in column 'obs' must have the same length, got 1, 2"),
         ({"obs": [1, 2], "reward": [None, 1.0]}, "'reward' has no value in row 0"),
         ({"obs": [1, 2], "action": ["a", None]}, "'action' has no value in row 1"),
-        ({"obs": [1, 2], "next_obs": [2.0, 2.5]}, "observations are whole numbers, and 'next_obs' holds others"),
-        ({"obs": [1, 2], "next_obs": [2.0, 1e300]}, "observations are whole numbers, and 'next_obs' holds others"),
+        ({"obs": [1, 2], "next_obs": [2.0, 2.5]}, "observations are whole numbers, and 'next_obs' is not"),
+        ({"obs": [1, 2], "next_obs": [2.0, 1e300]}, "observations are whole numbers, and 'next_obs' is not"),
     ]:
         pq.write_table(pa.table({**base, **extra}), tmp_path / "log.parquet")
         with pytest.raises(InputError, match=sentence):

@@ -126,7 +126,7 @@ def test_a_d3rlpy_dataset():
 def test_episodes_whose_parts_do_not_fit_are_named():
     bad = list(episodes())
     bad[1]["actions"] = bad[1]["actions"][:-1]
-    with pytest.raises(InputError, match=r"episode 1 has 3 rewards and 2 entries of 'actions': give as many"):
+    with pytest.raises(InputError, match=r"episode 1 has 3 rewards and 2 entries of 'actions': give the same number"):
         read_log(bad)
     bad = list(episodes())
     del bad[2]["terminations"]

@@ -112,7 +112,7 @@ def test_terminated_wins_over_truncated_but_not_done():
 
 
 def test_ends_inside_an_episode_are_refused():
-    with pytest.raises(InputError, match="row 1 is terminated, but row 2 goes on"):
+    with pytest.raises(InputError, match="row 1 is terminated, but row 2 continues"):
         read_log(small(terminated=[0, 1, 1, 0, 0]))
     with pytest.raises(InputError, match="row 3 is truncated, but row 4 goes on"):
         read_log(small(truncated=[0, 0, 0, 1, 1]))
@@ -244,7 +244,7 @@ def test_reading_equals_the_slow_reading(drawn):
     expected = naive(rows, with_next)
     mapping = {"terminated": "done_"}
     if not expected:
-        with pytest.raises(InputError, match="leads anywhere"):
+        with pytest.raises(InputError, match="single row without an end"):
             read_log(table, columns=mapping)
         return
     log = read_log(table, columns=mapping)

@@ -55,8 +55,8 @@ def test_names_are_text_not_markup(found, tmp_path):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"question": " "}, "needs its question"),
-        ({"question": "?", "data": "nowhere.parquet"}, "do not exist, or are no file: 'nowhere.parquet'"),
+        ({"question": " "}, "needs a question"),
+        ({"question": "?", "data": "nowhere.parquet"}, "do not exist or are not a file: 'nowhere.parquet'"),
         ({"question": "?", "data": "/dev/zero"}, "no file: '/dev/zero'"),
     ],
 )

@@ -36,7 +36,7 @@ def test_the_summary_is_what_print_prints(found, capsys):
     assert lines[1].startswith(found.verdict)
     words = [line for line in lines if line.split("  ")[0].strip() in {one.what for one in found.evidence}]
     assert len(words) == len(found.evidence) == 5
-    assert any(line.startswith("What was understood of the log") for line in lines)
+    assert any(line.startswith("How the log was read") for line in lines)
 
 
 def test_the_behaviours_own_value_is_that_of_ratios_one(found):

@@ -1,4 +1,4 @@
-"""The command line: one file per command, put together in `app`."""
+"""The command line: one file per command, combined in `app`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 def main() -> None:
     """Run the command line.
 
-    Exit codes: 0, and 3 where ``--require`` asks for a better verdict; 2 for bad input, with one sentence; 130 for
-    Ctrl-C and 143 for SIGTERM, with one line.
+    Exit codes: 0 for success, 3 if a condition such as ``--require`` is not met, 2 for bad input, 130 for Ctrl-C and
+    143 for SIGTERM. Every failure prints one message.
     """
     try:
         _main()
     except KeyboardInterrupt:  # while the program is being loaded; later on the commands see it
-        print("\ngradtd: stopped by Ctrl-C; nothing was kept, and the same command begins anew.", file=sys.stderr)
+        print("\ngradtd: stopped by Ctrl-C. Nothing was saved; run the command again.", file=sys.stderr)
         raise SystemExit(130) from None
 
 
@@ -33,7 +33,7 @@ def _main() -> None:
     except OSError as error:
         end(f"{error.filename or 'a file'}: {error.strerror}.", 2)
     except MemoryError:
-        end("this takes more memory than there is: give it less data, fewer features or fewer threads.", 2)
+        end("out of memory: use less data, fewer features or fewer threads.", 2)
     except Terminated as cause:
         stopped = Stopped(cause, ANEW)
         end(str(stopped), stopped.code)

@@ -1,4 +1,4 @@
-"""The command line put together: ``gradtd evaluate``, ``run``, ``list`` and so on, each from a file of its name."""
+"""The command line, assembled from one file per command: ``gradtd evaluate``, ``run``, ``list`` and so on."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="Estimate what a policy is worth from data that another policy produced.",
+    help="Estimate the value of a policy from data that another policy produced.",
     epilog="To begin with:\n\n"
     "gradtd sample-log random_walk_tabular --episodes 300 --out log.parquet\n\n"
     "gradtd evaluate log.parquet --gamma 1",
@@ -67,13 +67,13 @@ def options(
     ctx: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", metavar=FLAG, help="Print the version and end.", callback=_version, is_eager=True),
+        typer.Option("--version", metavar=FLAG, help="Print the version and exit.", callback=_version, is_eager=True),
     ] = False,
     log_level: Annotated[
         str | None,
         typer.Option(
             metavar="LEVEL",
-            help="Write what is being done to stderr: info, or debug with all that is compiled or cached.",
+            help="Log progress to stderr: info, or debug, which includes compilation and caches.",
         ),
     ] = None,
 ) -> None:
@@ -84,14 +84,14 @@ def options(
 
 
 class _Plain(logging.Formatter):
-    """Lines without characters that a terminal obeys: names of files and columns are in them."""
+    """Log lines without terminal control characters, which names of files and columns may contain."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record), lines=True)
 
 
 def _log_to_stderr(ctx: typer.Context, level: int) -> None:
-    """Show what the library logs until the command has ended."""
+    """Show the library's log messages until the command ends."""
     logger, handler = logging.getLogger("gradtd"), logging.StreamHandler()
     handler.setFormatter(_Plain("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
     before = logger.level
@@ -116,9 +116,9 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Algorithms on problems": {"list": list_, "run": run, "sweep": sweep, "demo": demo, "theory": theory},
     "The paper": {"reproduce": reproduce, "lab": lab},
 }
-"""What each panel of the help shows."""
+"""The commands in each panel of the help."""
 CONTEXTS = {"evaluate": {"token_normalize_func": as_now}}
-"""How a command reads its options, where it is not as usual."""
+"""Commands with unusual option parsing."""
 for panel, commands in COMMANDS.items():
     for name, command in commands.items():
         app.command(name, rich_help_panel=panel, context_settings=CONTEXTS.get(name))(command)

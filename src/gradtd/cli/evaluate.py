@@ -28,37 +28,37 @@ from gradtd.cli.options import (
 from gradtd.core.checks import InputError
 
 INFERENCE, ASSUMPTIONS = "Inference", "Assumptions"
-"""Panels of the help. The others have the names of the log's format, the machine and the output."""
+"""Panels of the help, besides those of the log's format, the machine and the output."""
 ANYTIME: Any = typer.Option(
     "--anytime",
     metavar=FLAG,
-    help="Add an interval that holds at every look at a log that grows.",
+    help="Add an interval that holds at every look at a growing log.",
     rich_help_panel=ASSUMPTIONS,
 )
 CONFOUNDING: Any = typer.Option(
-    help="Add the interval with a cause that nobody recorded, which changes the odds of every action by at most this "
-    "factor: 1.5. And how strong a cause would tip the answer.",
+    help="Add the interval that allows for an unrecorded cause, which changes the odds of every action by at most this "
+    "factor, such as 1.5, and the strength of a cause that would change the answer.",
     parser=number,
     metavar=NUMBER,
     rich_help_panel=ASSUMPTIONS,
 )
 AGAINST: Any = typer.Option(
-    help="What the answer tips at: a number, or behaviour for the value of the log's own policy.",
+    help="The value that would change the answer: a number, or behaviour for the value of the behaviour policy.",
     rich_help_panel=ASSUMPTIONS,
 )
 BY: Any = typer.Option(
     metavar="COLUMN",
-    help="Add the value of every group of starts, by this column, with intervals that hold for all of them.",
+    help="Add the value of every group of start states, by this column, with simultaneous intervals.",
     rich_help_panel=ASSUMPTIONS,
 )
 TRAINED_ON: Any = typer.Option(
     metavar="COLUMN",
-    help="A column of 0 and 1 that marks episodes the target was learned from: it is judged on the others.",
+    help="A column of 0 and 1 that marks the episodes the target was learned from; gradtd evaluates it on the others.",
     rich_help_panel=ASSUMPTIONS,
 )
 TIME_COLUMN: Any = typer.Option(
     metavar="COLUMN",
-    help="A column of times, where steps are not evenly spaced: gamma is then per unit of time.",
+    help="A column of times, for steps that are not evenly spaced. gamma is then per unit of time.",
     rich_help_panel=ASSUMPTIONS,
 )
 
@@ -67,8 +67,8 @@ def inference_options(
     lam: Annotated[
         float,
         typer.Option(
-            help="Decay of eligibility traces, 0 (none) to 1: --lam 0.8. The value, its interval and its checks are "
-            "then those of the equations with traces.",
+            help="Decay of eligibility traces, 0 (none) to 1: --lam 0.8. The value, its interval and its checks then "
+            "use the equations with traces.",
             parser=number,
             metavar=NUMBER,
             rich_help_panel=INFERENCE,
@@ -84,7 +84,7 @@ def inference_options(
     clip: Annotated[
         float | None,
         typer.Option(
-            help="Cut ratios of probabilities at this number: less variance, and a bias.",
+            help="Clip importance ratios at this number, which reduces variance and adds bias.",
             parser=number,
             metavar=NUMBER,
             rich_help_panel=INFERENCE,
@@ -93,8 +93,8 @@ def inference_options(
     resamples: Annotated[
         int | None,
         typer.Option(
-            help="Bootstrap samples of the episodes that an algorithm is refitted on for the interval. Without, the "
-            "interval is that of the checks. With 0 it is that of the sandwich error of least squares.",
+            help="Number of bootstrap samples for refits. By default the interval comes from the "
+            "checks. With 0 it comes from the sandwich error of least squares.",
             rich_help_panel=INFERENCE,
         ),
     ] = None,
@@ -102,7 +102,7 @@ def inference_options(
         bool,
         typer.Option(
             "--own-refits",
-            help="Take the interval of an algorithm from refits of its own, not from the direct solution.",
+            help="Take the interval of an algorithm from its refits, not from the direct solution.",
             rich_help_panel=INFERENCE,
         ),
     ] = False,
@@ -110,7 +110,7 @@ def inference_options(
         bool,
         typer.Option(
             "--percentile",
-            help="Take the interval from percentiles of the refits, not from their standard deviation.",
+            help="Take the interval from percentiles of the refits instead of their standard deviation.",
             rich_help_panel=INFERENCE,
         ),
     ] = False,
@@ -123,8 +123,8 @@ def inference_options(
     history: Annotated[
         int,
         typer.Option(
-            help="Take the last so many observations, with the actions between them, as the observation. For logs "
-            "whose observation hides a part of the state.",
+            help="Use this number of past observations, with the actions between them, as the observation. For "
+            "logs whose observation hides part of the state.",
             rich_help_panel=INFERENCE,
         ),
     ] = 1,
@@ -135,7 +135,7 @@ def inference_options(
     since: Annotated[
         float | None,
         typer.Option(
-            help="Evaluate the later part of the log: episodes from this number on, or the last part of them, such as "
+            help="Evaluate the later part of the log: episodes from this number on, or the last share of them, such as "
             "0.5.",
             parser=number,
             metavar=NUMBER,
@@ -146,8 +146,8 @@ def inference_options(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Sum influences by the value of this column before the variance: episodes of one hospital may depend "
-            "on each other.",
+            help="Cluster the standard error by this column, for example by hospital, if episodes within a "
+            "cluster depend on each other.",
             rich_help_panel=INFERENCE,
         ),
     ] = None,
@@ -155,7 +155,7 @@ def inference_options(
     n_updates: Annotated[
         int | None,
         typer.Option(
-            help="Number of updates that the algorithm makes. By default it goes on until the value no longer moves.",
+            help="Number of updates of the algorithm. By default it continues until the value no longer changes.",
             rich_help_panel=INFERENCE,
         ),
     ] = None,
@@ -163,14 +163,14 @@ def inference_options(
         bool,
         typer.Option(
             "--no-whiten",
-            help="Learn on the features as they are, where by default they are made uncorrelated first.",
+            help="Learn on the original features. By default they are whitened first.",
             rich_help_panel=INFERENCE,
         ),
     ] = False,
     action_features: Annotated[
         str | None,
         typer.Option(
-            help="With action values: the map of actions whose features are multiplied with those of the "
+            help="For action values: the features of actions, which are multiplied with those of the "
             "observations, as in polynomial:order=2. By default one feature for each discrete action.",
             rich_help_panel=INFERENCE,
         ),
@@ -183,7 +183,7 @@ def inference_options(
         ),
     ] = 20,
 ) -> Any:
-    """How the value and its interval are inferred: an `Inference`."""
+    """The options of `Inference`: how the value and its interval are computed."""
     from gradtd.evaluation.options import Inference
 
     return Inference(
@@ -218,7 +218,7 @@ def machine_options(
         typer.Option(
             "--in-parts/--in-memory",
             show_default=False,
-            help="Read a Parquet log part by part, in little memory, or all of it at once. In parts by default where "
+            help="Read a Parquet log in parts, which needs little memory, or all at once. By default in parts if "
             "it holds more than 2e8 numbers.",
             rich_help_panel=MACHINE,
         ),
@@ -226,7 +226,7 @@ def machine_options(
     checkpoint: Annotated[Path | None, CHECKPOINT] = None,
     scheduler: Annotated[str | None, SCHEDULER] = None,
 ) -> Any:
-    """What the work is done on: a `Machine`."""
+    """The options of `Machine`."""
     from gradtd.evaluation.options import Machine
 
     return Machine(threads=threads, in_parts=in_parts, checkpoint=checkpoint, scheduler=scheduler)
@@ -253,36 +253,36 @@ def evaluate(
         typer.Option(
             help="The policy to evaluate: a column with its probabilities of the actions taken; columns with those of "
             "every action, pi_0,pi_1; uniform; FILE.py:FUNCTION, a function of observations that returns probabilities "
-            "(n, actions) or one action each; FILE.npz, a policy that gradtd improve saved; or behaviour for the log's "
-            "own policy. By default the log's column target or rho. As NAME=TARGET it has a name. May be given several "
-            "times.",
+            "(n, actions) or one action each; FILE.npz, a policy saved by gradtd improve; or behaviour for the "
+            "behaviour policy. By default the log's column target or rho. NAME=TARGET gives it a name. May be given "
+            "several times.",
         ),
     ] = None,
     target_probabilities: Annotated[
         list[str] | None,
         typer.Option(
-            help="A target by its columns of probabilities of every action, with commas between them, in the order of "
+            help="A target by its columns of probabilities of every action, separated by commas, in the order of "
             "the actions: pi_0,pi_1 or NAME=pi_0,pi_1. May be given several times.",
         ),
     ] = None,
     next_target_probabilities: Annotated[
         list[str] | None,
         typer.Option(
-            help="The same columns for the next observation. Action values need them where that is no row of the log.",
+            help="The same columns for the next observation. Action values need them if that is not a row of the log.",
         ),
     ] = None,
     behaviour: Annotated[str | None, BEHAVIOUR] = None,
     features: Annotated[
         str | None,
         typer.Option(
-            help="What the value is linear in: identity, polynomial, fourier, rbf, tiles, aggregation or one-hot, with "
-            "settings as in fourier:order=3. By default auto: what suits the observations and the log's size.",
+            help="Features of the value function: identity, polynomial, fourier, rbf, tiles, aggregation or one-hot, "
+            "with settings as in fourier:order=3. By default auto: chosen by the observations and the log's size.",
         ),
     ] = None,
     algorithm: Annotated[
         str,
         typer.Option(
-            help="The method. auto solves the log's equations directly. Or any algorithm that gradtd list names, or "
+            help="The method. auto solves the log's equations directly. Or any algorithm of gradtd list, or "
             "is, wis, pdis, wpdis, dr, wdr, monte_carlo.",
         ),
     ] = "auto",
@@ -296,15 +296,13 @@ def evaluate(
     value_function: Annotated[
         str,
         typer.Option(
-            help="state: values of observations, with ratios. action: values of observations and actions, which need "
+            help="state: state values, with importance ratios. action: action values, which need "
             "no probabilities of the behaviour.",
         ),
     ] = "state",
     level: Annotated[
         float,
-        typer.Option(
-            help="How often the interval should contain the value: 0.95 or 19/20.", parser=number, metavar=NUMBER
-        ),
+        typer.Option(help="Confidence level of the interval: 0.95 or 19/20.", parser=number, metavar=NUMBER),
     ] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of everything random: the same seed gives the same numbers.")] = 0,
     *,
@@ -322,7 +320,7 @@ def evaluate(
     plot: Annotated[Path | None, PLOT] = None,
     save: Annotated[Path | None, SAVE] = None,
 ) -> None:
-    """Estimate what a policy is worth from a log of another one: value, interval, diagnostics, verdict."""
+    """Estimate the value of a policy from another policy's log: value, interval, diagnostics, verdict."""
     from gradtd.cli.targets import targets
     from gradtd.evaluation import evaluate as evaluate_log
     from gradtd.evaluation.report.estimate import COMPUTED
@@ -337,7 +335,7 @@ def evaluate(
         raise InputError(f"{algorithm} takes no hyper-parameters here, got {', '.join(dict(map(setting, set_)))}.")
     hyper = hyper_parameters(algorithm, set_ or [])
     for name in hyper.keys() & {"lam", "trace"}:
-        raise InputError(f"--set {name}={hyper[name]}: an evaluation has its own option for it, --{name}.")
+        raise InputError(f"--set {name}={hyper[name]}: use the option --{name} for this setting.")
     chosen: Any = given if len(given) > 1 else next(iter(given.values()), None)
     found = evaluate_log(
         log,
@@ -366,11 +364,11 @@ RENAMED = {
     "samples": "action-samples",
     "sums": "checkpoint",
 }
-"""Options that had another name."""
+"""Renamed options."""
 
 
 def as_now(option: str) -> str:
-    """The name of an option now, with a line about it where an old one was typed."""
+    """The current name of an option, with a message if an old one was used."""
     if option in RENAMED:
         print(f"gradtd: --{option} is now --{RENAMED[option]}; the old name still works.", file=sys.stderr)
     return RENAMED.get(option, option)

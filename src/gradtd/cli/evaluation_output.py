@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from gradtd.evaluation import Evaluation, Evaluations
 
 AS_JSON = typer.Option("--json", help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
-VERBOSE = typer.Option("--verbose", help="Print all diagnostics and the table of checks, too.", rich_help_panel=OUTPUT)
-PAGE = typer.Option(help="Write one HTML page with everything to this file, pictures included.", rich_help_panel=OUTPUT)
+VERBOSE = typer.Option("--verbose", help="Also print all diagnostics and the table of checks.", rich_help_panel=OUTPUT)
+PAGE = typer.Option(help="Write one self-contained HTML page to this file, with all plots.", rich_help_panel=OUTPUT)
 PLOT = typer.Option(
-    help="Draw the intervals of all methods, or the paired differences of several targets, to this picture file (.png, "
+    help="Draw the intervals of all methods, or the paired differences of several targets, to this file (.png, "
     ".svg, .pdf).",
     rich_help_panel=OUTPUT,
 )
-SAVE = typer.Option(help="Keep the evaluation in this .npz file, for gradtd.load_evaluation.", rich_help_panel=OUTPUT)
+SAVE = typer.Option(help="Save the evaluation to this .npz file, for gradtd.load_evaluation.", rich_help_panel=OUTPUT)
 AS_LONG_AS_IT_IS = 10_000
-"""Columns of a line that nothing folds."""
+"""A line width that prevents wrapping."""
 Files = tuple[Path | None, Path | None, Path | None]
-"""The page, the picture and the file that an evaluation is kept in, where they were asked for."""
+"""The requested page, plot and saved file of an evaluation."""
 
 
 def check_outputs(page: Path | None, plot: Path | None, save: Path | None, several: bool) -> None:
-    """Refuse what could not be written before the work begins."""
+    """Refuse impossible outputs before the work begins."""
     if several and save:
         raise InputError("--save takes one target; --page shows several.")
     if plot is not None:
@@ -48,7 +48,7 @@ def check_outputs(page: Path | None, plot: Path | None, save: Path | None, sever
 
 
 def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: bool) -> None:
-    """Write what was asked for, and print the rest."""
+    """Write the requested files and print the result."""
     from gradtd.evaluation import Evaluations
     from gradtd.output.evaluation_page import write_page
     from gradtd.output.evaluation_text import on_terminal
@@ -79,7 +79,7 @@ def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: 
 
 
 def _typed(evaluation: Evaluation) -> Evaluation:
-    """What an evaluation says, in the language of the command line."""
+    """The text of an evaluation, with parameters spelled as options."""
     said: dict[str, Any] = {
         name: tuple(map(typed, getattr(evaluation, name))) for name in ("reasons", "warnings", "notes")
     }

@@ -1,4 +1,4 @@
-"""What a pipeline asks of `gradtd evaluate`: conditions that set the exit code, and a card."""
+"""Options of `gradtd evaluate` for pipelines: conditions that set the exit code, and a card."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ BEHAVIOUR = "behaviour"
 
 REQUIRE = typer.Option(
     metavar="VERDICT",
-    help="End with exit code 3 where the verdict is worse than this: usable or unchecked.",
+    help="Exit with code 3 if the verdict is worse than this: usable or unchecked.",
     rich_help_panel=OUTPUT,
 )
 AT_LEAST = typer.Option(
-    help="End with exit code 3 where the lower end of the interval is below this number.",
+    help="Exit with code 3 if the lower end of the interval is below this number.",
     parser=number,
     metavar=NUMBER,
     rich_help_panel=OUTPUT,
 )
 BETTER_THAN = typer.Option(
     metavar="TARGET",
-    help="End with exit code 3 unless the paired difference from this target is above 0 over its whole interval: "
+    help="Exit with code 3 unless the whole interval of the paired difference from this target is above 0: "
     "behaviour, or the name of another target.",
     rich_help_panel=OUTPUT,
 )
 CARD = typer.Option(
-    help="Write an evaluation card to sign to this .html file, and the same as JSON next to it. Needs --question.",
+    help="Write an evaluation card for signature to this .html file, and as JSON next to it. Needs --question.",
     rich_help_panel=OUTPUT,
 )
 QUESTION = typer.Option(
-    help="The decision that the value is for, in one sentence: the card's title.", rich_help_panel=OUTPUT
+    help="The decision that needs the value, in one sentence: the card's title.", rich_help_panel=OUTPUT
 )
 
 
@@ -58,17 +58,21 @@ class Gate:
     question: str | None
 
     def check(self, targets: dict[str, Any]) -> dict[str, Any]:
-        """Refuse what cannot be met before the work begins. Returns the targets, and the behaviour if it is needed."""
+        """Refuse conditions that cannot be met before the work begins. Returns the targets, and the behaviour if
+        needed.
+        """
         if self.require is not None:
             checks.one_of("--require", self.require, ("usable", "unchecked"))
         if self.better_than == BEHAVIOUR and BEHAVIOUR not in targets:
             targets = {**(targets or {"target": None}), BEHAVIOUR: BEHAVIOUR}
         if self.better_than is not None and self.better_than not in targets:
-            raise InputError(f"--better-than {self.better_than}: give that target too, --target {self.better_than}=...")
+            raise InputError(
+                f"--better-than {self.better_than}: also give that target, --target {self.better_than}=..."
+            )
         if self.card is not None:
             checks.file_to_write("--card", self.card, ".html")
             if not (self.question or "").strip():
-                raise InputError("--card needs --question: say in one sentence which decision the value is for.")
+                raise InputError("--card needs --question: the decision that needs the value, in one sentence.")
             if len(set(targets) - {BEHAVIOUR}) > 1:
                 raise InputError("--card is about one target, besides the behaviour: evaluate the others one by one.")
         elif self.question is not None:
@@ -86,7 +90,7 @@ class Gate:
         write_card(about, self.card, question=self.question or "", data=data, command=command)
 
     def end(self, found: Evaluation | Evaluations) -> None:
-        """End with exit code 3 where a condition is not met, and say which."""
+        """Exit with code 3 if a condition is not met, and print it."""
         failed = list(self._failures(found))
         for sentence in failed:
             print(f"gradtd: {sentence}", file=sys.stderr)
@@ -94,7 +98,7 @@ class Gate:
             raise typer.Exit(FAILED)
 
     def _asked(self, found: Evaluation | Evaluations) -> dict[str, Evaluation]:
-        """The targets that conditions are about: all but the one they are compared with."""
+        """The targets of the conditions: all except the one they are compared with."""
         from gradtd.evaluation import Evaluation
 
         if isinstance(found, Evaluation):
@@ -107,7 +111,7 @@ class Gate:
 
         for name, one in self._asked(found).items():
             if self.require is not None and WORDS.index(one.verdict) > WORDS.index(self.require):
-                yield f"the verdict of {name} is {one.verdict}, and --require {self.require} was asked for."
+                yield f"the verdict of {name} is {one.verdict}, which does not meet --require {self.require}."
             low = one.interval[0]
             if self.at_least is not None and not low >= self.at_least:
                 yield f"the interval of {name} begins at {low:.5g}, below --at-least {self.at_least:g}."

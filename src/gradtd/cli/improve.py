@@ -1,4 +1,4 @@
-"""``gradtd improve``: a log in, a better policy with the evidence for it out, or the answer that there is none."""
+"""``gradtd improve``: a log in, a better policy with its evidence out, or the answer that there is none."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def improve(
     features: Annotated[
         str | None,
         typer.Option(
-            help="What values are linear in, as in gradtd evaluate. By default discrete states have a value each.",
+            help="Features of the value function, as in gradtd evaluate. By default one value per discrete state.",
             rich_help_panel=LEARNING,
         ),
     ] = None,
     least: Annotated[
         str | None,
         typer.Option(
-            help="How often the log must have taken an action in a state for its probability to move, with commas "
-            "between several: 5,20. Each number gives one candidate. By default 2,5,20,80.",
+            help="Minimum count of an action in a state for its probability to change, separated by commas: "
+            "5,20. Each number gives one candidate. By default 2,5,20,80.",
             metavar="NUMBERS",
             rich_help_panel=LEARNING,
         ),
@@ -43,7 +43,7 @@ def improve(
     caution: Annotated[
         float,
         typer.Option(
-            help="Standard errors that the value of an action is lowered by before the best one is taken.",
+            help="Number of standard errors subtracted from the value of an action before the best one is chosen.",
             parser=number,
             metavar=NUMBER,
             rich_help_panel=LEARNING,
@@ -52,7 +52,7 @@ def improve(
     level: Annotated[
         float,
         typer.Option(
-            help="How often the intervals of all candidates should hold together: 0.95 or 19/20.",
+            help="Simultaneous confidence level of all candidates' intervals: 0.95 or 19/20.",
             parser=number,
             metavar=NUMBER,
             rich_help_panel=LEARNING,
@@ -67,13 +67,12 @@ def improve(
     save: Annotated[
         Path | None,
         typer.Option(
-            help="Keep the policy in this .npz file: gradtd evaluate takes it as --target, Python by "
-            "gradtd.load_policy.",
+            help="Save the policy to this .npz file, for --target of gradtd evaluate and for gradtd.load_policy.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
 ) -> None:
-    """Learn a better policy from a log, judge it on episodes that it was not learned from, and say what was found."""
+    """Learn a better policy from a log, and judge it on episodes that it was not learned from."""
     from gradtd.improvement.improve import LEAST
     from gradtd.improvement.improve import improve as improve_log
 

@@ -1,4 +1,4 @@
-"""``gradtd inspect``: what was understood of a log, with its first rows as read, before anything is computed."""
+"""``gradtd inspect``: how gradtd interprets a log, with its first rows, before anything is computed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def inspect(
     rows: Annotated[int, typer.Option(help="First steps to show.", rich_help_panel=LOG)] = 5,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Show what is understood of a log: columns, episodes, ends, actions, and its first rows."""
+    """Show how gradtd interprets a log: columns, episodes, ends, actions, and its first rows."""
     from gradtd.logs import read_log
 
     read = read_log(log, **vars(reading))
     if as_json:
         print(json.dumps({"log": read.name, "understood": read.understood.to_dict()}, indent=2, default=str))
         return
-    print(f"{printable(read.name)}: {len(read)} steps. ? marks what was guessed.")
+    print(f"{printable(read.name)}: {len(read)} steps. ? marks a guess.")
     for line in read.understood.lines():
         print("  " + typed(printable(line)))
     print()

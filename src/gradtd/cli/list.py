@@ -1,4 +1,4 @@
-"""``gradtd list``: problems, algorithms and metrics, and what there is to know about one of them."""
+"""``gradtd list``: problems, algorithms and metrics, and details about one of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def list_(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A problem, an algorithm or a metric, to see its parameters. Left out: a list of all of them.",
+            help="A problem, an algorithm or a metric, to see its parameters. Without it: a list of all.",
             metavar="NAME",
             autocompletion=complete_any,
         ),
@@ -40,7 +40,7 @@ def list_(
 
 
 def _show(console: Console, name: str) -> None:
-    """What there is to know about a problem, an algorithm or a metric."""
+    """Details about a problem, an algorithm or a metric."""
     from gradtd.algorithms import ALGORITHMS, as_algorithm
     from gradtd.core.algorithm import REQUIRED
     from gradtd.problems import PROBLEMS
@@ -72,7 +72,7 @@ def _show(console: Console, name: str) -> None:
 
 
 def documented(text: str) -> tuple[str, Mapping[str, str]]:
-    """A docstring without its Parameters section, and what that section says of each parameter."""
+    """A docstring without its Parameters section, and the descriptions in that section."""
     before, _, section = cleandoc(text).partition("\nParameters\n----------\n")
     blocks = re.findall(r"^(\w+) : [^\n]*\n((?:    [^\n]*\n?)+)", section, re.MULTILINE)
     return before, {name: " ".join(lines.split()).replace("``", "") for name, lines in blocks}

@@ -1,7 +1,7 @@
 """Messages as the command line spells them: ``--in-memory`` where the library says ``in_parts=False``.
 
-The library names a parameter as a call has it, ``name=value`` in one word. That makes its messages exact in Python, and
-easy to read here word by word.
+The library writes parameters as in a call, ``name=value`` in one word. So its messages are exact in Python, and easy to
+convert here word by word.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ FLAGS = {
     "interval_method='student'": "no --percentile",
 }
 SETTINGS = ("capacity",)
-"""Hyper-parameters, which are typed behind --set."""
+"""Hyper-parameters, which follow --set."""
 TYPED = ("--column", "--set")
-"""Behind these a word is typed as it stands."""
+"""Options whose next word is not converted."""
 COLUMNS = "columns={"
 
 
 def typed(message: str) -> str:
     """A message of the library with options for parameters.
 
-    >>> typed('say which they are, columns={"observation": ["x", "v"]}.')
-    'say which they are, --observation x,v.'
+    >>> typed('name the columns, columns={"observation": ["x", "v"]}.')
+    'name the columns, --observation x,v.'
     >>> typed("give more of them, or take algorithm='lstd'.")
     'give more of them, or take --algorithm lstd.'
     """

@@ -1,6 +1,6 @@
-"""What the commands share: numbers and settings as they are typed, names for the shell to complete, help panels.
+"""Shared parts of the commands: numbers and settings, shell completion, help panels.
 
-The modules of the commands import what computes inside their functions, so that help appears at once.
+Commands import computing code inside their functions, so that help appears at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.parsing import parse_value, whole_numbers
 
 NUMBER: Any = "NUMBER"
-"""How help shows an option that takes a number."""
+"""How help shows a numeric option."""
 
 
 def number(text: Any) -> float:
@@ -36,7 +36,7 @@ def step_size(text: Any) -> float | str:
 METHOD, SIZE, OUTPUT, MACHINE = "Method", "Amount of data", "Output", "Machine"
 """Panels in which the help shows options."""
 FLAG = " "
-"""How help shows an option that takes no value; Typer would write <bool> behind it."""
+"""How help shows a flag; Typer would write <bool> after it."""
 SCHEDULER: Any = typer.Option(
     "--scheduler",
     metavar="ADDRESS",
@@ -47,18 +47,18 @@ SCHEDULER: Any = typer.Option(
 CHECKPOINT: Any = typer.Option(
     "--checkpoint",
     metavar="FOLDER",
-    help="Keep what was fitted and the sums of every part of a Parquet log in this folder. Started again it goes on "
-    "where it was killed, and reads only files that were added since.",
+    help="Save the fitted features and the sums of every part of a Parquet log in this folder. A restart continues "
+    "after a kill, and reads only files added since.",
     rich_help_panel=MACHINE,
 )
 JSON: Any = typer.Option("--json", metavar=FLAG, help="Print one JSON object instead of text.", rich_help_panel=OUTPUT)
 
 
 BEHAVIOUR: Any = typer.Option(
-    help="The policy that made the log: a column with its probabilities of the actions taken, or the word estimate to "
+    help="The behaviour policy: a column with its probabilities of the actions taken, or estimate to "
     "fit them. By default the log's column behaviour."
 )
-THREADS: Any = typer.Option(help="Threads to compute on. By default one for each core.", rich_help_panel=MACHINE)
+THREADS: Any = typer.Option(help="Number of threads. By default one for each core.", rich_help_panel=MACHINE)
 RUN_THREADS: Any = typer.Option(
     help="Number of threads, by default one for each core. The result does not depend on it.", rich_help_panel=MACHINE
 )
@@ -67,52 +67,48 @@ RUN_THREADS: Any = typer.Option(
 def block_length(panel: str) -> Any:
     """The option, in a panel of the command's."""
     return typer.Option(
-        help="Count every so many steps as one independent episode. For a log of one long episode.",
+        help="Count every block of this many steps as one independent episode. For a log of one long episode.",
         rich_help_panel=panel,
     )
 
 
 LOG = "Log format"
-"""The panel of options that say how a log is read."""
+"""The panel of options for reading logs."""
 COLUMN: Any = typer.Option(
-    help="Says which column is which, where names are not recognised, as ours=theirs: --column reward=r. "
-    "With none for a column that is not to be used: --column t=none. May be given several times.",
+    help="The role of a column whose name is not recognised: --column reward=r. "
+    "none excludes a column: --column t=none. May be given several times.",
     rich_help_panel=LOG,
 )
-OBSERVATION: Any = typer.Option(
-    help="The columns of the observation, with commas between them: x,v.", rich_help_panel=LOG
-)
+OBSERVATION: Any = typer.Option(help="The columns of the observation, separated by commas: x,v.", rich_help_panel=LOG)
 ONE_STEP: Any = typer.Option(
     "--one-step",
-    help="Every row is an episode of one step, as in the log of a bandit. Found out where nothing tells which rows "
-    "belong together.",
+    help="Every row is an episode of one step, as in the log of a bandit. The default if no column says which rows "
+    "form an episode.",
     rich_help_panel=LOG,
 )
 LOG_PROBABILITIES: Any = typer.Option(
     "--log-probabilities",
-    help="Columns of probabilities hold their logarithms: take exp of them.",
+    help="Probability columns hold logarithms: take exp of them.",
     rich_help_panel=LOG,
 )
-DROP_DUPLICATES: Any = typer.Option(
-    "--drop-duplicates", help="Drop rows that repeat another one of the log.", rich_help_panel=LOG
-)
+DROP_DUPLICATES: Any = typer.Option("--drop-duplicates", help="Drop duplicate rows.", rich_help_panel=LOG)
 ACTIONS: Any = typer.Option(
-    help="All actions in the order that probabilities have, with commas between them: none,low,high.",
+    help="All actions in the order of the probabilities, separated by commas: none,low,high.",
     rich_help_panel=LOG,
 )
 TIME_LIMIT: Any = typer.Option(
-    help="Steps after which the game cuts an episode off: an end at that step counts as truncated.",
+    help="The environment's step limit: an end at exactly that step counts as truncated.",
     rich_help_panel=LOG,
 )
 MISSING: Any = typer.Option(
-    help="Missing values: refuse them, drop the rows, or mark them in a column of their own (indicator).",
+    help="Missing values: refuse them, drop the rows, or add indicator columns (indicator).",
     metavar="WORD",
     rich_help_panel=LOG,
 )
 
 
 def with_options(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command that takes the options of these functions, and gets what they return in parameters of their names."""
+    """A command with the options of these functions, which receives their results as parameters."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         shared = {name: signature(group, eval_str=True).parameters for name, group in groups.items()}
@@ -128,7 +124,7 @@ def with_options(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]]
 
         vars(with_groups)["__signature__"] = Signature(
             [one.replace(kind=one.KEYWORD_ONLY) for one in every]
-        )  # what Typer reads the options from
+        )  # Typer reads the options from it
         with_groups.__annotations__ = {one.name: one.annotation for one in every}
         return with_groups
 
@@ -136,7 +132,7 @@ def with_options(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]]
 
 
 def named_columns(column: list[str] | None, observation: str | None) -> dict[str, Any] | None:
-    """The columns as they were typed."""
+    """Parse the columns."""
     found: dict[str, Any] = {}
     for text in column or []:
         ours, sign, theirs = text.partition("=")
@@ -149,7 +145,7 @@ def named_columns(column: list[str] | None, observation: str | None) -> dict[str
 
 
 def listed_actions(text: str | None) -> list[Any] | None:
-    """Actions as they were typed; numbers where all of them are."""
+    """Parse actions, as numbers if all are."""
     if text is None:
         return None
     words = [word.strip() for word in text.split(",")]
@@ -166,7 +162,7 @@ def log_format(
     log_probabilities: Annotated[bool, LOG_PROBABILITIES] = False,
     drop_duplicates: Annotated[bool, DROP_DUPLICATES] = False,
 ) -> Any:
-    """How the log is to be read: a `LogFormat`."""
+    """The options of `LogFormat`."""
     from gradtd.evaluation.options import LogFormat
 
     return LogFormat(
@@ -189,10 +185,10 @@ def setting(text: str) -> tuple[str, Any]:
 
 
 def hyper_parameters(algorithm: str, texts: Iterable[str], **options: Any) -> dict[str, Any]:
-    """The settings of an algorithm, each of a name that it has, and given once.
+    """Parse the settings of an algorithm, with valid and unique names.
 
-    ``options`` have options of their own beside --set; None where they are not typed. A rule without traces is asked
-    for lam all the same, and says why it has none.
+    ``options`` are settings with a separate option; None if not given. lam is passed to rules without traces, too,
+    which explain why they have none.
     """
     from gradtd.algorithms import as_algorithm
     from gradtd.running.settings import TRACES, parameters
@@ -203,7 +199,7 @@ def hyper_parameters(algorithm: str, texts: Iterable[str], **options: Any) -> di
         known = {**TRACES, **parameters(as_algorithm(algorithm))}
         checks.known_name(f"hyper-parameter of {algorithm}", name, known)
         if name in hyper:
-            both = f"beside --{name}: leave one of them out" if name in own else "twice"
+            both = f"together with --{name}: leave one of them out" if name in own else "twice"
             raise InputError(f"--set {name} is given {both}.")
         hyper[name] = value
     return hyper
@@ -215,7 +211,7 @@ def first_line(text: str | None) -> str:
 
 
 def described() -> dict[str, Mapping[str, str]]:
-    """Everything that has a name, with one line about it."""
+    """All problems, algorithms and metrics, with one line about each."""
     from gradtd.algorithms import ALGORITHMS
     from gradtd.problems import PROBLEMS
     from gradtd.problems.metrics import METRICS

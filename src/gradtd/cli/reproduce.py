@@ -19,14 +19,14 @@ from gradtd.core.progress import progress_bar
 def reproduce(
     figures: Annotated[
         list[str] | None,
-        typer.Argument(help="Labels of figures, for example boyan_rmse. Left out: all of them.", metavar="FIGURE"),
+        typer.Argument(help="Labels of figures, for example boyan_rmse. By default all.", metavar="FIGURE"),
     ] = None,
     runs: Annotated[int, typer.Option(help="Number of independent runs of every line.", rich_help_panel=SIZE)] = 100,
     out: Annotated[
         Path,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for the page, the figures and the tables. What is finished there is not run again.",
+            help="Folder for the page, the figures and the tables. Finished parts are not run again.",
             rich_help_panel=OUTPUT,
         ),
     ] = Path("reproduction"),
@@ -37,7 +37,7 @@ def reproduce(
     ] = None,
     scheduler: Annotated[str | None, SCHEDULER] = None,
 ) -> None:
-    """Reproduce the paper's figures and judge its claims; goes on where it was interrupted."""
+    """Reproduce the paper's figures and check its claims; continues after an interruption."""
     from gradtd.paper.report import kind, write_report
     from gradtd.paper.reproduce import reproduce as run_all
 
@@ -59,14 +59,14 @@ def reproduce(
 
 def _kept(out: Path) -> str:
     finished = len(list(out.glob(".kept/*.npz")))
-    return f"{finished} finished job{'s' * (finished != 1)} are kept in {str(out)!r}."
+    return f"{finished} finished job{'s' * (finished != 1)} are saved in {str(out)!r}."
 
 
 def lab(
-    out: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("lab.html"),
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("lab.html"),
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
-    """Write the lab: one HTML file in which a slider moves the learning curve; no network, no server."""
+    """Write the lab: one HTML file with sliders that change the learning curve; it needs no network or server."""
     from gradtd.paper.lab import write_lab
 
     if out.suffix.lower() not in (".html", ".htm"):
@@ -77,4 +77,4 @@ def lab(
         import webbrowser
 
         if not webbrowser.open(page.resolve().as_uri()):
-            print("no browser was found here: open the page by hand.")
+            print("no browser was found: open the page yourself.")

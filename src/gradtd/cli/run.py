@@ -34,7 +34,7 @@ def run(
     problem: Annotated[
         str | None,
         typer.Argument(
-            help="Name of a problem, with parameters where wanted: boyan_chain, random_walk_tabular:n=19. "
+            help="Name of a problem, with optional parameters: boyan_chain, random_walk_tabular:n=19. "
             "gradtd list shows them.",
             metavar="PROBLEM",
             autocompletion=complete_problem,
@@ -52,7 +52,7 @@ def run(
         str | None,
         typer.Option(
             metavar="FIGURE",
-            help="Run the lines of one of the paper's figures, in place of a problem and an algorithm: boyan_rmse. "
+            help="Run the lines of a figure of the paper instead of a problem and an algorithm: boyan_rmse. "
             "An unknown name lists them.",
             rich_help_panel=METHOD,
         ),
@@ -100,7 +100,7 @@ def run(
     steps: Annotated[int, typer.Option(help="Number of steps in each run.", rich_help_panel=SIZE)] = 10_000,
     seed: Annotated[
         int,
-        typer.Option(help="Fixes the data: a run sees the same steps whatever the algorithm.", rich_help_panel=SIZE),
+        typer.Option(help="Seed of the data: a run uses the same steps for every algorithm.", rich_help_panel=SIZE),
     ] = 0,
     metric: Annotated[
         str,
@@ -145,7 +145,7 @@ def run(
     if paper is not None:
         chosen = (problem, algorithm, alpha, lam, trace, *(set_ or []), at, page, *("--json" for _ in range(as_json)))
         if any(one is not None for one in chosen):
-            raise InputError("--paper has its own problem and settings: give --runs, --steps, --seed and --plot only.")
+            raise InputError("--paper sets the problem and the settings: give only --runs, --steps, --seed and --plot.")
         run_figure(paper, runs, steps, seed, plot, threads)
         return
     if problem is None or algorithm is None:

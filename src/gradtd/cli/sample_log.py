@@ -1,4 +1,4 @@
-"""``gradtd sample-log``: a log to try ``gradtd evaluate`` on, of a problem whose true value is known."""
+"""``gradtd sample-log``: a log for trying ``gradtd evaluate``, with a known true value."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ def sample_log(
     problem: Annotated[
         str,
         typer.Argument(
-            help="Name of a problem, with parameters where wanted: random_walk_tabular, boyan_chain:n=9. "
+            help="Name of a problem, with optional parameters: random_walk_tabular, boyan_chain:n=9. "
             "gradtd list shows them.",
             metavar="PROBLEM",
             autocompletion=complete_problem,
         ),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="Where the log goes, a file that ends in .parquet or .csv.")
+        Path, typer.Option(metavar="FILE", help="The log file to write; its name ends in .parquet or .csv.")
     ] = Path("log.parquet"),
-    episodes: Annotated[int, typer.Option(help="Number of episodes in the log, where the problem has an end.")] = 100,
+    episodes: Annotated[int, typer.Option(help="Number of episodes, for episodic problems.")] = 100,
     steps: Annotated[
-        int | None, typer.Option(help="Number of steps in the log, where the problem has no end; by default 10000.")
+        int | None, typer.Option(help="Number of steps, for continuing problems; by default 10000.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another seed gives another log.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the log.")] = 0,
 ) -> None:
-    """Write a log of a problem whose true value is known, to try evaluate on."""
+    """Write a log with a known true value, for trying evaluate."""
     from gradtd.logs.write import write_log
     from gradtd.problems import as_problem
     from gradtd.problems.sample_log import sample_log as sample

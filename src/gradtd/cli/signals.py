@@ -1,4 +1,4 @@
-"""What a command says when it is stopped: by whom, what was kept, and how to go on. Ctrl-C and SIGTERM alike."""
+"""Messages for stopped commands (Ctrl-C or SIGTERM): what was saved, and how to continue."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, NoReturn
 
 from gradtd.core.checks import printable
 
-AGAIN = "The same command goes on from there."
-ANEW = "nothing was kept, and the same command begins anew."
+AGAIN = "Run the same command to continue."
+ANEW = "nothing was saved; run the command again."
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: whoever lets go of its work on Ctrl-C does so now."""
+    """Raised on SIGTERM, handled like Ctrl-C."""
 
 
 class Stopped(BaseException):
-    """A command was stopped and has something to say."""
+    """A command was stopped, with a message."""
 
     def __init__(self, cause: KeyboardInterrupt, kept: str) -> None:
         self.code = 143 if isinstance(cause, Terminated) else 130
@@ -38,7 +38,7 @@ def listen() -> None:
 
 @contextmanager
 def keeping(kept: Callable[[], str]) -> Iterator[None]:
-    """For a command that keeps what is finished: ``kept()`` says what, when it is stopped."""
+    """For commands that save finished work: ``kept()`` describes it when stopped."""
     try:
         yield
     except KeyboardInterrupt as cause:
@@ -46,6 +46,6 @@ def keeping(kept: Callable[[], str]) -> Iterator[None]:
 
 
 def end(sentence: str, code: int) -> NoReturn:
-    """One line on stderr, and the end."""
+    """Print one line on stderr and exit."""
     print(f"gradtd: {printable(sentence, lines=True)}", file=sys.stderr)
     raise SystemExit(code) from None

@@ -26,22 +26,27 @@ def sweep(
         Path,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for the table, the page and the finished units, which are not run again.",
+            help="Folder for the table, the page and the finished units, which do not run again.",
             rich_help_panel=OUTPUT,
         ),
     ] = Path("sweep"),
     status: Annotated[
-        bool, typer.Option("--status", metavar=FLAG, help="Say how far it is, and run nothing.", rich_help_panel=OUTPUT)
+        bool,
+        typer.Option(
+            "--status", metavar=FLAG, help="Print the progress without running anything.", rich_help_panel=OUTPUT
+        ),
     ] = False,
     missing: Annotated[
         bool,
-        typer.Option("--missing", metavar=FLAG, help="List what is missing, and run nothing.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--missing", metavar=FLAG, help="List missing units without running anything.", rich_help_panel=OUTPUT
+        ),
     ] = False,
     as_json: Annotated[bool, JSON] = False,
     threads: Annotated[int | None, RUN_THREADS] = None,
     scheduler: Annotated[str | None, SCHEDULER] = None,
 ) -> None:
-    """Run a grid of settings into a folder; goes on where it was interrupted."""
+    """Run a grid of settings in a folder; continues after an interruption."""
     from gradtd.core.executors import n_threads
     from gradtd.running.sweeps.sweep import Sweep
 
@@ -61,7 +66,7 @@ def sweep(
 
 
 def _kept(found: Status) -> str:
-    return f"{found.done} of {found.done + len(found.missing)} units are kept."
+    return f"{found.done} of {found.done + len(found.missing)} units are saved."
 
 
 def _tell(found: Status, each: bool, as_json: bool) -> None:
@@ -72,7 +77,7 @@ def _tell(found: Status, each: bool, as_json: bool) -> None:
         for unit in found.missing:
             print(unit)
     else:
-        now = "a process is at it now" if found.running else "no process is at it"
+        now = "a process is working on it" if found.running else "no process is working on it"
         left = f"{len(found.missing)} missing" if found.missing or not found.winners_known else "complete"
         later = "" if found.winners_known else ", and the winners on fresh seeds after them"
         print(f"{found.done} units done, {left}{later}; {now}.")

@@ -1,4 +1,4 @@
-"""Targets as they are typed: a column, columns with commas between them, a word, or a function in a file."""
+"""Parses targets: a column, several columns, a word, or a function in a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def targets(given: list[str], tables: list[str], after: list[str]) -> dict[str, 
         chosen = name if "=" in text else next((n for n, p in found.items() if isinstance(p, Probabilities)), name)
         if not isinstance(found.get(chosen), Probabilities) or found[chosen].after is not None:
             raise InputError(
-                f"--next-target-probabilities {text} belongs to no target with probabilities of every action: give "
+                f"--next-target-probabilities {text} has no target with probabilities of every action: give "
                 "--target-probabilities NAME=pi_0,pi_1 and --next-target-probabilities NAME=next_0,next_1."
             )
         found[chosen] = replace(found[chosen], after=_columns("--next-target-probabilities", spec))
@@ -40,7 +40,7 @@ def targets(given: list[str], tables: list[str], after: list[str]) -> dict[str, 
 
 def _add(found: dict[str, Any], name: str, policy: Any) -> None:
     if name in found:
-        raise InputError(f"two targets are called {name!r}: give them names, --target NAME={name}.")
+        raise InputError(f"two targets have the name {name!r}: name them, --target NAME={name}.")
     found[name] = policy
 
 
@@ -67,12 +67,12 @@ def _policy(spec: str) -> Any:
 def _columns(option: str, spec: str) -> list[str]:
     names = [name.strip() for name in spec.split(",")]
     if len(names) < 2 or not all(names):
-        raise InputError(f"{option} takes one column per action with commas between them, pi_0,pi_1; got {spec!r}.")
+        raise InputError(f"{option} takes one column per action, separated by commas, pi_0,pi_1; got {spec!r}.")
     return names
 
 
 def from_file(spec: str) -> Callable[..., Any]:
-    """The function of a Python file, ``policies.py:careful``; the file is run, as its author wants it to be."""
+    """The function of a Python file, ``policies.py:careful``. The file is executed."""
     file, _, name = spec.rpartition(":") if ".py:" in spec else (spec, "", "")
     path = Path(file)
     if not path.is_file():

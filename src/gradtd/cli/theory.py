@@ -16,7 +16,7 @@ def theory(
     problem: Annotated[
         str,
         typer.Argument(
-            help="Name of a problem, with parameters where wanted: boyan_chain, random_walk_tabular:n=19. "
+            help="Name of a problem, with optional parameters: boyan_chain, random_walk_tabular:n=19. "
             "gradtd list shows them.",
             metavar="PROBLEM",
             autocompletion=complete_problem,
@@ -39,7 +39,7 @@ def theory(
         typer.Option(
             parser=number,
             metavar=NUMBER,
-            help="Decay of eligibility traces, 0 (none) to 1. The paper prints nothing for it; the exact theory does.",
+            help="Decay of eligibility traces, 0 (none) to 1. Only the exact theory covers it.",
             rich_help_panel=METHOD,
         ),
     ] = 0.0,
@@ -63,7 +63,7 @@ def theory(
         int, typer.Option(help="Number of runs of each measured curve in the picture.", rich_help_panel=SIZE)
     ] = 100,
 ) -> None:
-    """Tell whether Impression GTD converges on a problem, how fast and to what error."""
+    """Show whether Impression GTD converges on a problem, how fast, and to what error."""
     from gradtd.theory.curves import theory_curves
     from gradtd.theory.picture import theory_picture
     from gradtd.theory.summary import summary

@@ -1,4 +1,4 @@
-"""``gradtd watch``: a folder that grows, with an interval that holds at every look."""
+"""``gradtd watch``: a growing folder, with an interval that holds at every look."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradtd.cli.signals import keeping
 
 
 def watch(
-    folder: Annotated[Path, typer.Argument(help="A folder that Parquet files arrive in.", metavar="FOLDER")],
+    folder: Annotated[Path, typer.Argument(help="A folder in which Parquet files arrive.", metavar="FOLDER")],
     gamma: Annotated[
         float, typer.Option(help="Discount factor, as in gradtd evaluate.", parser=number, metavar=NUMBER)
     ],
@@ -22,7 +22,7 @@ def watch(
         Path,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for the looks, the picture and the sums of files read. Started again it goes on there.",
+            help="Folder for the looks, the plot and the sums of files. A restart continues from there.",
             rich_help_panel=OUTPUT,
         ),
     ] = Path("watch"),
@@ -39,17 +39,18 @@ def watch(
     first: Annotated[
         int,
         typer.Option(
-            help="Files of the first look. Features are fitted to them and stay, so give enough.", rich_help_panel=LOG
+            help="Number of files of the first look. Features are fitted to them only, so use enough.",
+            rich_help_panel=LOG,
         ),
     ] = 1,
     level: Annotated[
-        float, typer.Option(help="How often all intervals should hold, together.", parser=number, metavar=NUMBER)
+        float, typer.Option(help="Simultaneous confidence level of all looks.", parser=number, metavar=NUMBER)
     ] = 0.95,
     every: Annotated[
         float, typer.Option(help="Seconds between two looks into the folder.", parser=number, metavar=NUMBER)
     ] = 10.0,
-    once: Annotated[bool, typer.Option("--once", metavar=FLAG, help="Look at what is there, and end.")] = False,
-    threads: Annotated[int | None, typer.Option(help="Threads to compute on.")] = None,
+    once: Annotated[bool, typer.Option("--once", metavar=FLAG, help="Look once and exit.")] = False,
+    threads: Annotated[int | None, typer.Option(help="Number of threads.")] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Evaluate a folder after every new file, with intervals that hold at all looks at once."""
@@ -75,7 +76,7 @@ def watch(
         draw_looks(watching.looks(), level, picture)
     elif not as_json:
         print(f"{'episodes':>9} {'value':>10} {'at every look':>24}  verdict, last file")
-    with keeping(lambda: f"{len(watching.looks())} looks are kept in {str(out)!r}."):
+    with keeping(lambda: f"{len(watching.looks())} looks are saved in {str(out)!r}."):
         for look in keep_watching(watching, every, once):
             draw_looks(watching.looks(), level, picture)
             if as_json:

@@ -103,8 +103,8 @@ class Judgement:
             low, high = row.interval
             lines.append(
                 f"{row.name:{width}s}  claims {row.claimed:.5g}; true value minus claim {row.error:.3g} "
-                f"[{low:.3g}, {high:.3g}]; "
-                f"largest Bellman moment {row.largest_moment:.1f} standard errors: {row.verdict}"
+                f"[{low:.3g}, {high:.3g}]; largest Bellman moment {row.largest_moment:.1f} standard errors: "
+                f"{row.verdict}"
             )
             lines += [f"{'':{width}s}  {reason}" for reason in row.reasons]
         if len(self.judged) > 1:

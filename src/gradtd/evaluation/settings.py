@@ -120,7 +120,7 @@ def refuse_unknown_chances(settings: Settings, chances: Floats | None) -> None:
     if settings.tracing is not None and settings.tracing.kind == "tree" and chances is None:
         raise InputError(
             "trace='tree' needs the target's probability of every action taken, but the log has only ratios or "
-            "densities:  give the target as a policy or as probabilities, or choose trace='rho' or trace='clipped'."
+            "densities: give the target as a policy or as probabilities, or choose trace='rho' or trace='clipped'."
         )
 
 

@@ -51,7 +51,7 @@ class Probabilities:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of columns among what was given."""
+        """The column names among the given values."""
         return tuple(name for given in (self.now, self.after) if are_names(given) for name in given)
 
 

@@ -1,1 +1,1 @@
-"""Pictures and pages. Nothing here runs anything: it draws what it is given."""
+"""Plots and HTML pages from computed results."""

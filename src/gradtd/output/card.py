@@ -1,4 +1,4 @@
-"""An evaluation card: one HTML and one JSON document that a committee can read and sign."""
+"""Evaluation cards: one HTML and one JSON document for a committee to read and sign."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from gradtd.evaluation.report.result import Evaluation
 
 FORMAT = 1
-"""Version of the JSON document; a reader refuses one that it does not know."""
+"""Version of the JSON document; readers refuse unknown versions."""
 MARK = {"usable": "yes", "unchecked": "maybe", "not usable": "no"}
 BLOCK = 1 << 20
 CANNOT_SHOW = (
-    "A cause of both action and reward that the log does not record. Collect it, or ask how strong it would have to be "
+    "An unrecorded cause of both action and reward. Record it, or compute how strong it would have to be "
     "(confounding).",
-    "Rewards or probabilities that were recorded wrongly in a consistent way. Compare a sample with the source.",
+    "Rewards or probabilities with a systematic recording error. Compare a sample with the source.",
     "Episodes that were left out before the log was written. Compare the number of episodes with the source.",
-    "Whether the future is like the period of the log.",
+    "Whether the future resembles the period of the log.",
 )
-"""What no evaluation of a log can find out; it stands on every card."""
+"""Questions that no log can answer, listed on every card."""
 
 
 def write_card(
@@ -50,17 +50,17 @@ def write_card(
     Parameters
     ----------
     evaluation
-        What `gradtd.evaluate` returned.
+        The result of `gradtd.evaluate`.
     path
-        Where to; the name ends in ``.html``.
+        The file to write; its name ends in ``.html``.
     question
-        The decision that the value is for, in one sentence.
+        The decision that needs the value, in one sentence.
     data
         The files of the log: their sizes and SHA-256 digests are on the card.
     period
-        The period that the log covers, as the reader should see it.
+        The period of the log, as text.
     command
-        The command or the script that made the evaluation.
+        The command or script of the evaluation.
 
     >>> import gradtd, json, tempfile
     >>> from pathlib import Path
@@ -72,7 +72,7 @@ def write_card(
     """
     target = checks.file_to_write("path", Path(path), ".html")
     if not question.strip():
-        raise InputError("A card needs its question: say in one sentence which decision the value is for.")
+        raise InputError("A card needs a question: the decision that needs the value, in one sentence.")
     files = [data] if isinstance(data, str | Path) else list(data)
     card = content(evaluation, question, files, period, command)
     write_text(target.with_suffix(".json"), json.dumps(card, indent=2) + "\n")
@@ -83,7 +83,7 @@ def write_card(
 def content(
     evaluation: Evaluation, question: str, files: Iterable[str | Path], period: str, command: str
 ) -> dict[str, Any]:
-    """What the card says, as JSON takes it."""
+    """The card's content, for JSON."""
     import gradtd
 
     told = evaluation.to_dict()
@@ -114,7 +114,7 @@ def content(
 def _described(path: Path) -> dict[str, Any]:
     """A file's name, size and digest; of a folder, those of all its files in the order of their names."""
     if not path.is_file() and not path.is_dir():
-        raise InputError(f"The card names data that do not exist, or are no file: {str(path)!r}.")
+        raise InputError(f"The card's data do not exist or are not a file:  {str(path)!r}.")
     digest, size = sha256(), 0
     for part in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if part.is_file():

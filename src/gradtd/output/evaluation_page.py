@@ -1,4 +1,4 @@
-"""Pictures of evaluations and comparisons, and one page that holds everything about them."""
+"""Plots of evaluations and comparisons, and their HTML page."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ MEANING = {
     "not usable": "A check failed. Do not act on the value.",
 }
 WIDE = 6.0
-"""An interval this many times as wide as the headline's is cut in the picture."""
+"""Intervals wider than this multiple of the headline's are cut in the plot."""
 LAMBDA_CAPTION = (
     "Least squares with eligibility traces, in these features: at 0 it relies on the features most, at 1 on returns "
-    "alone. A flat line says that the features suffice; a slope is a sign of bias."
+    "alone. A flat line means that the features suffice; a slope is a sign of bias."
 )
 CONFOUNDING_CAPTION = (
-    "How far a cause that nobody recorded could move the value, if it is drawn anew at every step. One that stays the "
-    "same for a whole episode could move it further."
+    "How far an unrecorded cause could move the value, if it is drawn anew at every step. A cause that is constant "
+    "during an episode could move it further."
 )
 SHADES = {"usable": COLOURS[0], "unchecked": COLOURS[4], "not usable": "#a8a8a8"}
 """Colours of the verdicts in the picture."""
@@ -45,9 +45,9 @@ WEAK = "#a8a8a8"
 
 
 def estimates_figure(evaluation: Evaluation) -> Any:
-    """Every method's value and interval, the one asked for on top.
+    """Every method's value and interval, the requested one on top.
 
-    What is too wide is cut, and what lies off the scale is an arrow at its edge. Weak rows are grey and hollow.
+    Wide intervals are cut; values off the scale are arrows at the edge. Weak rows are grey and hollow.
     """
     rows = [row for row in evaluation.estimates if row.value is not None and row.low is not None]
     figure, axes = canvas(f"Value of the target policy, {evaluation.level:.0%} intervals")
@@ -88,7 +88,7 @@ def _interval_line(axes: Any, y: float, row: Estimate, limits: tuple[float, floa
 MARKS = {
     "rung": ("o", "features, few to many"),
     "checker": ("s", "richer features, as a check"),
-    "memory": ("^", "the same, looking several steps ahead"),
+    "memory": ("^", "the same, over several steps"),
     "doubly robust": ("D", "doubly robust"),
     "time": ("v", "with the time since the start"),
 }
@@ -139,7 +139,7 @@ def resamples_figure(evaluation: Evaluation) -> Any:
 
 
 def histogram_figure(evaluation: Evaluation, what: str, title: str, name: str, unit: str, log: bool) -> Any:
-    """A histogram that was kept with the evaluation."""
+    """A histogram saved with the evaluation."""
     counts, edges = evaluation.pictured[what], evaluation.pictured[f"{what}_edges"]
     figure, axes = canvas(title)
     axes.stairs(counts, edges, fill=True, color="#9bbfd9")
@@ -152,7 +152,7 @@ def histogram_figure(evaluation: Evaluation, what: str, title: str, name: str, u
 
 
 def confounding_figure(evaluation: Evaluation) -> Any:
-    """The interval against the strength of an unrecorded cause, and what it is held against."""
+    """The interval against the strength of an unrecorded cause, and the reference value."""
     cause = evaluation.confounding
     assert cause is not None
     figure, axes = canvas("Value with an unrecorded cause of action and outcome")
@@ -173,12 +173,12 @@ def confounding_figure(evaluation: Evaluation) -> Any:
 
 
 def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
-    """Every picture that this evaluation has something to show in, with a caption."""
+    """Every plot that applies to this evaluation, with a caption."""
     made = {
         "estimates": (
             estimates_figure(evaluation),
-            "Methods on the same data and the same bootstrap samples. An arrow: the interval continues, or all of it "
-            "lies there. Grey and hollow: the interval cannot be trusted, for the reason in the table.",
+            "Methods on the same data and the same bootstrap samples. An arrow: the interval continues, or lies "
+            "there entirely. Grey and hollow: the interval cannot be trusted, for the reason in the table.",
         )
     }
     if any(not row.fault for row in evaluation.checks):
@@ -212,7 +212,7 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
 
 
 def differences_figure(comparison: Comparison) -> Any:
-    """Every difference with its interval, and a line where there is none; not usable ones are grey and hollow."""
+    """Every difference with its interval, if it has one; unusable ones are grey and hollow."""
     rows = [row for row in comparison.differences if row.low is not None]
     figure, axes = canvas(f"Paired differences, {comparison.level:.0%} intervals")
     figure.set_size_inches(7.6, min(4.2, 1.6 + 0.4 * len(rows)))
@@ -231,7 +231,7 @@ def differences_figure(comparison: Comparison) -> Any:
 def write_page(
     evaluations: Mapping[str, Evaluation], path: str | Path, command: str = "", compared: Comparison | None = None
 ) -> Path:
-    """One page with everything: values, intervals, verdicts, pictures, diagnostics; it needs no other file."""
+    """Write one self-contained page: values, intervals, verdicts, plots, diagnostics."""
     target = checks.file_to_write("a page", Path(path), ".html")
     sections = []
     for name, evaluation in evaluations.items():

@@ -1,4 +1,4 @@
-"""Evaluations and comparisons as text: on the terminal, in a notebook, as a frame."""
+"""Evaluations and comparisons as text, for terminals, notebooks and frames."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _MEANING = (
     ("never_taken_effect", "Change of the value without them, in standard errors", "{:.2f}"),
     ("outside_range", "Target's actions outside the range of the log's", "{:.2%}"),
     ("terminated", "Episodes that terminated", "{}"),
-    ("truncated", "Episodes that were cut off", "{}"),
+    ("truncated", "Episodes that were truncated", "{}"),
     ("features", "Features", "{}"),
     ("solved_by", "Solver of the log's equations", "{}"),
     ("undetermined_directions", "Directions of feature space that the log does not determine", "{}"),
-    ("condition_A", "Condition number of A, in the features learned on", "{:.3g}"),
+    ("condition_A", "Condition number of A, in the features used for learning", "{:.3g}"),
     ("condition_C", "Condition number of C (features scaled)", "{:.3g}"),
     ("neu_start", "Norm of the mean TD update, squared (NEU), at zero weights", "{:.3g}"),
     ("neu_end", "The same at the final weights", "{:.3g}"),
@@ -61,7 +61,7 @@ _MEANING = (
     ("lacking", "Share of the target's choices that the log lacks", "{:.1%}"),
     ("lacking_moves", "How far these could move the value, over half its interval", "{:.2f}"),
     ("surprises_met", "Effective number of steps behind the error", "{:.1f}"),
-    ("model_moves", "Change of the value with another model of the behaviour, over what is allowed", "{:.2f}"),
+    ("model_moves", "Change of the value with another model of the behaviour, over the allowed change", "{:.2f}"),
     ("dependence", "Variance over that of independent episodes or blocks", "{:.2f}"),
     ("richer_checks", "Richer fits precise enough to count", "{}"),
     ("memory_checks", "Fits with memory precise enough to count", "{}"),
@@ -79,7 +79,7 @@ _OF_RATIOS = (
     "mean_ratio_off",
     "lacking",
 )
-"""Diagnostics that describe the ratios. Action values have ratio 1 everywhere, so these would mislead."""
+"""Diagnostics of the ratios, hidden for action values, whose ratios are all 1."""
 
 
 def explained(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -91,7 +91,7 @@ def explained(evaluation: Evaluation) -> list[tuple[str, str]]:
 
 
 def _text(words: str, style: str = "") -> Text:
-    """Words for the terminal: names of columns and targets may hold anything, and none of it is obeyed."""
+    """Text for the terminal without control characters, which names of columns and targets may contain."""
     from rich.text import Text
 
     return Text(printable(words), style)
@@ -108,7 +108,7 @@ COLOUR = {"usable": "green", "unchecked": "yellow", "not usable": "red"}
 
 
 def summary_lines(evaluation: Evaluation, name: str = "") -> list[str]:
-    """Value, interval, verdict and reasons, the behaviour's own value, the evidence, and what was understood."""
+    """Value, interval, verdict and reasons, the behaviour's value, the evidence, and how the log was interpreted."""
     lines = [f"{name}{headline(evaluation)}", f"{evaluation.verdict}{_agreed(evaluation)}"]
     lines += [f"  - {sentence}" for sentence in evaluation.reasons]
     lines += extra_lines(evaluation)
@@ -169,12 +169,12 @@ def on_terminal(
     return Group(*lines, "", _text(size), _text(evaluation.resampling), "", *parts)
 
 
-READ_AS = "What was understood of the log (? marks a guess)"
+READ_AS = "How the log was read (? marks a guess)"
 """The heading of that table, in every output."""
 
 
 def understood_lines(evaluation: Evaluation) -> list[str]:
-    """What was understood of the log, without what is shown as notes and warnings already."""
+    """How the log was interpreted, without the lines shown as notes and warnings."""
     return replace(evaluation.understood, notes=(), warnings=()).lines()
 
 
@@ -192,7 +192,7 @@ def _checks(evaluation: Evaluation) -> Table:
 
 
 def remark(row: Check) -> str:
-    """Whether a rung was chosen, and why a fit is not sound."""
+    """Whether a rung was chosen, and the faults of a fit."""
     return ", ".join(text for text in ("chosen" if row.chosen else "", row.fault) if text)
 
 
@@ -233,7 +233,7 @@ def as_frame(evaluation: Evaluation) -> Any:
 
 
 def as_text(shown: Any) -> str:
-    """What `rich` would print, as plain text of any width."""
+    """The output of `rich` as plain text of any width."""
     from rich.console import Console
 
     console = Console(width=10_000, file=io.StringIO(), highlight=False, color_system=None)

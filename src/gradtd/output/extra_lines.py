@@ -1,4 +1,4 @@
-"""What was asked beside the value, in sentences: for the terminal, the notebook and the page."""
+"""Additional answers as sentences, for terminals, notebooks and pages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HEADING = "Assumptions"
 
 
 def assumption_lines(evaluation: Evaluation) -> list[str]:
-    """One line for each assumption: its status, how it was checked, and what happens where it may fail."""
+    """One line per assumption: its status, how it was checked, and the effect if it fails."""
     return [_line(one) for one in evaluation.assumptions]
 
 

@@ -1,4 +1,4 @@
-"""The picture of `gradtd watch`: value and intervals at every look."""
+"""The plot of `gradtd watch`: value and intervals at every look."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MARKS = {"usable": "o", "unchecked": "s", "not usable": "x"}
 FAR = 4.0
-"""Early looks further from the last value than so many times the last interval are cut."""
+"""Early looks further from the last value than this multiple of the last interval are cut."""
 
 
 def draw_looks(looks: Sequence[Look], level: float, path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Several policies and comparisons as pieces of HTML, for a notebook."""
+"""Several policies and comparisons as HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def shown(number: float | None) -> str:
-    """A number, or a line where there is none."""
+    """A number, or a dash."""
     return "-" if number is None or number != number else f"{number:.5g}"
 
 
 def chance(share: float) -> str:
-    """A probability, which is never told as certain.
+    """A probability, never shown as certain.
 
     >>> chance(0.42), chance(1.0), chance(0.0), chance(float("nan"))
     ('42.0%', '>99.9%', '<0.1%', '-')

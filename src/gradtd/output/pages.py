@@ -1,4 +1,4 @@
-"""Pages that need no other file: a template, filled in, with its pictures inside."""
+"""Self-contained pages: a filled template with embedded images."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def render(template: str, **values: Any) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Text of a page without control characters, some of which HTML forbids and UTF-8 cannot hold."""
+    """Text without control characters, some of which HTML forbids and UTF-8 cannot encode."""
     return printable(value, lines=True) if type(value) is str else value  # what is HTML already is another type

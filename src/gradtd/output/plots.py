@@ -1,4 +1,4 @@
-"""Pictures from numbers that were already computed; nothing here runs an algorithm."""
+"""Plots from computed numbers."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ STYLE: dict[str, Any] = {
 
 
 LONGEST = 80
-"""Characters of a name in a picture."""
+"""Maximum length of a name in a plot."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a figure: values by run and step, and how it is drawn."""
+    """One line of a figure: values by run and step, and its style."""
 
     label: str
     values: Floats
@@ -114,7 +114,7 @@ def paper_figure(
 ) -> Any:
     """Draw a figure of the reproduction to files; ``shift`` is subtracted from a curve first. Returns the axes.
 
-    What lies above ``ceiling`` or below ``cut`` is not shown.
+    Values above ``ceiling`` or below ``cut`` are not shown.
     """
     figure, axes = canvas(title)
     for curve in curves:
@@ -152,7 +152,7 @@ def sensitivity_figure(
 
 
 def plain(name: str) -> str:
-    """A name in a picture: no formula, nothing that XML forbids, and not longer than the picture.
+    """A name for a plot: without formulas or characters that XML forbids, and short enough.
 
     >>> plain("5 $")
     '5 \\\\$'
@@ -164,7 +164,7 @@ def plain(name: str) -> str:
 
 
 def canvas(title: str) -> tuple[Any, Any]:
-    """A figure with one pair of axes, in the house style."""
+    """A figure with one pair of axes, in gradtd's style."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -177,7 +177,7 @@ def canvas(title: str) -> tuple[Any, Any]:
 
 
 def _draw(axes: Any, steps: Integers, curve: Curve, log: bool, shift: float = 0.0) -> None:
-    """A mean with its interval: symmetric, on a log axis in the log; a shifted mean has none there."""
+    """A mean with its interval, symmetric on a linear or log axis; a shifted mean has none on a log axis."""
     mean, error = mean_and_error(curve.values)
     shifted = mean - shift
     if log:
@@ -208,7 +208,7 @@ def _legend(axes: Any, title: str, beside: bool) -> None:
 
 
 def show_figure(figure: Any, path: str | Path | None = None) -> Any:
-    """Write a figure where a path is given, show it where a notebook is; its axes."""
+    """Write a figure if a path is given, show it in a notebook, and return its axes."""
     from gradtd.core.progress import in_notebook
 
     if path is not None:
@@ -235,13 +235,13 @@ def save(figure: Any, path: Path) -> None:
 
 
 RAISED = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
-"""Characters of a whole number as an exponent."""
+"""Digits of an exponent."""
 
 
 class Line(NamedTuple):
     """One algorithm: its error, and how many runs diverged, at each value of a hyper-parameter.
 
-    A value that is a word, such as "auto", is drawn as a level line.
+    A word as value, such as "auto", is drawn as a horizontal line.
     """
 
     label: str
@@ -273,7 +273,7 @@ def sensitivity_curves(lines: Sequence[Line], name: str, metric: str, *, title: 
 
 
 def _power_of_two(value: float) -> str:
-    """A label in plain text: setting a formula takes Matplotlib two thirds of the time of a picture."""
+    """A label in plain text, because rendering formulas takes two thirds of Matplotlib's time."""
     return "2" + str(round(np.log2(value))).translate(RAISED)
 
 
@@ -290,7 +290,7 @@ def winner_curves(curves: Mapping[str, tuple[Integers, Floats, Floats]], metric:
 
 
 def _finish_sweep(axes: Any, metric: str, drawn: Sequence[float]) -> None:
-    """Name the axis; a logarithmic one where the errors span more than one order."""
+    """Label the axis, and make it logarithmic if errors span more than one order of magnitude."""
     positive = [value for value in drawn if value > 0]
     if positive and max(positive) > 10 * min(positive):
         axes.set_yscale("log")

@@ -1,4 +1,4 @@
-"""The shape of an evaluation as JSON: `Evaluation.to_dict`, and what `gradtd evaluate --json` prints."""
+"""The JSON schema of an evaluation, as in `Evaluation.to_dict` and `gradtd evaluate --json`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 1
-"""Version of that shape. Any release may add a field; one that goes or changes its meaning gets a new number."""
+"""Version of the schema. New fields do not change it; removed or changed fields do."""
 
 
 def evaluation_schema() -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Pictures inside a page: crisp at every size, and small.
+"""SVG plots inside pages: sharp at every size, and small.
 
-A curve of thousands of points is drawn with as few as look the same. Text stays text. The paper is transparent, so that
-a page can show the picture in the dark. A picture is drawn a second time for a phone, where the page has room for both.
+Curves are simplified without a visible change. Text stays text. The background is transparent, for dark mode. If space
+allows, a second version for phones is included.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import numpy as np
 from gradtd.core.arrays import Floats
 
 LOOKS_THE_SAME = 0.25
-"""How far a simplified curve may be from the original, in points: a third of the thinnest line."""
+"""Maximum deviation of a simplified curve, in points: a third of the thinnest line."""
 
 PHONE = 4.2
-"""Inches that a picture for a phone is wide: its text is then as large as the page's."""
+"""Width in inches of plots for phones, so that their text is as large as the page's."""
 
 
 class Picture(str):
-    """The address of an image; ``tall`` is that of the same picture for a narrow screen, if there is one."""
+    """The data URL of an image; ``tall`` is the version for narrow screens, if there is one."""
 
     tall = ""
 
     def __html__(self) -> str:
-        """For templates: an address holds nothing that would have to be escaped between double quotes."""
+        """For templates: the URL needs no escaping between double quotes."""
         return self
 
 
 def picture(figure: Any, phone: bool = True) -> Picture:
-    """A figure as the address of an image, for a page that needs no other file. The figure is not used afterwards."""
+    """A figure as a data URL. The figure is not used afterwards."""
     drawn = Picture(_address(figure))
     if phone:
         make_tall(figure)
@@ -62,7 +62,7 @@ def make_tall(figure: Any) -> None:
 
 
 def _put_below(figure: Any, legend: Any) -> None:
-    """Move a legend below the picture, in two columns where they fit."""
+    """Move a legend below the plot, in two columns if they fit."""
     lines, words = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
     title = legend.get_title().get_text().replace("\n", " ")
     legend.remove()
@@ -82,7 +82,7 @@ def svg(figure: Any) -> str:
 
 
 def lighter(text: str) -> str:
-    """The same picture in less text: no header, simpler curves, coordinates to a tenth of a point."""
+    """A smaller version of the SVG: no header, simplified curves, coordinates to a tenth of a point."""
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
     text = re.sub(r'(?<= d=")[^"]*', lambda found: _path(found[0]), text)
@@ -109,7 +109,7 @@ def _piece(drawn: str) -> str:
 
 
 def simplified(points: Floats, tolerance: float) -> Floats:
-    """Which points of a line to keep so that it moves nowhere by more than the tolerance (Douglas and Peucker)."""
+    """The points of a line to keep so that it deviates by at most the tolerance (Douglas and Peucker)."""
     keep = np.zeros(len(points), dtype=bool)
     keep[[0, -1]] = True
     open_pieces = [(0, len(points) - 1)]
@@ -127,7 +127,7 @@ def simplified(points: Floats, tolerance: float) -> Floats:
 
 
 def _distances(points: Floats, start: Floats, end: Floats) -> Floats:
-    """Distances of points from the piece of a line between two others."""
+    """Distances of points from the segment between two others."""
     along = end - start
     length = float(along @ along)
     share = np.clip((points - start) @ along / length, 0.0, 1.0) if length else np.zeros(len(points))

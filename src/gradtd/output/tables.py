@@ -12,9 +12,9 @@ from gradtd.core.checks import printable
 
 @dataclass(frozen=True)
 class Table:
-    """A title, the names of the columns, and rows of cells that are text already.
+    """A title, column names, and rows of text cells.
 
-    Columns stand to the right, as numbers do, but for the first ``words`` of them. ``notes`` are sentences below.
+    Columns are right-aligned, except for the first ``words`` of them. ``notes`` are sentences below the table.
     """
 
     title: str
@@ -24,7 +24,7 @@ class Table:
     notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Names of columns and files may hold anything; shown as they are, a terminal would obey them."""
+        """Remove control characters, which names of columns and files may contain."""
         shown: dict[str, Any] = {name: list(map(printable, getattr(self, name))) for name in ("columns", "notes")}
         shown |= {"title": printable(self.title), "rows": [list(map(printable, row)) for row in self.rows]}
         for name, value in shown.items():
@@ -37,7 +37,7 @@ class Table:
         return "\n".join([*lines, *self.notes])
 
     def html(self) -> str:
-        """The table as HTML that stands alone: a notebook or a page shows it."""
+        """The table as self-contained HTML, for notebooks and pages."""
         parts = [f"<p>{escape(self.title)}</p>" if self.title else "", "<table>", self._html_row("th", self.columns)]
         parts += [self._html_row("td", row) for row in self.rows]
         return "\n".join([*parts, "</table>", *(f"<p>{escape(note)}</p>" for note in self.notes)])
@@ -62,7 +62,7 @@ class Table:
         ).rstrip()
 
     def _widths(self) -> list[int]:
-        """As wide as the widest cell, and wide enough for a number."""
+        """The width of the widest cell, and at least that of a number."""
         longest = [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
         return [max(width, 8 if place == 0 else 10) for place, width in enumerate(longest)]
 

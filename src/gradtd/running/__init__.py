@@ -1,1 +1,1 @@
-"""Running rules: `session` is the one way, `runs` has `learn`, `run` and `sweep`, `online` learns step by step."""
+"""Runs rules: `session` drives every run, `runs` has `learn`, `run` and `sweep`, `online` learns step by step."""

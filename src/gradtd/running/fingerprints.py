@@ -1,4 +1,4 @@
-"""Digests of what a kept result depends on: the code around the rules, a problem's arrays, a function of a user's."""
+"""Digests of everything a saved result depends on: the code around the rules, a problem's arrays, a user's function."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def problem_digest(problem: Problem) -> str:
 
 
 PLAIN = (int, float, complex, str, bytes, np.generic, np.ndarray, type(None), FunctionType, ModuleType)
-"""What a fingerprint holds all of; of a module it holds the names that are read."""
+"""Types that a fingerprint covers completely; of a module it covers the names in use."""
 PACKAGES = ("site-packages", "dist-packages")
 
 
 def not_in_fingerprint(function: Any) -> list[str]:
-    """What a function reads that its fingerprint does not hold: a change of it would go unnoticed."""
+    """What a function reads outside its fingerprint, so that a change would go unnoticed."""
     if not isinstance(function, FunctionType):
         return [f"what a {type(function).__name__} holds"]
     told: list[str] = []
@@ -66,7 +66,7 @@ def _held(value: Any) -> bool:
 
 
 def _installed(code: Any) -> bool:
-    """Whether a function or a class came with Python or a package: it changes with their version only."""
+    """Whether a function or class belongs to Python or a package and changes only with their version."""
     package = str(getattr(code, "__module__", "")).partition(".")[0]
     if package in sys.stdlib_module_names or package == "gradtd":
         return True
@@ -75,5 +75,5 @@ def _installed(code: Any) -> bool:
 
 
 def _unordered(constant: Any) -> bool:
-    """Whether a constant is written in another order by every process."""
+    """Whether a constant's order differs between processes."""
     return isinstance(constant, frozenset) and any(isinstance(one, str) for one in constant)

@@ -1,4 +1,4 @@
-"""What a run leaves, and how it is measured."""
+"""The result of a run, and its metrics."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from gradtd.problems.metrics import METRICS, cached_exact
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a run leaves: weights at the snapshots, and everything needed to run it again. Made by `gradtd.run`.
+    """The result of a run: weights at the snapshots, and everything needed to repeat it. Made by `gradtd.run`.
 
-    `gradtd.measure` gives its errors, `to_frame` a pandas table, `plot` and `page` a picture and a page. A notebook
-    shows it as a table. A run that was found diverged is frozen from then on. (With d >= 1000 features the weights are
-    looked at every 1 + d // 1000 steps and after the last one.)
+    `gradtd.measure` gives its errors, `to_frame` a pandas table, `plot` and `page` a plot and an HTML page. A notebook
+    shows it as a table. A diverged run is frozen from then on. (With d >= 1000 features the weights are checked every 1
+    + d // 1000 steps and after the last one.)
 
     Parameters
     ----------
@@ -37,19 +37,19 @@ class Result:
     steps : array of int
         The step numbers of the snapshots.
     diverged_at : array of int
-        For each run the step at which it was found diverged, -1 where it was not.
+        For each run the step at which it diverged, -1 if it did not.
     problem, algorithm : str
         The names of the problem (or stream) and of the rule.
     hyper : dict
         Every hyper-parameter of the rule.
     given : tuple of str
-        The names of those hyper-parameters that were not left at their default.
+        The names of the hyper-parameters set by the user.
     seed : int
         The seed of the runs.
     versions : dict
-        The versions of gradtd, NumPy and Numba that made it.
+        The versions of gradtd, NumPy and Numba used.
     source : Problem or Stream
-        What the runs were made on.
+        The problem or stream of the runs.
     alphas : array
         The step-size of the latest update, of shape (runs, snapshots), from `gradtd.learn` (snapshots,). NaN before the
         first update and for a rule without a step-size.
@@ -79,8 +79,8 @@ class Result:
 
     def __repr__(self) -> str:
         return (
-            f"Result({self.label} on {self.problem}, seed {self.seed}: "
-            f"thetas {self.thetas.shape}, {self.diverged} diverged)"
+            f"Result({self.label} on {self.problem}, seed {self.seed}: thetas {self.thetas.shape}, {self.diverged} "
+            "diverged)"
         )
 
     @property
@@ -96,7 +96,7 @@ class Result:
         Parameters
         ----------
         metric : str, optional
-            A name in `gradtd.METRICS`; by default rmsve where the problem is known, and none over a stream.
+            A name in `gradtd.METRICS`; by default rmsve for a problem, and none for a stream.
         at : list of int, optional
             The snapshots to show; by default ten of them, the last one included.
         """
@@ -112,7 +112,7 @@ class Result:
         if name is None or self.hyper.get("alpha") == "auto":
             columns["alpha"] = [f"{x:.3g}" for x in self.step_sizes(where)]
         runs = f"{len(self.diverged_at)} runs, " if self.thetas.ndim == 3 else ""
-        count = f"{self.diverged} of {len(self.diverged_at)} runs diverged; each is frozen where it did."
+        count = f"{self.diverged} of {len(self.diverged_at)} runs diverged; each is frozen from that step on."
         return Table(
             f"{self.label} on {self.problem}, {runs}seed {self.seed}",
             list(columns),
@@ -121,7 +121,7 @@ class Result:
         )
 
     def step_sizes(self, places: Any = slice(None)) -> list[float]:
-        """The median over runs of the step-size in force at snapshots; NaN where no run has made an update."""
+        """The median over runs of the step-size at snapshots; NaN before the first update."""
         columns = np.atleast_2d(self.alphas)[:, places].T
         return [float(np.median(known)) if (known := column[~np.isnan(column)]).size else np.nan for column in columns]
 
@@ -137,7 +137,7 @@ class Result:
         Parameters
         ----------
         metric : str or list of str, optional
-            Names in `gradtd.METRICS`, a column each; by default rmsve where the problem is known, none over a stream.
+            Names in `gradtd.METRICS`, a column each; by default rmsve for a problem, none for a stream.
         """
         try:
             import pandas
@@ -173,14 +173,14 @@ class Result:
         return learning_curves(curves, title=self.problem, metric=metric, log=log)
 
     def page(self, file: str | Path, metric: str | None = None) -> Path:
-        """Write the learning curve, the numbers and the settings to one HTML file that needs no other.
+        """Write the learning curve, the numbers and the settings to one self-contained HTML file.
 
         Parameters
         ----------
         file : str or Path
             A file that ends in .html.
         metric : str, optional
-            A name in `gradtd.METRICS`; by default rmsve where the problem is known.
+            A name in `gradtd.METRICS`; by default rmsve for a problem.
         """
         target = checks.file_to_write("file", Path(file), ".html")
         name = metric or self._default_metric()
@@ -200,14 +200,14 @@ class Result:
         return write_text(target, text)
 
     def _notes_on_traces(self, metric: str | None) -> list[str]:
-        """Where traces have an infinite variance, a mean over runs says little; known where a metric is."""
+        """A note if traces have infinite variance, so that a mean over runs is not meaningful."""
         if metric is None or not isinstance(self.source, Problem):
             return []
         traces = cached_exact(self.source, self.hyper.get("lam", 0.0), self.hyper.get("trace", "rho")).traces
         return [] if traces.finite else [traces.note]
 
     def _default_metric(self) -> str | None:
-        """A metric that can be computed: none without a problem, or where its values are infinite."""
+        """A metric that can be computed: none without a problem, or if its values are infinite."""
         if not isinstance(self.source, Problem):
             return None
         try:
@@ -234,13 +234,13 @@ def measure(
     Parameters
     ----------
     result : Result
-        What `gradtd.run` returned.
+        The result of `gradtd.run`.
     metric : str or callable
         A name in `gradtd.METRICS`, or a function ``metric(exact, thetas, **options)``.
     lam : float, optional
-        NEU, MSPBE and the distance belong to a lambda: by default to that of the run.
+        The lambda of NEU, MSPBE and the distance, by default that of the run.
     **options
-        What the metric takes besides, for example ``weights="d_mu"`` for rmsve.
+        Further arguments of the metric, for example ``weights="d_mu"`` for rmsve.
 
     >>> import gradtd
     >>> result = gradtd.run("boyan_chain", "lstd", runs=3, steps=2000, snapshots=1000)

@@ -1,4 +1,4 @@
-"""Many seeds, many settings: `learn`, `run` and `sweep`."""
+"""`learn`, `run` and `sweep`: one stream, many seeds, many settings."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def learn(
     **hyper
         The hyper-parameters of the rule, for example ``alpha=0.1``; ``gradtd list NAME`` shows them.
     snapshots : int or list of int, optional
-        Step numbers after which the weights are kept, or n for every n steps. By default a hundred of them, the last
-        step included.
+        Step numbers after which the weights are recorded, or n for every n steps. By default a hundred of them, the
+        last step included.
     passes : int
-        How often to go through the stream. From the second pass on the buffers hold all of it.
+        Number of passes through the stream. From the second pass on, the buffers hold all of it.
     seed : int
         Fixes the batches that are drawn.
     theta0 : array, optional
-        The weights of the start, by default zeros.
+        Initial weights, by default zeros.
     compile : bool, optional
         False runs plain Python, which is slow and can be debugged.
 
@@ -103,7 +103,7 @@ def run(
 ) -> Result:
     """Run one algorithm on a problem for many seeds; run r of a seed sees the same data for every algorithm.
 
-    A run whose buffers never fill keeps its start weights. Where that is so for all runs, it is an error.
+    A run whose buffers never fill keeps its initial weights. If that happens in all runs, it is an error.
 
     Parameters
     ----------
@@ -116,13 +116,13 @@ def run(
     runs : int
         How many independent runs to make.
     steps : int
-        How many steps each run takes.
+        Number of steps per run.
     seed : int
-        The data of a run depend on this and on the number of the run alone.
+        The data of a run depend only on this and on the number of the run.
     snapshots : int or list of int, optional
-        Step numbers after which the weights are kept, or n for every n steps; by default a hundred of them.
+        Step numbers after which the weights are recorded, or n for every n steps; by default a hundred of them.
     theta0 : array, optional
-        The weights of the start, by default the problem's.
+        Initial weights, by default the problem's.
     threads : int, optional
         By default one for each core. The result does not depend on it.
     progress : bool or callable, optional
@@ -226,7 +226,7 @@ def sweep(
 def attempt(
     session: Session, stream: Stream, start: Floats, seed: Seed, wanted: Snapshots
 ) -> tuple[int, NeverLearnsError | None]:
-    """One run over a stream: the step of divergence or -1. Where it never learns, it keeps its start weights."""
+    """One run over a stream: the step of divergence or -1. If it never learns, it keeps its initial weights."""
     try:
         return session.over(stream, start, seed, wanted), None
     except NeverLearnsError as error:

@@ -1,4 +1,4 @@
-"""The one way to run a rule: `Session` sets everything up once, begins runs, and drives them.
+"""Runs rules: a `Session` sets everything up once, then begins and drives runs.
 
 `gradtd.learn`, `run` and `sweep`, the `Learner` and the `Horde`, the fits and refits of `gradtd.evaluate` and the
 reproduction of the paper all go through it.
@@ -27,7 +27,7 @@ from gradtd.core.stream import Stream, StreamView
 from gradtd.running.settings import Setup, set_up
 
 MANY_FEATURES = 1000
-"""With fewer nothing that a rule keeps is large."""
+"""With fewer features, a rule's state is always small."""
 
 
 def _bytes(arrays: Mapping[str, Any]) -> int:
@@ -35,7 +35,7 @@ def _bytes(arrays: Mapping[str, Any]) -> int:
 
 
 class Session:
-    """A rule with its hyper-parameters, ready to run: what all runs share is made once.
+    """A rule with its hyper-parameters, ready to run; shared parts are created once.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class Session:
     hyper
         Its hyper-parameters, as a user gives them.
     n_steps
-        How many steps a run takes; 0 where that is unknown.
+        Number of steps of a run; 0 if unknown.
     block
-        Steps that count as one episode, where the problem has none and the user says nothing.
+        Steps that count as one episode, if the problem has no episodes and the user gives no block.
     compile
         False runs plain Python; by default the environment decides.
     """
@@ -82,7 +82,7 @@ class Session:
 
     @property
     def updates_per_step(self) -> float:
-        """What a step costs, roughly, in updates of TD: as much as one for every entry of a batch, per direction."""
+        """Approximate cost of a step in TD updates: one per entry of a batch, per direction."""
         directions = 1 if self.setup.hyper.get("directions", "one") == "one" else 2
         return 1.0 + directions * self.setup.m1
 
@@ -107,9 +107,9 @@ class Session:
         )
 
     def state_bytes(self, n_features: int, n_steps: int = 0, sparse: bool = False) -> int:
-        """How much memory the rule takes for what it keeps: found with few features, as it grows like their square.
+        """Memory of the rule's state, extrapolated from few features, since it grows with their square.
 
-        Vectors that are cleared take none between updates where rows are ``sparse``.
+        With ``sparse`` rows, cleared vectors take no memory between updates.
         """
         storage = self.setup.algorithm.storage if sparse else {}
         cleared = {name for name, kind in storage.items() if kind is Storage.CLEARED}
@@ -133,9 +133,9 @@ class Session:
             )
 
     def begin(self, theta0: Floats, seed: Seed, n_steps: int = 0, sparse: bool = False) -> Run:
-        """A run that has not begun; rules that read stored steps by their number get the number of steps to come.
+        """A run that has not begun; rules that read stored steps by number get the number of future steps.
 
-        Where features are ``sparse`` the rule's vectors are kept so that only the entries that are read cost anything.
+        For ``sparse`` features the rule's vectors are stored so that only the entries in use cost anything.
         """
         setup = self.setup
         self.refuse_many_features(len(theta0), n_steps)
@@ -164,8 +164,8 @@ class Session:
             return int(self.kernel(stream, buffers, run, self.setup.plan, wanted, begin, count, True))
         except ZeroDivisionError:
             raise InputError(
-                f"{self.rule.name} divided by zero: its settings, or what was loaded of its state, leave no number "
-                "to go on with."
+                f"{self.rule.name} divided by zero because of its settings or its loaded state: change the "
+                "settings, or load another file."
             ) from None
 
     def over(
@@ -184,13 +184,13 @@ class Session:
         Parameters
         ----------
         stream, theta0, seed
-            Where it learns, from which weights, and the run's (seed, run).
+            The stream, the initial weights, and the run's (seed, run).
         wanted
-            The steps after which weights are wanted, and room for them.
+            The steps after which weights are recorded, and the array for them.
         count
-            The number of steps, where it is not one pass over the stream.
+            The number of steps, if not one pass over the stream.
         unit
-            Numbers the independent pieces that two buffers must not share, where those are not the episodes.
+            Numbers of the independent pieces that two buffers must not share, if those are not the episodes.
         filled
             The buffers hold the whole stream from the first step on.
         """
@@ -220,7 +220,7 @@ class Session:
             raise InputError(f"{name} as set here needs dense features, but those of {stream.name} are sparse.")
 
     def _refuse_off_policy(self, stream: Stream) -> None:
-        """Some rules are sound only where all ratios are one."""
+        """Check ratios for rules that are valid only if all ratios are 1."""
         if self.setup.algorithm.on_policy and (stream.steps["rho"] != 1).any():
             name = self.setup.algorithm.name
             raise InputError(
@@ -242,12 +242,12 @@ class Session:
             )
 
     def _refuse_wide_batch(self, stream: Stream, steps: int) -> None:
-        """A rule that takes the latest steps as its batch needs as many: a stream in several passes may be shorter."""
+        """Check that the stream has enough steps for a rule whose batch is the latest steps."""
         if not self.setup.split.stores and len(stream) < self.setup.m1 <= steps:
             raise NeverLearnsError(f"{stream.name} has {len(stream)} steps, too few for a batch of {self.setup.m1}.")
 
     def _refuse_too_short(self, stream: Stream, steps: int, filled_at: int) -> None:
-        """A rule that watches before it learns needs a longer stream than one that does not."""
+        """Check that the stream is long enough for a rule that observes before it learns."""
         left = steps - max(self.setup.plan.start, filled_at)
         watches = self.setup.algorithm.watches
         if left <= watches:

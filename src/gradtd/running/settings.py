@@ -1,4 +1,4 @@
-"""From what a user writes to what the loop needs: hyper-parameters checked, completed and sorted."""
+"""Checks, completes and sorts the user's hyper-parameters for the loop."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class Setup:
     tracing: Tracing | None = None
 
     def lasting(self, n_steps: int) -> Setup:
-        """The same for a run of another number of steps: averages may begin elsewhere."""
+        """The settings for another number of steps, since averages may begin elsewhere."""
         return replace(self, plan=self.plan._replace(average_from=_average_from(self.hyper, n_steps)))
 
 
 def set_up(algorithm: Algorithm, given: Mapping[str, Any], *, n_steps: int, block: int | None = None) -> Setup:
-    """Check and complete the hyper-parameters; ``block`` is the problem's own, where it has one."""
+    """Check and complete the hyper-parameters; ``block`` is the problem's block, if any."""
     hyper = _completed(algorithm, given, block)
     batch = hyper.get("batch_size", 0)
     m1, m2 = hyper.get("m1", batch), hyper.get("m2", batch)
@@ -114,7 +114,7 @@ def set_up(algorithm: Algorithm, given: Mapping[str, Any], *, n_steps: int, bloc
 
 
 def _tracing(chosen: Algorithm, hyper: Mapping[str, Any]) -> Tracing | None:
-    """The traces that a rule reads: none where lam is 0, as each would be the features of its step."""
+    """The traces that a rule reads: none if lam is 0, since they would equal the features."""
     if chosen.traces is not True or (hyper["lam"] == 0 and not chosen.emphatic):
         return None
     return Tracing(hyper["lam"], hyper["trace"], chosen.emphatic)
@@ -145,21 +145,21 @@ def _completed(algorithm: Algorithm, given: Mapping[str, Any], block: int | None
 def _without_traces(
     algorithm: Algorithm, given: Mapping[str, Any], known: Mapping[str, Parameter]
 ) -> Mapping[str, Any]:
-    """A rule without traces takes lam=0 all the same, and says why it takes no other; the same for ``trace``."""
+    """A rule without traces accepts lam=0 and explains why it refuses others; the same for ``trace``."""
     asked = {name: TRACES[name].check(name, given[name]) for name in given if name in TRACES and name not in known}
     if not asked:
         return given
     refuse_traces(algorithm, asked.get("lam", 0.0))
     if "lam" in known and asked["trace"] != TRACES["trace"].default:
         raise InputError(
-            f"{algorithm.name} takes trace='rho' only, got {asked['trace']!r}: its traces are its own, and hold the "
+            f"{algorithm.name} takes trace='rho' only, got {asked['trace']!r}: it computes its traces with the "
             "full ratio."
         )
     return {name: value for name, value in given.items() if name not in asked}
 
 
 def refuse_traces(algorithm: Algorithm, lam: float) -> None:
-    """Say why a rule takes no traces, where it is asked to."""
+    """Explain why a rule does not support traces."""
     if lam > 0 and algorithm.traces is not True and "lam" not in algorithm.parameters:
         why = algorithm.traces if isinstance(algorithm.traces, str) else "it does not read traces"
         raise InputError(f"{algorithm.name} takes lam=0 only, got {lam:g}: {why}.")
@@ -178,7 +178,7 @@ def _average_from(hyper: Mapping[str, Any], n_steps: int) -> int:
 
 
 def _check_room(hyper: Mapping[str, Any], plan: Plan, sizes: tuple[int, int]) -> None:
-    """A bounded buffer must be able to hold what learning waits for, and what a batch takes."""
+    """Check that a bounded buffer is large enough to start learning and to draw a batch."""
     capacity = hyper.get("capacity")
     dealt = hyper.get("split") == "episode-index"
     wanted = sum(plan.fill) if dealt else max(plan.fill)

@@ -153,7 +153,7 @@ def test_blocks_of_one_long_episode():
     n = len(LOG["t"])
     assert result.episodes == -(-n // 4)
     assert result.value == pytest.approx(result(one["obs"][::4]).mean())
-    assert any("every 4 steps of an episode count as one" in note for note in result.notes)
+    assert any("Every 4 steps of an episode count as one" in note for note in result.notes)
 
 
 def test_the_walk_has_the_value_of_its_problem():

@@ -305,7 +305,7 @@ def test_after_an_error_in_the_middle_of_learning_nothing_is_said_any_more():
     with pytest.raises(KeyboardInterrupt):
         feed(learner, begin=20, end=40).predict(THETA0)
     for _ in range(2):
-        with pytest.raises(InputError, match=r"learning was interrupted .*: load what was saved last, or begin anew"):
+        with pytest.raises(InputError, match=r"learning was interrupted .*: load the last saved file, or start again"):
             learner.theta  # noqa: B018
     with pytest.raises(InputError, match="learning was interrupted"):
         learner.partial_fit(STREAM)

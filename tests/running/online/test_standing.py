@@ -246,8 +246,8 @@ class TestWhiten:
         whole["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
         for change, sentence in (
             ({"whiten.phi": np.zeros((400, 2))}, r"the file's whitening has type float64 and shape \(400, 2\)"),
-            ({"whiten.over": np.zeros(3, bool)}, "steps that wait to be whitened are damaged"),
-            ({"whiten.numbers": -whole["whiten.numbers"]}, "steps that wait to be whitened are damaged"),
+            ({"whiten.over": np.zeros(3, bool)}, "buffered steps are damaged"),
+            ({"whiten.numbers": -whole["whiten.numbers"]}, "buffered steps are damaged"),
             ({"whiten.phi_next": None}, "is not a file that Learner.save wrote, or it is damaged"),
         ):
             changed = {name: array for name, array in (whole | change).items() if array is not None}

@@ -28,7 +28,7 @@ from small_sweep import small_sweep
         ),
         ({"problems": {"garnet": {"states": list(range(1000)), "seed": list(range(1000))}}}, "at most 100000 settings"),
         ({"runs": 10**12}, "at most 1000000 units of work"),
-        ({"metrics": []}, "at least one metric"),
+        ({"metrics": []}, "at least one name"),
         ({"metrics": 3}, "metrics must be a list of names"),
         ({"metrics": [["rmsve"]]}, "metrics must be a list of names"),
         ({"at": []}, "at must be a list of steps"),

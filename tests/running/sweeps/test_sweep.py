@@ -155,7 +155,7 @@ def test_killed_in_the_middle_and_interrupted_it_leaves_the_same_bytes(finished,
     _, stopped = process.communicate()
     if process.returncode != 0:  # on a fast machine it is through by then
         assert process.returncode == 130
-        assert re.search(r"stopped by Ctrl-C; \d+ of \d+ units are kept\.", stopped)
+        assert re.search(r"stopped by Ctrl-C; \d+ of \d+ units are saved\.", stopped)
     grid.run(out, threads=1)
     assert _bytes(out) == _bytes(finished.folder)
     after = _parts(out)
@@ -233,7 +233,9 @@ def test_a_full_disk_is_one_sentence_and_costs_nothing_that_was_kept(monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr(files.os, "fsync", full)
-        with pytest.raises(gradtd.InputError, match=r"No space left on device; 3 of 4 units are kept: make room"):
+        with pytest.raises(
+            gradtd.InputError, match=r"No space left on device; 3 of 4 units are saved: free some space"
+        ):
             grid.run(tmp_path / "full", threads=1)
     assert not list((tmp_path / "full").rglob("*.part"))
     before = _parts(tmp_path / "full")
@@ -343,7 +345,7 @@ def test_status_and_missing_run_nothing(finished, tmp_path):
 
     assert (
         told("--status", "--out", str(finished.folder))
-        == f"{UNITS + WINNERS} units done, complete; no process is at it.\n"
+        == f"{UNITS + WINNERS} units done, complete; no process is working on it.\n"
     )
     lines = told("--missing", "--out", str(tmp_path / "none")).splitlines()
     assert lines[0] == 'boyan_chain impression_gtd {"alpha": 5, "batch_size": 4} seed 0 runs 0 to 1'

@@ -226,7 +226,7 @@ REASONS: tuple[Rule, ...] = (
         "truncations",
         lambda e: e.cut_short,
         "{d.method} ends its sums at truncations, with {d.beyond_cuts:.0%} of the discounted time still "
-        "to come.  Use algorithm='dr', or one that learns a value function.",
+        "to come. Use algorithm='dr', or one that learns a value function.",
     ),
     Rule(
         "no width",
@@ -262,7 +262,7 @@ REASONS: tuple[Rule, ...] = (
         "no TD error yet",
         "with equal TD errors at all steps, the error would rest on fewer than {limits.fewest_surprises:g} of them",
         lambda e: below(e.d.surprises_met, e.limits.fewest_surprises) and not e.no_width,
-        "The most heavily weighted steps show no TD error yet, so the interval is too narrow.  Collect more episodes, "
+        "The most heavily weighted steps show no TD error yet, so the interval is too narrow. Collect more episodes, "
         "or evaluate a target closer to the behaviour policy.",
     ),
     Rule(
@@ -279,7 +279,7 @@ REASONS: tuple[Rule, ...] = (
         "{limits.hull_times_widest:g} times their own",
         lambda e: above(e.d.hull_of_limit, 1.0) and e.d.features_named is True,
         "These features cannot represent the value: fits with richer features or with memory differ, and with their "
-        "differences the interval is {d.hull_times:.1f} times as wide.  Use features='auto', or richer features.",
+        "differences the interval is {d.hull_times:.1f} times as wide. Use features='auto', or richer features.",
     ),
     Rule(
         "fits differ",
@@ -311,7 +311,7 @@ REASONS: tuple[Rule, ...] = (
         "paired errors and a standard error away",
         lambda e: e.d.hidden_state is not None,
         "Earlier steps change the value, so the observation, or its features, hide part of the state: with the "
-        "past as extra features the value is {d.hidden_state:.0f} paired errors away.  Add previous observations and "
+        "past as extra features the value is {d.hidden_state:.0f} paired errors away. Add previous observations and "
         "actions to the observation (history=2), or use richer features.",
     ),
     Rule(
@@ -321,7 +321,7 @@ REASONS: tuple[Rule, ...] = (
         lambda e: e.d.late_steps_differ is not None,
         "{d.behind_cuts:.0%} of the value comes after truncations, and late steps give it another value than all "
         "steps do ({d.late_steps_differ:.0f} paired errors away). The observations may hide what "
-        "changes with time:  collect longer episodes, or add the time to the observations (with_time=True).",
+        "changes with time: collect longer episodes, or add the time to the observations (with_time=True).",
     ),
     Rule(
         "rarely visited",
@@ -344,7 +344,7 @@ REASONS: tuple[Rule, ...] = (
         "outside the rewards",
         "the value is more than {limits.most_beyond_rewards:g} standard error outside the range that the rewards allow",
         lambda e: above(e.d.beyond_rewards, e.limits.most_beyond_rewards),
-        "The value is {d.beyond_rewards:.1f} standard errors outside the range that the log's rewards allow.  Use "
+        "The value is {d.beyond_rewards:.1f} standard errors outside the range that the log's rewards allow. Use "
         "fewer features, and check the rewards and the ends of episodes.",
     ),
 )

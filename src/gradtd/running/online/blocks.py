@@ -1,4 +1,4 @@
-"""Many steps at once, a block at a time: a part of a log, or tables of rows."""
+"""Learns from many steps at once, a block at a time: a part of a log, or tables of rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def put_stream(queue: StepQueue, stream: Stream, numbers: NDArray[np.float64]) -
 def put_many(
     queue: StepQueue, tables: list[NDArray[Any]], numbers: NDArray[np.float64], over: NDArray[np.bool_]
 ) -> None:
-    """Learn from steps that follow each other; ``over`` says behind which of them an episode ends."""
+    """Learn from consecutive steps; ``over`` marks those that end an episode."""
     queue.work_off()
     queue.take_kind(all(table.dtype == np.float32 for table in tables))
     sparse = isinstance(queue.store(False), SparseTable)

@@ -1,4 +1,4 @@
-"""What became of a learner while it learned: the value where episodes start, step by step, and the returns met."""
+"""The course of a learner: the start value step by step, and the returns."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ class Course:
     """The curve of a learner, made by `gradtd.run_online`.
 
     ``steps`` and ``values`` are the points of the curve: steps seen, and the mean prediction where episodes start.
-    ``returns`` are the undiscounted returns of the behaviour's episodes, ``stopped`` says that the callback ended it.
+    ``returns`` are the undiscounted returns of the behaviour's episodes, ``stopped`` says whether the callback ended
+    it.
 
     Parameters
     ----------
     learner : Learner
-        Who learns.
+        The learner.
     seed : int
         Fixes an environment and the actions taken in it.
     """
 
     MOST_STARTS: ClassVar[int] = 256
-    """Starts of episodes whose mean is predicted."""
+    """Number of episode starts that are averaged."""
 
     def __init__(self, learner: Learner, seed: int) -> None:
         self.learner, self.seed = learner, seed
@@ -46,19 +47,19 @@ class Course:
         self._handle: Any = None
 
     def begin_episode(self, phi: Any) -> None:
-        """An episode starts in this row."""
+        """Record that an episode starts in this row."""
         if self.starts is None:
             self.starts = []
         if isinstance(self.starts, list) and len(self.starts) < self.MOST_STARTS:
             self.starts.append(phi)
 
     def end_episode(self, total: float) -> None:
-        """An episode is over, with this return."""
+        """Record a finished episode with its return."""
         self.returns.append(total)
         self.done += 1
 
     def is_due(self, every: int) -> bool:
-        """Whether so many steps were seen since the latest point."""
+        """Whether a new point is due."""
         return self.learner.seen // every > (self.steps[-1] // every if self.steps else 0)
 
     def add(self) -> None:
@@ -73,7 +74,7 @@ class Course:
 
     @property
     def value(self) -> float:
-        """The latest point; NaN where there is none."""
+        """The latest point, NaN if there is none."""
         return self.values[-1] if self.values else float("nan")
 
     def plot(self, path: str | Path | None = None) -> Any:
@@ -85,7 +86,7 @@ class Course:
         return learner_curve.draw(np.array(self.steps), values, self.learner.standing(), repr(self.learner))
 
     def show(self, plot: bool | str | Path) -> None:
-        """Draw the curve as it is now, where somebody asked for that."""
+        """Draw the current curve, if requested."""
         if plot is False or plot is None:
             return
         if plot is not True:
@@ -113,7 +114,7 @@ class Course:
     # The file: that of the learner, with the course beside it
 
     def save(self, path: Path) -> None:
-        """Write learner and course; between two episodes only, so that an environment can go on from there."""
+        """Write learner and course, only between episodes, so that an environment can continue from there."""
         starts = np.array([] if self.starts is None else self.starts, np.int64 if self.learner._sparse else np.float64)
         arrays = {
             "course.steps": np.array(self.steps, np.int64),
@@ -124,7 +125,7 @@ class Course:
         self.learner._save(path, {"course": {"seed": self.seed, "done": self.done}}, arrays)
 
     def restore(self, path: Path) -> None:
-        """Go on from a file, in the place of the learner that was given, which must have the same settings."""
+        """Continue from a file, replacing the given learner, which must have the same settings."""
         loaded, header, arrays = Learner._load(path, self.learner._queue.compile)
         told = header.get("course")
         if not isinstance(told, dict) or told.get("seed") != self.seed:

@@ -1,4 +1,4 @@
-"""Which episode a step belongs to, as steps arrive."""
+"""Numbers episodes as steps arrive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradtd.core.stream import episode_numbers
 
 
 class EpisodeCounter:
-    """Numbers the episodes 0, 1, ... as their steps arrive; ``counts`` has the latest and whether it is over."""
+    """Numbers the episodes 0, 1, ... as their steps arrive; ``counts`` has the latest and whether it has ended."""
 
     def __init__(self, counts: Integers) -> None:
         self.counts = counts
@@ -23,14 +23,14 @@ class EpisodeCounter:
 
     @property
     def over(self) -> bool:
-        """Whether the next step begins another one."""
+        """Whether the next step begins an episode."""
         return bool(self.counts[OVER])
 
     def restore(self, number: int, label: int | None, labelled: bool, over: bool) -> None:
         self.counts[EPISODE], self.counts[OVER], self.label, self.labelled = number, over, label, labelled
 
     def begin_step(self, episode: int | None) -> None:
-        """A step comes that is of this episode of the user's numbers: does it begin another one?"""
+        """Whether a step with this user-given episode number begins an episode."""
         if episode is not None:
             self._check(episode)
             goes_on = self.labelled and episode == self.label
@@ -47,7 +47,9 @@ class EpisodeCounter:
             )
 
     def numbers_of(self, episode: Integers, ends: bool) -> Integers:
-        """The numbers of a part of a log: its first step goes on with the latest episode, unless that one is over."""
+        """Episode numbers of a part of a log: its first step continues the latest episode, unless that one has
+        ended.
+        """
         self.begin_step(None)
         first = self.number + self.over
         numbers: Integers = first + episode_numbers(episode)
@@ -56,5 +58,5 @@ class EpisodeCounter:
         return numbers
 
     def cut(self) -> None:
-        """The next step begins an episode, though the latest one was not ended."""
+        """Start a new episode although the latest one was not ended."""
         self.counts[OVER], self.labelled = 1, False

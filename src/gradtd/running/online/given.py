@@ -1,4 +1,4 @@
-"""What a step is given as, checked: its numbers, its end, and rows that are indices. Each refusal is one sentence."""
+"""Checks the inputs of a step: its numbers, its end, and rows given as indices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 
 IndexRow = tuple[Integers, Floats | None]
-"""Indices, and their numbers; None where all are one."""
+"""Indices and their values; None if all values are 1."""
 
 
 def discount_number(name: str, value: Any) -> float:
@@ -30,7 +30,7 @@ def ratio_number(name: str, value: Any) -> float:
 
 
 def ended(discount: Any, terminated: Any, truncated: Any) -> tuple[Any, int]:
-    """The discount of a step and what it says of the end of its episode."""
+    """The discount of a step, and whether the step ends its episode."""
     over = terminated is True or (terminated is not None and checks.yes_or_no("terminated", terminated))
     cut = truncated is True or (truncated is not None and checks.yes_or_no("truncated", truncated))
     if over and discount is not None:
@@ -39,7 +39,7 @@ def ended(discount: Any, terminated: Any, truncated: Any) -> tuple[Any, int]:
 
 
 def _any_number(label: str, column: Floats) -> None:
-    """A reward may be any finite number."""
+    """Rewards may be any finite numbers."""
 
 
 def _not_negative(label: str, column: Floats) -> None:
@@ -56,7 +56,7 @@ NUMBERS = tuple(_CHECK_COLUMNS)
 
 
 def checked_column(name: str, label: str, values: Any, steps: int) -> Floats:
-    """One number per step; a single number stands for all of them."""
+    """One number per step; a single number applies to all."""
     if name == "discount" and values is None:
         discount_number(label, values)
     column = checks.number_a_step(label, values, steps)
@@ -71,8 +71,8 @@ def checked_table(name: str, values: Any, steps: int, names: Sequence[str]) -> F
     if isinstance(values, Mapping):
         if values.keys() != set(names):
             raise InputError(
-                f"{name} needs an entry for every demon ({', '.join(names)}), "
-                f"got {', '.join(map(str, values)) or 'none'}."
+                f"{name} needs an entry for every demon ({', '.join(names)}), got "
+                f"{', '.join(map(str, values)) or 'none'}."
             )
         return np.stack([checked_column(name, f"{name}[{run!r}]", values[run], steps) for run in names], axis=1)
     if np.ndim(values) < 2:
@@ -85,7 +85,7 @@ def checked_table(name: str, values: Any, steps: int, names: Sequence[str]) -> F
 
 
 def ends_of_many(terminated: Any, truncated: Any, steps: int) -> tuple[Any, Any]:
-    """Which of many steps terminate, and which are truncated; None where nothing is said."""
+    """Which of many steps terminate, and which are truncated; None if not given."""
     found = []
     for name, values in (("terminated", terminated), ("truncated", truncated)):
         if values is None:

@@ -1,4 +1,4 @@
-"""Sparse rows with room for more, and how arrays grow: by half, so that moving what is held stays rare."""
+"""Sparse rows with spare capacity. Arrays grow by half, so that copies stay rare."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gradtd.core.arrays import Integers
 from gradtd.core.stream_arrays import SparseRows
 
 LEAST_ROOM = 1024
-"""Rows and entries that there is room for, however few are held."""
+"""Minimum capacity in rows and entries."""
 _PIECE = 4096
 
 
 def roomy(needed: int) -> int:
-    """The size of an array that has to hold so much: half as much again, so that moving stays rare."""
+    """The capacity for this size: half as much again, so that copies stay rare."""
     return needed + needed // 2
 
 
 def too_tight(length: int, needed: int) -> bool:
-    """Whether an array would be full again soon: it grows then, to a size that stays bounded by what is held."""
+    """Whether an array would soon be full again and should grow."""
     return length < needed + needed // 4
 
 
@@ -34,16 +34,16 @@ def move_to_front(array: NDArray[Any], kept: Integers) -> None:
 
 
 def resized(array: NDArray[Any], length: int, used: int) -> NDArray[Any]:
-    """A new array of another length that begins with the used part of this one."""
+    """A new array of another length with the used part copied."""
     new = np.zeros((length, *array.shape[1:]), array.dtype)
     new[:used] = array[:used]
     return new
 
 
 class GrowingRows:
-    """Compressed rows, and room for more: ``size`` rows are held.
+    """Compressed rows with spare capacity: ``size`` rows are in use.
 
-    What stands behind them in ``begin`` is at most the end of the last: rows that are not held have no entries.
+    Later values of ``begin`` are at most the end of the last row, so unused rows have no entries.
     """
 
     def __init__(self, n_features: int, kind: Any = np.float64, count: Integers | None = None) -> None:
@@ -68,17 +68,17 @@ class GrowingRows:
 
     @property
     def table(self) -> SparseRows:
-        """What is held, as compiled code reads it; two numbers of ``begin`` at least."""
+        """The rows in use, in the form of compiled code; at least two numbers of ``begin``."""
         begin = self._begin[: max(self.size, 1) + 1]
         return SparseRows(self._data[: self.used], self._indices[: self.used], begin, self.n_features)
 
     @property
     def whole(self) -> SparseRows:
-        """The arrays with their free ends, for who fills them."""
+        """The arrays including spare capacity, for writers."""
         return SparseRows(self._data, self._indices, self._begin, self.n_features)
 
     def put(self, rows: SparseRows) -> None:
-        """Further rows; there is room for them."""
+        """Append rows; the capacity must suffice."""
         count, begin = len(rows.begin) - 1, self.used
         end = begin + len(rows.data)
         self._data[begin:end], self._indices[begin:end] = rows.data, rows.indices
@@ -86,18 +86,18 @@ class GrowingRows:
         self.size += count
 
     def has_room(self, rows: int, entries: int) -> bool:
-        """Whether so many more rows and entries fit."""
+        """Whether this many more rows and entries fit."""
         return self.size + rows + 1 < len(self._begin) and self.used + entries <= len(self._data)
 
     def grow(self, rows: int, entries: int) -> None:
-        """Room for so many more rows and entries."""
+        """Reserve capacity for this many more rows and entries."""
         if too_tight(len(self._begin), self.size + rows + 2):
             self._begin = resized(self._begin, roomy(self.size + rows + 2), self.size + 1)
         if too_tight(len(self._data), self.used + entries):
             self._lengthen(roomy(self.used + entries), self.used)
 
     def lengthen(self, entries: int) -> None:
-        """Room for so many entries in all, while rows are being filled behind those held."""
+        """Reserve capacity for this total of entries, while rows are being filled."""
         if entries > len(self._data):
             self._lengthen(roomy(entries), len(self._data))
 
@@ -105,7 +105,7 @@ class GrowingRows:
         self._data, self._indices = resized(self._data, length, used), resized(self._indices, length, used)
 
     def keep_only(self, kept: Integers) -> None:
-        """Hold these rows only, in their order; what remains moves to the front, with no second copy of all."""
+        """Keep only these rows, in order, moved to the front without a second copy of everything."""
         if len(kept) == self.size:
             return
         held, self.size = self.table, 0
@@ -114,7 +114,7 @@ class GrowingRows:
         self._begin[self.size + 1 :] = self.used
 
     def keep(self, rows: SparseRows) -> None:
-        """Hold these rows and no others."""
+        """Replace all rows by these."""
         self.keep_only(np.zeros(0, np.int64))
         self.grow(len(rows.begin) - 1, len(rows.data))
         self.put(rows)

@@ -1,4 +1,4 @@
-"""Learning the values of many policies from one stream, while the data arrive."""
+"""Learns the values of many policies from one stream, while the data arrive."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from gradtd.running.online.window import Rows
 class Horde(OnlineLearner):
     """Many demons learn from one stream: each its own policy (rho), reward and discount, and its own weights.
 
-    Every demon has the weights that a `Learner` with its settings has. Features are stored once.
+    Every demon gets the weights of a `Learner` with the same settings. Features are stored once.
 
     Parameters
     ----------
     n_features : int
-        How many features a step has.
+        Number of features.
     demons : list of str, or dict
         Their names, or for each name its settings: hyper-parameters, ``seed``, ``theta0``, ``capacity``, ``algorithm``.
     algorithm : Algorithm or str
-        The rule of all demons that have none of their own.
+        The rule of all demons without an ``algorithm`` setting.
     **hyper
         The hyper-parameters of all demons, except that one with an ``algorithm`` of its own takes its own only.
     gamma, sparse, intervals, compile
         As in `gradtd.Learner`.
     capacity, seed, theta0
-        As in `gradtd.Learner`, for all demons that do not set it themselves.
+        As in `gradtd.Learner`, for all demons without this setting.
     threads : int, optional
-        Threads that work off the queue of steps, by default one for each core. The result does not depend on it.
+        Threads that process the queue of steps, by default one per core. The result does not depend on it.
 
     >>> horde = Horde(1, {"soon": {"alpha": 0.5}, "late": {"alpha": 0.25}}, "td")
     >>> for _ in range(60):
@@ -93,19 +93,19 @@ class Horde(OnlineLearner):
         terminated: bool | None = None,
         truncated: bool | None = None,
     ) -> None:
-        """Take one step; demons learn from it at once where somebody asks for a value, else from many steps together.
+        """Take one step. Demons learn from queued steps together, at the latest when a value is requested.
 
-        Without ``episode`` the episode goes on until a step had discount 0 for every demon, was truncated, or
+        Without ``episode``, the episode continues until a step has discount 0 for every demon, a step is truncated, or
         `new_episode` is called.
 
         Parameters
         ----------
         phi, phi_next : array, or SciPy sparse row; with ``sparse=True`` indices
-            The features that the step started from, and those that it led to.
+            The features before and after the step.
         reward, rho, discount : float, dict or array
             A number for all demons, a number for each name, or one number per demon.
         episode : int, optional
-            A number that stays the same while an episode lasts and grows from one to the next.
+            A number that is constant within an episode and increases from one to the next.
         terminated, truncated : bool, optional
             As in `gradtd.Learner.update`, for all demons.
         """
@@ -135,7 +135,7 @@ class Horde(OnlineLearner):
                 queue.episodes.cut()
 
     def _put_fast(self, phi: Any, phi_next: Any, numbers: tuple[Any, Any, Any], cut: int) -> bool:
-        """A step whose rows are as they are stored, its numbers floats or arrays: compiled code checks them."""
+        """A step with rows in the stored form, and floats or arrays as numbers; compiled code checks them."""
         queue = self._queue
         rows = queue.rows
         if (
@@ -171,7 +171,7 @@ class Horde(OnlineLearner):
         terminated: Any = None,
         truncated: Any = None,
     ) -> Horde:
-        """Take many steps, one after the other, in tables (steps, features); returns the horde.
+        """Take many steps in order, given as tables (steps, features); returns the horde.
 
         ``reward``, ``rho`` and ``discount`` are a number or one entry per step, a mapping of these by demon, or a table
         (steps, demons).
@@ -194,7 +194,8 @@ class Horde(OnlineLearner):
     ) -> Horde:
         """Take all steps of a stream, a part of a log (see `Learner.partial_fit`); returns the horde.
 
-        ``reward``, ``rho`` and ``discount`` map a demon to one entry per step, or one number; else the stream's hold.
+        ``reward``, ``rho`` and ``discount`` map a demon to one entry per step, or one number; by default those of the
+        stream are used.
         """
         given = {"reward": reward, "rho": rho, "discount": discount}
         for name, values in given.items():
@@ -226,7 +227,7 @@ class Horde(OnlineLearner):
 
     @property
     def diverged_at(self) -> dict[str, int]:
-        """The step at which a demon was found diverged, -1 where it was not."""
+        """The step at which a demon diverged, -1 if it did not."""
         with self._lock:
             self._queue.work_off()
         return {name: run.diverged_at for name, run in zip(self._names, self._queue.runs, strict=True)}
@@ -237,7 +238,7 @@ class Horde(OnlineLearner):
             return {name: self._interval(i, phi, level, anytime) for i, name in enumerate(self._names)}
 
     def standing(self, steps: int | None = None) -> dict[str, Standing]:
-        """How every demon stands; see `gradtd.Learner.standing`."""
+        """The status of every demon; see `gradtd.Learner.standing`."""
         most = None if steps is None else checks.whole_number("steps", steps, 2)
         with self._lock:
             return {name: standing_of(self._queue, i, most) for i, name in enumerate(self._names)}

@@ -1,4 +1,4 @@
-"""`Learner`: one policy's values, learned while the data arrive, and what it shares with `Horde`."""
+"""`Learner`: one policy's values, learned while the data arrive."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ndarray = np.ndarray
 
 
 class _Fast:
-    """What a step needs whose rows are as they are stored: looked up once, so that it costs what its rule does."""
+    """Cached references for the fast path of a step with rows in the stored form."""
 
     shape: tuple[int, ...]
     __slots__ = (
@@ -55,26 +55,26 @@ class _Fast:
 class Learner(WatchedLearner):
     """A value estimate that learns step by step, in bounded memory.
 
-    After n steps it has the weights, to the last bit, that `gradtd.learn` finds on a stream of these n steps with the
-    same ``capacity``. Rules that draw no old steps keep a few only. Several threads may use one learner: each step is
-    taken whole.
+    After n steps its weights are bit for bit those of `gradtd.learn` on a stream of these n steps with the same
+    ``capacity``. Rules that do not replay steps keep only a few. Several threads may use one learner: each step is
+    atomic.
 
     Parameters
     ----------
     n_features : int
-        How many features a step has.
+        Number of features.
     algorithm : Algorithm or str
         The rule, or its name in `gradtd.ALGORITHMS`.
     **hyper
         The hyper-parameters of the rule, for example ``alpha=0.1``.
     gamma : float, optional
-        The discount of every step that is given none.
+        The default discount of a step.
     sparse : bool
-        A row is given as the indices of its features that are one, as tile coding has them, or as a pair (indices,
-        values). Otherwise rows are arrays of numbers, or of SciPy.
+        If True, a row is given as the indices of its features that are 1, as in tile coding, or as a pair (indices,
+        values). Otherwise rows are NumPy arrays or SciPy sparse rows.
     whiten : bool
-        Learn on features that are made uncorrelated and of one size, from the first thousand steps (or five per
-        feature), which wait until then. Weights and values are those of the features as they were given.
+        Learn on whitened features: uncorrelated and equally scaled. The transformation comes from the first thousand
+        steps (or five per feature), which are buffered until then. Weights and values refer to the original features.
     capacity : int, optional
         How many steps each of its buffers holds, the oldest leaving first. None keeps all of them. A stream may be
         endless, so the default is bounded: then batches are of the latest steps, and once the buffers are full
@@ -84,7 +84,7 @@ class Learner(WatchedLearner):
     seed : int
         Fixes the batches that are drawn.
     theta0 : array, optional
-        The weights of the start, by default zeros.
+        Initial weights, by default zeros.
     compile : bool, optional
         False runs plain Python, which is slow and can be debugged.
 
@@ -143,28 +143,28 @@ class Learner(WatchedLearner):
     ) -> None:
         """Take one step, and learn from it.
 
-        The episode goes on until a step terminates (``discount=0`` or ``terminated=True``), is truncated, or
+        The episode continues until a step terminates (``discount=0`` or ``terminated=True``), is truncated, or
         `new_episode` is called.
 
         Parameters
         ----------
         phi : array, or SciPy sparse row; with ``sparse=True`` indices
-            The features that the step started from. The first step decides how all are stored: float32 as long as
-            all are given so, in half the memory, else float64.
+            The features before the step. The first step decides the storage: float32, in half the memory, as long as
+            all rows are float32, else float64.
         reward : float
             Its reward.
         phi_next : array, or SciPy sparse row; with ``sparse=True`` indices
-            The features that it led to.
+            The features after the step.
         rho : float
             The target's probability of the action taken over the behaviour's.
         discount : float, optional
             Gamma, and 0 where the episode terminated. By default the learner's ``gamma``.
         episode : int, optional
-            A number that stays the same while an episode lasts and grows from one to the next.
+            A number that is constant within an episode and increases from one to the next.
         terminated : bool, optional
             The episode terminated with this step: its discount is 0.
         truncated : bool, optional
-            The episode was cut off behind this step: ``phi_next`` counts, and the next step begins another one.
+            The episode was cut off after this step: ``phi_next`` is used, and the next step begins another episode.
         """
         cut = GOES_ON
         if discount is None:
@@ -207,7 +207,7 @@ class Learner(WatchedLearner):
             self._put(phi, phi_next, (reward, discount, rho), cut, episode)
 
     def _attend(self, code: int, reward: float, discount: float, rho: float, cut: int) -> bool:
-        """What compiled code leaves to Python: make room, notice what has changed. False where a step was refused."""
+        """The part of a step done in Python: reserve memory and react to changes. False if the step was refused."""
         queue = self._queue
         if code == FULL:
             self._look()
@@ -226,7 +226,7 @@ class Learner(WatchedLearner):
         self._fast = _Fast(queue, self._compiled(sum_at) if self._sparse else None) if plain else None
 
     def _put(self, phi: Any, phi_next: Any, numbers: tuple[Any, Any, Any], cut: int, episode: Any) -> None:
-        """A step that is not as rows are stored, or not allowed: it is checked, and said what is wrong with it."""
+        """The slow path: check a step in another form, or say what is wrong with it."""
         reward, discount = checks.number("reward", numbers[0]), discount_number("discount", numbers[1])
         rho, number = ratio_number("rho", numbers[2]), self._episode(episode)
         self._look()
@@ -251,11 +251,11 @@ class Learner(WatchedLearner):
         terminated: Any = None,
         truncated: Any = None,
     ) -> Learner:
-        """Take many steps, one after the other; returns the learner.
+        """Take many steps in order; returns the learner.
 
-        Rows are tables (steps, features), all else has one entry per step or one number for all. A step begins where
-        the one before it led to, unless that one ended an episode. With ``sparse=True`` rows are lists of rows of
-        indices, or a table of them.
+        Rows are tables (steps, features); other arguments have one entry per step or one number for all. A step starts
+        in the next observation of the previous one, unless that ended an episode. With ``sparse=True``, rows are lists
+        of rows of indices, or a table of them.
 
         >>> learner = Learner(2, "td", alpha=0.5, gamma=0.9)
         >>> learner.update_many([[1, 0], [0, 1]], [0, 1], [[0, 1], [0, 0]], terminated=[False, True])
@@ -292,10 +292,9 @@ class Learner(WatchedLearner):
     def partial_fit(self, stream: Stream) -> Learner:
         """Take all steps of a stream, a part of a log; returns the learner.
 
-        Its first step goes on with the latest episode unless that ended with discount 0: call `new_episode` first
-        where the log was cut between two episodes of which the former was truncated. Sparse features stay sparse,
-        and so do their traces, unless the first step was dense or the rule reads dense rows only: then up to 4096
-        columns are stored densely.
+        Its first step continues the latest episode unless that ended with discount 0. If the log was cut after a
+        truncated episode, call `new_episode` first. Sparse features stay sparse, and so do their traces, unless the
+        first step was dense or the rule reads dense rows only: then up to 4096 columns are stored densely.
         """
         self._put_stream(stream, {})
         return self
@@ -326,18 +325,18 @@ class Learner(WatchedLearner):
 
     @property
     def theta(self) -> Floats:
-        """The weights (or their average, where one is reported); before learning starts, those of the start."""
+        """The weights, or their average if one is reported; the initial weights before learning starts."""
         with self._lock:
             return self._thetas()[0]
 
     @property
     def updates(self) -> int:
-        """How many updates the steps given so far have led to."""
+        """Number of updates so far."""
         return self._queue.runs[0].updates
 
     @property
     def diverged_at(self) -> int:
-        """The step at which the weights were found diverged, -1 where they were not. From then on it is frozen."""
+        """The step at which the weights diverged, -1 if they did not. From then on they are frozen."""
         return self._queue.runs[0].diverged_at
 
     def __repr__(self) -> str:
@@ -354,7 +353,7 @@ class Learner(WatchedLearner):
 
     @classmethod
     def _load(cls, path: str | Path, compile: bool | None) -> tuple[Learner, Mapping[str, Any], Arrays]:
-        """The learner of a file, and what else there is in it."""
+        """The learner in a file, and the file's other contents."""
         learner = cls.__new__(cls)
         names, queue, more, arrays = saving.load(path, "Learner", 1, compile)
         with reading(path, "a file that Learner.save wrote"):
@@ -364,6 +363,6 @@ class Learner(WatchedLearner):
         return learner, more, arrays
 
     def _become(self, other: Learner) -> None:
-        """Take the place of another learner of the same settings."""
+        """Replace another learner with the same settings."""
         with self._lock:
             self.__dict__.update({name: value for name, value in other.__dict__.items() if name != "_lock"})

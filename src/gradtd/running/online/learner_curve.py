@@ -1,4 +1,4 @@
-"""A learner in a picture and on a page: the value where episodes start, as it was learned, beside least squares."""
+"""Plots a learner: the start value over time, next to least squares."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def draw(steps: Any, values: Floats, standing: Standing, title: str) -> Any:
 
 
 def write(figure: Any, path: str | Path | None) -> Any:
-    """Save the figure, or hand it over."""
+    """Save the figure, or return it."""
     if path is None:
         return figure
     target = checks.picture_file("plot", Path(path))
@@ -48,7 +48,7 @@ def page(title: str, standing: Standing, figure: Any | None) -> str:
 
 
 def start_row(queue: Any) -> Floats | None:
-    """The mean row of features where the episodes of the steps held begin; None where there is no step."""
+    """The mean features at the starts of the stored episodes; None without steps."""
     window, rows = queue.runs[0].window, queue.rows
     if rows is None or not window.size or not isinstance(rows.table, np.ndarray):
         return None

@@ -1,7 +1,6 @@
-"""What a learner notes of itself now and then: its weights, whether features are badly scaled, whether it arrives.
+"""Monitors a learner: records its weights, and checks scaling and convergence from time to time.
 
-It looks when it has to make room anyway, at steps that lie further and further apart, and at no more steps than cost a
-few hundredths of what learning from them did.
+It runs when memory has to be reorganised anyway, at growing intervals, so that it costs a few percent of the learning.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ SURE_PART = 0.08
 MOST_PRODUCTS = 2 * 10**8
 """What a look at the end may cost: steps times the square of the features."""
 MOST_KEPT = 10_000
-"""With more features no weights are kept for a curve."""
+"""With more features, no weights are recorded for a curve."""
 
 
 class Kept(NamedTuple):
@@ -34,7 +33,7 @@ class Kept(NamedTuple):
 
 
 class Monitor:
-    """Looks at one run; ``look_at`` is the step at which it wants to look next."""
+    """Monitors one run; ``look_at`` is the step of the next check."""
 
     def __init__(self, n_features: int) -> None:
         self.kept: list[Kept] = []
@@ -44,7 +43,7 @@ class Monitor:
         self.warned = False
 
     def look(self, queue: StepQueue, whitened: bool) -> None:
-        """Keep the weights, and warn of what a user should know, each once."""
+        """Record the weights, and warn once about each problem."""
         seen = queue.seen
         if queue.n_features <= MOST_KEPT:
             self.kept.append(Kept(seen, queue.thetas()[0]))

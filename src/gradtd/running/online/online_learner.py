@@ -1,4 +1,4 @@
-"""What `Learner` and `Horde` have in common: how rows and numbers come in, and how values are told."""
+"""The common base of `Learner` and `Horde`: the input of rows and numbers, and predictions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from gradtd.running.online.value_interval import ValueInterval
 
 
 class OnlineLearner:
-    """What `Learner` and `Horde` have in common."""
+    """The common base of `Learner` and `Horde`."""
 
     def __init__(self, names: list[str], queue: StepQueue, sparse: Any = False, gamma: Any = None) -> None:
         self._names, self._queue = names, queue
@@ -56,7 +56,7 @@ class OnlineLearner:
 
     @property
     def seen(self) -> int:
-        """How many steps were given."""
+        """Number of steps so far."""
         return self._queue.seen
 
     @property
@@ -65,16 +65,16 @@ class OnlineLearner:
         return self._gamma
 
     def new_episode(self) -> None:
-        """Say that the episode was cut off (truncated): the next step begins another one."""
+        """End the episode as truncated: the next step begins another one."""
         with self._lock:
             self._queue.episodes.cut()
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one .npz file, without pickle; what is loaded goes on as if it had never stopped."""
+        """Write everything to one .npz file, without pickle; a loaded learner continues exactly."""
         self._save(path, {}, {})
 
     def _save(self, path: str | Path, more: dict[str, Any], arrays: Arrays) -> None:
-        """The same, with something beside it."""
+        """The same, with additional contents."""
         with self._lock:
             beside = (self._more() | more, self._arrays() | arrays)
             try:
@@ -83,14 +83,14 @@ class OnlineLearner:
                 self._changed()
 
     def _changed(self) -> None:
-        """Whatever was looked up of the queue may have moved."""
+        """Drop cached references, since arrays may have moved."""
 
     def _more(self) -> dict[str, Any]:
-        """What a file has of the learner itself."""
+        """The learner's part of a file."""
         return ({"gamma": self._gamma} if self._gamma is not None else {}) | ({"indices": True} if self._sparse else {})
 
     def _stage(self, phi: Any, phi_next: Any) -> None:
-        """Check the rows of a step, and put them where compiled code finds them."""
+        """Check the rows of a step, and store them for compiled code."""
         queue = self._queue
         queue.refuse_broken()
         if not self._sparse or is_sparse(phi) or is_sparse(phi_next):
@@ -149,18 +149,18 @@ class OnlineLearner:
         return self._queue.thetas()
 
     def _read_only(self) -> list[Floats]:
-        """The same where nobody keeps them: not copied, where there is an array of them."""
+        """The same without a copy, for immediate use."""
         self._queue.work_off()
         live = [run.live for run in self._queue.runs]
         found = [theta for theta in live if theta is not None]
         return found if len(found) == len(live) else self._thetas()
 
     def _arrays(self) -> Arrays:
-        """What a file has besides the queue."""
+        """The contents of a file besides the queue."""
         return {}
 
     def _put_many(self, rows: tuple[Any, Any], numbers: Mapping[str, Any], ends: tuple[Any, Any]) -> None:
-        """Steps that follow each other, their rows in two tables."""
+        """Consecutive steps, with their rows in two tables."""
         tables = [checks.finite_array(name, table, 2, narrow=True) for name, table in zip(_ENDS, rows, strict=True)]
         for name, table in zip(_ENDS, tables, strict=True):
             if table.shape != (len(tables[0]), self.n_features):
@@ -220,7 +220,7 @@ class OnlineLearner:
         return function if self._queue.compile is False else compile_once(function)
 
     def _lagging(self, run: OnlineRun, i: int) -> tuple[Floats, Floats, float]:
-        """The weights of a run as values less a share of a lag: so nobody has to look at all of them."""
+        """The weights of a run in lazy form: values minus a share of a lag."""
         theta = None if run.run is None else run.run.state.theta
         if isinstance(theta, Weights) and run.diverged_at < 0 and not run.session.setup.algorithm.read:
             weight = float(theta.numbers[WEIGHT])

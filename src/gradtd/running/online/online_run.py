@@ -1,4 +1,4 @@
-"""One rule that learns while its steps arrive."""
+"""A rule that learns while its steps arrive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NEVER = np.zeros(0, np.int64)
 
 
 class OnlineRun:
-    """A session with the state of its one run and the steps that it may still draw."""
+    """A session with the state of its run and the steps for replay."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class OnlineRun:
 
     @property
     def rule(self) -> Algorithm:
-        """The algorithm as it was asked for."""
+        """The algorithm as requested."""
         return self.session.rule
 
     @property
@@ -65,13 +65,13 @@ class OnlineRun:
         return not self.session.setup.algorithm.dense_only and self.moments is None
 
     def begin(self, sparse: bool) -> Run:
-        """Make what the rule keeps, now that it is known how rows are stored."""
+        """Allocate the rule's state, once the storage of rows is known."""
         self.window.store(sparse)
         self.run = self.session.begin(self.weights[0], (self.seed, 0), sparse=sparse)
         return self.run
 
     def arguments(self, features: Any, shared: Shared, place: int) -> tuple[Any, ...]:
-        """What compiled code is told of this run; nobody wants snapshots while it learns."""
+        """Arguments of compiled code for this run, without snapshots."""
         run = self.run = share_cleared(self.run or self.begin(not isinstance(features, np.ndarray)))
         plan, wanted = self.session.setup.plan, Snapshots(_NEVER, self.weights, self._alphas)
         window = self.window
@@ -100,19 +100,19 @@ class OnlineRun:
         moments.take(steps, x, after, x if window.traces is None else window.traces[part])  # type: ignore[index]
 
     def hear(self) -> None:
-        """Notice that the weights have diverged: they are kept as they are, and no step is any more."""
+        """React to divergence: freeze the weights and drop the steps."""
         if self.diverged_at >= 0 and self.run is not None and self.window.size:
             self.weights[0] = reported(self.run.state.theta, self.session.setup.plan.limit, average=False)
             self.window.clear()
 
     @property
     def diverged_at(self) -> int:
-        """The step at which the weights were found diverged, -1 where they were not."""
+        """The step at which the weights diverged, -1 if they did not."""
         return int(self.window.counts[DIVERGED])
 
     @property
     def live(self) -> Floats | None:
-        """The array whose numbers are the weights that are reported, as they change; None where there is no such."""
+        """The live array of the reported weights; None if there is none."""
         if self.run is None or self.diverged_at >= 0:
             start: Floats = self.weights[0]
             return start
@@ -122,7 +122,9 @@ class OnlineRun:
         return theta
 
     def theta(self, ask: Callable[[tuple[Any, ...]], Any]) -> Floats:
-        """The weights now; before learning starts, those of the start. ``ask`` is called for a rule that reads."""
+        """The current weights, initially the start weights. ``ask`` is called for a rule that computes them on
+        request.
+        """
         live = self.live
         if live is not None:
             limit = self.session.setup.plan.limit
@@ -135,7 +137,7 @@ class OnlineRun:
         return np.array(self.weights[0])
 
     def _read(self, ask: Callable[[tuple[Any, ...]], Any]) -> None:
-        """A rule that reads changes its state by being asked: it is asked on a copy."""
+        """Some rules change their state when asked for weights, so use a copy."""
         run: Any = self.run
         state = type(run.state)(*(array.copy() for array in run.state))
         clock = run.clock.copy()
@@ -148,20 +150,20 @@ class OnlineRun:
 
 
 def online_session(rule: Algorithm, hyper: Mapping[str, Any], capacity: int | None, compile: bool | None) -> Session:
-    """A rule that learns while its steps arrive, ready to run; refused where it needs all of them at once."""
+    """Prepare a rule to learn online. Refuses rules that need all steps at once."""
     if rule.stored:
         raise InputError(
-            f"{rule.name} reads all steps again by their number, and a learner keeps the latest only: "
+            f"{rule.name} rereads all steps by number, and a learner stores only the latest: "
             "collect the steps in a Stream and give it to gradtd.learn, or choose another algorithm."
         )
     if hyper.get("trace") == "tree":
         raise InputError(
-            "trace='tree' needs the target's probabilities, and a learner is given ratios only: "
+            "trace='tree' needs the target's probabilities, and a learner gets only ratios: "
             "collect the steps in a Stream and give it to gradtd.learn, or choose trace='rho' or trace='clipped'."
         )
     if hyper.get("average") == "tail" and hyper.get("average_from") is None:
         raise InputError(
-            "average='tail' begins at half of the steps, and nobody knows how many will come: "
+            "average='tail' begins at half of the steps, and the number of steps is not known in advance: "
             "give average_from as well, or average='polynomial'."
         )
     bounded = {"capacity": capacity} if "capacity" in parameters(rule) else {}

@@ -1,4 +1,4 @@
-"""What `Learner` and `Horde` share: rows and steps are put where compiled code finds them, and all runs learn."""
+"""The queue of `Learner` and `Horde`: stores rows and steps for compiled code, and lets all runs learn."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _WORTH_A_THREAD = 64
 WIDEST_SPARSE = 4096
 """Sparse rows with more features than this are not stored densely."""
 RECENT = 20_000
-"""Steps that a learner keeps for who asks how it stands, where its rule draws none."""
+"""Steps stored for `standing` if the rule does not replay steps."""
 
 
 class StepQueue:
     """Steps, and the runs that learn from them: features are stored once, steps and state once per run.
 
     A learner's one run learns from a step when it is given. The runs of a horde let steps wait, up to
-    ``LONGEST_QUEUE``, or until somebody asks for weights.
+    ``LONGEST_QUEUE``, or until weights are requested.
     """
 
     def __init__(self, n_features: int, runs: list[OnlineRun], threads: int, compile: bool | None = None) -> None:
@@ -81,7 +81,7 @@ class StepQueue:
         self._places = np.zeros((self.most, 3), np.int64)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy has arrays of its own, so it packs them anew."""
+        """A copy has new arrays and must pack them again."""
         return self.__dict__ | {
             "groups": [],
             "_grouping": Grouping(self.n_features, self.compile),
@@ -111,7 +111,7 @@ class StepQueue:
     # How rows are stored
 
     def store(self, sparse: bool) -> Rows | SparseTable:
-        """Rows are stored from now on, as the first of them were given; sparse only where every rule can read that."""
+        """Fix the storage of rows by the first ones; sparse only if every rule can read that."""
         if self.rows is not None:
             return self.rows
         self.kind = self.kind or np.float64
@@ -136,7 +136,7 @@ class StepQueue:
             run.window.store(sparse)
 
     def take_kind(self, narrow: bool) -> None:
-        """Rows are float32 as long as all of them are given so; the first that is not makes all of them float64."""
+        """Rows are float32 until the first float64 row, which converts all of them."""
         if self.kind is None:
             self.kind = np.float32 if narrow else np.float64
         elif self.kind == np.float32 and not narrow:
@@ -147,7 +147,7 @@ class StepQueue:
             self.make_room(1)
 
     def refuse_wide(self, name: str) -> None:
-        """Sparse rows that would be stored densely, where they are wide."""
+        """Refuse wide sparse rows that would be stored densely."""
         if self.n_features > WIDEST_SPARSE:
             raise InputError(
                 f"{name} is sparse with {self.n_features} features, and this learner stores rows densely, as its first "
@@ -175,7 +175,7 @@ class StepQueue:
         self.pack()
 
     def stage_indices(self, rows: list[IndexRow]) -> None:
-        """The same for checked rows that were given by their indices."""
+        """The same for checked rows given by indices."""
         self.take_kind(False)
         table: Any = self.store(True)
         if isinstance(table, SparseTable):
@@ -204,12 +204,12 @@ class StepQueue:
         return row
 
     def put(self, cut: int) -> None:
-        """Let the staged step wait, whose checked numbers are in ``given``."""
+        """Queue the staged step, whose checked numbers are in ``given``."""
         if not self.try_put(cut):
             raise RuntimeError("a checked step was refused")
 
     def try_put(self, cut: int) -> bool:
-        """The same for numbers that compiled code is to check; False where they are refused."""
+        """The same for numbers that compiled code checks; False if it refuses them."""
         self.pack()
         code = self._put(self._shared.address(), cut)
         if code == FULL:
@@ -232,7 +232,7 @@ class StepQueue:
         return DONE if code in (TRACES_FULL, NEWS) else code
 
     def guarded(self, kernel: Plain, *arguments: Any) -> int:
-        """Call compiled code; after an error in the middle of it nothing can be trusted any more."""
+        """Call compiled code; after an error in it, the state is no longer valid."""
         try:
             return int(kernel(*arguments))
         except BaseException as error:
@@ -240,27 +240,28 @@ class StepQueue:
             raise
 
     def interrupted(self, error: BaseException) -> None:
-        """An error came while runs were learning. Compiled code cannot be interrupted in the middle of a step."""
+        """Handle an error during learning. Compiled code cannot be interrupted within a step."""
         if isinstance(error, KeyboardInterrupt) and self.groups and self.groups[0].packed.compiled:
             return
         self.broken = True
         if isinstance(error, ZeroDivisionError):
             rule = self.runs[0].rule.name
             raise InputError(
-                f"{rule} divided by zero: its settings, or what was loaded of its state, leave no number to go on with."
+                f"{rule} divided by zero because of its settings or its loaded state: change the settings, or load "
+                "another file."
             ) from None
 
     def refuse_broken(self) -> None:
         if self.broken:
             raise InputError(
                 "learning was interrupted in the middle of a step, so the weights cannot be trusted: "
-                "load what was saved last, or begin anew."
+                "load the last saved file, or start again."
             )
 
     # All steps that wait
 
     def work_off(self) -> None:
-        """Learn from the steps that wait."""
+        """Learn from the queued steps."""
         self.refuse_broken()
         if self.waiting:
             self.pack()
@@ -270,7 +271,7 @@ class StepQueue:
             self.hear()
 
     def _learn(self) -> bool:
-        """Whether every run has learned from all that waits; False where one needs room for its traces."""
+        """Whether every run has processed the queue; False if one needs memory for its traces."""
         pieces = [(group, k, len(group.runs)) for group in self.groups for k in [0]]
         if self.waiting >= _WORTH_A_THREAD and self._compiled and min(self.threads, len(self.runs)) > 1:
             self._pool = self._pool or ThreadPoolExecutor(self.threads)
@@ -295,12 +296,12 @@ class StepQueue:
         self.pack()
 
     def hear(self) -> None:
-        """Notice what the latest steps have changed: a run may have diverged."""
+        """React to the latest steps: a run may have diverged."""
         for run in self.runs:
             run.hear()
 
     def make_room(self, more: int) -> None:
-        """Learn from what waits, and see that so many more steps fit."""
+        """Learn from the queue, and reserve capacity for this many more steps."""
         self.work_off()
         self.note_episodes()
         rows: Any = self.store(False)
@@ -313,7 +314,7 @@ class StepQueue:
         self.pack()
 
     def pack(self) -> StepQueue:
-        """Pack the arguments of all runs, where an array was replaced since."""
+        """Pack the arguments of all runs again if an array was replaced."""
         rows: Any = self.store(False)
         wide = may_have_lanes(len(self.runs), self.n_features)
         version = (rows.version, *(r.window.version + (r.window.moves if wide else 0) for r in self.runs))
@@ -350,12 +351,12 @@ class StepQueue:
                 run.note_episodes(self.rows.table)
 
     def thetas(self) -> list[Floats]:
-        """The weights of every run, all steps given so far learned from."""
+        """The weights of every run after all steps so far."""
         self.work_off()
         return [run.theta(partial(self._ask, i)) for i, run in enumerate(self.runs)]
 
     def _ask(self, i: int, told: tuple[Any, ...]) -> None:
-        """Let a rule that reads do so, on a copy of its state."""
+        """Compute weights on request, on a copy of the state."""
         self.pack()
         group = next(group for group in self.groups if i in group.runs)
         found = list(group.packed.arguments[group.runs.index(i)])

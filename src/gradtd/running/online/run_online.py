@@ -1,9 +1,9 @@
-"""A loop around a learner: an environment under a behaviour policy, or a recorded stream, with a curve and a file.
+"""Runs a learner on an environment under a behaviour policy, or on a recorded stream, with a curve and a checkpoint.
 
     course = gradtd.run_online(learner, "CartPole-v1", 25_000, behaviour=explore, target=balance, features=rows)
 
-An environment and the dice of the policy begin every episode from a seed of their own, so that a course that goes on
-from its file is the course that was never stopped.
+The environment and the policy's random actions get a new seed for every episode, so a course that continues from its
+checkpoint is identical to one that was never stopped.
 """
 
 from __future__ import annotations
@@ -41,35 +41,36 @@ def run_online(
     plot: bool | str | Path = False,
     checkpoint: str | Path | None = None,
 ) -> Course:
-    """Let a learner learn from an environment or a stream until it has seen so many steps; returns its course.
+    """Run a learner on an environment or a stream up to a number of steps; returns its course.
 
     Parameters
     ----------
     learner : Learner
-        With ``gamma=`` where the source is an environment.
+        The learner, with ``gamma=`` if the source is an environment.
     source : Gymnasium environment, id of one, or Stream
-        Where steps come from. Actions of an environment must be Discrete.
+        The source of steps. Actions of an environment must be Discrete.
     steps : int, optional
-        Steps the learner has seen at the end, those before the call included. A stream ends by itself.
+        Total steps of the learner at the end, including earlier ones. A stream has its own end.
     behaviour, target : policy
-        The policy that acts, and the one whose value is learned, by default the same: in the forms of `gradtd.collect`.
+        The policy that acts, and the one whose value is learned (by default the same), in the forms of
+        `gradtd.collect`.
     features : callable or Features, optional
         Row of features of an observation; by default its numbers, or one feature per Discrete observation.
     seed : int
         Fixes the environment and the actions.
     max_steps : int, optional
-        An episode is truncated after so many steps.
+        An episode is truncated after this number of steps.
     every : int
-        After how many steps a point is added to the curve, and ``callback`` is called.
+        Number of steps between points of the curve and calls of ``callback``.
     callback : callable, optional
-        ``callback(course)``; learning stops where it returns True.
+        ``callback(course)``; learning stops if it returns True.
     progress
         None shows a bar after a second, True at once, False never; a function ``progress(done, total)`` is called.
     plot : bool or path
         True draws the curve under a notebook's cell while it grows, a path into that file.
     checkpoint : path, optional
-        A file that learner and course are saved to: behind the first episode that ends after ``every`` steps (of a
-        stream: after every ``every`` steps). Where it is there, the course goes on from it.
+        A file for learner and course, written after the first episode that ends after ``every`` steps (for a stream:
+        after every ``every`` steps). If the file exists, the course continues from it.
 
     >>> learner = Learner(5, "td", alpha=0.05, compile=False)
     >>> import gradtd
@@ -93,7 +94,7 @@ def run_online(
     if behaviour is None:
         raise InputError("run_online needs the behaviour policy that acts in the environment: behaviour=.")
     if learner.gamma is None:
-        raise InputError("an environment does not say its discount: give the learner gamma=, for example gamma=0.99.")
+        raise InputError("an environment has no discount: give the learner gamma=, for example gamma=0.99.")
     world = open_world(source)
     try:
         policies = [
@@ -109,7 +110,7 @@ def run_online(
 
 
 class _Told(NamedTuple):
-    """What a user asked for."""
+    """The user's settings."""
 
     end: int
     every: int
@@ -119,7 +120,7 @@ class _Told(NamedTuple):
 
 
 def _drive(course: Course, told: _Told, progress: Any, pieces: Iterator[bool]) -> Course:
-    """Take pieces of the source, and do between them what was asked for; a piece says whether a file may be written."""
+    """Process the source in pieces, with points, callbacks and files between them."""
     own = (lambda what, done, total: progress(done, total)) if callable(progress) else progress
     saved = course.learner.seen
     with progress_bar("learning", what=True, progress=own) as report:
@@ -145,7 +146,7 @@ def _drive(course: Course, told: _Told, progress: Any, pieces: Iterator[bool]) -
 
 
 def _from_stream(course: Course, stream: Stream, told: _Told) -> Iterator[bool]:
-    """A recorded stream, in pieces that end where a point of the curve is due."""
+    """A recorded stream, in pieces up to the next point of the curve."""
     learner = course.learner
     episode = stream.steps.episode
     first = np.flatnonzero(np.r_[True, episode[1:] != episode[:-1]])[: course.MOST_STARTS]
@@ -163,7 +164,7 @@ def _from_stream(course: Course, stream: Stream, told: _Told) -> Iterator[bool]:
 
 
 class _Player(NamedTuple):
-    """An environment, who acts in it, whose value is learned, and how observations become rows."""
+    """An environment with its behaviour and target policies, and the map from observations to rows."""
 
     world: World
     behaviour: Policy
@@ -173,7 +174,7 @@ class _Player(NamedTuple):
 
 
 def _from_world(course: Course, player: _Player, told: _Told) -> Iterator[bool]:
-    """Episode after episode; a point of the curve may be due in the middle of one, a file only behind it."""
+    """Run episodes. A point may be due within one, a checkpoint only after it."""
     learner, world = course.learner, player.world
     while learner.seen < told.end:
         key = np.random.SeedSequence([course.seed, course.done])

@@ -1,7 +1,7 @@
 """A learner or a horde in one file, in the format of `gradtd.core.files`.
 
-The file holds the steps that may still be drawn, so what is loaded goes on as if it had never stopped. A file may
-come from a stranger: whatever compiled code uses as an index is checked.
+The file contains the steps for replay, so a loaded learner continues exactly. A file may come from an untrusted source,
+so everything that compiled code uses as an index is checked.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ MADE_BY = "gradtd learner"
 FORMAT = 2
 FLOAT = np.dtype(np.float64)
 MOST_STEPS = 2**53
-"""No learner has seen more steps; up to here counts and numbers of episodes are exact and do not overflow."""
+"""Upper limit of the steps of a learner, below which counts are exact and do not overflow."""
 
 
 def save(path: str | Path, kind: str, names: list[str], queue: StepQueue, more: tuple[Any, Arrays]) -> None:
-    """Write a queue and its runs to a file, and what else a learner has; it is put in place when it is whole."""
+    """Write a queue, its runs and the learner's other data to a file, atomically."""
     target = Path(path)
     if not target.absolute().parent.is_dir():
         raise InputError(f"save: there is no folder {str(target.absolute().parent)!r}.")
@@ -74,7 +74,7 @@ def save(path: str | Path, kind: str, names: list[str], queue: StepQueue, more: 
 
 
 def _used_rows(queue: StepQueue, size: int) -> slice | Integers:
-    """The rows that steps in the file point to: all of them, unless steps are kept for a standing only."""
+    """The rows used by steps in the file: all of them, unless steps are stored for `standing` only."""
     windows = [run.window for run in queue.runs]
     if not any(window.recent for window in windows):
         return slice(size)
@@ -83,7 +83,7 @@ def _used_rows(queue: StepQueue, size: int) -> slice | Integers:
 
 
 def _put_table(name: str, rows: Any, used: slice | Integers) -> Arrays:
-    """Rows of features, or traces, as a file has them."""
+    """Rows of features, or traces, in the form of the file."""
     if not isinstance(rows, GrowingRows):
         return {name: (rows if isinstance(rows, np.ndarray) else rows.table)[used]}
     held = rows.table
@@ -98,7 +98,7 @@ def _put_table(name: str, rows: Any, used: slice | Integers) -> Arrays:
 
 
 def _sparse_rows(arrays: Arrays, name: str, data: NDArray[Any], rows: int | None, n_features: int) -> SparseRows:
-    """Sparse rows of a file, each of whose indices is one."""
+    """Sparse rows of a file with all values 1."""
     indices = _array(arrays, f"{name}.indices", np.dtype(np.uint32), (len(data),))
     begin = _array(arrays, f"{name}.begin", np.dtype(np.int64), (None if rows is None else rows + 1,))
     if not len(begin) or begin[0] != 0 or begin[-1] != len(data) or (begin[1:] < begin[:-1]).any():
@@ -113,7 +113,7 @@ def _sparse_rows(arrays: Arrays, name: str, data: NDArray[Any], rows: int | None
 
 
 def _traces(arrays: Arrays, name: str, window: Window, steps: int) -> Any:
-    """The traces of so many steps, stored as the rows of the file are."""
+    """The traces of these steps, stored like the rows."""
     if window.tracer is None:
         return None
     if isinstance(window.traces, GrowingRows):
@@ -124,14 +124,12 @@ def _traces(arrays: Arrays, name: str, window: Window, steps: int) -> Any:
 
 def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun, rows: slice | Integers) -> dict[str, Any]:
     if ALGORITHMS.get(run.rule.name) is not run.rule:
-        raise InputError(
-            f"a rule of your own, {run.rule.name}, is code, and code is not saved: keep its theta instead."
-        )
+        raise InputError(f"{run.rule.name} is a custom rule, and gradtd does not save code: save its theta instead.")
     hyper = {}
     for label in run.session.setup.given:
         value = run.session.setup.hyper[label]
         if callable(value):
-            raise InputError(f"{label} is a function, and code is not saved: keep theta instead.")
+            raise InputError(f"{label} is a function, and gradtd does not save code: save theta instead.")
         if isinstance(value, np.ndarray):
             arrays[f"{prefix}hyper.{label}"] = value
         else:
@@ -183,7 +181,7 @@ def _fixed(run: OnlineRun) -> Arrays:
 
 
 def _arrays_of(name: str, field: Any) -> Arrays:
-    """What a vector holds between updates, and so what a file has of it: of one that is cleared, nothing."""
+    """The stored content of a vector: none if it is cleared between updates."""
     if isinstance(field, Cleared):
         return {}
     if isinstance(field, np.ndarray):
@@ -193,7 +191,7 @@ def _arrays_of(name: str, field: Any) -> Arrays:
 
 
 def _refuse_other_state(arrays: Arrays, prefix: str, expected: Arrays) -> None:
-    """Refuse a file with arrays of a state that this version does not keep, such as the lists of sparse traces."""
+    """Refuse a file with state arrays that this version does not use, such as the lists of sparse traces."""
     others = {name for name in arrays if name.startswith(prefix + "state.")} - {prefix + name for name in expected}
     if others:
         raise InputError(
@@ -303,7 +301,7 @@ def _run(
 
 
 def _check_counts(run: OnlineRun, given: int, held: int) -> None:
-    """The clock must have seen the steps given, and a run without buffers must hold the latest of them."""
+    """Check that the step count is consistent, and that a run without buffers holds the latest steps."""
     clock: Any = _fixed(run)["clock"]
     for count in ("updates", "averaged", "taken"):
         outside = (clock[count] < 0) | (clock[count] > given)
@@ -321,7 +319,7 @@ def _check_counts(run: OnlineRun, given: int, held: int) -> None:
 def _refuse_larger_state(
     algorithm: str, hyper: Mapping[str, Any], n_features: int, sparse: bool, arrays: Arrays
 ) -> None:
-    """What a rule keeps is in the file, so it is no larger than the file: seen before room is made for it."""
+    """Check sizes before allocating: a rule's state is never larger than the file."""
     needed = online_session(as_algorithm(algorithm), hyper, None, None).state_bytes(n_features, sparse=sparse)
     if needed > sum(array.nbytes for array in arrays.values()):
         raise KeyError("state")
@@ -334,7 +332,7 @@ def _numbers(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> NDArra
 
 
 def _array(arrays: Arrays, name: str, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """An array of the file, if it is what is expected; None in a shape stands for any length."""
+    """An array of the file with the expected type and shape; None in a shape means any length."""
     found = arrays[name]
     fits = len(found.shape) == len(shape) and all(b in (None, a) for a, b in zip(found.shape, shape, strict=True))
     if found.dtype.descr != dtype.descr or not fits:

@@ -1,4 +1,4 @@
-"""Sparse rows of features that the steps of some windows point to: what `window.Rows` is for dense ones."""
+"""Sparse rows of features for windows of steps, the counterpart of `window.Rows`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradtd.running.online.window import Window, places_of_used
 
 
 def is_sparse(values: Any) -> bool:
-    """Whether somebody gave a sparse matrix or array of SciPy."""
+    """Whether this is a SciPy sparse matrix or array."""
     return type(values).__module__.startswith("scipy.sparse")
 
 
@@ -36,27 +36,27 @@ def sparse_row(name: str, values: Any, n_features: int) -> SparseRows:
 
 
 def compressed(table: Any, kind: Any = None) -> SparseRows:
-    """The rows of a checked SciPy matrix, as compiled code reads them, in these numbers or in its own."""
+    """The rows of a checked SciPy matrix in the form of compiled code, with these values or its own."""
     made = table.tocsr()
     begin, indices = made.indptr.astype(np.int64), made.indices.astype(np.uint32)
     return SparseRows(np.asarray(made.data, kind), indices, begin, int(made.shape[1]))
 
 
 def scipy_rows(table: Any) -> Any:
-    """Checked rows as a SciPy matrix, which they may be already."""
+    """Checked rows as a SciPy matrix."""
     import scipy.sparse
 
     return table if is_sparse(table) else scipy.sparse.csr_array(table)
 
 
 def row_bytes(rows: SparseRows, row: int) -> bytes:
-    """What tells two rows apart."""
+    """A key that identifies a row."""
     part = slice(int(rows.begin[row]), int(rows.begin[row + 1]))
     return rows.indices[part].tobytes() + rows.data[part].tobytes()
 
 
 class SparseTable(GrowingRows):
-    """The rows that windows still need, each once where a step follows another; ``counts`` as in `window.Rows`."""
+    """The rows that windows still need, shared by consecutive steps; ``counts`` as in `window.Rows`."""
 
     def __init__(self, n_features: int, kind: Any, counts: Integers) -> None:
         super().__init__(n_features, kind, counts[ROWS : ROWS + 1])
@@ -69,16 +69,16 @@ class SparseTable(GrowingRows):
 
     @property
     def held(self) -> SparseRows:
-        """The rows as compiled code reads them."""
+        """The rows in the form of compiled code."""
         return self.whole
 
     @property
     def stage(self) -> SparseStage:
-        """Where compiled code finds the two rows of a step, and puts them."""
+        """The buffers in which compiled code reads and writes the two rows of a step."""
         return SparseStage(self.whole, self.staged)
 
     def stage_room(self, entries: int) -> None:
-        """See that rows of so many entries can be staged."""
+        """Reserve space to stage rows with this many entries."""
         if entries > self.staged.indices.shape[1]:
             self._stage_of(roomy(entries), self.staged.data.dtype)
 
@@ -90,7 +90,7 @@ class SparseTable(GrowingRows):
             self.staged.indices[i, :n], self.staged.data[i, :n], self.staged.length[i] = indices, data, n
 
     def stage_ones(self, i: int, indices: Integers) -> None:
-        """Row i of a step, given by the features that are one."""
+        """Row i of a step, given by the indices of features that are 1."""
         n = len(indices)
         self.staged.indices[i, :n], self.staged.length[i] = indices, -1 - n
 
@@ -100,11 +100,11 @@ class SparseTable(GrowingRows):
         return sum(-1 - n if n < 0 else n for n in self.staged.length.tolist())
 
     def room(self) -> int:
-        """How many more steps fit, as far as their entries do."""
+        """Number of further steps for which the entries fit."""
         return (len(self._begin) - 2 - self.size) // 2
 
     def add(self, block: SparseRows, first: int, windows: Sequence[Window]) -> Integers:
-        """Keep these rows and return their places; row ``first`` is where the earliest of the new steps begins."""
+        """Store these rows and return their positions; row ``first`` starts the earliest new step."""
         latest = int(self.counts[LATEST])
         rows = len(block.begin) - 1
         new = np.arange(rows)
@@ -119,7 +119,7 @@ class SparseTable(GrowingRows):
         return places
 
     def make_room(self, more: int, windows: Sequence[Window], entries: int | None = None) -> None:
-        """Move the rows that the windows still need to the front, and see that some more rows and entries fit."""
+        """Move the rows that windows still need to the front, and reserve capacity."""
         self.drop_unused(windows)
         self.grow(more, self.staged_entries if entries is None else entries)
         self.version += 1
@@ -130,13 +130,13 @@ class SparseTable(GrowingRows):
         self._stage_of(self.staged.indices.shape[1], np.float64)
 
     def keep(self, rows: SparseRows) -> None:
-        """Hold these rows and no others; no step leads to one of them yet."""
+        """Replace all rows by these."""
         super().keep(rows)
         self.counts[LATEST] = -1
         self.version += 1
 
     def drop_unused(self, windows: Sequence[Window]) -> None:
-        """Move the rows of steps that may still be drawn to the front."""
+        """Move the rows of replayable steps to the front."""
         kept, place = places_of_used(self.size, windows)
         self.counts[LATEST] = place[self.counts[LATEST]] if self.counts[LATEST] >= 0 else -1
         self.keep_only(kept)

@@ -1,6 +1,6 @@
-"""How a learner stands: how far its predictions are from least squares on the steps that it still holds.
+"""The status of a learner: the distance of its predictions from least squares on its stored steps.
 
-With the steps of its buffers (or the latest ones, where its rule draws none), e the trace of a step or its features,
+With the steps of its buffers (or the latest ones, if its rule does not replay), e the trace of a step or its features,
 
     A = sum of rho e (discount x' - x)',    b = sum of rho r e,    A theta_ls + b = 0
 
@@ -24,38 +24,38 @@ from gradtd.running.online.online_run import OnlineRun
 from gradtd.running.online.queue import StepQueue
 
 MOST_FEATURES = 500
-"""With more features that occur in the steps, nobody solves for them."""
+"""With more features than this, least squares is not computed."""
 FAR, FAR_ELSEWHERE, FAR_PART = 0.5, 2.0, 0.1
-"""Predictions have not arrived that are more standard errors, and a larger part of their size, from least squares on
-all steps. Where least squares has seen a part of the steps only, its own error is a part of the distance."""
+"""A learner has not converged if its predictions are more standard errors, and a larger relative distance, from least
+squares on all steps. If least squares has only part of the steps, its own error is part of the distance."""
 BADLY_SCALED = 1e4
-"""Condition number of the features' second moments from which rules that take small steps are slow."""
+"""Condition number of the features' second moments above which gradient rules are slow."""
 REDUNDANT = 1e-10
-"""A direction with a smaller part of the largest second moment is none."""
+"""Directions with a smaller share of the largest second moment are ignored."""
 FEW_EPISODES, BLOCKS = 10, 20
-"""With fewer episodes errors come from so many blocks of steps."""
+"""With fewer episodes, standard errors come from this many blocks of steps."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How a learner stands; what could not be computed is None, and ``note`` says why.
+    """The status of a learner. Values that could not be computed are None; ``note`` says why.
 
     Parameters
     ----------
     seen, updates, episodes : int
         Steps given, updates made, episodes begun.
     started : int or None
-        About the step at which learning started.
+        Approximate step at which learning started.
     step_size : float
         The step-size of the latest update, chosen or given.
     buffers : list
         Steps and episodes in each buffer.
     used : int
-        Steps that the comparison is made on.
+        Number of steps in the comparison.
     distance : float or None
         Root mean square distance of predictions from those of least squares, in standard errors of the latter.
     part : float or None
-        The same distance as a part of the root mean square of least squares' predictions.
+        The same distance relative to the root mean square of least squares' predictions.
     mean_update, mean_update_error : float or None
         Norm of the mean of rho delta e over these steps, and the standard error of that mean.
     condition : float or None
@@ -106,7 +106,7 @@ class Standing:
         return self.condition is not None and self.condition > BADLY_SCALED
 
     def rows(self) -> list[tuple[str, str]]:
-        """What is known, in words and numbers."""
+        """The status as pairs of labels and text."""
         found = [("Steps seen", f"{self.seen}, {self.episodes} episodes")]
         if self.diverged_at >= 0:
             frozen = f"at step {self.diverged_at}; the weights are frozen: take a smaller step-size"
@@ -121,12 +121,12 @@ class Standing:
     def _comparison(self) -> list[tuple[str, str]]:
         found = []
         if self.distance is not None and self.part is not None:
-            words = "arrived" if self.arrived else "not there yet"
+            words = "converged" if self.arrived else "not converged yet"
             told = f"{self.distance:.1f} standard errors, {self.part:.1%} of its predictions ({words})"
             found.append((f"Distance from least squares on {self.used} steps", told))
         if self.start_value is not None and self.start_least_squares is not None:
             told = f"{self.start_value:.5g}; least squares {self.start_least_squares:.5g} +- {self.start_error:.2g}"
-            found.append(("Value where episodes start", told))
+            found.append(("Value of the start states", told))
         if self.mean_update is not None:
             told = f"{self.mean_update:.3g}, standard error {self.mean_update_error:.2g}"
             found.append(("Norm of the mean update", told))
@@ -146,7 +146,7 @@ class Standing:
 
 
 def standing_of(queue: StepQueue, i: int, most: int | None = None) -> Standing:
-    """How a run stands, on its ``most`` latest steps."""
+    """The status of a run, on its ``most`` latest steps."""
     queue.work_off()
     run, window = queue.runs[i], queue.runs[i].window
     clock = None if run.run is None else run.run.clock[0]
@@ -179,7 +179,7 @@ def _buffers(run: OnlineRun) -> list[tuple[int, int]]:
 
 
 def _compared(queue: StepQueue, run: OnlineRun, theta: Floats, part: slice) -> dict[str, Any]:
-    """The solution of these steps' equations, and how far the weights are from it."""
+    """The solution of these steps' equations, and the distance of the weights from it."""
     steps: Any = run.window.steps[part]
     tables, columns = _tables(queue, run, steps, part)
     if not tables:
@@ -248,7 +248,7 @@ def _dense(table: SparseRows, rows: Integers, columns: Any) -> Floats:
 
 
 def _groups(episode: Integers) -> Integers:
-    """Which steps are dependent: those of an episode, or of a block where there are few episodes."""
+    """Groups of dependent steps: episodes, or blocks if there are few episodes."""
     number = np.cumsum(np.r_[False, episode[1:] != episode[:-1]])
     if number[-1] + 1 < FEW_EPISODES:
         number = np.arange(len(episode)) * min(BLOCKS, len(episode)) // len(episode)
@@ -257,7 +257,7 @@ def _groups(episode: Integers) -> Integers:
 
 
 def _sums(group: Integers, rows: Floats) -> Floats:
-    """The sum of rows in every group, which stand one behind the other."""
+    """The sums of consecutive rows by group."""
     begin = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
     found: Floats = np.add.reduceat(rows, begin, axis=0)
     return found

@@ -1,4 +1,4 @@
-"""What a learner of one policy has beside its steps: whitened features, a monitor, a standing and a picture."""
+"""Adds whitening, monitoring, status and plots to a learner of one policy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gradtd.running.online.whitening import Whitening
 
 
 class WatchedLearner(OnlineLearner):
-    """A learner with one run, which looks at itself now and then."""
+    """A learner with one monitored run."""
 
     def __init__(self, names: list[str], queue: StepQueue, more: Mapping[str, Any]) -> None:
         OnlineLearner.__init__(self, names, queue, more.get("indices", False), more.get("gamma"))
@@ -39,7 +39,7 @@ class WatchedLearner(OnlineLearner):
             window.recent = min(RECENT, 2**19 // self.n_features)
 
     def _look(self) -> None:
-        """Let the monitor look, where it is time."""
+        """Run the monitor if it is due."""
         queue = self._queue
         if queue.seen >= queue.pause_at:
             try:
@@ -87,14 +87,14 @@ class WatchedLearner(OnlineLearner):
         return super()._read_only() if self._white is None else self._thetas()
 
     def new_episode(self) -> None:
-        """Say that the episode was cut off (truncated): the next step begins another one."""
+        """End the episode as truncated: the next step begins another one."""
         super().new_episode()
         if self._white is not None:
             self._white.cut()
 
     @property
     def seen(self) -> int:
-        """How many steps were given."""
+        """Number of steps so far."""
         return self._queue.seen + (0 if self._white is None else self._white.waiting)
 
     def _more(self) -> dict[str, Any]:
@@ -126,9 +126,10 @@ class WatchedLearner(OnlineLearner):
         return row if self._white is None or self._white.W is None else row @ self._white.W
 
     def standing(self, steps: int | None = None) -> Standing:
-        """How the learner stands: updates, buffers, step-size, and how far it is from least squares on its own steps.
+        """The status of the learner: updates, buffers, step-size, and distance from least squares on its stored steps.
 
-        It costs what least squares does, steps times the square of the features; ``steps`` takes the latest only.
+        The cost is that of least squares, steps times the square of the features; ``steps`` limits it to the latest
+        ones.
         """
         with self._lock:
             found = standing_of(self._queue, 0, None if steps is None else checks.whole_number("steps", steps, 2))
@@ -137,7 +138,7 @@ class WatchedLearner(OnlineLearner):
             return replace(found, least_squares=self._white.given(found.least_squares))
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """The value where episodes start as it was learned, beside least squares: a figure, or a file of one."""
+        """Plot the start value over time, next to least squares: a figure, or a file of one."""
         with self._lock:
             return learner_curve.write(self._figure(self.standing()), path)
 

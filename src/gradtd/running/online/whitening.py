@@ -1,7 +1,7 @@
-"""Features made uncorrelated and of one size, from the first steps of a stream: C = mean of x x' becomes I.
+"""Whitens features by the first steps of a stream: C = mean of x x' becomes I.
 
-The first steps wait. Then the map is fixed, those steps are learned from, and every later row is mapped when it comes.
-What can be predicted stays the same: weights are told for the features as they were given.
+The first steps are buffered. Then the map is fixed, the learner processes those steps, and every later row is mapped on
+arrival. Predictions are not affected: reported weights refer to the original features.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from gradtd.running.online.blocks import put_many
 from gradtd.running.online.queue import StepQueue
 
 MOST_FEATURES = 2000
-"""A row costs the square of this."""
+"""Maximum number of features; a row costs its square."""
 NEVER_SEEN = 1e-10
-"""A direction with a smaller part of the largest second moment is not enlarged: steps to come may bring more of it."""
+"""Directions with a smaller share of the largest second moment are not scaled up, since later steps may have more of
+them.
+"""
 _PENDING = ("phi", "phi_next", "numbers", "over")
 
 
@@ -37,11 +39,11 @@ class Whitening:
 
     @property
     def waiting(self) -> int:
-        """How many steps wait for the map."""
+        """Number of buffered steps."""
         return sum(len(part[0]) for part in self.pending)
 
     def take(self, queue: StepQueue, rows: list[Floats], numbers: tuple[float, float, float], cut: bool) -> None:
-        """One step: it waits, or is learned from in whitened features."""
+        """Take one step: buffer it, or learn from it in whitened features."""
         if self.W is None:
             over = np.array([cut or numbers[1] == 0])
             self.take_many(queue, [row[None] for row in rows], np.array(numbers).reshape(3, 1, 1), over)
@@ -51,7 +53,7 @@ class Whitening:
         queue.take(*numbers, CUT if cut else GOES_ON)
 
     def take_many(self, queue: StepQueue, rows: list[Floats], numbers: Floats, over: NDArray[np.bool_]) -> None:
-        """Many steps; when enough wait, the map is fixed and all of them are learned from."""
+        """Take many steps; once enough are buffered, fix the map and learn from all of them."""
         if self.W is not None:
             put_many(queue, [table @ self.W for table in rows], numbers, over)
             return
@@ -64,12 +66,12 @@ class Whitening:
             put_many(queue, [first @ self.W, after @ self.W], waited, ends)
 
     def cut(self) -> None:
-        """An episode ends behind the latest step that waits."""
+        """Mark the end of an episode after the latest buffered step."""
         if self.pending:
             self.pending[-1][3][-1] = True
 
     def release(self) -> tuple[NDArray[Any], ...]:
-        """The steps that have waited."""
+        """The buffered steps."""
         parts = list(zip(*self.pending, strict=True))
         self.pending = []
         return tuple(np.concatenate(part, axis=1 if i == 2 else 0) for i, part in enumerate(parts))
@@ -82,16 +84,16 @@ class Whitening:
         self.W = (basis / np.sqrt(np.where(size > NEVER_SEEN * size[-1], size, size[-1]))) @ basis.T
 
     def given(self, theta: Floats) -> Floats:
-        """The weights of the features as they are given."""
+        """The weights of the original features."""
         found: Floats = theta if self.W is None else self.W @ theta
         return found
 
     def weights(self, theta: Floats) -> Floats:
-        """Weights of whitened features that predict what these do."""
+        """Weights of whitened features with the same predictions."""
         return theta if self.W is None else np.asarray(np.linalg.solve(self.W, theta), np.float64)
 
     def arrays(self) -> Arrays:
-        """What a file has of it."""
+        """Its contents in a file."""
         if self.W is not None:
             return {"whiten.W": self.W}
         if not self.pending:
@@ -100,7 +102,7 @@ class Whitening:
         return {f"whiten.{name}": part for name, part in zip(_PENDING, self.pending[0], strict=True)}
 
     def restore(self, arrays: Arrays, n_features: int) -> None:
-        """Go on from what a file has."""
+        """Restore from a file."""
         if "whiten.W" in arrays:
             self.W = _checked(arrays["whiten.W"], (n_features, n_features))
         elif "whiten.phi" in arrays:
@@ -110,7 +112,7 @@ class Whitening:
             found = [_checked(arrays[f"whiten.{name}"], shape) for name, shape in zip(_PENDING, shapes, strict=False)]
             over = arrays["whiten.over"]
             if over.shape != (n,) or over.dtype != bool or (found[2][1:] < 0).any() or (found[2][1] > 1).any():
-                raise InputError("the file's steps that wait to be whitened are damaged.")
+                raise InputError("the file's buffered steps are damaged.")
             self.pending = [(*found, over)]
 
 

@@ -1,4 +1,4 @@
-"""Bounded memory for experience without end: the steps that may still be drawn, moved to the front now and then.
+"""Bounded memory for endless streams: holds the replayable steps, and compacts them from time to time.
 
 A run over a known stream has buffers that are windows over it (`buffers.py`). Here steps arrive one by one: a
 `Window` holds the latest of each buffer and room for new ones, `Rows` the features they point to. When one of
@@ -25,17 +25,17 @@ from gradtd.running.settings import Setup
 
 UNBOUNDED = 2**62
 LEAST = 1536
-"""Steps that a window has room for, however few it has to hold."""
+"""Minimum capacity of a window in steps."""
 SIDES = 1024
-"""Coming episodes whose buffers are known."""
+"""Number of future episodes with assigned buffers."""
 
 
 class Window:
-    """The steps that one run may still draw, in order of arrival, and its buffers over them.
+    """The replayable steps of one run, in order of arrival, and its buffers over them.
 
     A step takes 49 bytes, 57 with split "episode-index" and 16 more without replacement; its trace, where there are
     traces, as much as a dense row of features, or 12 bytes per entry where rows are sparse. A window without buffers
-    keeps ``recent`` steps besides, for who asks how the learner stands.
+    also keeps ``recent`` steps for `standing`.
     """
 
     def __init__(self, setup: Setup, seed: int, n_features: int, compile: bool | None = None) -> None:
@@ -59,7 +59,7 @@ class Window:
 
     @property
     def size(self) -> int:
-        """How many steps are held."""
+        """Number of stored steps."""
         return int(self.counts[SIZE])
 
     @size.setter
@@ -68,11 +68,11 @@ class Window:
 
     @property
     def given(self) -> int:
-        """How many steps were given."""
+        """Number of steps so far."""
         return int(self.counts[GIVEN])
 
     def own(self, place: int) -> Own:
-        """What compiled code is told of a run, besides its state."""
+        """Arguments of compiled code for a run, besides its state."""
         trace = None
         if self.tracer is not None and self.tracing is not None:
             made = self.tracer
@@ -81,7 +81,7 @@ class Window:
         return Own(self.counts, self.sides, self.listed, place, self.block or 0, trace)
 
     def store(self, sparse: bool) -> None:
-        """Traces are stored as rows are, which is known from now on."""
+        """Fix the storage of traces, which is that of rows."""
         if self.tracing is None or (self.tracer and isinstance(self.traces, GrowingRows) == sparse):
             return
         if sparse:
@@ -98,7 +98,7 @@ class Window:
         self.version += 1
 
     def restore(self, given: int, steps: NDArray[Any], side: NDArray[np.uint8], unit: Integers, traces: Any) -> None:
-        """Hold these steps, as after so many were given; their traces are stored as `store` was told."""
+        """Store these steps, as after a given number of steps; their traces follow `store`."""
         self.counts[GIVEN], self.size = given, len(steps)
         if isinstance(self.traces, GrowingRows):
             self.traces.keep(traces)
@@ -139,7 +139,7 @@ class Window:
         self.listed[:] = self.buffers.arrived
 
     def _foresee(self, unit: int) -> None:
-        """Find the buffers of the episodes from this one on."""
+        """Assign buffers to the episodes from this one on."""
         if self.has_buffers:
             found = self.split.sides(np.arange(unit, unit + SIDES), (self.seed, 0))
             if len(self.sides) != SIDES:
@@ -148,7 +148,7 @@ class Window:
             self.counts[FIRST_UNIT] = unit
 
     def make_room(self, more: int, episode: int) -> int:
-        """See that so many more steps fit; returns how many do. The latest one was of this episode."""
+        """Reserve capacity for more steps; returns how many fit. ``episode`` is that of the latest step."""
         if self.size + more > len(self.steps):
             self.drop_the_rest(more)
         free = len(self.steps) - self.size
@@ -160,19 +160,19 @@ class Window:
         return min(free, int(self.counts[FIRST_UNIT]) + SIDES - 1 - unit)
 
     def lengthen_traces(self, features: Any, row: int) -> None:
-        """Make room for the sparse trace of the next step, which begins in this row."""
+        """Reserve space for the sparse trace of the next step, which begins in this row."""
         if isinstance(self.traces, GrowingRows):
             before = self.traces.whole.data
             self.traces.lengthen(int(most_entries(features, row, self.traces.whole, self.size)))
             self.version += self.traces.whole.data is not before
 
     def view(self, features: Any) -> StreamView:
-        """What the rule sees of the steps held."""
+        """The rule's view of the stored steps."""
         traces = self.traces.whole if isinstance(self.traces, GrowingRows) else self.traces
         return StreamView(features, self.steps, traces)
 
     def held(self) -> Integers:
-        """The places of the steps that may still be drawn, or that the latest step follows."""
+        """The positions of replayable steps, and of the step before the latest one."""
         if not self.has_buffers:
             return np.arange(max(0, self.size - self.keeps), self.size)
         begin, arrived, members = self.buffers.begin, self.buffers.arrived, self.buffers.members
@@ -180,7 +180,7 @@ class Window:
         return np.sort(np.concatenate(parts)).astype(np.int64)
 
     def drop_the_rest(self, more: int) -> None:
-        """Move the steps that may still be drawn to the front, and see that there is room for some more."""
+        """Move replayable steps to the front, and reserve capacity."""
         before = self.size
         kept = self.held() if self.has_buffers else np.arange(max(0, before - max(self.keeps, self.recent)), before)
         for array in (self.steps, self.side, self.unit, self.traces):
@@ -200,7 +200,7 @@ class Window:
         self.steps[self.size : before] = np.zeros((), STEP)
 
     def clear(self) -> None:
-        """Forget every step: a run that diverged learns no more."""
+        """Drop all steps of a diverged run."""
         before, self.size = self.size, 0
         self._forget(before)
         if isinstance(self.traces, GrowingRows):
@@ -209,7 +209,7 @@ class Window:
 
 
 class Rows:
-    """The features that the steps of some windows point to, each row once where a step follows another.
+    """The feature rows of windows of steps; consecutive steps share a row.
 
     ``counts`` has their number and the row the latest step led to: the next one begins there, if its features are the
     same. Compiled code counts, too.
@@ -230,12 +230,12 @@ class Rows:
 
     @property
     def held(self) -> NDArray[Any]:
-        """The rows as compiled code reads them."""
+        """The rows in the form of compiled code."""
         return self.table
 
     @property
     def stage(self) -> DenseBits:
-        """Where compiled code finds the two rows of a step, and puts them."""
+        """The buffers in which compiled code reads and writes the two rows of a step."""
         bits, mask = (np.uint32, 0x7F800000) if self.table.dtype == np.float32 else (np.uint64, 0x7FF0000000000000)
         return DenseBits(self.table.view(bits), self.staged.view(bits), np.array([mask], bits))
 
@@ -244,7 +244,7 @@ class Rows:
         return (len(self.table) - self.size) // 2
 
     def add(self, block: Floats, first: int, windows: Sequence[Window]) -> Integers:
-        """Keep these rows and return their places; row ``first`` is where the earliest of the new steps begins."""
+        """Store these rows and return their positions; row ``first`` starts the earliest new step."""
         latest = int(self.counts[LATEST])
         new = np.arange(len(block))
         if latest >= 0 and self.table[latest].tobytes() == block[first].tobytes():
@@ -263,18 +263,18 @@ class Rows:
         self._resize(self.table.astype(np.float64))
 
     def keep(self, features: Floats) -> None:
-        """Hold these rows and no others."""
+        """Replace all rows by these."""
         self._resize(resized(features, max(len(self.table), roomy(len(features))), len(features)))
         self.counts[ROWS], self.counts[LATEST] = len(features), -1
 
     def make_room(self, more: int, windows: Sequence[Window]) -> None:
-        """Move the rows that the windows still need to the front, and see that there is room for some more."""
+        """Move the rows that windows still need to the front, and reserve capacity."""
         self.drop_unused(windows)
         if too_tight(len(self.table), self.size + more):
             self._resize(resized(self.table, roomy(self.size + more), self.size))
 
     def drop_unused(self, windows: Sequence[Window]) -> None:
-        """Move the rows of steps that may still be drawn to the front."""
+        """Move the rows of replayable steps to the front."""
         kept, place = places_of_used(len(self.table), windows)
         move_to_front(self.table, kept)
         # The latest step is in every window, unless all runs have diverged: then nothing is kept and this is -1.
@@ -283,7 +283,7 @@ class Rows:
 
 
 def places_of_used(rows: int, windows: Sequence[Window]) -> tuple[Integers, Integers]:
-    """Which rows the windows still need, and the new place of each; the windows' steps point there from now on."""
+    """The rows that windows still need and their new positions; updates the steps of the windows."""
     used = np.zeros(rows, bool)
     for window in windows:
         window.drop_the_rest(0)

@@ -1,4 +1,4 @@
-"""From what a file says to settings: every combination of the values that were given."""
+"""Turns a sweep file into settings: every combination of the given values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gradtd.problems.base import Problem
 from gradtd.running.settings import parameters
 
 MOST_SETTINGS = 100_000
-"""Settings of a sweep: every one is a file and a row of the page."""
+"""Maximum number of settings; each one is a file and a row of the page."""
 
 
 class Setting(NamedTuple):
@@ -54,7 +54,7 @@ def problems_of(given: Any) -> dict[str, Problem]:
     for one in listed:
         label = one.name if isinstance(one, Problem) else str(one).replace(" ", "")
         if label in found:
-            raise InputError(f"the problem {label!r} is given twice: leave one of them out, or name it otherwise.")
+            raise InputError(f"the problem {label!r} is given twice: leave one of them out, or rename it.")
         found[label] = as_problem(one)
     return found
 
@@ -69,7 +69,7 @@ def _with_parameters(name: str, table: Any) -> Iterator[str]:
 
 
 def settings_of(problems: Iterable[str], given: Any, own: Mapping[str, Algorithm] | None = None) -> list[Setting]:
-    """Every setting, sorted, none twice; ``own`` has the rules that are not ours."""
+    """Every setting, sorted and unique; ``own`` has custom rules."""
     if not isinstance(given, Mapping) or not given:
         raise InputError(f"algorithms must be a table with one entry for each, such as [algorithms.td]; got {given!r}.")
     labels = list(problems)
@@ -109,7 +109,7 @@ def _count(rule: Algorithm, table: Any) -> int:
 
 def _refuse_many(count: int) -> None:
     if count > MOST_SETTINGS:
-        raise InputError(f"a sweep has at most {MOST_SETTINGS} settings, this one {count}: make several of it.")
+        raise InputError(f"a sweep has at most {MOST_SETTINGS} settings, this one has {count}: split it into several.")
 
 
 def _hypers(rule: Algorithm, table: Mapping[str, Any]) -> Iterator[str]:
@@ -123,7 +123,7 @@ def _hypers(rule: Algorithm, table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether JSON has it, and it can be put in an order."""
+    """Whether a value is valid JSON and sortable."""
     return isinstance(value, (str, int, NoneType)) or (isinstance(value, float) and math.isfinite(value))
 
 
@@ -152,7 +152,7 @@ def _lists(table: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as it is spelled in one way only: 5 and 5.0 are the same setting."""
+    """The normal form of a value: 5 and 5.0 are the same setting."""
     found = parsing.parse_value(value) if isinstance(value, str) else value
     found = found.item() if isinstance(found, np.generic) else found
     return int(found) if isinstance(found, float) and found.is_integer() else found

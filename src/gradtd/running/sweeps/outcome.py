@@ -1,4 +1,4 @@
-"""What a sweep came to: one tidy table, the best settings on fresh seeds, and a page with all of it."""
+"""The outcome of a sweep: one tidy table, the best settings on fresh seeds, and a page."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from gradtd.running.sweeps.grid import Setting
 from gradtd.running.sweeps.units import Values
 
 All = Mapping[Setting, Values]
-"""What every setting came to, in the order of the table."""
+"""The outcomes of all settings, in the order of the table."""
 
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """What a sweep came to. Made by `gradtd.Sweep.run`.
+    """The outcome of a sweep. Made by `gradtd.Sweep.run`.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ class Swept:
         Tidy tables: problem, algorithm, hyper (JSON), metric, step, mean, se, runs, diverged. ``results`` has every
         setting, ``winners`` the best one of each algorithm on each problem, run again on fresh seeds.
     folder : Path
-        Where it is kept; ``index.html`` is a page about it.
+        Its folder; ``index.html`` is its page.
     notes : list of str
-        What a reader of the tables should know.
+        Remarks on the tables.
     """
 
     results: Any
@@ -117,7 +117,7 @@ def tidy(found: All, at: Sequence[int]) -> dict[str, Any]:
 
 
 def score(values: Values, metric: str, best: str) -> float:
-    """What the best setting has least of: the metric's mean over runs at the last step, or over all steps."""
+    """The score to minimise: the metric's mean over runs at the last step, or over all steps."""
     measured: Floats = values.metrics[metric]
     return float(measured[:, -1].mean() if best == "last" else measured.mean())
 
@@ -145,7 +145,7 @@ def notes_of(found: All, winners: Sequence[Setting]) -> list[str]:
     if idle:
         notes.append(
             f"{idle} of {len(found)} settings have runs that never learned (their buffers did not fill): "
-            "those keep their start weights."
+            "those keep their initial weights."
         )
     won = {(setting.problem, setting.algorithm) for setting in winners}
     for problem, algorithm in dict.fromkeys((s.problem, s.algorithm) for s in found):
@@ -204,7 +204,7 @@ def _section(problem: str, rows: list[Row], winners: list[Row], metric: str, bes
 
 
 def _scores(rows: list[Row], best: str) -> dict[tuple[str, str], tuple[float, int]]:
-    """For each setting what the winner is chosen by, and how many runs diverged."""
+    """For each setting its score, and how many runs diverged."""
     grouped: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         grouped.setdefault((row["algorithm"], row["hyper"]), []).append(row)
@@ -228,7 +228,7 @@ def _varied(scores: Mapping[tuple[str, str], Any]) -> list[str]:
 
 
 def _lines(scores: Mapping[tuple[str, str], tuple[float, int]], name: str) -> list[Line]:
-    """For every algorithm the best score at each value of a hyper-parameter, the others as is best there."""
+    """For every algorithm the best score at each value of a hyper-parameter, over the other hyper-parameters."""
     best: dict[str, dict[Any, tuple[float, int]]] = {}
     for (algorithm, hyper), (value, diverged) in scores.items():
         at = json.loads(hyper).get(name)

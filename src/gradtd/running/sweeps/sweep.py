@@ -1,4 +1,4 @@
-"""A sweep: its settings, and how it is run into a folder, resumed there, and put together."""
+"""A sweep: its settings, and how it runs in a folder, resumes there, and collects results."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from gradtd.running.sweeps.units import Parts, Task, Unit, Values, block_size, b
 FORMAT = 1
 MADE_BY = "gradtd sweep"
 MOST_UNITS = 1_000_000
-"""Units of work: each leaves a file."""
+"""Maximum number of units of work; each one is a file."""
 
 
 class Status(NamedTuple):
-    """How far a sweep is: units done and units missing, those of the winners once these are known."""
+    """Progress of a sweep: units done and units missing, including the winners' once known."""
 
     done: int
     missing: Sequence[Unit]
@@ -39,20 +39,20 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True)
 class Sweep:
-    """A grid of problems, algorithms, hyper-parameters and seeds, run into a folder where it can be resumed.
+    """A grid of problems, algorithms, hyper-parameters and seeds, run in a folder and resumable.
 
     Parameters
     ----------
     problems : list or dict
-        Names of problems, with parameters where wanted (``"random_walk_tabular:n=9"``), or problems of your own; or
-        tables of parameters by name, where a list means several values.
+        Names of problems, with parameters where wanted (``"random_walk_tabular:n=9"``), or custom problems; or tables
+        of parameters by name, where a list means several values.
     algorithms : dict
         For each algorithm, by its name, a table of hyper-parameters, where a list means several values; or a list
         of such tables.
     runs : int
-        Independent runs of every setting. Run r sees the same data whatever the algorithm.
+        Independent runs of every setting. Run r uses the same data for every algorithm.
     steps : int
-        How many steps each run takes.
+        Number of steps per run.
     metrics : list of str
         Measures: names in `gradtd.METRICS`. The first one chooses the winners.
     at : list of int, optional
@@ -62,11 +62,11 @@ class Sweep:
     best : str
         A winner has the least mean of the first metric: at the ``"last"`` step, or over all steps in ``at`` ("mean").
     fresh_runs, fresh_seed : int, optional
-        How often, and on which seed, the winners are run again; by default as often, on the next seed.
+        Runs and seed for repeating the winners; by default the same number of runs, on the next seed.
     own : list of Algorithm
-        Rules of your own, which ``algorithms`` names.
+        Custom rules named in ``algorithms``.
     block : int, optional
-        Runs of one unit of work; by default as many as make a million steps. No number depends on it.
+        Runs per unit of work; by default about a million steps. Results do not depend on it.
 
     >>> import gradtd
     >>> grid = gradtd.Sweep(problems=["boyan_chain"], algorithms={"td": {"alpha": ["1/32", "1/16"]}}, runs=2, steps=200)
@@ -112,7 +112,8 @@ class Sweep:
         units = len(self.settings) * -(-runs // block_size(steps, self.block))
         if units > MOST_UNITS:
             raise InputError(
-                f"a sweep has at most {MOST_UNITS} units of work, this one {units}: take fewer runs, or a larger block."
+                f"a sweep has at most {MOST_UNITS} units of work, this one has {units}: use fewer runs, or a larger "
+                "block."
             )
 
     @classmethod
@@ -146,7 +147,7 @@ class Sweep:
         scheduler: str | None = None,
         progress: bool | Progress | None = None,
     ) -> Swept:
-        """Run it into a folder, or what of it is not finished there; returns the tables.
+        """Run the sweep in a folder, skipping finished units; returns the tables.
 
         Parameters
         ----------
@@ -174,7 +175,7 @@ class Sweep:
                 return self._finish(folder, found, again)
 
     def status(self, out: str | Path) -> Status:
-        """How far it is in a folder. Nothing is run or written.
+        """Its progress in a folder. Nothing is run or written.
 
         Parameters
         ----------
@@ -221,12 +222,12 @@ def _metrics(given: Any) -> tuple[str, ...]:
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise InputError(f'metrics must be a list of names, for example ["rmsve"]; got {given!r}.')
     if not names or len(set(names)) < len(names):
-        raise InputError(f"metrics must name at least one metric, and none twice; got {names}.")
+        raise InputError(f"metrics must have at least one name and no duplicates; got {names}.")
     return tuple(checks.known_name("metric", name, METRICS) for name in names)
 
 
 def _at(given: Any, steps: int) -> tuple[int, ...]:
-    """The steps to measure at; one number would mean "every n steps" elsewhere, so a list is asked for."""
+    """The steps to measure at. A list is required, since one number means "every n steps" elsewhere."""
     if given is None:
         return (steps,)
     if isinstance(given, str) or not isinstance(given, Iterable) or not (listed := list(given)):
@@ -251,7 +252,7 @@ class _Work:
         self.parts, self.executor, self.report, self.keeping = parts, executor, report, keeping
 
     def all(self, units: Sequence[Unit], what: str) -> dict[Setting, Values]:
-        """What every setting came to, in the order of the units."""
+        """The outcomes of all settings, in the order of the units."""
         with self.keeping():
             self.parts.adopt(units)
         found = {unit: values for unit in units if (values := self.parts.look(unit)) is not None}
@@ -267,7 +268,7 @@ class _Work:
             except OSError as error:
                 raise InputError(
                     f"cannot write results to {str(self.parts.folder)!r}: {error.strerror or error}; "
-                    f"{len(found)} of {len(units)} units are kept: make room and start it again."
+                    f"{len(found)} of {len(units)} units are saved: free some space and start again."
                 ) from None
             found[unit] = values
             done += unit.work

@@ -1,9 +1,9 @@
-"""Units of work, one setting and a block of seeds each, and what a sweep keeps of them.
+"""Units of work, one setting and a block of seeds each, and their files.
 
-What a unit comes to depends on nothing but itself. Every finished unit has one Parquet part, and the manifest has the
-checksum of each. A part is moved into place when it is whole; then its line is added to the manifest. A kill between
-the two leaves a part without a line, which is taken where it reads as a part of its unit. A part that does not have the
-checksum of its line was cut or changed, and its unit is run again.
+The result of a unit depends only on the unit. Every finished unit has one Parquet file, and the manifest has the
+checksum of each. A file is moved into place when it is complete; then its line is added to the manifest. A kill between
+the two leaves a file without a line, which is used if it is valid. If a checksum does not match, the file was damaged
+or changed, and its unit runs again.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from gradtd.running.session import Session
 from gradtd.running.sweeps.grid import Setting
 
 STEPS_OF_A_UNIT = 1_000_000
-"""Steps of a unit, about: some seconds at most, so that a kill costs little and overhead is small."""
+"""Approximate steps per unit: some seconds at most, so that a kill costs little and overhead is small."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A setting, ready to run: the problem and the rule themselves, and what to measure when."""
+    """A setting, ready to run: problem, rule, and what to measure when."""
 
     setting: Setting
     problem: Problem
@@ -57,7 +57,7 @@ class Task:
 
     @cached_property
     def key(self) -> dict[str, Any]:
-        """All that the runs depend on but their seeds."""
+        """Everything that the runs depend on, except their seeds."""
         session = self.session
         hyper = {name: value for name, value in sorted(session.setup.hyper.items()) if value is not None}
         return {
@@ -78,7 +78,7 @@ class Task:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    """What goes to another process: what was given, nothing that was made of it here."""
+    """Pickle only the inputs, not derived objects."""
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
@@ -101,13 +101,13 @@ class Unit:
 
     @cached_property
     def digest(self) -> str:
-        """The name of its part: a digest of all that its result depends on."""
+        """The name of its file: a digest of everything its result depends on."""
         key = self.task.key | {"seed": self.seed, "first": self.first, "count": self.count}
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
 
     @property
     def work(self) -> float:
-        """How long it takes, roughly, in updates of TD."""
+        """Approximate cost in TD updates."""
         return self.count * self.task.steps * self.task.session.updates_per_step
 
     def __str__(self) -> str:
@@ -116,16 +116,16 @@ class Unit:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """What runs came to.
+    """The outcomes of runs.
 
     Parameters
     ----------
     metrics
         The values of each metric, of shape (runs, steps measured at).
     diverged_at
-        The step at which each run was found diverged, -1 where it was not.
+        The step at which each run diverged, -1 if it did not.
     learned
-        Whether each run learned at all: its buffers may never have filled.
+        Whether each run made any update; its buffers may never have filled.
     """
 
     metrics: Mapping[str, Floats]
@@ -134,7 +134,7 @@ class Values:
 
     @staticmethod
     def joined(blocks: Sequence[Values]) -> Values:
-        """The runs of several blocks, one after the other."""
+        """Concatenate the runs of several blocks."""
         return Values(
             {name: np.concatenate([b.metrics[name] for b in blocks]) for name in blocks[0].metrics},
             np.concatenate([b.diverged_at for b in blocks]),
@@ -143,7 +143,7 @@ class Values:
 
 
 def compute(unit: Unit) -> tuple[str, Values]:
-    """Run a unit. Its digest comes along: elsewhere the code may be another."""
+    """Run a unit. Its digest is passed along, because a worker may have other code."""
     task, start = unit.task, unit.task.problem.theta0
     draw, at = sampler(task.problem), np.array(task.at, np.int64)
     thetas = np.empty((unit.count, len(at), len(start)))
@@ -158,12 +158,12 @@ def compute(unit: Unit) -> tuple[str, Values]:
 
 
 def block_size(steps: int, size: int | None) -> int:
-    """Runs of a unit: those asked for, or as many as make about a million steps."""
+    """Runs per unit: as requested, or about a million steps."""
     return size or max(1, STEPS_OF_A_UNIT // steps)
 
 
 def blocks(task: Task, seed: int, runs: int, size: int | None) -> Iterator[Unit]:
-    """The units of a task. Where more runs are asked for later, full blocks stay what they are."""
+    """The units of a task. If more runs are requested later, full blocks do not change."""
     count = block_size(task.steps, size)
     for first in range(0, runs, count):
         yield Unit(task, seed, first, min(count, runs - first))
@@ -175,7 +175,7 @@ def tasks_of(
     rules: Mapping[str, Algorithm | str],
     **measured: Any,
 ) -> list[Task]:
-    """Settings with their problems and rules; every one of them is set up once, so what is wrong is found here."""
+    """Settings with their problems and rules; each is set up once, so that errors show here."""
     found = []
     for setting in settings:
         task = Task(setting, problems[setting.problem], rules[setting.algorithm], **measured)
@@ -186,7 +186,7 @@ def tasks_of(
 
 log = logging.getLogger(__name__)
 UNIT = b"gradtd unit"
-"""Under this name a part has the digest of its unit."""
+"""Metadata key of a file's unit digest."""
 
 
 class Parts:
@@ -197,7 +197,7 @@ class Parts:
         self.listed = _listed(self.manifest)
 
     def look(self, unit: Unit) -> Values | None:
-        """What a unit came to; None where it is not finished, or its part is not whole."""
+        """The outcome of a unit; None if it is unfinished or its file is damaged."""
         try:
             content = read_file(self.file_of(unit))
         except FileNotFoundError:
@@ -205,12 +205,12 @@ class Parts:
         # A part without a line was written just before a kill: it counts if it can be read; `adopt` lists it.
         listed = self.listed.get(unit.digest)
         if listed is not None and listed != _checksum(content):
-            log.warning("the part of %s was changed or cut: it is run again", unit)
+            log.warning("the file of %s is damaged or changed, so the unit runs again", unit)
             return None
         return _read(content, unit)
 
     def keep(self, unit: Unit, values: Values) -> None:
-        """Keep what a unit came to."""
+        """Save the outcome of a unit."""
         import pyarrow.parquet as pq
 
         self.folder.mkdir(exist_ok=True)
@@ -220,7 +220,7 @@ class Parts:
         self._list(unit, path.read_bytes())
 
     def adopt(self, units: Iterable[Unit]) -> None:
-        """List the whole parts of these units that have no line in the manifest yet."""
+        """Add valid files without a line to the manifest."""
         for unit in units:
             path = self.file_of(unit)
             if unit.digest not in self.listed and path.exists() and self.look(unit) is not None:
