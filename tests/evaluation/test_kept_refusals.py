@@ -127,7 +127,7 @@ def test_files_of_one_name_are_told_apart(some_episodes, tmp_path):
 def test_a_copy_of_a_file_is_refused(three, tmp_path):
     _evaluate(three, tmp_path / "sums")
     pq.write_table(pq.read_table(three / "e.parquet"), three / "copy.parquet")
-    with pytest.raises(gradtd.InputError, match=r"'copy\.parquet' has ids of episodes in files whose sums are kept"):
+    with pytest.raises(gradtd.InputError, match=r"'copy\.parquet' repeats episode ids of files whose sums are saved"):
         _evaluate(three, tmp_path / "sums")
     (three / "copy.parquet").unlink()
     (three / "copy.parquet").hardlink_to(three / "e.parquet")
@@ -141,7 +141,7 @@ def test_an_episode_that_goes_on_in_a_later_file_is_refused(three, some_episodes
     _evaluate(three, tmp_path / "sums")
     later = some_episodes(109 if name == "f" else 5, 115 if name == "f" else 6)
     pq.write_table(later, three / f"{name}.parquet")
-    with pytest.raises(gradtd.InputError, match=f"'{name}.parquet' has ids of episodes in files"):
+    with pytest.raises(gradtd.InputError, match=f"'{name}.parquet' repeats episode ids of files"):
         _evaluate(three, tmp_path / "sums")
 
 
@@ -193,7 +193,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(three, tmp_path, monkey
 def test_a_worker_with_other_code_is_refused(three, tmp_path, monkeypatch):
     codes = iter(["this", "that", "that"])
     monkeypatch.setattr(kept_sums, "code_of_sums", lambda: next(codes))
-    with pytest.raises(gradtd.InputError, match="a worker has another version of gradtd"):
+    with pytest.raises(gradtd.InputError, match="a worker runs another version of gradtd"):
         _evaluate(three, tmp_path / "sums")
 
 

@@ -158,7 +158,7 @@ def test_the_page_shows_the_value_against_lambda(tmp_path):
     result = evaluate(walk(100, 1), algorithm="lstd", inference=Inference(lam=0.5, resamples=0), **HOW)
     result.page(tmp_path / "it.html")
     assert (
-        "A flat line says that the features suffice; a slope is a sign of bias." in (tmp_path / "it.html").read_text()
+        "A flat line means that the features suffice; a slope is a sign of bias." in (tmp_path / "it.html").read_text()
     )
     result.save(tmp_path / "it.npz")
     found = LambdaValues.from_arrays(load_evaluation(tmp_path / "it.npz").pictured)

@@ -324,7 +324,7 @@ NOT_CHECKED = {
     "a plain interval": {"hull_low": 0.4, "hull_high": 1.5},
     "products of ratios": {"method": "dr"},
     "rewards of another row": {"rewards_late": True},
-    "the sample is too small": {"undecided": "it may lack 18% or 22% of what the target would do"},
+    "the sample is too small": {"undecided": "it may lack 18% or 22% of the target's choices"},
     "not checked": {"not_checked": "there are too many"},
     "one-step episodes assumed": {"rows_alone": True},
     "no richer features": {"richer_checks": 0, "complete": False},
