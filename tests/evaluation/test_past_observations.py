@@ -110,7 +110,7 @@ def test_a_log_in_parts_that_hides_something_is_read_as_in_memory(log, tmp_path)
     memory = evaluate(log, machine=Machine(threads=1), **how)
     assert (parts.verdict, parts.value) == ("usable", pytest.approx(memory.value, rel=1e-9))
     assert parts.interval == pytest.approx(memory.interval, rel=1e-6)
-    assert any("hide a part of what matters" in note for note in parts.notes)
+    assert any("are not Markov states" in note for note in parts.notes)
 
 
 def test_a_long_log_is_left_as_it_is():

@@ -145,7 +145,7 @@ def test_categories_that_nobody_ordered_are_a_guess():
     words = np.array(["none", "low", "high"])
     table = pd.DataFrame(walk(action=words[walk()["action"]], target_prob=None))
     uniform = np.full((N, 3), 1 / 3)
-    assert "which is a guess: high, low, none" in said(table.astype({"action": "category"}), uniform)
+    assert "guessed for the probabilities: high, low, none" in said(table.astype({"action": "category"}), uniform)
     chosen = table.assign(action=pd.Categorical(table["action"], words))
     assert "a guess" not in said(chosen, uniform)
     sorted_and_said = table.assign(action=pd.Categorical(table["action"], sorted(words), ordered=True))

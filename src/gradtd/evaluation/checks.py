@@ -48,7 +48,7 @@ class Fits:
     alone
         Whether every piece has one step, and so no past.
     behind
-        What lies behind the cuts, where pieces are cut off.
+        The value after truncations, if pieces are truncated.
     rare
         Share of the target's time in states with few visits, beyond the log's own share.
     """

@@ -215,7 +215,7 @@ class Folder:
     notes
         What was done to find out.
     shared
-        How many ids of episodes stand in several files.
+        Number of episode ids that occur in several files.
     groups
         Groups of starts, where they were asked for.
     """
@@ -263,7 +263,9 @@ def open_folder(
         seen = survey(ParquetTable(table.name, files), column)
         notes.append("Rows of an episode were not consecutive: the log was sorted once, in a temporary folder.")
         if shared:
-            notes.append(f"ids stood in several files ({shared} of them): rows of one id were taken as one episode.")
+            notes.append(
+                f"Some ids occur in several files ({shared} of them): rows with one id were read as one episode."
+            )
     spanning = spanning_note(seen)
     seen, groups, said = ask_files(seen, table.kinds, column, settings)
     return Folder(table, roles, keep, seen, (*notes, *spanning, *said), shared, groups)

@@ -42,7 +42,7 @@ class BehindCuts(NamedTuple):
 
 
 def behind_cuts(steps: Steps, ladder: Ladder, plain: Mapping[str, Fit]) -> BehindCuts | None:
-    """Both fits, of the richest headline with few columns; None where hardly any piece is cut off.
+    """Both fits, for the richest headline with few columns; None if few pieces are truncated.
 
     ``plain`` are the fits of all steps, by name: the value that lies behind the cuts is a part of theirs.
     """

@@ -72,7 +72,7 @@ class Decision:
     behind
         The share of the value after truncations; None if few pieces are truncated.
     bias
-        The largest bias that a check shows, beyond its own error.
+        The largest bias shown by a check, beyond its own error.
     doubt
         Whether memory, the time or the past move the richest fit: a reason to look at more than one observation.
     rare
@@ -286,7 +286,7 @@ class _Judge:
         )
 
     def _counts(self, other: Compared) -> bool:
-        """Whether a check with power is enough by itself: features close by, and traces cut short, are not."""
+        """Whether a precise check is sufficient alone. Similar features and shortened traces are not."""
         if other.kind == "memory":
             return other.fit is self.fits.robust.get(other.fit.name) or not self._short_traces
         columns = other.base.columns
@@ -298,7 +298,7 @@ class _Judge:
         return 0 < self.fits.lam <= self.limits.least_lambda
 
     def _others(self, made: Decision) -> list[Compared]:
-        """Every fit that says something of a rung.
+        """Every fit that checks a rung.
 
         If features could always be richer, time and past features substitute for missing features of the state. So they
         are added to the richest features that the log supports.
@@ -320,7 +320,8 @@ class _Judge:
         return [*others, *self._of_richest(with_time), *self._of_richest(with_past), *cut]
 
     def _of_richest(self, beside: list[Compared]) -> list[Compared]:
-        """The fit with the time or the past beside the richest features; it counts less where richer ones need it less.
+        """The fit with time or past features added to the richest features; it counts less if richer features need it
+        less.
 
         Information that observations hide shifts every fit equally. Poor features shift the richest fits least.
         """

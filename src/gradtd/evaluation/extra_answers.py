@@ -50,7 +50,7 @@ def extra_answers(
     seen: SeenLog | None = None,
     of_groups: Sequence[GroupFit] = (),
 ) -> dict[str, Any]:
-    """Everything that was asked for beside the value; nothing where the value was not checked.
+    """All requested additional answers; none if the value was not checked.
 
     ``seen`` is the log where it is in memory, else ``of_groups`` has the fits of groups of starts.
     """
@@ -85,7 +85,7 @@ def sampled_behaviour(seen: SeenLog, settings: Settings) -> BehaviourValue | Non
 
 
 def behaviour_value(seen: SeenLog, decision: Decision, settings: Settings) -> BehaviourValue | None:
-    """The behaviour's own value, and the target's gain: its interval is longer by what the checks left open.
+    """The behaviour policy's value, and the target's gain, whose interval includes the bias shown by the checks.
 
     Equations of pairs hold the target's choices, so beside them stand the returns of whole episodes.
     """

@@ -20,7 +20,7 @@ from gradtd.evaluation.fits import Equations, Fit, Solution, columns_as_slice, s
 from gradtd.evaluation.moments import group_edges
 
 MOST_NUMBERS = 12_000_000
-"""Numbers in the table of these fits. Of a longer log the first episodes are read."""
+"""Maximum size of the table of these fits. Of a longer log only the first episodes are used."""
 MOST_KNOWN = 48_000_000
 """The same where the sums of the features are known, so that a step costs less."""
 MOST_COLUMNS = 800
@@ -71,7 +71,7 @@ class Known(NamedTuple):
 
 
 def fits_with_past(steps: Steps, ladder: Ladder, known: Known | None = None) -> dict[str, Remembered]:
-    """Both fits of every headline; none where episodes have one step, or where the value asked for has traces."""
+    """Both fits of every headline; none if episodes have one step or traces were requested."""
     names, columns = _columns(ladder)
     if steps.traced is not None or int(np.diff(steps.begins).max()) < 2 or not names:
         return {}

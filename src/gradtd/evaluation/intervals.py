@@ -93,7 +93,7 @@ NO_INTERVAL = Interval(np.nan, np.nan)
 
 
 class Compared(NamedTuple):
-    """A fit to compare with: what it is beside, what kind of check it is, and how far its step is extrapolated."""
+    """A comparison fit: its reference, its kind, and the extrapolation factor of its difference."""
 
     kind: str
     base: Fit
@@ -119,14 +119,14 @@ class Compared(NamedTuple):
 
     @property
     def bias(self) -> float:
-        """What the difference says of the bias, beyond what its own error explains."""
+        """The bias implied by the difference, beyond its own error."""
         return float(np.sign(self.apart) * np.sqrt(max(0.0, self.apart**2 - self.error**2)) * self.times)
 
 
 def extrapolation(columns: int, other: int) -> float:
-    """How far the limit of ever more columns is, in steps from one number of columns to the other.
+    """Distance to the limit of infinitely many columns, in units of the step between two numbers of columns.
 
-    As if what is missing fell with one over the number of columns (Richardson's extrapolation).
+    Assumes an error inversely proportional to the number of columns (Richardson extrapolation).
 
     >>> extrapolation(10, 20), extrapolation(20, 10)
     (2.0, -1.0)

@@ -144,7 +144,7 @@ class Limits:
     """Effective number of steps behind the error, if TD errors were equal at all steps. All 15 Open Bandit logs that
     cannot carry an interval lie below it, and none of 189 usable logs."""
     far: float = 3.0
-    """Paired errors from which on a fit with the time or the past, or one too wide to count, refuses the value."""
+    """Paired errors at which a fit with the time or the past, or an imprecise fit, refutes the value."""
     doubtful: float = 2.0
     """Paired errors that memory, the time or the past must move the richest fit for a look with two observations."""
     doubtful_errors: float = 0.4

@@ -94,7 +94,7 @@ def with_times(source: Any, log: Log, name: str) -> tuple[Log, tuple[str, ...]]:
 def groups_of(source: Any, log: Log, settings: Settings) -> Groups:
     """The group of every episode, by a column in its first row."""
     if settings.block_length is not None:
-        raise InputError("by names groups of episodes, and block_length cuts these: leave one of them out.")
+        raise InputError("by groups whole episodes, and block_length cuts them: leave one of them out.")
     values, rows = column_of_rows(source, log, _name_of("by", settings.by), "by")
     return _groups(settings.by, values[rows[log.row[log.starts]]])
 
@@ -126,8 +126,7 @@ def clusters_of(source: Any, log: Log, settings: Settings) -> Groups:
         at = int(log.episode[np.flatnonzero(codes != of_episode[log.episode])[0]])
         raise InputError(
             f"cluster={name!r} changes within episode {at}, but a cluster consists of whole episodes: give a column "
-            "that is constant "
-            "within episodes."
+            "that is constant within episodes."
         )
     if len(labels) < 2:
         raise InputError(f"cluster={name!r} has the same value in all rows: an error needs at least two clusters.")

@@ -63,7 +63,7 @@ class Job:
     named
         Whether the user named features.
     chooser
-        What the target would do, where values are of actions.
+        The target's choices, for action values.
     n_labels
         Groups of starts whose values are asked for; 0 where none are.
     """

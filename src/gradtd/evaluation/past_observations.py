@@ -21,7 +21,7 @@ from gradtd.logs import Log, Ratios
 MOST_TIMES = 30
 """Maximum number of distinct times for discrete observations; longer episodes are cut into spans of equal counts."""
 FEWEST_EPISODES = 100
-"""Episodes from which on the past is tried without being asked for."""
+"""Minimum number of episodes for trying the past automatically."""
 MOST_DOUBTED = 200_000
 """Steps up to which two observations are looked at where one is only doubted: that costs as much as the other checks.
 """
@@ -165,7 +165,7 @@ def episodes_since(log: Log, made: Mapping[str, Ratios], since: float) -> tuple[
 
 
 def remedies(settings: Settings, told: Any, named: bool) -> Iterator[Settings]:
-    """Settings that are tried where the checks say that the observations hide the time or a part of the state."""
+    """Settings to try if checks show that the observations hide the time or part of the state."""
     if not _is_open(settings, told.episodes, named) or told.steps > MOST_TRIED:
         return
     differ = told.hull_of_limit is not None and told.hull_of_limit > 1

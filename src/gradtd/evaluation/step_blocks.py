@@ -113,7 +113,7 @@ class StepFile:
     groups
         Groups of episodes; each tenth has neighbouring ones.
     lam
-        The lambda of the traces asked for, 0 where there are none.
+        The lambda of the requested traces, 0 for none.
     n_labels
         Groups of starts: the group of an episode in a block is its group of episodes times this, and its group of
         starts.
@@ -131,7 +131,7 @@ class StepFile:
         self.n_steps = 0
 
     def add(self, block: Block) -> None:
-        """Keep the steps of some episodes."""
+        """Store the steps of some episodes."""
         tenth = np.searchsorted(self._first, block.group // self.n_labels, "right") - 1
         for g in np.unique(tenth):
             self._waiting[g].append(take_pieces(block, np.flatnonzero(tenth == g)))

@@ -62,7 +62,7 @@ def open_data(source: Any, name: str = "data") -> ArrayTable | None:
 
 
 def open_mapping(source: Mapping[Any, Any]) -> ArrayTable:
-    """The table behind a dictionary."""
+    """The table for a dictionary."""
     if _is_tensordict(source):
         return _of_tensordict(source).table("TensorDict")
     found: dict[Any, Any] = {}
@@ -142,7 +142,7 @@ def _key_of(columns: Iterable[str], role: str) -> str | None:
 
 
 def _as_mapping(item: Any) -> Mapping[Any, Any] | None:
-    """A dictionary, a named tuple, a data class or an episode as a mapping; None where it is none of these."""
+    """A dictionary, named tuple, data class or episode as a mapping; None for other types."""
     if _is_tensordict(item):
         return dict(item.to_dict())
     if isinstance(item, Mapping):

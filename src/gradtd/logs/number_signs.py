@@ -20,13 +20,13 @@ from gradtd.logs.sanity_checks import resets
 from gradtd.logs.tables import Table
 
 SENTINELS = (-99.0, -999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0, 999999.0)
-"""Numbers that people write where a value is missing."""
+"""Numbers commonly written for missing values."""
 FAR = 3
-"""So many times the largest of the other numbers makes one of them suspicious."""
+"""A number is suspicious if it exceeds this multiple of the largest other number."""
 
 
 def sentinels(log: Log, roles: Roles) -> tuple[str, ...]:
-    """A warning for each column in which a number far from the others seems to mean "missing"."""
+    """A warning for each column in which an extreme number seems to mean "missing"."""
     found = []
     for name, column, cure in _numbers_of(log, roles):
         low, high = float(column.min()), float(column.max())
@@ -36,13 +36,13 @@ def sentinels(log: Log, roles: Roles) -> tuple[str, ...]:
             if abs(one) > FAR * rest:
                 found.append(
                     f"Column {name!r} is {one:g} in {int(at.sum())} rows and at most {rest:g} in size elsewhere. If "
-                    f"that stands for a missing value, make it NaN and say missing={cure!r}."
+                    f"that number means a missing value, replace it by NaN and use missing={cure!r}."
                 )
     return tuple(found)
 
 
 def _numbers_of(log: Log, roles: Roles) -> Iterator[tuple[str, Floats, str]]:
-    """The reward and the columns of real observations, with what to do where a value is missing."""
+    """The reward and the real observation columns, with the advice for missing values."""
     yield roles.single.get("reward", "reward"), log.reward, "drop"
     if not log.discrete_observations:
         for k, name in enumerate(_names_observed(log, roles)):

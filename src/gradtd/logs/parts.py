@@ -129,7 +129,7 @@ def _rows_of_a_batch(columns: Sequence[str]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What the column of episodes says of a log: its size, where episodes begin, whether their rows are together.
+    """Episode structure of a log: its size, where episodes begin, and whether their rows are together.
 
     ``labels`` has the group of every episode, -1 for those that are left out: rows and episodes are those of the rest.
     """

@@ -50,8 +50,9 @@ class Ratios:
     clipped
         Number of clipped ratios.
     shares
-        How often the target takes each discrete action, by code, a mean over the log's observations. Where only its
-        probabilities of the actions taken are known, by importance weights. None where actions are real or not there.
+        The target's probability of each discrete action, by code, averaged over the log's observations. If only the
+        probabilities of the actions taken are known, it is estimated by importance weights. None for real or no
+        actions.
     doubt
         What speaks against the probabilities; see `gradtd.logs.calibration`. None where nothing does.
     """

@@ -54,9 +54,9 @@ class EpisodeCounter:
 
 SORTED = 'sort the rows by t, as read_log(order="sort") does'
 FEW_GAPS = 100
-"""Gaps in t are a warning where one row in so many is before one."""
+"""Gaps in t give a warning if at least one row in this many is before one."""
 FEW_LOST = 5
-"""Episodes that disappear are a warning where they are one in so many."""
+"""Dropped episodes give a warning if they are at least one in this many."""
 
 
 def pieces_told(rows: Rows, episode: Integers, at: int) -> str:
@@ -73,13 +73,13 @@ def pieces_told(rows: Rows, episode: Integers, at: int) -> str:
 
 
 def gap_warning(goes_on: Flags, follower: Flags, rows: Rows) -> tuple[str, ...]:
-    """A warning where rows lead nowhere because t jumps: t may be a clock and not a count."""
+    """A warning if steps are lost at jumps of t: t may be a timestamp."""
     lost = int((goes_on & ~follower).sum()) if rows.lost is None else 0
     if not lost or lost * FEW_GAPS < goes_on.sum():
         return ()
     return (
-        f"t jumps after {lost} of {int(goes_on.sum())} rows, so what follows these rows was taken for missing. If t is "
-        'a clock and does not count steps, say columns={"timestamp": ...} with its name.',
+        f"t jumps after {lost} of {int(goes_on.sum())} rows, so the rows after them were treated as missing. If t is "
+        'a timestamp and does not count steps, use columns={"timestamp": ...} with its name.',
     )
 
 
@@ -102,18 +102,18 @@ def late_warning(rows: Rows, at: Any, goes_on: Flags) -> tuple[str, ...]:
 
 
 FIRST_ENDS = (
-    "The first row of the table ends an episode, and the last one does not. If ends are marked at the row after, as "
-    "beginnings, say columns={'start': ...} with the name of that column."
+    "The first row of the table ends an episode, and the last one does not. If the column marks the first row of each "
+    "episode, name it with columns={'start': ...}."
 )
 
 
 def lost_warning(lost: int, episodes: int) -> tuple[str, ...]:
-    """A warning where many episodes had a single row, and disappeared."""
+    """A warning if many single-row episodes were dropped."""
     if lost * FEW_LOST < episodes:
         return ()
     return (
-        f"{lost} of {episodes} episodes have a single row that leads nowhere, and disappeared. Does the column of "
-        "episodes number rows? Name another one, columns={'episode': ...}, or None to cut after ends.",
+        f"{lost} of {episodes} episodes have a single row without an end or a next observation, and were dropped. Does "
+        "the episode column number rows? Name another one, columns={'episode': ...}, or None to split after ends.",
     )
 
 

@@ -23,7 +23,7 @@ BLOCK = 2048
 MOST_STATES, MOST_REAL, MOST_ACTIONS = 30, 8, 12
 """Maximum numbers of states, real columns and actions in the regressions."""
 MOST_FIRST, LEAST_LATER = 0.01, 0.9
-"""The first rewards are suspicious where at most this share is not 0, and at least that share of the others."""
+"""First rewards are suspicious if at most this share is not 0, but at least that share of the others."""
 LEAST_GAINS = {False: (0.3, 4.0), True: (0.2, 3.0)}
 """Share of the variance that the row before explains which the own row must miss, and its standard errors: for rows of
 one episode, and with first rows, too, whose row before is the last of another episode. Columns that do not tell all of
@@ -92,7 +92,7 @@ class _Explained(NamedTuple):
         return left
 
     def late(self) -> bool:
-        """Whether the row before explains the rewards better than their own row.
+        """Whether the previous row explains the rewards better than their row.
 
         A reward may be late within its episode. Or the whole column is shifted: then the first reward of an episode is
         the last one of the episode before.
