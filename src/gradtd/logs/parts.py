@@ -46,7 +46,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Whole episodes in a row: where their rows are, where each begins (the last is the end), hashes and labels."""
+    """Consecutive whole episodes: their rows, where each begins (the last entry is the end), and their hashes."""
 
     stretches: tuple[Stretch, ...]
     begins: Integers

@@ -189,7 +189,7 @@ class Diagnostics:
     behind_cuts: float | None = None
     """Share of the value after truncations, according to the value function."""
     late_steps_differ: float | None = None
-    """Distance of the fit to late steps, in paired errors, where it gives what lies behind the cuts another value."""
+    """Distance of the fit to late steps, in paired errors, if it gives another value after truncations."""
     rarely_visited: float | None = None
     """Share of the target's time in states that the log hardly visited, where it is above its limit."""
     beyond_rewards: float | None = None

@@ -20,7 +20,7 @@ FEWEST_LANES, MOST_NUMBERS = 8, 2**18
 
 
 class Group(NamedTuple):
-    """Runs of one kind: the loop compiled for them, and their arguments; whether they learn side by side."""
+    """Runs of one kind: their compiled loop and its arguments."""
 
     kernel: Plain
     packed: Packed

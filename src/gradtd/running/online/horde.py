@@ -39,7 +39,7 @@ class Horde(OnlineLearner):
     algorithm : Algorithm or str
         The rule of all demons without an ``algorithm`` setting.
     **hyper
-        The hyper-parameters of all demons, except that one with an ``algorithm`` of its own takes its own only.
+        The hyper-parameters of all demons. A demon with an ``algorithm`` setting uses only its own.
     gamma, sparse, intervals, compile
         As in `gradtd.Learner`.
     capacity, seed, theta0

@@ -76,9 +76,9 @@ class Learner(WatchedLearner):
         Learn on whitened features: uncorrelated and equally scaled. The transformation comes from the first thousand
         steps (or five per feature), which are buffered until then. Weights and values refer to the original features.
     capacity : int, optional
-        How many steps each of its buffers holds, the oldest leaving first. None keeps all of them. A stream may be
-        endless, so the default is bounded: then batches are of the latest steps, and once the buffers are full
-        estimates no longer gain from more data than 2 x 100 000 steps.
+        How many steps each buffer holds; the oldest are dropped first. None keeps all. The default is bounded, since a
+        stream may be endless: batches then come from the latest 2 x 100 000 steps, and more data no longer improve the
+        estimate.
     intervals : bool
         Keep what `interval` needs, in 80 bytes for each pair of features: dense rows of up to 500 features.
     seed : int

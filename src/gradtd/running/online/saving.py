@@ -157,7 +157,7 @@ def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun, rows: slice
 
 
 def settings_of(queue: StepQueue) -> list[Any]:
-    """What two learners that go on from one file must have in common."""
+    """The settings that a learner must share with a file it continues from."""
     runs = [
         (r.rule.name, r.seed, r.moments is None, {k: repr(v) for k, v in r.session.setup.hyper.items()})
         for r in queue.runs

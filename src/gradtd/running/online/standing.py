@@ -91,7 +91,7 @@ class Standing:
 
     @property
     def arrived(self) -> bool | None:
-        """Whether predictions are as near to least squares as its error, or a tenth of it; None where nobody knows."""
+        """Whether predictions are within the error of least squares, or a tenth of its size; None if unknown."""
         return self.is_within(FAR_PART)
 
     def is_within(self, part: float) -> bool | None:

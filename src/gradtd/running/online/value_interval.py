@@ -98,11 +98,11 @@ class EpisodeMoments:
         self.since = np.zeros(2, np.int64)  # episodes in each of the sums
 
     def arrays(self) -> Arrays:
-        """What a file has of it."""
+        """Its contents in a file."""
         return dict(self.__dict__)
 
     def restore(self, arrays: Arrays, given: int | None) -> None:
-        """Go on from what a file has; so many steps were given, None after a divergence."""
+        """Restore from a file."""
         for name, own in self.__dict__.items():
             found = arrays[name]
             if found.dtype != own.dtype or found.shape != own.shape or not np.isfinite(found).all():
