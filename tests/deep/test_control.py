@@ -155,11 +155,12 @@ class Chain:
         return np.eye(3)[self.state], reward, ended, False, {}
 
 
+QUICK = ("impression", "dqn")
 STEP_SIZES = {"impression, auto": 0.05, "eqrc": 0.005}
 """Adam's step-sizes, .02 otherwise. EQRC's head takes steps of one size however small its error, and ends nearby."""
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in QUICK)) for n in AGENTS])
 def test_a_chain_is_learned_exactly(name):
     agent = AGENTS[name](Mlp(3, (), 2), step_size=STEP_SIZES.get(name, 0.02))
     explore = Exploration(first=1.0, last=1.0)
@@ -218,6 +219,10 @@ def test_what_cannot_be_an_agent_or_a_training_is_said():
         DQN(net(), step_size=-1.0)
     with pytest.raises(InputError, match="period"):
         DQN(net(), period=0)
+    with pytest.raises(InputError, match="until must be at least 1"):
+        Exploration(until=0)
+    with pytest.raises(InputError, match="last"):
+        Exploration(last=1.5)
     with pytest.raises(InputError, match="observations need shape"):
         train(SemiGradientQ(Mlp(2, (), 2)), Chain(), steps=5)
     with pytest.warns(UserWarning, match="No update was made"):

@@ -36,6 +36,12 @@ class Exploration:
     until: int = 10_000
     longest: int = 1
 
+    def __post_init__(self) -> None:
+        for name in ("first", "last"):
+            checks.fraction(name, getattr(self, name))
+        for name in ("until", "longest"):
+            checks.whole_number(name, getattr(self, name), 1)
+
     def probability(self, step: Any) -> Any:
         """Of beginning a random action at this step."""
         share = step / self.until
