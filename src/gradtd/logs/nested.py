@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gradtd.core.checks import InputError
 from gradtd.logs.column_names import SEVERAL, listed, role_of
+from gradtd.logs.row_episodes import refuse_padding
 from gradtd.logs.tables import ArrayTable, plain_array, refuse_cut_text
 
 CONTAINERS = (
@@ -264,12 +265,8 @@ def _of_tensordict(source: Any) -> Columns:
     columns, size = flattened(source.to_dict()), tuple(source.batch_size)
     if len(size) != 2 or not _key_of(columns, "reward"):
         return _of_mapping(columns)
-    turned = {}
-    for name, value in columns.items():
-        array = _array(value)
-        if array is not None and array.shape[:2] == size:
-            array = array.swapaxes(0, 1)
-            turned[name] = array[:, :, 0] if array.shape[2:] == (1,) and role_of(name) != "observation" else array
+    arrays = {name: array for name, value in columns.items() if (array := _array(value)) is not None}
+    turned = {name: array.swapaxes(0, 1) for name, array in arrays.items() if array.shape[:2] == size}
     return _unstacked(turned, size[::-1])
 
 
@@ -303,23 +300,13 @@ def _unstacked(columns: dict[str, Any], shape: tuple[int, ...], time: int | None
         for name in arrays:
             if role_of(name) in FLAGS:
                 ends |= found.values[name].reshape(n, steps).astype(bool)
-        _refuse_padding(ends)
+        refuse_padding(ends)
         begins = np.c_[np.ones(n, bool), ends[:, :-1]]
         for name in arrays:
             if role_of(name) == "start":
                 begins |= found.values[name].reshape(n, steps).astype(bool)
         found.values["episode"] = np.cumsum(begins) - 1
     return found
-
-
-def _refuse_padding(ends: NDArray[np.bool_]) -> None:
-    """Drop padding: rows after the first end that are also marked as ends."""
-    padded = (ends[:, -1] & ends[:, -2]) if ends.shape[1] > 1 else np.zeros(len(ends), bool)
-    if 2 * int(padded.sum()) > len(ends):
-        raise InputError(
-            f"{int(padded.sum())} of {len(ends)} episodes end in several rows marked as ends: they seem to be "
-            "padded to one length. Remove the rows after the first end, or give a list of episodes."
-        )
 
 
 def _time_axis(arrays: Mapping[str, NDArray[Any]], found: Columns) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core.arrays import Integers, Words
-from gradtd.core.checks import RowError
+from gradtd.core.checks import InputError, RowError
 
 if TYPE_CHECKING:
     from gradtd.logs.steps import Rows
@@ -136,3 +136,13 @@ def mixed(words: Words) -> Words:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+def refuse_padding(ends: NDArray[np.bool_]) -> None:
+    """Drop padding: rows after the first end that are also marked as ends."""
+    padded = (ends[:, -1] & ends[:, -2]) if ends.shape[1] > 1 else np.zeros(len(ends), bool)
+    if 2 * int(padded.sum()) > len(ends):
+        raise InputError(
+            f"{int(padded.sum())} of {len(ends)} episodes end in several rows marked as ends: they seem to be "
+            "padded to one length. Remove the rows after the first end, or give a list of episodes."
+        )
