@@ -144,15 +144,15 @@ def behaviour(logs: int = 200, only: str = "") -> None:
         )
 
 
-def trained(logs: int = 200, only: str = "") -> None:
+def trained(logs: int = 50, only: str = "", first: int = 0) -> None:
     """A policy judged on the episodes that it was learned from, and on others."""
     worlds = (("6 x 3", 6, 3, 0.15), ("12 x 4", 12, 4, 0.2), ("10 x 5, one step", 10, 5, 1.0))
     for name, states, actions, ends in (one for one in worlds if only in one[0]):
         off, inside = np.zeros((2, logs)), np.zeros((2, logs), bool)
         for k in range(logs):
-            world = random_world(231_000 + k, states, actions, ends)
+            world = random_world(131_000 + first + k, states, actions, ends)
             world.behaviour = np.full((states, actions), 1 / actions)
-            log = world.log(400, 231_500 + k, noise=1.5)
+            log = world.log(400, 131_500 + first + k, noise=1.5)
             log["action_prob"] = np.full(len(log["t"]), 1 / actions)
             half = first_episodes(log, 200)
             for way, (part, ids) in enumerate(((log, None), (half, range(200)))):
@@ -278,6 +278,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("mode", choices=[*MODES, "all"])
     parser.add_argument("--only", help="of 'behaviour' and 'trained': the worlds whose names have this in them")
+    parser.add_argument("--first", type=int, help="of 'trained': what is added to all seeds")
     parser.add_argument("--logs", type=int, help="how many logs, if not as many as the page has")
     given = vars(parser.parse_args())
     mode = given.pop("mode")
