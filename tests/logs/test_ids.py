@@ -11,6 +11,7 @@ import pytest
 from gradtd.cli.options import listed_actions
 from gradtd.core.checks import InputError
 from gradtd.logs import ratios, read_log
+from gradtd.logs.calibration import RowTable
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.parts import survey
 
@@ -135,3 +136,9 @@ def test_text_that_looks_like_a_number_and_is_none_stays_text(word, tmp_path):
     with pytest.raises(InputError, match="holds bytes or nested"):
         read_log(tmp_path / "log.json")
     assert listed_actions(f"{word},1") == [word, "1"]
+
+
+def test_observations_whose_squares_overflow_are_looked_at_without_a_warning():
+    seen = np.where(np.arange(40) % 3 == 0, 1e300, np.arange(40.0))
+    with np.errstate(all="raise"):
+        assert RowTable.of(read_log(table(obs=seen[:, None]))).x.shape[0] == 40

@@ -196,6 +196,8 @@ class RowTable:
 
 def _columns(seen: Floats) -> Floats:
     """A constant, the columns in units of their deviation, and squares and products of the first ones."""
+    largest = np.abs(seen).max(axis=0, initial=0.0)
+    seen = seen / np.where(largest > 1e100, largest, 1.0)  # squares of larger numbers overflow
     spread = seen.std(axis=0)
     z = np.clip((seen - seen.mean(axis=0)) / np.where(spread > 0, spread, 1.0), -3, 3)
     few = min(z.shape[1], MOST_SQUARES)
