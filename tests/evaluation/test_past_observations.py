@@ -92,7 +92,7 @@ def test_what_hides_the_action_before_is_cured_by_two_observations():
     assert cured.interval[0] <= -0.4 <= cured.interval[1]
 
 
-@pytest.mark.parametrize("log", [looking_alike(), falling()])
+@pytest.mark.parametrize("log", [looking_alike(), falling(), falling(real=True)])
 def test_chosen_features_try_it_by_themselves(log):
     found = evaluate(log, gamma=1.0, progress=False)
     assert found.verdict == "usable"
