@@ -149,7 +149,7 @@ def test_a_signal_says_what_was_kept_and_how_to_go_on(tmp_path, name, who, code)
     kept = len(list(out.glob(".kept/*.npz")))
     assert running.returncode == code
     jobs = f"{kept} finished job{'s' * (kept != 1)} are saved in {str(out)!r}."
-    assert said.endswith(f"\ngradtd: stopped by {who}; {jobs} Run the same command to continue.\n")
+    assert said.endswith(f"\ngradtd: stopped by {who}. {jobs} Run the same command to continue.\n")
     assert "Traceback" not in said
     assert not list(out.rglob("*.part"))
 
@@ -224,10 +224,10 @@ def test_demo_draws_a_picture(tmp_path):
         (["run", "boyan_chain", "td", "--set", "alpha=1", "--plot", "no/x.png"], "there is no folder"),
         (["run", "boyan_chain", "td", "--set", "alpha=1", "--runs", "many"], "--runs"),
         (["run", "boyan_chain", "td", "--alpha", "fast"], "'fast' is not a number"),
-        (["run", "boyan_chain", "td", "--alpha", "1", "--set", "alpha=2"], "--set alpha is given beside --alpha"),
+        (["run", "boyan_chain", "td", "--alpha", "1", "--set", "alpha=2"], "--set alpha is given together with --alpha"),
         (["run", "boyan_chain", "lstd", "--alpha", "1"], "unknown hyper-parameter of lstd 'alpha'"),
         (["run", "boyan_chain", "lstd", "--lam", "1.5"], "lam must be a number in [0, 1], got 1.5"),
-        (["run", "boyan_chain", "lstd", "--lam", ".5", "--set", "lam=.4"], "--set lam is given beside --lam"),
+        (["run", "boyan_chain", "lstd", "--lam", ".5", "--set", "lam=.4"], "--set lam is given together with --lam"),
         (["run", "boyan_chain", "lstd", "--lam", ".5", "--trace", "all"], "trace must be one of rho, clipped, tree"),
         (["run", "boyan_chain", "residual_gradient", "--alpha", "1", "--set", "lam=.5"], "takes --lam 0 only"),
         (["run", "boyan_chain", "td", "--alpha", "1", "--page", "x.htm"], "--page takes a file that ends in .html"),

@@ -43,7 +43,7 @@ TABLES = {
         {k: np.ones(N) for k in ("obs_0", "obs_1", "next_obs_0", "next_obs_1")},
         "is 1 in every row",
     ),
-    "a probability of zero": ({"action_prob": 0.0}, "must be above 0, since the action was taken: row 7 is 0.0"),
+    "a probability of zero": ({"action_prob": 0.0}, "must be above 0 since the action was taken: row 7 is 0.0"),
     "a negative probability": ({"action_prob": -0.5}, "must be above 0"),
     "a probability above one": ({"action_prob": 1.5}, "must be at most 1: row 7 is 1.5"),
     "a negative probability of the target": ({"target": -0.5}, "must be at least 0: row 7 is -0.5"),

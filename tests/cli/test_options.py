@@ -39,7 +39,7 @@ def test_settings_of_an_algorithm():
     with pytest.raises(InputError, match="unknown algorithm 'tdd'"):
         hyper_parameters("tdd", ["alpha=1"])
     assert hyper_parameters("tdrc", ["beta=2"], alpha=0.5, lam=None) == {"alpha": 0.5, "beta": 2}
-    with pytest.raises(InputError, match="--set alpha is given beside --alpha: leave one of them out"):
+    with pytest.raises(InputError, match="--set alpha is given together with --alpha: leave one of them out"):
         hyper_parameters("td", ["alpha=1"], alpha=0.5)
 
 

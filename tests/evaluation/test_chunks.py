@@ -71,7 +71,7 @@ def test_a_stream_of_such_files_is_refused_alike(tmp_path):
 
 def test_without_t_the_sentence_says_which_of_two_it_may_be(tmp_path):
     log = written(tmp_path, rows(0, without=["t"]), rows(1, without=["t"]))
-    with pytest.raises(gradtd.InputError, match=r"several files \(9 of them\)\). If files .* add a column t"):
+    with pytest.raises(gradtd.InputError, match=r"several files \(9 of them\)\. If files .* add a column t"):
         evaluate(log)
     with pytest.raises(gradtd.InputError, match="began earlier in the table; give each episode its own id, or add"):
         evaluate(log, machine=gradtd.Machine(in_parts=False))
@@ -98,7 +98,7 @@ def test_a_single_episode_may_be_several_of_one_number(tmp_path, files, message)
     log = written(tmp_path, *(rows(k, episodes=1, clock=STEPS * k) for k in range(files)))
     with pytest.raises(gradtd.InputError, match=message) as refused:
         evaluate(log)
-    assert "give --in-memory and --block-length T0" in typed(str(refused.value))
+    assert "use --in-memory and --block-length T0" in typed(str(refused.value))
 
 
 def test_ids_that_several_files_share_are_counted_once(tmp_path):

@@ -331,4 +331,4 @@ def test_a_log_with_one_state_is_a_bandit():
     found = evaluate(log, gamma=1.0)
     assert found.value == pytest.approx((log["rho"] * log["reward"]).sum() / log["rho"].sum())
     assert found.interval[0] < 1 < found.interval[1]
-    assert any("every observation of the log is the same" in note for note in found.notes)
+    assert any("Every observation of the log is the same" in note for note in found.notes)

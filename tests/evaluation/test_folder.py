@@ -154,7 +154,7 @@ def test_a_chunk_in_which_nothing_leads_anywhere_is_left_out(table, tmp_path, st
     ours, memory = evaluate_both(tmp_path / "log.parquet", features=features)
     assert ours.value == pytest.approx(memory.value, rel=1e-9)
     assert (ours.episodes, ours.steps) == (memory.episodes, memory.steps)
-    assert any("disappeared" in note and note.endswith(": 1.") for note in ours.notes)
+    assert any("Episodes dropped" in note and note.endswith(": 1.") for note in ours.notes)
     log = str(tmp_path / "log.parquet")
     assert len(gradtd.store_stream(log, tmp_path / "stored", gamma=0.9, features=features).steps) == ours.steps
 

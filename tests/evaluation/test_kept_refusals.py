@@ -250,7 +250,7 @@ def test_the_command_line_keeps_sums(three, some_episodes, tmp_path):
     assert again.exit_code == 0
     assert "rows in 3 files; now" in " ".join(again.output.split())
     other = run.invoke(app, [*command, "--clip", "2"])
-    assert "clip was None, and is 2.0" in str(other.exception)
+    assert "clip was None and is now 2.0" in str(other.exception)
 
 
 def test_a_single_episode_is_refused_and_the_folder_serves_when_there_are_more(some_episodes, tmp_path):

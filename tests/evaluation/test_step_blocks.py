@@ -68,5 +68,5 @@ def test_pieces_taken_and_joined_are_those_of_the_block():
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     steps, _ = steps_and_ladder()
-    with pytest.raises(InputError, match=r"cannot write to .*none'.* TMPDIR says"):
+    with pytest.raises(InputError, match=r"cannot write to .*none'.* Set TMPDIR"):
         stored(steps, tmp_path / "none", 0)

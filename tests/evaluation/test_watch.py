@@ -85,7 +85,7 @@ def test_the_first_look_may_wait_for_files(tmp_path, some_episodes):
 def test_what_cannot_be_watched_is_refused(tmp_path, some_episodes):
     with pytest.raises(gradtd.InputError, match="there is no folder"):
         start_watch(tmp_path / "nowhere", tmp_path / "out")
-    with pytest.raises(gradtd.InputError, match="a folder of its own"):
+    with pytest.raises(gradtd.InputError, match="a separate folder"):
         start_watch(tmp_path, tmp_path)
     log, out = tmp_path / "log", tmp_path / "out"
     _fill(log, some_episodes, range(2))

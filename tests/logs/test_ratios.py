@@ -210,5 +210,5 @@ def test_probabilities_too_small_to_have_all_digits_are_refused():
         read_log(discrete(behaviour=small))
     with pytest.raises(InputError, match="as smaller numbers lose digits"):
         ratios(read_log(discrete(behaviour=None)), TARGET, behaviour=small)
-    with pytest.raises(InputError, match="above 0, since the action was taken: row 7"):
+    with pytest.raises(InputError, match="above 0 since the action was taken: row 7"):
         read_log(discrete(behaviour=np.where(np.arange(N) == 7, 0.0, small)))

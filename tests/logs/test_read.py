@@ -365,7 +365,7 @@ def test_logarithms_in_a_kept_column_are_converted_where_it_is_read():
         ({"next_obs_1": None}, {}, "the observation has 2 columns .* and the next observation 1"),
         ({"Reward": [0] * 5}, {}, "'reward' and 'Reward' both look like the reward"),
         ({"state": [0] * 5}, {}, "'obs_0' and 'state' both look like the observation"),
-        ({"action_prob": [0.5, 0.0, 0.5, 0.5, 0.1]}, {}, "above 0, since the action was taken: row 1 is 0.0"),
+        ({"action_prob": [0.5, 0.0, 0.5, 0.5, 0.1]}, {}, "above 0 since the action was taken: row 1 is 0.0"),
         ({"action_prob": [0.5, -0.1, 0.5, 0.5, 0.1]}, {}, "row 1 is -0.1"),
         ({"action_prob": [0.5, 1.5, 0.5, 0.5, 0.1]}, {}, "must be at most 1: row 1 is 1.5"),
         ({"action_prob": [0.5, np.nan, 0.5, 0.5, 0.1]}, {}, r"'action_prob' must be finite: row 1 is nan"),

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from gradtd.core.checks import printable
 
 AGAIN = "Run the same command to continue."
-ANEW = "nothing was saved; run the command again."
+ANEW = "Nothing was saved; run the command again."
 
 
 class Terminated(KeyboardInterrupt):
@@ -24,7 +24,7 @@ class Stopped(BaseException):
     def __init__(self, cause: KeyboardInterrupt, kept: str) -> None:
         self.code = 143 if isinstance(cause, Terminated) else 130
         who = "SIGTERM" if isinstance(cause, Terminated) else "Ctrl-C"
-        super().__init__(f"stopped by {who}; {kept}")
+        super().__init__(f"stopped by {who}. {kept[0].upper()}{kept[1:]}")
 
 
 def listen() -> None:

@@ -138,10 +138,11 @@ STEADIER = 0.1
 def totals(log: Log, roles: Roles) -> tuple[str, ...]:
     """A warning where rewards are the same through an episode, or add up through it."""
     n, name = min(len(log), MOST_STEPS), roles.single.get("reward", "reward")
-    reward, goes_on = log.reward[:n], np.flatnonzero(np.diff(log.episode[:n]) == 0) + 1
+    scaled = log.reward / max(1.0, float(np.abs(log.reward).max(initial=0.0)))  # its squares cannot overflow
+    reward, goes_on = scaled[:n], np.flatnonzero(np.diff(log.episode[:n]) == 0) + 1
     if len(goes_on) < FEW_ROWS or np.ptp(reward) == 0:
         return ()
-    first, step = log.reward[log.starts][log.episode[:n]], np.diff(reward, prepend=0.0)
+    first, step = scaled[log.starts][log.episode[:n]], np.diff(reward, prepend=0.0)
     if (first == reward).all():
         return (
             f"Column {name!r} is the same in all rows of an episode and differs between episodes: it seems to be the "
@@ -184,6 +185,8 @@ def mixed_users(log: Log, table: Table, roles: Roles, unread: Sequence[str]) -> 
     if roles.alone or {"episode", "start"} & set(roles.single):
         return ()
     names = tuple(name for name in unread if table.kinds[name] in ("whole", "text"))
+    if not names:
+        return ()
     others, _ = gather(table, Roles(keep=names))
     rows = slice(None) if log.given is None else log.given[: len(log)]
     seen = np.asarray(_first_seen(log), np.float64)

@@ -70,7 +70,7 @@ def test_picture_and_refusals(tmp_path):
     stream = random_stream(3, episodes=30)
     value_against_lambda(stream, [0, 1]).plot(tmp_path / "it.svg")
     assert (tmp_path / "it.svg").read_text().count("<svg") == 1
-    with pytest.raises(InputError, match="grow"):
+    with pytest.raises(InputError, match="increasing"):
         value_against_lambda(stream, [0.5, 0.5])
     with pytest.raises(InputError, match=r"lam must be a list of numbers in \[0, 1\] here, got 0.5"):
         value_against_lambda(stream, 0.5)

@@ -155,7 +155,7 @@ def test_killed_in_the_middle_and_interrupted_it_leaves_the_same_bytes(finished,
     _, stopped = process.communicate()
     if process.returncode != 0:  # on a fast machine it is through by then
         assert process.returncode == 130
-        assert re.search(r"stopped by Ctrl-C; \d+ of \d+ units are saved\.", stopped)
+        assert re.search(r"stopped by Ctrl-C\. \d+ of \d+ units are saved\.", stopped)
     grid.run(out, threads=1)
     assert _bytes(out) == _bytes(finished.folder)
     after = _parts(out)
