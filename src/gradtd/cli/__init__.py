@@ -13,7 +13,7 @@ def main() -> None:
     """
     try:
         _main()
-    except KeyboardInterrupt:  # while the program is being loaded; later on the commands see it
+    except KeyboardInterrupt:  # while the program loads; later the commands handle it
         print("\ngradtd: stopped by Ctrl-C. Nothing was saved; run the command again.", file=sys.stderr)
         raise SystemExit(130) from None
 

@@ -40,7 +40,7 @@ class Commands(TyperGroup):
 
 
 def _said(stopped: Stopped) -> typer.Exit:
-    print(f"\ngradtd: {stopped}", file=sys.stderr)  # on a line of its own, behind the ^C of the terminal
+    print(f"\ngradtd: {stopped}", file=sys.stderr)  # on a new line, after the terminal's ^C
     return typer.Exit(stopped.code)
 
 

@@ -91,5 +91,5 @@ def open_console() -> Console:
 
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = AS_LONG_AS_IT_IS  # whoever reads a file or a pipe folds lines as he likes
+        console.width = AS_LONG_AS_IT_IS  # readers of a file or a pipe wrap lines themselves
     return console

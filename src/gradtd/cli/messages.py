@@ -73,7 +73,7 @@ def _with_columns(message: str) -> str:
     inside, _, after = rest.partition("}")
     try:
         given: dict[str, Any] = ast.literal_eval("{" + inside.replace("...", "'...'") + "}")
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):  # a name of the log happens to look so
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):  # a name in the log only looks like that
         return before + found + _with_columns(rest)
     said = " ".join(_column(ours, theirs) for ours, theirs in given.items())
     return before + said + _with_columns(after)

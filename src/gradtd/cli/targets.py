@@ -83,10 +83,10 @@ def from_file(spec: str) -> Callable[..., Any]:
     assert module_spec is not None
     assert module_spec.loader is not None
     module = importlib.util.module_from_spec(module_spec)
-    sys.path.insert(0, str(path.resolve().parent))  # so that it can import what stands beside it
+    sys.path.insert(0, str(path.resolve().parent))  # so that it can import its neighbours
     try:
         module_spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # a script that exits must not end an evaluation as if it had passed
+    except (Exception, SystemExit) as error:  # a script that exits must not end the evaluation as a success
         raise InputError(f"--target {spec}: the file cannot be run: {_told(error)}.") from error
     finally:
         sys.path.pop(0)

@@ -142,7 +142,7 @@ def all_fits(equations: Equations, lam: float, limits: Limits = DEFAULT) -> Fits
     """Every fit that the decision compares."""
     solutions = equations.solutions(lam)
     sums = equations.piece_sums(solutions, lam)
-    ladder, pieces = equations.ladder, equations.pieces  # groups are known once the log was read
+    ladder, pieces = equations.ladder, equations.pieces  # groups are known after the log was read
     fits = fits_from(solutions.every, sums, pieces, equations.n_steps)
     k, h = len(solutions.plain), len(solutions.traced)
     plain, traced, timed = ({fit.name: fit for fit in some} for some in (fits[:k], fits[k : k + h], fits[k + h :]))

@@ -84,7 +84,7 @@ class ChunkReader:
                 log = with_times(log, log, self.clock)[0]
             return log, ratios(log, self.target, behaviour=self.behaviour, clip=self.clip)
         except RowError as error:
-            # Rows may have been sorted, but not beyond their episode.
+            # Rows may have been sorted within their episode.
             episode = None if self.episode is None else table.column(self.episode)[error.row].as_py()
             raise InputError(self._located(error, episode)) from None
 
@@ -328,7 +328,7 @@ def find_states(seen: Survey, reader: ChunkReader, executor: Executor) -> States
     found: list[States] = []
     for _, one in executor.each(_StatesOfPart(reader), seen.parts()):  # counts: in any order
         found.append(one)
-        # Merging costs as much as both have: what is of one size is merged, so that no pair is merged once a part.
+        # Merge tables of similar size, since merging costs as much as both sizes together.
         while len(found) > 1 and len(found[-2].pairs) <= 2 * len(found[-1].pairs):
             found[-2:] = [merge_states(found[-2:])]
     return merge_states(found)

@@ -64,7 +64,7 @@ def behind_cuts(steps: Steps, ladder: Ladder, plain: Mapping[str, Fit]) -> Behin
     x, after = (np.asarray(one if isinstance(one, np.ndarray) else one.toarray()) for one in (made[here], made[there]))
     since = np.arange(len(steps)) - np.repeat(steps.begins[:-1], lengths)
     late = since >= np.median(lengths[cut]) / 2
-    left_over = np.multiply.reduceat(discount, steps.begins[:-1])  # the discount of what comes behind the last step
+    left_over = np.multiply.reduceat(discount, steps.begins[:-1])  # the discount after the last step
     ends = np.where(cut, left_over, 0.0)[:, None] * after[last]
     y, z = discount[:, None] * after - x, np.asarray(steps.rho, np.float64)[:, None] * x
     reward = np.asarray(steps.reward, np.float64)

@@ -142,7 +142,7 @@ def decide(equations: Equations, level: float = 0.95, limits: Limits = DEFAULT) 
 
     Fits are judged at `JUDGED`, whatever the requested level: the verdict is about the log, not about the level.
     """
-    with np.errstate(all="ignore"):  # what is no number is a fault of the fit
+    with np.errstate(all="ignore"):  # non-finite values count as faults of the fit
         fits = all_fits(equations, equations.other_lambda(limits), limits)
         judge = _Judge(fits, equations.ladder, JUDGED, limits)
         return judge.shown(judge.decision(), level)
@@ -235,12 +235,12 @@ class _Judge:
             why.append("the most heavily weighted steps show no TD error yet")
         if fits.dependence > limits.most_dependence:
             why.append("blocks depend on each other")
-        # An interval that is small against how much values differ from state to state may be wider.
+        # The hull may be wider if the interval is small relative to the spread of values over states.
         widest = min(limits.hull_deviations * fit.spread, limits.hull_times_widest * own.width)
         limit = max(limits.hull_times * own.width, widest)
         complete = ladder.complete and name == GIVEN
-        # The value of one-step episodes needs no features: with a constant among them it is that of weighted importance
-        # sampling, and the rest takes away variance.
+        # The value of one-step episodes needs no features: with a constant it is weighted importance sampling, and
+        # further features only reduce variance.
         chosen = fits.alone and name != GIVEN
         needs_richer = not (complete or chosen or self._saturated(fit))
         made = Decision(name, fit, own, own, limit, "", 0, 0, needs_richer, tuple(why), fits.dependence)
@@ -263,7 +263,7 @@ class _Judge:
                 continue
             kind, error = other.kind, other.error
             far = other.is_far(fit, limits)
-            if error > limits.most_blind * fit.error:  # says too little, unless it is far away
+            if error > limits.most_blind * fit.error:  # too imprecise, unless it is far away
                 differs = differs or (other.fit.name if far else "")
                 continue
             if kind in hides and other.times == 1:

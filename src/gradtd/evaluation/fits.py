@@ -176,7 +176,7 @@ def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = N
     C = C / n
     scale = feature_scale(C)
     C = scale[:, None] * C * scale
-    # To find the directions that the log does not have costs more than to solve: only where some are redundant.
+    # Finding redundant directions costs more than solving, so it is done only if there are any.
     basis = _plain_basis(C, len(own)) or _whitened_basis(C)
     C = basis.turned(C)
     A = np.array([basis.turned(scale[:, None] * a * scale) for a in A])
@@ -187,10 +187,10 @@ def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = N
         nothing = np.zeros(len(columns))
         return Solution(name, own, nothing, nothing, 0.0, 0.0, 0, nothing)
     theta = solved(total, -total_b)
-    # How the value moves with each equation: influences are residuals of the steps times this.
+    # The sensitivity of the value to each equation: influences are residuals of the steps times this.
     left = solved(total.T, total_s / n)
     value = float(total_s @ theta / n)
-    # The jackknife takes the sums of one tenth away; the log is not read again.
+    # The jackknife subtracts the sums of one tenth; the log is not read again.
     without = [
         float((total_s - starts[g]) @ solved(total - A[g], b[g] - total_b) / (n - sums.pieces[g]))
         for g in range(len(A))

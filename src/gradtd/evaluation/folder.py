@@ -195,8 +195,8 @@ def _fit_states(states: States, episodes: int, reader: ChunkReader, settings: Se
 
     named = not is_auto(settings.features)
     features = make_features(settings.features) if named else default_features(states.values)
-    if not features.fitted:  # to states as often as they were observed, as features of a log in memory are
-        # A million rows tell an aggregation as much as all of them, and fitting needs them in memory.
+    if not features.fitted:  # to states weighted by frequency, as for a log in memory
+        # A million rows are enough for an aggregation, and fitting needs them in memory.
         times = states.observed * min(1.0, MOST_ROWS / states.observed.sum())
         features = features.fit(np.repeat(states.values, np.maximum(times.round().astype(np.int64), 1)))
     base = features.transform(states.values)
@@ -285,7 +285,7 @@ def _evaluate_job(job: Job, source: Source, sample: Sample, settings: Settings) 
                 *numbers.possible(settings.most_discount)
             )
             return answer(job, equations, numbers, decision, settings, source)
-    # What is no sum of products, such as the largest of two numbers, cannot be had from sums: the sample has to do.
+    # Quantities that are not sums of products, such as maxima, come from the sample.
     seen = job.steps(*sample)
 
     def read(lam: float) -> PartSums:

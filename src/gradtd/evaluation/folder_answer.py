@@ -257,7 +257,7 @@ def _solve_states(equations: BlockEquations, columns: Integers, error: float) ->
     made = replace(solve_sums(Sums(A, sums.b.sum(axis=0)[columns] / n, C), start), error=error)
     if equations.lam == 0:
         return made
-    traced = solve_with_traces(sums, equations.source, columns)  # A of traces has too many entries to be made
+    traced = solve_with_traces(sums, equations.source, columns)  # A with traces would have too many entries
     return replace(made, theta=traced.theta, left=traced.left * n, value=traced.value)
 
 
@@ -303,7 +303,7 @@ def _choices(
     """Diagnostics of the target's choices; ``found`` are the value and its error."""
     value, error = found
     sums = equations.sparse_moments
-    asked = (weighed.after + weighed.starts).reshape(-1, design.kinds)[:, -1]  # how often the target was asked, by row
+    asked = (weighed.after + weighed.starts).reshape(-1, design.kinds)[:, -1]  # number of target choices by row
     states = len(design.inner.states)
     asked = np.bincount(design.inner.state_of_row, asked, states)[:, None] * design.chances / asked.sum()
     never = design.never(sums.visits)
@@ -311,7 +311,7 @@ def _choices(
     numbers.unseen, numbers.unseen_pairs = float(asked[:, never.all(axis=0)].sum()), None
     told: dict[str, Any] = {"values": ACTION, "never_taken": part}
     if part:
-        # How much choices matter that the log never took: the value of a target that never makes them.
+        # The effect of choices that the log never took: the value of a target without them.
         again = read_sparse_moments(equations.source, design.without(never))
         A, C = again.columns(columns)[0], sums.columns(columns)[1]
         theta = SparseSolver(A, C).solve(-again.b.sum(axis=0)[columns])
@@ -351,7 +351,7 @@ def _first_order(value: float, fit: Fit, pieces: Floats, settings: Settings) -> 
     """First-order bootstrap values with Poisson weights of groups, from their influences, without refits."""
     filled = pieces[pieces > 0]
     weights = _resample(filled, settings)
-    # Influences of groups were scaled to have the mean of those of pieces; here they are sums over pieces again.
+    # Undo the scaling of group influences: here they are sums over pieces.
     psi = fit.psi * (filled.sum() / len(filled))
     return np.asarray(value + (weights @ psi) / (weights @ filled))
 

@@ -91,7 +91,7 @@ def fits_with_past(steps: Steps, ladder: Ladder, known: Known | None = None) -> 
     start, pull = [], []
     k, weights = len(solved), np.concatenate([theta, left], axis=1)
     for block in _blocks(steps, columns, edges):
-        of_row = np.asarray(block.rows @ weights[:d])  # what a row is worth, once for all steps that are in it
+        of_row = np.asarray(block.rows @ weights[:d])  # the value of a row, computed once for all its steps
         now = of_row[block.here] + block.now @ weights[d:]
         then = of_row[block.there, :k] + block.then @ theta[d:]
         delta = block.reward[:, None] + block.discount[:, None] * then - now[:, :k]
@@ -192,7 +192,7 @@ def _block(tenth: int, steps: Steps, columns: Integers, scale: float, stored: An
     starts = here[begins[:-1]] if rows.starts is None else rows.starts
     if stored is None:
         made = made[:, columns_as_slice(columns)]
-        if rows.starts is not None:  # rows of their own, behind those of the steps
+        if rows.starts is not None:  # separate rows, after those of the steps
             starts = len(made) + np.arange(len(rows.starts))
             made = np.concatenate([made, rows.at(rows.starts)[:, columns]])
     else:

@@ -45,7 +45,7 @@ def fits_from(solved: Sequence[Solution], sums: PieceSums, pieces: Floats, n_ste
     the mean of the pieces' influences.
     """
     E, filled = float(pieces.sum()), pieces > 0
-    # Groups of other sizes than one: the error of a mean of G groups must be that of the mean of all E pieces.
+    # For groups, the error of a mean of G groups must equal that of the mean of all E pieces.
     scale = filled.sum() / E
     return [
         Fit(
@@ -98,7 +98,7 @@ class PieceReader:
                 self._add(of_row, self.of_time, at, numbers, begins, self.plain, by_piece[piece:], by_fit)
             return by_fit
 
-        # Traces of the value asked for run on across blocks: one thread, and one row of last traces.
+        # Requested traces continue across blocks: one thread, and one row of last traces.
         pool = ThreadExecutor(steps.threads if steps.traced is None else 1)
         done = dict(pool.each(read, range(len(edges) - 1)))
         by_fit = carried if steps.traced else np.sum([done[g] for g in range(len(edges) - 1)], axis=0)
@@ -217,7 +217,7 @@ def add_steps(
                 carried = 0.0
             delta = reward + discount * after - value
             along = left * rho
-            # A trace may be infinite, and 0 times that is no number.
+            # A trace may be infinite, and 0 times infinity is NaN.
             if carried != 0.0:
                 along += rho * carried * by_fit[3, j]
             by_fit[3, j] = along
@@ -227,7 +227,7 @@ def add_steps(
             by_piece[e, 2, j] += delta * product
             by_fit[0, j] += value
             by_fit[1, j] += value * value
-            # Where the projection of 1 - rho is below 0, ratios happen to be above 1 on average: nothing lacks.
+            # If the projection of 1 - rho is negative, ratios are above 1 on average and nothing is missing.
             lack = max(0.0, lack)
             by_fit[2, j] += lack
             by_fit[4, j] += abs(left) * lack

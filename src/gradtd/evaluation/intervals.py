@@ -64,7 +64,7 @@ def inflation(psi: Floats, limits: Limits = DEFAULT) -> float:
         return 1.0
     lags = min(limits.most_lags, max(1, E // 10))
     r = np.array([(psi[k:] * psi[:-k]).mean() for k in range(1, lags + 1)]) / square
-    used = int(np.cumprod(r > 2 / np.sqrt(E)).sum())  # up to the first that could be chance
+    used = int(np.cumprod(r > 2 / np.sqrt(E)).sum())  # up to the first insignificant lag
     weights = 1 - np.arange(1, used + 1) / (2 * used + 2)
     return float(max(1.0, 1 + 2 * (weights * r[:used]).sum()))
 

@@ -113,7 +113,7 @@ class KeptLog:
             return made
 
         if store.fitted.exists():
-            known()  # refuses another question before anything is read
+            known()  # refuses other settings before anything is read
         folder, units, changed = self._arranged(store, reader, roles, keep)
         placed = place(units, folder.seen)
         if not store.fitted.exists():
@@ -306,7 +306,7 @@ class _Reading:
             refuse_changed(self.source.paths[file.identity], file)
         total = Reduction()
         for k in range(parts):
-            # Steps of states stay with the parts: all of a unit at once might not fit into memory.
+            # Steps of states stay with the parts, because those of a whole unit might not fit into memory.
             total.put(replace(self.there(unit, k), blocks=[]))
         self.store.keep(unit, self.key, total.total())
         if not self.job.of_states:

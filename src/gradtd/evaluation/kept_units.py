@@ -53,7 +53,7 @@ def look_at(path: Path) -> File:
     """A file as it is now."""
     rows = sum(ParquetTable.group_sizes(path))
     try:
-        # Size, time and footer, not the rows: looking at a folder must not read it.
+        # Size, time and footer, not the rows: a survey must not read the whole folder.
         told = path.stat()
         return File(str(path.resolve()), rows, told.st_size, told.st_mtime_ns, _footer(path))
     except OSError as error:
@@ -118,7 +118,7 @@ def cut_files(files: Sequence[File], begins: Any, at: int) -> list[Unit]:
     waiting: list[File] = []
     for file in files:
         place = np.searchsorted(begins, at)
-        # An episode may go on in the next file. A unit ends only where an episode does.
+        # An episode may continue in the next file, and a unit ends only at the end of an episode.
         if sum(one.rows for one in waiting) >= ROWS_OF_A_UNIT and begins[place] == at:
             made.append(Unit(tuple(waiting)))
             waiting = []

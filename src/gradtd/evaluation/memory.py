@@ -155,7 +155,7 @@ def evaluate_plan(
     decision = decide_plan(plan, found, settings, chances, log)
     ready = plan.features_for(decision)
     stream = ready.stream(found.rho, settings.gamma, chances)
-    trace_rows(stream, settings.tracing, ready.log.episode)  # kept: traces run on across blocks
+    trace_rows(stream, settings.tracing, ready.log.episode)  # saved, since traces continue across blocks
     discount = np.asarray(stream.steps["discount"])
     weights = products(found.rho, discount, stream.begins)
     steps = sum_steps(ready.log, found, discount, stream.begins, weights)

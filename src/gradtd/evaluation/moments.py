@@ -182,7 +182,7 @@ def read_moments(
     # Tenths of a log in memory are read on several threads. Many short runs, as of hashed groups, are read in one go.
     runs = list(pairwise(edges.tolist())) if len(edges) <= TENTHS + 1 else [(0, len(group))]
     reader = _Reader(total, steps, group, lam, clock, weights)
-    # Traces that run on from one block to the next need the steps in order.
+    # Traces that continue across blocks need the steps in order.
     pool = ThreadExecutor(steps.threads if steps.traced is None else 1)
     done = dict(pool.each(reader.read, runs))
     for number in range(len(runs)):
@@ -191,10 +191,10 @@ def read_moments(
         _count_rows(total, steps, group, edges)
     np.add.at(total.pieces, group, 1.0)
     at, rows = steps.start_rows, steps.rows
-    for begin in range(0, len(at), CHUNK):  # some pieces at a time: their rows may take more memory than the log
+    for begin in range(0, len(at), CHUNK):  # in chunks, because the rows may take more memory than the log
         some = slice(begin, begin + CHUNK)
         new = np.flatnonzero(np.r_[True, np.diff(group[some]) != 0])
-        np.add.at(total.starts, group[some][new], np.add.reduceat(rows.at(at[some]), new))  # a group may come again
+        np.add.at(total.starts, group[some][new], np.add.reduceat(rows.at(at[some]), new))  # a group may occur again
 
 
 class _Reader:
@@ -240,7 +240,7 @@ class _Reader:
                 weighted = np.ascontiguousarray(left[:, :n])
                 made.marginal += cross(weighted, weighted)
                 first, cuts = _pieces_in(begins, start, start + len(here))
-                # A piece may begin in the chunk before: its sums are added to what is there.
+                # A piece may begin in the previous chunk, so add to its sums.
                 of_piece[first - run[0] : first - run[0] + len(cuts)] += np.add.reduceat(weighted, cuts)
         made.marginal_episodes += of_piece.T @ of_piece
         made.marginal_sum += of_piece.sum(axis=0)
@@ -328,7 +328,7 @@ def fill_rows(
         for k in range(last_trace.shape[0]):
             last_trace[k] = rho * (feats[a, k] + numbers[5, i] * last_trace[k])
             left[i, k] = last_trace[k]
-        if decay == 0.0:  # the trace of the piece before may be infinite, and 0 times that is no number
+        if decay == 0.0:  # the previous piece's trace may be infinite, and 0 times infinity is NaN
             trace[:] = 0.0
         for k in range(narrow):
             trace[k] = rho * (feats[a, k] + decay * trace[k])

@@ -138,7 +138,7 @@ class SumPart:
                 self._add(made, chunk)
             else:
                 made.steps.notes.update(chunk)
-        # One block goes to a worker's answer or to a file, not one for each chunk.
+        # A worker returns or writes one block, not one per chunk.
         made.blocks = [join_blocks(made.blocks)] if made.blocks else []
         return made
 
@@ -185,8 +185,8 @@ class Reduction:
     def put(self, sums: PartSums) -> None:
         """The sums of the next part."""
         level = 0
-        # Like carrying a digit: sums of equal size are added, so rounding grows with the logarithm of the number of
-        # parts, and which sums meet depends on their number alone: the same bytes whoever was done first.
+        # Pairwise summation: sums of equal size are added, so rounding grows with the logarithm of the number of
+        # parts, and the order depends only on that number: the result is the same whichever worker finishes first.
         while self._waiting and self._waiting[-1][0] == level:
             _, count, earlier = self._waiting.pop()
             earlier.add(sums)

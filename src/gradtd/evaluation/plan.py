@@ -67,7 +67,7 @@ class Plan:
             return None
         block = settings.block_length
         pieces = None if block is None else pieces_of(self.log, block)
-        # Pairs of states do not reach from one block into the next, so rows of states depend on blocks.
+        # Pairs of states do not cross blocks, so rows of states depend on blocks.
         design = self.design
         rows: Rows = design.rows(self.log, pieces) if isinstance(design, StateDesign) else design.rows(self.log)
         steps = steps_of(self.log, rows, rho, settings.gamma, pieces, settings.tracing, chances)

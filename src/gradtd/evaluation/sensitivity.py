@@ -173,7 +173,7 @@ def confounding(
         if one >= strength and gaps[one] <= 0:
             break
     tipping = tipping_point(gaps)
-    if 1 < tipping < np.inf:  # once more where the line between two strengths says
+    if 1 < tipping < np.inf:  # refine the interpolated tipping point
         gaps[tipping] = _gap(ends(log.both(tipping, bounds), against.psi), against.value)
         tipping = tipping_point(gaps)
     shown = next(row for row in rows if row[0] == strength)

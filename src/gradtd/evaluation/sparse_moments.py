@@ -138,7 +138,7 @@ def _fit(name: str, sums: SparseMoments, system: _Plain | _Traced, columns: Inte
     ]
     C = sums.C[columns][:, columns]
     missing = SparseSolver(C, C).solve(sums.missing[columns])
-    # A tenth without which the Krylov method did not arrive says nothing of the bias.
+    # A tenth without which the Krylov method does not converge says nothing about the bias.
     bias = jackknife_bias(without, value) if np.isfinite(without).all() else np.nan
     return Solution(name, columns, theta, left, value, bias, rank(sums, columns), missing)
 
@@ -212,7 +212,7 @@ def _timed(sums: SparseMoments, time: _Time, clock: Floats, plain: Solution) -> 
     columns = plain.columns
     A, C = sums.columns(columns)
     solver, of_C = SparseSolver(A, C), SparseSolver(C, C)
-    # Of the columns of the time only what the features do not say counts: their Schur complement in C, whitened (W).
+    # Only the part of the time orthogonal to the features counts: its Schur complement in C, whitened (W).
     same = np.array([of_C.solve(c) for c in time.C[columns].T]).T
     scale = feature_scale(time.C_own)
     left, turn = np.linalg.eigh(scale[:, None] * (time.C_own - time.C[columns].T @ same) * scale)
@@ -255,7 +255,7 @@ class Traces:
         out, last = np.zeros(table.shape[0]), np.zeros(1)
         value = out if v is None else table @ v
         factors = (1.0, 0.0) if v is None else (0.0, 1.0)
-        # Last block first: traces of the value asked for may run on from one block to the next.
+        # Last block first, since requested traces may continue across blocks.
         for read in self._blocks([g for g in reversed(range(self.blocks.tenths)) if g != without]):
             self._back(value, read, factors, out, last)
         return np.asarray(out @ table)
@@ -327,7 +327,7 @@ class _Traced:
         from scipy.sparse.linalg import LinearOperator
 
         own = self.own.sum(0) - (0.0 if without is None else self.own[without])
-        # A column that only the tenth left out reaches has an empty equation now: it keeps the weight 0.
+        # A column that occurs only in the omitted tenth has an empty equation and keeps weight 0.
         live = np.flatnonzero(own > 1e-12 * self.own.sum(0))
         scale, full = self.scale[live], np.zeros(len(c))
 

@@ -147,7 +147,7 @@ class StepFile:
     def _put(self, tenth: int) -> None:
         block, self._waiting[tenth] = join_blocks(self._waiting[tenth]), []
         self.n_steps += block.n_steps
-        # Two million steps take some 80 MB: a log of moderate size needs no file.
+        # Two million steps take about 80 MB, so a log of moderate size needs no file.
         if self.n_steps <= self._in_memory:
             self._blocks[tenth].append(block)
             return
@@ -232,7 +232,7 @@ def take_pieces(block: Block, pieces: Integers) -> Block:
         return block
     lengths = np.diff(block.begins)[pieces]
     begins = np.r_[0, np.cumsum(lengths)]
-    # The steps of the pieces taken, one piece after the other, without a loop over pieces.
+    # The steps of the selected pieces in sequence, without a loop over pieces.
     at = np.repeat(block.begins[:-1][pieces] - begins[:-1], lengths) + np.arange(begins[-1])
     row, after, reward, discount, rho, decay = (array[at] for array in block[:6])
     return Block(row, after, reward, discount, rho, decay, begins, block.starts[pieces], block.group[pieces])

@@ -49,7 +49,7 @@ def settled(answer: Any) -> Any:
         answer = answer.probs
     kind = type(answer)
     if kind.__module__.startswith("pandas") and kind.__name__ == "DataFrame":
-        in_order = list(answer.columns) == list(range(answer.shape[1]))  # names that pandas made, or the same
+        in_order = list(answer.columns) == list(range(answer.shape[1]))  # pandas' default column names
         return answer.to_numpy() if in_order else Labelled(answer.to_numpy(), list(answer.columns))
     try:
         found = np.asarray(plain_array(answer))

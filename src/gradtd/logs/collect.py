@@ -24,7 +24,7 @@ class World(NamedTuple):
     width: int
     n_actions: int
     first_action: int
-    mine: bool  # made here, so closed here
+    mine: bool  # created by us, so closed by us
 
 
 def collect(

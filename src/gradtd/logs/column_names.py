@@ -184,7 +184,7 @@ def _take_users(roles: Roles) -> None:
         roles.single["episode"], roles.cut, roles.why["episode"] = name, True, roles.why.pop("user")
     others = any(role in roles.single for role in ("episode", "terminated", "truncated", "start"))
     if roles.clock and roles.why["t"] == BY_NAME and not others and "next_observation" not in roles.several:
-        del roles.single["t"]  # a bandit's rows have a time, too
+        del roles.single["t"]  # rows of a bandit may have times, too
 
 
 @dataclass
@@ -339,7 +339,9 @@ def _check_complete(roles: Roles, kinds: Mapping[str, str], faults: Faults) -> N
             f"the observation has {len(now)} columns ({listed(now)}) and the next observation {len(after)} "
             f"({listed(after)}): map both, in the same order."
         )
-    elif sorted(roles.parts) == sorted(roles.next_parts):  # obs.x, obs.v beside next_obs.v, next_obs.x
+    elif sorted(roles.parts) == sorted(
+        roles.next_parts
+    ):  # the same names in another order: obs.x, obs.v and next_obs.v, next_obs.x
         where = dict(zip(roles.next_parts, after, strict=True))
         roles.several["next_observation"] = [where[part] for part in roles.parts]
 

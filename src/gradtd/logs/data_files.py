@@ -133,7 +133,7 @@ def _unpacked(stream: Any, path: Path) -> bytes:
     while part := stream.read(AT_ONCE):
         parts.append(part)
         size += len(part)
-        # The text, its letters and what is read from them.
+        # The bytes, the decoded text and the parsed objects.
         refuse_beyond_memory(
             JSON_TAKES * size, f"{path.name!r}, unpacked,", "write it as Parquet, which is read in parts"
         )
@@ -162,7 +162,7 @@ def _records(data: Any) -> Any:
     by_number = all(isinstance(one, dict) and one and whole_numbers(one) is not None for one in values)
     if by_number and any(role_of(name) for name in data):
         rows = sorted(values[0], key=int)
-        for name, one in data.items():  # rows go by their number, whatever their order
+        for name, one in data.items():  # rows are ordered by their number
             if one.keys() != values[0].keys():
                 raise InputError(
                     f"the column {name!r} has other row numbers than {next(iter(data))!r}: give all columns the same "
@@ -207,7 +207,7 @@ def _read_hdf5(path: Path) -> Any:
             found = _group(file, h5py, 0)
     except InputError:
         raise
-    except Exception as error:  # a damaged file makes it raise all sorts of errors
+    except Exception as error:  # h5py raises many types of errors on damaged files
         raise InputError(
             f"{path.name!r} cannot be read as HDF5, it may be damaged or cut short: {_gist(error)}."
         ) from None

@@ -68,7 +68,7 @@ class EncodedTable:
         now, after = roles.several["observation"], roles.several.get("next_observation", [])
         pairs = [(name, name) for name in now]
         pairs += list(zip(after, now if len(now) == len(after) else after, strict=True))
-        self.home = dict(pairs)  # a next observation is encoded as the observation is
+        self.home = dict(pairs)  # next observations use the encoding of the observation
         for name, base in pairs:
             if (table.kinds[name] == "text") != (table.kinds[base] == "text"):
                 raise InputError(
@@ -125,7 +125,7 @@ class EncodedTable:
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         for pieces in self.table.pieces(columns):
             none: NDArray[Any] | None = None
-            if self.after & set(columns):  # a next observation of which everything is missing is none
+            if self.after & set(columns):  # a next observation with all values missing means that there is none
                 whole = [gaps(pieces[name]).reshape(len(pieces[name].values), -1) for name in columns]
                 none = np.asarray(np.logical_and.reduce([gone.all(axis=1) for gone in whole]))
             yield {name: self._encoded(name, piece, none) for name, piece in pieces.items()}

@@ -20,7 +20,7 @@ def find_faults(table: Table, roles: Roles, first: InputError) -> Faults:
     if found is not None:
         for role, column in found[0].items():
             if any(repr(column.name) in str(error) for error in faults.errors):
-                continue  # one fault of a column is enough
+                continue  # report one fault per column
             work = _check_of(role, column, roles, table)
             if work is not None:
                 faults.attempt(work)

@@ -169,7 +169,7 @@ class ParquetTable:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        # An open file: from a name with a colon Arrow would make an address. Without the two options it holds the whole
+        # An open file, since Arrow takes a name with a colon for a URL. Without the two options it holds the whole
         # file. What write_log wrote has checksums, so that damage is noticed.
         file = pa.OSFile(str(path))
         return pq.ParquetFile(file, buffer_size=1 << 18, pre_buffer=False, page_checksum_verification=True)
@@ -208,7 +208,7 @@ class ParquetTable:
         return total
 
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
-        rows = min(PIECE, max(1024, 2**18 // max(len(columns), 1)))  # some 2 MB at a time
+        rows = min(PIECE, max(1024, 2**18 // max(len(columns), 1)))  # about 2 MB at a time
         for path in self.paths:
             with reading(path, self._open, path) as file:
                 for batch in batches_of(file, path, rows, columns, self.casts):
@@ -238,7 +238,7 @@ class CsvTable:
         _refuse_other_headers(path)
         first = reading(path, self._first_block)
         fields = first.schema
-        names = reading(path, lambda: list(fields.names))  # a name that goes over two lines may be no UTF-8
+        names = reading(path, lambda: list(fields.names))  # a name that spans two lines may not be UTF-8
         if len(set(names)) < len(names):
             raise InputError(f"{path.name!r} has several columns with the same name: {listed(names)}.")
         self.kinds = {field.name: arrow_kind(field.type) for field in fields}
@@ -336,7 +336,7 @@ def common_type(column: str, kind: str, found: Mapping[Any, Path]) -> Any:
     if len(set(family.values())) > 1:
         several = " and ".join(f"{one} in {path.name!r}" for one, path in found.items())
         raise InputError(f"column {column!r} is {several}: write the same type of time to all files.")
-    unit = max((getattr(one, "unit", "ms") for one in found), key=UNITS.index)  # dates count days or ms
+    unit = max((getattr(one, "unit", "ms") for one in found), key=UNITS.index)  # dates have a unit of days or ms
     if family.popitem()[1] == "time":
         return pa.time64("us" if unit in ("s", "ms") else unit)
     return pa.duration(unit) if types.is_duration(next(iter(found))) else pa.timestamp(unit)
@@ -360,7 +360,7 @@ def batches_of(
     found = reading(path, partial(file.iter_batches, rows, row_groups=groups, columns=list(columns), use_threads=False))
     while (batch := reading(path, next, found, None)) is not None:
         arrays = (_cast(name, batch.column(name), wanted.get(name), path) for name in columns)
-        yield pa.table(list(arrays), names=list(columns))  # without what a file says of nulls, so that tables fit
+        yield pa.table(list(arrays), names=list(columns))  # without nullability, so that schemas match
 
 
 def _cast(name: str, array: Any, kind: Any, path: Path) -> Any:

@@ -49,7 +49,7 @@ def by_index(log: Log, name: str, given: Any) -> Any:
     rows = log.index if log.index is not None else range(length)
     has_rows = log.index is not None and given.index.is_unique and set(rows) <= set(given.index)
     if len(given) != length and not has_rows:
-        return values.to_numpy()  # one row per step, or a table of states: refused or taken by its length
+        return values.to_numpy()  # one row per step, or a table of states; decided by its length
     if list(given.index) != list(rows):
         where = given.index.get_indexer(rows) if given.index.is_unique else np.array([-1])
         if (where < 0).any():
@@ -245,7 +245,7 @@ def policy_over(log: Log, name: str, given: Any) -> ByRow:
 def policy_of(log: Log, name: str, given: Any) -> Policy:
     """A policy as a function of this log's observations."""
     names, known = component_names(log), (log.n_actions, log.discrete_observations)
-    if hasattr(given, "for_actions"):  # a policy that knows its actions by name
+    if hasattr(given, "for_actions"):  # a policy with named actions
         given = given.for_actions(log.action_labels, log.n_actions)
     return as_policy(name, given, *known, more=True, labels=log.action_labels, columns=names)
 

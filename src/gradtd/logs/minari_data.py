@@ -44,7 +44,7 @@ class MinariTable:
         self.dataset = _load(source) if isinstance(source, str) else source
         try:
             self.name = str(self.dataset.spec.dataset_id)
-        except Exception as error:  # Minari makes numbers of its metadata when it is asked for them
+        except Exception as error:  # Minari parses its metadata on access
             gist = " ".join(str(error).split()).rstrip(".")
             raise InputError(f"the Minari dataset {str(source)!r} cannot be read, it may be damaged: {gist}.") from None
         first = next(self._episodes(), None)

@@ -38,7 +38,7 @@ class _Extras:
         row_numbers(n + len(steps))
         where = np.empty(len(steps), np.int64)
         where[np.argsort(steps, kind="stable")] = np.arange(len(steps))
-        if len(observations) < n + len(steps):  # more differ than there was room for; this may need a copy
+        if len(observations) < n + len(steps):  # more of them differ than expected; this may copy
             observations.resize((n + len(steps), *observations.shape[1:]), refcheck=False)
         begin = 0
         for rows in self.rows:

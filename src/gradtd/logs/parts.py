@@ -207,7 +207,7 @@ class Survey:
             if not len(here):
                 continue
             at = stretch.first
-            end = min(end, int(self.begins[here[-1] + 1]))  # what stands behind is not read
+            end = min(end, int(self.begins[here[-1] + 1]))  # later rows are not read
             for table in _tables(file, stretch, at, end, columns):
                 low = (self.begins[here] - at).clip(0, len(table))
                 lengths = (self.begins[here + 1] - at).clip(0, len(table)) - low

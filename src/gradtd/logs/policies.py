@@ -122,7 +122,7 @@ class Asked:
     def __init__(self, name: str, function: Callable[..., Any], actions: Actions, mode: str = "") -> None:
         self.name, self.function, self.actions, self.mode = name, function, actions, mode
         self.notes: tuple[str, ...] = ()
-        self.by_position = False  # whether probabilities came without the names of their actions
+        self.by_position = False  # whether probabilities came without action names
 
     def __call__(self, observations: NDArray[Any]) -> Floats:
         if not self.mode:
@@ -196,7 +196,7 @@ class Asked:
             )
             return "one"
         if fits:
-            return "all"  # and is refused with what is wrong with its answers
+            return "all"  # refused later, with the reason
         raise failed or InputError(self._explained(answer, count))
 
     def _refuse_dependent(self, few: NDArray[Any], answer: Any) -> None:

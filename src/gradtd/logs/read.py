@@ -241,7 +241,7 @@ class LogReader:
         steps = arrange(rows, length, self.order, same, notes, facts.stride)
         steps.warnings += ends_of_either_kind(rows)
         narrow_columns.refuse_unknown_next(next_state, steps, roles)
-        # Everything narrow is checked before the observations are read.
+        # All narrow columns are checked before the observations are read.
         reward, logs = found["reward"].numbers(), self.log_probabilities
         by_letters = getattr(table, "by_letters", ())  # categories that nobody ordered
         action, labels, order = code_actions(found, roles, facts, self.actions, by_letters)
@@ -258,7 +258,7 @@ class LogReader:
             told = missing_told(table, roles)
             what = f"the observation lacks a value in row {error.row}.{told}" if told else str(error)
             raise RowError(what, error.row) from None
-        told_twice = "next_observation" in roles.several  # and the two may differ
+        told_twice = "next_observation" in roles.several  # and may differ from the next row
         if told_twice:
             refuse_swapped(observations, next_row, steps, roles)
         at = steps.source if len(steps.source) < length or (np.diff(steps.source) != 1).any() else slice(None)

@@ -61,7 +61,7 @@ class InOrder:
 
     values: Floats
     notes: tuple[str, ...] = ()
-    sure: bool = False  # whether somebody said so
+    sure: bool = False  # whether the user said so
 
 
 def are_names(given: Any) -> bool:
@@ -86,7 +86,7 @@ def kept_columns(*given: Any, known: Iterable[str] | None = None) -> list[str]:
             found.append(one)
         elif isinstance(one, Probabilities):
             found.extend(one.columns)
-        elif are_names(one) and (names is None or names & set(one)):  # else they are labels of actions
+        elif are_names(one) and (names is None or names & set(one)):  # otherwise they are action labels
             found.extend(one)
     return list(dict.fromkeys(found))
 
@@ -98,7 +98,7 @@ def by_name(log: Log, columns: Sequence[Any]) -> list[int] | None:
     for stem in dict.fromkeys(name.removesuffix(actions[0]) for name in names if name.endswith(actions[0])):
         if len(set(names)) == len(names) and {f"{stem}{action}" for action in actions} <= set(names):
             if log.action_labels is None and len(names) > len(actions):
-                return None  # numbers beyond those of the log are more actions, in their order
+                return None  # higher numbers are further actions, in order
             return [names.index(f"{stem}{action}") for action in actions]
     return None
 

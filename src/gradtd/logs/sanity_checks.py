@@ -85,8 +85,8 @@ def strangers(observations: NDArray[Any], next_row: NDArray[np.uint32], steps: S
         return min(1.0, differ / chance) if chance > 0 else float(differ > 0)
     spread, total = np.zeros(observations.shape[1]), np.zeros(observations.shape[1])
     centre = observations[at[:: max(1, len(at) // PIECE)] + 1].mean(axis=0)
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by the features
-        for begin in range(0, len(at), PIECE):  # in pieces: nothing of the size of the log is made
+    with np.errstate(over="ignore", invalid="ignore"):  # the features refuse what overflows
+        for begin in range(0, len(at), PIECE):  # in pieces, to need no arrays of the size of the log
             here = at[begin : begin + PIECE]
             after = observations[here + 1]
             total += ((observations[next_row[here]] - after) ** 2).sum(axis=0)
@@ -132,11 +132,11 @@ FEWEST_CUTS = 3
 def resets(log: Log) -> tuple[str, ...]:
     """A warning if truncated episodes are followed by the start of the next one: the environment reset itself."""
     last = np.flatnonzero(log.truncated[:-1])
-    last = last[log.next_row[last] >= len(log)]  # with an observation of their own
+    last = last[log.next_row[last] >= len(log)]  # with a next observation that is not a row
     if len(last) < FEWEST_CUTS or _equal(log.observations, log.next_row[last], last + 1) < len(last):
         return ()
     if len(np.unique(log.observations[last + 1], axis=0)) == 1:
-        return ()  # all episodes begin alike
+        return ()  # all episodes begin with the same observation
     return (
         f"After all {len(last)} truncations the next observation is the first one of the next episode, as in "
         "environments that reset themselves. Give the final observation, or leave it out, "

@@ -22,7 +22,7 @@ def open_table(source: Any) -> Table:
         return _open(source)
     except RecursionError:
         raise InputError("the data are nested too deeply for a log. Give a dictionary of arrays.") from None
-    except OSError as error:  # a name that no file can have
+    except OSError as error:  # an invalid file name
         raise InputError(f"cannot read {str(source)[:80]!r}: {error.strerror or error}.") from None
 
 
@@ -31,7 +31,7 @@ def _open(source: Any) -> Table:
         return MinariTable(source)
     if isinstance(source, (str, os.PathLike)):
         return open_path(Path(source))
-    if hasattr(source, "pieces") and hasattr(source, "kinds"):  # opened before
+    if hasattr(source, "pieces") and hasattr(source, "kinds"):  # already open
         return source  # type: ignore[no-any-return]
     if isinstance(source, Mapping):
         return open_mapping(source)
@@ -45,7 +45,7 @@ def _open(source: Any) -> Table:
         return FrameTable(source)
     if (found := open_data(source, kind.__name__ if library != "builtins" else "data")) is not None:
         return found
-    # A RecordBatch, a Dataset of Hugging Face, a relation of DuckDB; no Series, which is one column.
+    # A RecordBatch, a Hugging Face Dataset, a DuckDB relation. A Series is a single column and refused.
     if hasattr(source, "to_pandas") and hasattr(frame := source.to_pandas(), "columns"):
         return FrameTable(frame)
     raise InputError(

@@ -52,7 +52,7 @@ class Rows:
 
     episode: Integers | None  # ranks of the ids
     t: NDArray[Any] | None
-    counted: bool  # whether t counts steps, so that a missing one can be seen; otherwise it only orders
+    counted: bool  # whether t counts steps, so that gaps show; otherwise it only orders
     terminated: Flags | None
     truncated: Flags | None
     given: Flags
@@ -179,7 +179,7 @@ def _ends(rows: Rows, n_rows: int, notes: list[str]) -> tuple[Flags, Flags]:
     terminated = np.zeros(n_rows, bool) if rows.terminated is None else rows.terminated.copy()
     truncated = np.zeros(n_rows, bool) if rows.truncated is None else rows.truncated.copy()
     both = terminated & truncated
-    if both.any() and rows.done_flag:  # done marks either end, the other column says which
+    if both.any() and rows.done_flag:  # done marks either end; the other column decides
         terminated &= ~truncated
         _note(notes, "Rows with both done and truncated, counted as truncated", both)
     elif both.any():
@@ -338,7 +338,7 @@ def _steps(
     kept = np.flatnonzero(keep)
     place, of = np.full(n_rows, -1, small), source[kept]
     place[of] = np.arange(len(kept), dtype=small)
-    # A step whose follower is dropped still leads to the follower's observation, stored as an extra row.
+    # If the following row is dropped, its observation is stored as an extra row.
     widowed = keep & follower
     widowed[:-1] &= ~keep[1:]
     widowed[-1] = False
@@ -352,7 +352,7 @@ def _steps(
         serves=serves,
         episode=episode_numbers(episode),
         terminated=terminated,
-        truncated=truncated[kept] | (_ends_episode(episode) & ~terminated),  # also where the last row was dropped
+        truncated=truncated[kept] | (_ends_episode(episode) & ~terminated),  # also if the last row was dropped
         follower=(follower & ~widowed)[kept],
         own=own[kept],
     )

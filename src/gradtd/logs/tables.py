@@ -185,7 +185,7 @@ class FrameTable:
             try:
                 self.columns[label] = pa.chunked_array([pa.array(frame.iloc[:, position], from_pandas=True)])
             except (pa.ArrowException, ValueError, TypeError, NotImplementedError, OverflowError):
-                self.columns[label] = None  # refused only where it is asked for
+                self.columns[label] = None  # refused only if it is used
         kinds = zip(labels, frame.dtypes, strict=True)
         categories = {label: kind for label, kind in kinds if type(kind).__name__ == "CategoricalDtype"}
         self.ordered = frozenset(categories)
@@ -338,7 +338,7 @@ def arrow_piece(name: str, column: Any) -> Piece:
     import pyarrow as pa
 
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):  # what older releases give for several chunks
+    if isinstance(array, pa.ChunkedArray):  # returned by older releases for several chunks
         array = pa.concat_arrays(array.chunks)
     kind = arrow_kind(array.type)
     if kind == "nested":

@@ -75,7 +75,7 @@ def _batches(log: Log, csv: bool) -> Iterator[Any]:
     n = len(log)
     goes_on = np.append(~begins_episode(log.episode)[1:], False)
     follows = goes_on & (log.next_row == np.r_[log.row[1:], 0])
-    # Told by the rows themselves: the row after, or a terminated step that stays where it is.
+    # Not written if it follows from the rows: the next row, or a terminated step that repeats its own observation.
     silent = follows | (log.terminated & (log.next_row == log.row))
     t = _times(log, np.flatnonzero(goes_on & ~follows))
     names = _observation_columns(log)
@@ -109,7 +109,7 @@ def _observation_columns(log: Log) -> list[str]:
     names = log.observation_names
     if names == ("observation",):
         return ["observation"]
-    if (numbers := whole_numbers(names)) is not None:  # read back in numeric order
+    if (numbers := whole_numbers(names)) is not None:  # they are read back in numeric order
         ascending = numbers == sorted(set(numbers))
         return [f"observation_{k}" for k in (numbers if ascending else range(len(numbers)))]
     return [f"observation.{name}" for name in names]

@@ -69,7 +69,7 @@ def _interval_line(axes: Any, y: float, row: Estimate, limits: tuple[float, floa
     assert row.high is not None
     left, right = max(row.low, limits[0]), min(row.high, limits[1])
     inside = "white" if row.mark == "weak" else colour
-    if left > right:  # all of it lies off the scale
+    if left > right:  # the whole interval is off the scale
         at, arrow = (limits[1], ">") if row.low > limits[1] else (limits[0], "<")
         axes.plot([at], [y], arrow, color=colour, markerfacecolor=inside, markersize=9)
         side = "right" if arrow == ">" else "left"

@@ -21,4 +21,4 @@ def render(template: str, **values: Any) -> str:
 
 def _shown(value: Any) -> Any:
     """Text without control characters, some of which HTML forbids and UTF-8 cannot encode."""
-    return printable(value, lines=True) if type(value) is str else value  # what is HTML already is another type
+    return printable(value, lines=True) if type(value) is str else value  # HTML has another type

@@ -160,7 +160,7 @@ def plain(name: str) -> str:
     shown = printable(name)
     shown = shown if len(shown) <= LONGEST else shown[: LONGEST - 3] + "..."
     shown = shown.replace("$", r"\$")
-    return " " + shown if shown.startswith("_") else shown  # Matplotlib hides names that begin so
+    return " " + shown if shown.startswith("_") else shown  # Matplotlib hides names that begin with an underscore
 
 
 def canvas(title: str) -> tuple[Any, Any]:

@@ -54,7 +54,7 @@ def make_tall(figure: Any) -> None:
         axes.set_xlabel(textwrap.fill(axes.get_xlabel(), 36))
         axes.set_ylabel(textwrap.fill(axes.get_ylabel(), 36))
         names = [name.get_text() for name in axes.get_yticklabels()]
-        if any(len(name) > 20 and "$" not in name for name in names):  # words; numbers on a log axis are formulas
+        if any(len(name) > 20 and "$" not in name for name in names):  # words, not the formulas of a log axis
             axes.set_yticks(axes.get_yticks(), [textwrap.fill(name, 20) for name in names], fontsize=8)
     for legend in [*(axes.get_legend() for axes in figure.axes), *figure.legends]:
         if legend is not None:
@@ -86,7 +86,7 @@ def lighter(text: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
     text = re.sub(r'(?<= d=")[^"]*', lambda found: _path(found[0]), text)
-    # An address may hold ' and not ", so attributes stand in the former where they can.
+    # A data URL may contain ' but not ", so attributes use single quotes where possible.
     return re.sub(r"\s*\n\s*", " ", re.sub(r"=\"([^\"']*)\"", r"='\1'", text))
 
 

@@ -202,7 +202,7 @@ def sweep(
     idle: dict[tuple[int, int], NeverLearnsError] = {}
 
     def work(r: int) -> None:
-        # All settings see the same data in run r, drawn once: their differences are paired, and drawing costs once.
+        # All settings share the data of run r, so differences are paired and sampling is done once.
         stream = draw_stream(steps, seed, r)
         for s, session in enumerate(sessions):
             wanted = Snapshots(at, thetas[s, r], alphas[s, r])

@@ -117,7 +117,7 @@ class Session:
         try:
             # A quadratic through three small cases: arrays for all features would take the memory asked about.
             made = [self.setup.algorithm.init(k, hyper) for k in (1, 2, 3)]
-        except InputError:  # it was given a matrix, which says how many features there are
+        except InputError:  # a given matrix fixes the number of features
             return 8 * n_features
         one, two, three = (_bytes({n: a for n, a in arrays.items() if n not in cleared}) for arrays in made)
         bend = (three - 2 * two + one) / 2
@@ -201,7 +201,7 @@ class Session:
         self._refuse_wide_batch(stream, steps)
         buffers = self.buffers(stream, seed, unit=unit, filled=filled)
         if self.setup.algorithm.watches:
-            # Rules that watch before they learn need more steps behind the one with which buffers are full.
+            # Rules that observe before they learn need more steps after the buffers are full.
             waits = 0 if filled else self.setup.split.filled_after(buffers, self.setup.plan.fill)
             self._refuse_too_short(stream, steps, waits)
         run = self.begin(theta0, seed, len(stream), not isinstance(stream.features, np.ndarray))

@@ -261,7 +261,7 @@ def rows_of_chunk(rows: Rows, some: slice, write: Writer | None) -> tuple[Any, I
     if write is None:
         return rows.table, row, after
     first, last, n = int(row[0]), int(row[-1]), len(row)
-    if last - first == n - 1 and (row[1:] - row[:-1] == 1).all():  # as the steps of a log mostly are: no sorting
+    if last - first == n - 1 and (row[1:] - row[:-1] == 1).all():  # consecutive rows, the usual case, need no sorting
         elsewhere = np.flatnonzero((after < first) | (after > last))
         feats = np.empty((n + len(elsewhere), rows.n_columns))
         write(slice(first, last + 1), feats[:n])
@@ -281,7 +281,7 @@ def numbers_of(steps: Steps, some: slice, lam: float, products: Floats | None = 
     numbers = np.zeros((6, some.stop - some.start))
     numbers[RHO], numbers[DISCOUNT], numbers[REWARD] = steps.rho[some], steps.discount[some], steps.reward[some]
     numbers[DECAY, 1:] = lam * numbers[DISCOUNT, :-1]
-    # A chunk may begin inside a piece: its trace goes on from the step before.
+    # A chunk may begin inside a piece: its trace continues from the previous step.
     numbers[DECAY, 0] = lam * steps.discount[some.start - 1] if some.start else 0.0
     first, last = np.searchsorted(steps.begins, [some.start, some.stop])
     numbers[DECAY, steps.begins[first:last] - some.start] = 0.0

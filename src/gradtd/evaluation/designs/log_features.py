@@ -108,7 +108,7 @@ def make_log_features(
             f"{fitted.describe()}: least squares allows at most {MOST_DENSE} dense features; use fewer, or "
             "sparse ones such as tiles."
         )
-    table = fitted.rows(log.observations)  # a dense one in float32 stays so: whatever sums it widens it in chunks
+    table = fitted.rows(log.observations)  # a dense float32 table stays so; sums convert it in chunks
     table = table if isinstance(table, np.ndarray) else widened(table)
     refuse_extreme("feature", table if isinstance(table, np.ndarray) else table.data, "rescale the features")
     W = None
@@ -122,12 +122,12 @@ def make_log_features(
     else:
         refuse_useless(fitted, table)
     if not isinstance(table, np.ndarray):
-        used = np.unique(table.indices).astype(np.int64)  # hashed tiles are mostly columns that no observation has
+        used = np.unique(table.indices).astype(np.int64)  # most columns of hashed tiles are unused
         table = table[:, used]
     C = second_moments(table, log.row)
     if whitened:
         if isinstance(fitted, (Function, Transformer)):
-            table = table.copy()  # it may be the user's own array
+            table = table.copy()  # it may be the user's array
         table, W = whiten(table, C, as_dense)
     episode = pieces_of(log, block)
     if block is not None:
@@ -156,7 +156,7 @@ def _varying(table: Floats) -> Any:
     varies = np.zeros(table.shape[1], bool)
     for part in chunks(len(table), chunk_rows(table)):
         varies |= (table[part] != table[0]).any(axis=0)
-        if varies.any() and varies[1:].all():  # all but, perhaps, a bias: the rest of the log cannot change that
+        if varies.any() and varies[1:].all():  # all vary, except perhaps a bias; no need to read on
             break
     return varies
 

@@ -124,7 +124,7 @@ def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limit
     cosines = Cosines(n=1).fit(observations)
     varies = cosines.learned["varies"]
     k, d = len(varies), 0 if base is None else base.shape[1]
-    # Sums cost n D^2: a long log has the work bound D, a short one the number of its episodes and steps.
+    # Sums cost n D^2: work limits D in a long log, the number of episodes and steps in a short one.
     affordable = limits.rung_share * max(np.sqrt(limits.most_work / n_steps) - d, limits.fewest_columns)
     carried = min(limits.most_columns, max(limits.fewest_columns, 2 * n_pieces), n_steps / limits.steps_per_column)
     D = max(int(min(carried, affordable)), k + 1)
@@ -133,7 +133,7 @@ def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limit
     cuts = _rung_sizes(frequencies(k, D)[1], k, limits.rung_growth)
     m = cuts[-1]
     count = max(limits.fewest_waves, min(D // (2 if k > 2 else 4), m))
-    if affordable < carried:  # the log could carry more: as many as a check of the features given must have
+    if affordable < carried:  # the log supports more: as many as a check of the user's features needs
         count = max(count, int(np.ceil(limits.step_columns * d)) - m)
     count = min(limits.most_waves, count)
     waves = random_waves(observations, varies, count)

@@ -165,13 +165,13 @@ def state_design(
     met = base[np.flatnonzero(visits)]
     complete = bool((len(np.unique(met.indices)) if cells else np.linalg.matrix_rank(met)) >= (visits > 0).sum())
     often = np.argsort(-visits, kind="stable")[: 0 if complete else most]
-    # A feature of a state that was hardly visited adds an equation with hardly a step in it.
+    # A rarely visited state would add an equation with very few steps.
     often = often[visits[often] >= limits.fewest_visits]
     most_pairs = most // 2 if cells else min(most // 2, MOST_DENSE_PAIRS)
     pairs = states.pairs[np.argsort(-states.pairs[:, 2], kind="stable")][:most_pairs]
     pairs = pairs[pairs[:, 2] >= 2 * limits.fewest_visits]
     groups = grouped_rungs(visits, most, limits) if chosen else {}
-    k, p, e = len(often), len(pairs), int(bool(groups))  # what all states share comes first
+    k, p, e = len(often), len(pairs), int(bool(groups))  # the shared column comes first
     of_state: Any
     if cells:
         of_state = hstack((csr_array(np.ones((S, e))), base, columns_of(S, often)), format="csr")

@@ -30,7 +30,7 @@ def clock_of(lengths: Integers) -> Floats:
            [ 0.  ],
            [ 0.67]])
     """
-    steps = lengths[::-1].cumsum()[::-1][1:]  # how many pieces have a step at each time
+    steps = lengths[::-1].cumsum()[::-1][1:]  # number of pieces with a step at each time
     earlier = (np.cumsum(steps) - steps / 2) / max(steps.sum(), 1)
     made = np.polynomial.legendre.legvander(2 * earlier - 1, min(DEGREE, len(steps) - 1))
     return np.asarray(made[:, 1:], np.float64)

@@ -89,7 +89,7 @@ def combine(
             by_time[t, j] = 0.0
     total, returns, whole, decision, robust, start, product = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for e in range(counts.shape[0]):
-        if counts[e] == 0:  # not only for speed: what is infinite would leave nan
+        if counts[e] == 0:  # needed for correctness: 0 times infinity would give nan
             continue
         c = float(counts[e])
         for k in range(begins[e], begins[e + 1]):
@@ -175,7 +175,7 @@ def fold_of_steps(stream: Stream, begins: Integers) -> Any:
 def marginal_weights(stream: Stream, left: Floats, traces: Any = None) -> Floats:
     """One weight per step; ``left`` is A^-T times the mean start features. The sum of w r is the value."""
     weights = values_of(stream.features, left)[stream.steps["row"]] if traces is None else values_of(traces, left)
-    weights *= stream.steps["rho"]  # in place: arrays as long as a log are what memory goes to
+    weights *= stream.steps["rho"]  # in place, because arrays as long as the log dominate memory
     weights /= -len(stream)
     return np.asarray(weights)
 

@@ -184,7 +184,7 @@ def against_lambda(case: Case, episode: Integers) -> dict[str, Floats]:
     if not possible or (settings.tracing is None and work > LITTLE_WORK):
         return {}
     kind = "rho" if settings.tracing is None else settings.tracing.kind
-    with np.errstate(all="ignore"):  # ratios that are wild make traces that are no numbers
+    with np.errstate(all="ignore"):  # extreme ratios can make traces overflow
         try:
             found = lambda_values(stream, np.array(LAMBDAS), kind, settings.level, episode)
         except np.linalg.LinAlgError:

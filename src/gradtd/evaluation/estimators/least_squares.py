@@ -160,7 +160,7 @@ def _by_pair(x: Any, group: Integers, groups: int) -> tuple[Integers, Any]:
 
     pair = np.repeat(group.astype(np.int64), np.diff(x.indptr)) * x.shape[1] + x.indices
     pairs, column = np.arange(groups * x.shape[1]), pair
-    if len(pairs) > len(pair):  # many groups: most pairs do not occur, and those need no column
+    if len(pairs) > len(pair):  # many groups: most pairs do not occur and need no column
         pairs, column = np.unique(pair, return_inverse=True)
     return pairs, csr_array((x.data, column, x.indptr), shape=(x.shape[0], len(pairs)))
 
@@ -319,7 +319,7 @@ def refit_least_squares(
     both = np.zeros((len(counts), d * d + d))
     for part in chunks(counts.shape[1], max(1, int(AT_ONCE) // (d * d))):
         of_groups = np.empty((part.stop - part.start, d * d + d))
-        for row, (A, b, _) in zip(of_groups, groups, strict=False):  # goes on with the groups where it stopped
+        for row, (A, b, _) in zip(of_groups, groups, strict=False):  # continues with the next groups
             row[: d * d], row[d * d :] = A.ravel(), b
         both += counts[:, part] @ of_groups
         if progress:
@@ -327,7 +327,7 @@ def refit_least_squares(
     mean = counts @ np.add.reduceat(starts, edges[:-1], axis=0) / (counts @ np.diff(edges))[:, None]
     scale = feature_scale(fit.sums.C)
     matrices = both[:, : d * d].reshape(-1, d, d) * scale[:, None] * scale
-    matrices *= np.asarray(matrices.any(axis=2))[:, None, :]  # features that a resample lacks keep the weight 0
+    matrices *= np.asarray(matrices.any(axis=2))[:, None, :]  # features missing from a bootstrap sample keep weight 0
     return np.asarray((mean * scale * solved_each(matrices, -scale * both[:, d * d :])).sum(axis=1))
 
 

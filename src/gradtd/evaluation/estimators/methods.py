@@ -183,7 +183,7 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
         square = case.untraced
         rows[UNTRACED] = case.row_from_error(UNTRACED, square.value, square.error, "sandwich interval; lam = 0")
     folds = (case.untraced or case.square).sums.folds
-    if folds and "LSMR" not in case.square.how:  # LSMR is inexact, and the folds' equations are no easier
+    if folds and "LSMR" not in case.square.how:  # LSMR is inexact, and the folds' equations are as hard
         found = double_rl(case.stream, case.starts, case.begins, case.square, known=folds)
         rows["drl"] = case.row_from_error(
             "drl", found.value, found.error, reason=few_episodes(found.episodes, settings.limits)

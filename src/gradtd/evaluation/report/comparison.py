@@ -319,7 +319,7 @@ def _best(found: Mapping[str, Evaluation]) -> dict[str, float]:
     won = np.bincount(together.argmax(axis=1), minlength=len(names)) / len(together)
     most = np.array([min(_beats(found[name], found[other]) for other in names if other != name) for name in names])
     best = np.minimum(won, most)
-    room = most - best  # what the caps took away goes to those below theirs: two targets then have their caps
+    room = most - best  # redistribute what the caps removed to the others
     best += room * (min(1.0, (1 - best.sum()) / room.sum()) if room.sum() > 0 else 0.0)
     return dict(zip(names, best.tolist(), strict=True))
 

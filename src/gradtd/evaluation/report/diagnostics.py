@@ -274,7 +274,7 @@ def diagnose(
         Further fields of `Diagnostics`: about the method's fit and the target's choices.
     """
     limits, tracing = settings.limits, settings.tracing
-    # Errors below rounding would turn any difference into many standard errors.
+    # Standard errors below rounding would turn any difference into many standard errors.
     error = max(square.error, limits.rounding * abs(square.value), 1e-300)
     return Diagnostics(
         method=settings.method,

@@ -166,7 +166,7 @@ def repeated(log: Log, begins: Integers) -> float:
     twice = total = 0
     for e in range(len(lengths)):
         steps = slice(begins[e], begins[e + 1])
-        digest = blake2b(digest_size=16)  # whole episodes as keys would be a copy of the log
+        digest = blake2b(digest_size=16)  # episodes themselves as keys would copy the log
         for column in columns:
             digest.update(column[steps].tobytes())
         if known:

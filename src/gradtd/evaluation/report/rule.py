@@ -93,7 +93,7 @@ class Evidence:
         ):
             shares += [needs / has] if has else []
         if d.refit_bias is not None and d.refit_bias < float("inf"):
-            shares.append((d.refit_bias / limits.most_bias) ** 2)  # it falls with the root of their number
+            shares.append((d.refit_bias / limits.most_bias) ** 2)  # the bias falls with the square root of their number
         needed = max(shares) * d.episodes
         unit = 10 ** max(0, len(str(int(needed))) - 2)
         return f"{-(-int(needed + 1) // unit) * unit:,}"

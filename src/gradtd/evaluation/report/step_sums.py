@@ -160,7 +160,7 @@ def effective_size(weights: Floats) -> float:
     largest = max(weights.max(initial=0.0), -weights.min(initial=0.0))  # marginal weights may be negative
     if not 0 < largest < np.inf:
         return 0.0 if largest == 0 else 1.0
-    part = weights / largest  # squares of the weights themselves might overflow
+    part = weights / largest  # avoid overflow of the squared weights
     return float(part.sum() ** 2 / (part**2).sum())
 
 
@@ -251,7 +251,7 @@ def count_piece(steps: Any, first: int, last: int, made: Any) -> None:
         made.ratios[1, place] += rho
         made.by_time[0, i - first] += steps.weight[i]
         made.by_time[1, i - first] += steps.weight[i] * steps.weight[i]
-    # The product of a long episode over- or underflows on the way, and its logarithm does not.
+    # The product of a long episode may over- or underflow, its logarithm does not.
     whole, off = 2.0**logs, ratio - (last - first)
     sums = (elsewhere, r2, r4, early, ratio, ratio2, not_one, whole, whole * whole, off, off * off, left)
     for k in range(len(sums)):

@@ -49,7 +49,7 @@ def put_many(
     for begin in range(0, len(over), queue.most):
         part = slice(begin, begin + queue.most)
         fresh = np.r_[True, ~goes_on[part][1:]]
-        # Each step's next row, and before it the row that it began in where that is not the one before.
+        # Each step's next row, preceded by its own row if that is not the previous next row.
         place = np.cumsum(1 + fresh) - 1
         table = np.empty((place[-1] + 1, queue.n_features), queue.kind)
         table[place], table[place[fresh] - 1] = after[part], first[part][fresh]

@@ -41,7 +41,7 @@ class Course:
         self.values: list[float] = []
         self.returns: list[float] = []
         self.starts: Any = None
-        self.done = 0  # episodes of an environment that are over, or steps of a stream
+        self.done = 0  # finished episodes of an environment, or steps of a stream
         self.stopped = False
         self.may_save = False
         self._handle: Any = None
@@ -111,7 +111,7 @@ class Course:
         figure = self._figure() if self.steps else None
         return learner_curve.page(repr(self), self.learner.standing(), figure)
 
-    # The file: that of the learner, with the course beside it
+    # The file contains the learner and the course
 
     def save(self, path: Path) -> None:
         """Write learner and course, only between episodes, so that an environment can continue from there."""

@@ -13,7 +13,7 @@ class EpisodeCounter:
 
     def __init__(self, counts: Integers) -> None:
         self.counts = counts
-        self.label: int | None = None  # the number that a user gave to an episode, and whether it is the present one
+        self.label: int | None = None  # the user's number of an episode, and whether it is the current one
         self.labelled = False
 
     @property

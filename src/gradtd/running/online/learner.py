@@ -121,7 +121,7 @@ class Learner(WatchedLearner):
 
     def _begin(self, names: list[str], queue: StepQueue, more: Mapping[str, Any]) -> None:
         WatchedLearner.__init__(self, names, queue, more)
-        self._fast: _Fast | None = None  # until a step has shown how rows are given
+        self._fast: _Fast | None = None  # set by the first step
 
     def _changed(self) -> None:
         self._fast = None
@@ -311,7 +311,7 @@ class Learner(WatchedLearner):
         ):
             with self._lock:
                 value = float(phi.dot(fast.weights))
-            if value - value == 0.0:  # else something is not finite, and is said
+            if value - value == 0.0:  # otherwise a non-finite value is reported
                 return value
         indexed = fast is not None and fast.lengths is not None and type(phi) is ndarray and phi.dtype is _INT64
         if fast is not None and indexed and phi.ndim == 1 and phi.size <= fast.room:

@@ -79,7 +79,7 @@ class OnlineLearner:
             beside = (self._more() | more, self._arrays() | arrays)
             try:
                 saving.save(path, type(self).__name__, self._names, self._queue, beside)
-            finally:  # steps were moved to the front, perhaps into other arrays
+            finally:  # saving may have moved steps to other arrays
                 self._changed()
 
     def _changed(self) -> None:

@@ -336,7 +336,7 @@ class StepQueue:
         place = rows.add(table, int(ends[0, 0]), windows)
         for window in windows:
             window.make_room(n, int(episode[0]) - 1)
-        self.counts[FREE] = 0  # what follows is to look how much room is left
+        self.counts[FREE] = 0  # forces a check of the free capacity
         self._places[:n, 0], self._places[:n, 1] = place[ends]
         self._places[:n, 2], self._numbers[:, :n] = episode, numbers
         self.counts[LATEST] = self._places[n - 1, 1]

@@ -40,7 +40,7 @@ class Window:
 
     def __init__(self, setup: Setup, seed: int, n_features: int, compile: bool | None = None) -> None:
         self.tracing, self.n_features, self._compile = setup.tracing, n_features, compile
-        self.tracer: Tracer | None = None  # until it is known how rows are stored
+        self.tracer: Tracer | None = None  # until the storage of rows is known
         self.traces: Floats | GrowingRows | None = None
         self.split, self.seed = setup.split, seed
         self.has_buffers = setup.split.stores
@@ -277,7 +277,7 @@ class Rows:
         """Move the rows of replayable steps to the front."""
         kept, place = places_of_used(len(self.table), windows)
         move_to_front(self.table, kept)
-        # The latest step is in every window, unless all runs have diverged: then nothing is kept and this is -1.
+        # The latest step is in every window, unless all runs have diverged; then this is -1.
         self.counts[LATEST] = place[self.counts[LATEST]] if self.counts[LATEST] >= 0 else -1
         self.counts[ROWS] = len(kept)
 

@@ -110,7 +110,7 @@ def tidy(found: All, at: Sequence[int]) -> dict[str, Any]:
                 numbers[name].append(column)
     joined = {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in numbers.items()}
     whole = {name: pa.array(joined[name].astype(np.int64)) for name in ("step", "runs", "diverged")}
-    # One run has no standard error: there is none, rather than one that is not a number.
+    # One run has no standard error: null, not NaN.
     real = {name: pa.array(joined[name], mask=np.isnan(joined[name])) for name in ("mean", "se")}
     words = {name: pa.array(column, pa.string()) for name, column in columns.items()}
     return words | {name: (whole | real)[name] for name in numbers}

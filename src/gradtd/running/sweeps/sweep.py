@@ -256,7 +256,7 @@ class _Work:
         with self.keeping():
             self.parts.adopt(units)
         found = {unit: values for unit in units if (values := self.parts.look(unit)) is not None}
-        # The longest first: at the end a worker then waits for no more than a short one.
+        # The longest first, so that workers finish at about the same time.
         missing = sorted((unit for unit in units if unit not in found), key=lambda unit: -unit.work)
         total, done = sum(unit.work for unit in units), sum(unit.work for unit in found)
         for number, (digest, values) in self.executor.each(compute, missing):

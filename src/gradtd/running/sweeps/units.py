@@ -149,7 +149,7 @@ def compute(unit: Unit) -> tuple[str, Values]:
     thetas = np.empty((unit.count, len(at), len(start)))
     diverged_at, learned = np.empty(unit.count, np.int64), np.ones(unit.count, np.bool_)
     for place in range(unit.count):
-        # The seed names the run, not the unit: blocks of any size give the same bytes.
+        # Seeds belong to runs, not units, so blocks of any size give the same bytes.
         seed = (unit.seed, unit.first + place)
         wanted = Snapshots(at, thetas[place], np.empty(len(at)))
         diverged_at[place], never = attempt(task.session, draw(task.steps, *seed), start, seed, wanted)
@@ -202,7 +202,7 @@ class Parts:
             content = read_file(self.file_of(unit))
         except FileNotFoundError:
             return None
-        # A part without a line was written just before a kill: it counts if it can be read; `adopt` lists it.
+        # A file without a line was written just before a kill: it counts if it is valid; `adopt` lists it.
         listed = self.listed.get(unit.digest)
         if listed is not None and listed != _checksum(content):
             log.warning("the file of %s is damaged or changed, so the unit runs again", unit)
@@ -274,7 +274,7 @@ def _read(content: bytes, unit: Unit) -> Values | None:
     import pyarrow.parquet as pq
 
     try:
-        # On this thread alone: a thread of Arrow that lets go of the bytes while Python exits would abort it.
+        # Single-threaded: an Arrow thread that frees memory while Python exits would abort the process.
         with pq.ParquetFile(pa.BufferReader(content), pre_buffer=False, page_checksum_verification=True) as file:
             table = file.read(use_threads=False)
         value = table["value"].to_numpy().reshape(unit.count, len(unit.task.metrics), len(unit.task.at))
@@ -284,7 +284,7 @@ def _read(content: bytes, unit: Unit) -> Values | None:
             table["diverged_at"].to_numpy()[first],
             table["learned"].to_numpy()[first],
         )
-        # A checksum tells damage, not who wrote a part: it must be one that these runs could have made.
+        # A checksum does not detect forgery, so the contents must be plausible for these runs.
         kinds = [str(column.dtype) for column in (value, found.diverged_at, found.learned)]
         fits = kinds == ["float64", "int64", "bool"] and not np.isnan(value).any()
         fits = fits and found.diverged_at.min() >= -1 and found.diverged_at.max() <= unit.task.steps
