@@ -30,7 +30,7 @@ from gradtd.evaluation.chunks import (
 )
 from gradtd.evaluation.decide import decide
 from gradtd.evaluation.designs.base import refuse_extreme_steps
-from gradtd.evaluation.designs.chooser import Chooser, make_chooser
+from gradtd.evaluation.designs.choices_in_parts import Chooser, make_chooser
 from gradtd.evaluation.designs.log_features import MOST_CHECKED, is_auto
 from gradtd.evaluation.designs.pairs import PairDesign, pair_ladder, pair_state_design
 from gradtd.evaluation.designs.real import real_design

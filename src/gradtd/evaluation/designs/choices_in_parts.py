@@ -1,4 +1,4 @@
-"""The target's choices in every chunk of a log in parts, for action values."""
+"""The target's choices in every chunk of a log in parts, for action values: settings that all chunks share."""
 
 from __future__ import annotations
 
