@@ -1,7 +1,10 @@
 """The design protocol: the widest table of features of the checks, and the steps of a chunk over its rows.
 
-Each fit uses some columns of the widest table, so one pass over the log serves every fit. Kinds of logs differ only in
-how rows are made: `Design.rows` turns a chunk of whole episodes into `Rows`.
+Each fit uses some columns of the widest table, so one pass over the log serves every fit. The sums and the fits are the
+same for every kind of log: `Design.rows` turns a chunk of whole episodes into `Rows`, and they read only these.
+
+A row here is a row of the widest table. `Log.row` numbers observations. Both numbers are the same in `real`, where each
+observation has one row, and differ in `states` (one row for equal observations, others for pairs of them) and `pairs`.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ GIVEN = "the features given"
 CHUNK = 2048
 """Steps per block, few enough that their features stay in the cache."""
 Writer = Callable[[Any, Floats], None]
-"""Writes the rows with these numbers, an index or a slice, to an array."""
+"""Writes the rows with these numbers to an array. The numbers are a slice, or an array in any order, perhaps empty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +37,10 @@ class Ladder:
     Parameters
     ----------
     rungs, checkers
-        Columns by the name of the fit, the smallest first. Checkers are never reported.
+        Columns by the name of the fit, the smallest first. Checkers are never reported. Every column is in some fit.
     headlines
-        Rungs that may be reported. Their columns come first in the table.
+        Rungs that may be reported. Their columns come first in the table. `GIVEN` names the rung whose features exist
+        before the decision; the features of other rungs are made after it, by `Plan.make_features`.
     complete
         Whether the first rung can represent any function of the observation.
     endless
@@ -68,6 +72,9 @@ class Ladder:
 class Rows:
     """Rows of the widest table for a chunk of steps; step i goes from ``row[i]`` to ``next_row[i]``.
 
+    After a step that terminated the discount is 0, so any row may follow. Rows that are not stored are made fastest if
+    step i is in row i, and leads to row i + 1 within an episode: `rows_of_chunk` sorts the rows of other orders.
+
     They are stored (``table``) where rows come again and again, as those of states do. Otherwise ``make_writer``
     returns a function that writes their first ``n_columns`` when they are needed; each thread needs a writer of its
     own, as writers share scratch memory between calls.
@@ -80,7 +87,7 @@ class Rows:
     table: Any = None
     make_writer: Callable[[int], Writer] | None = None
     starts: Integers | None = None
-    """The start rows of pieces, if they differ from the rows of their first steps."""
+    """The start row of every piece, if these differ from the rows of the first steps."""
     choices: Any = None
     """The target's choices in these steps, if rows are pairs."""
 
@@ -100,7 +107,7 @@ class Rows:
 
     @property
     def sparse(self) -> bool:
-        """Whether the table is sparse, as for cells."""
+        """Whether the table is sparse: `sparse_moments` then needs cells, in columns of nested sets."""
         return self.table is not None and not isinstance(self.table, np.ndarray)
 
     def at(self, index: Any) -> Floats:
@@ -116,14 +123,23 @@ class Rows:
 
 
 class Design(Protocol):
-    """Turns the steps of a log into rows; one small class for each kind of log."""
+    """Turns the steps of a log into rows; one small class for each kind of log.
+
+    A design of a log in parts is fitted to a sample, or to all states, then pickled for the workers, and makes the rows
+    of chunks that it has not seen. Only in memory may it keep arrays of the whole log, as `RealDesign.table`.
+    """
 
     @property
     def ladder(self) -> Ladder:
         """The columns of each fit."""
 
     def rows(self, log: Log) -> Rows:
-        """The rows of a chunk of whole episodes."""
+        """The rows of a chunk of whole episodes; its ``row`` and ``next_row`` number the chunk's own observations.
+
+        Rows that depend on earlier steps do not cross the start of an episode (`begins_episode`), or of a block.
+        `StateDesign.rows` takes the number of every step's block as ``pieces``. `Plan.decide` and `_pair_design`
+        give it to that class alone.
+        """
 
 
 class Traced(NamedTuple):
