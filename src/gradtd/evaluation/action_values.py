@@ -242,18 +242,17 @@ def _pair_design(
     if settings.pair_function is None and ready is not None:
         base = make_log_features(log, settings.features, settings.block_length, False).table
     inner: Any
+    cut = None if settings.block_length is None else pieces
     if discrete:
         of_rows = OneHot().fit(log.observations).transform(log.observations) if base is None else base
         if of_rows.shape[1] * K > MOST_CHECKED and not are_cells(of_rows):
             return None, _too_many(of_rows.shape[1] * K)
-        cut = None if settings.block_length is None else pieces
         first = np.unique(np.ravel(log.observations), return_index=True)[1]
         inner = state_design(states_of(log, cut), of_rows[first], n_pieces, limits=limits)
-        rows = inner.rows(log, cut)
     else:
         columns = int(min(n_pieces / K, np.sqrt(limits.most_work / len(log)) / K, MOST_CHECKED / K))
         inner = replace(real_design(log.observations, base, max(len(log) // K, 1), columns, limits), table=base)
-        rows = inner.rows(log)
+    rows = inner.rows(log, cut)
     if inner.ladder.n_columns * K > 2 * MOST_CHECKED and not rows.sparse:
         return None, _too_many(inner.ladder.n_columns * K)
     laid = lay_out(choices, log, rows.row, rows.next_row, rows.row[episode_begins(pieces)[:-1]])

@@ -12,7 +12,7 @@ from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.evaluation.checks import BlockEquations
 from gradtd.evaluation.decide import Decision, decide
-from gradtd.evaluation.designs.base import GIVEN, Design, Rows, steps_of
+from gradtd.evaluation.designs.base import GIVEN, Design, steps_of
 from gradtd.evaluation.designs.log_features import (
     MOST_CHECKED,
     TOO_MANY,
@@ -67,16 +67,15 @@ class Plan:
             return None
         block = settings.block_length
         pieces = None if block is None else pieces_of(self.log, block)
-        # Pairs of states do not cross blocks, so rows of states depend on blocks.
-        design = self.design
-        rows: Rows = design.rows(self.log, pieces) if isinstance(design, StateDesign) else design.rows(self.log)
-        steps = steps_of(self.log, rows, rho, settings.gamma, pieces, settings.tracing, chances)
+        steps = steps_of(
+            self.log, self.design.rows(self.log, pieces), rho, settings.gamma, pieces, settings.tracing, chances
+        )
         clusters = settings.cluster
         source = MemoryBlocks(
             replace(steps, threads=settings.threads), None if clusters is None else clusters.of_episode
         )
         groups = None if clusters is None else len(clusters.names)
-        return decide(BlockEquations(source, design.ladder, groups), settings.level, settings.limits)
+        return decide(BlockEquations(source, self.design.ladder, groups), settings.level, settings.limits)
 
     def features_for(self, decision: Decision | None) -> LogFeatures:
         """The log in the user's features, or in those that the decision chose."""
@@ -93,7 +92,7 @@ class Plan:
         asked, design = self.settings, self.design
         if isinstance(design, RealDesign):
             return make_log_features(self.log, design.chosen(rung), asked.block_length, asked.whiten)
-        assert design is not None
+        assert isinstance(design, StateDesign), "a new kind of design makes the features of a rung here"
         n = len(design.ladder.rungs[rung]) - 1
         seen = np.asarray(self.log.observations)[self.log.row]
         made = make_log_features(self.log, Grouped(n=n).fit(seen), asked.block_length, asked.whiten)

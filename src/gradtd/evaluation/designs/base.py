@@ -133,12 +133,11 @@ class Design(Protocol):
     def ladder(self) -> Ladder:
         """The columns of each fit."""
 
-    def rows(self, log: Log) -> Rows:
+    def rows(self, log: Log, pieces: Integers | None = None) -> Rows:
         """The rows of a chunk of whole episodes; its ``row`` and ``next_row`` number the chunk's own observations.
 
-        Rows that depend on earlier steps do not cross the start of an episode (`begins_episode`), or of a block.
-        `StateDesign.rows` takes the number of every step's block as ``pieces``. `Plan.decide` and `_pair_design`
-        give it to that class alone.
+        ``pieces`` numbers the block of every step, if there are blocks. Rows that depend on earlier steps do not cross
+        the start of an episode (`begins_episode`), or of a block.
         """
 
 

@@ -149,8 +149,8 @@ class PairDesign:
     inner: RealDesign
     choose: Callable[[Log], Choices]
 
-    def rows(self, log: Log) -> Rows:
-        inner, first = self.inner.rows(log), episode_begins(log.episode)[:-1]
+    def rows(self, log: Log, pieces: Integers | None = None) -> Rows:
+        inner, first = self.inner.rows(log, pieces), episode_begins(log.episode)[:-1]
         choices = self.choose(log)
         laid = lay_out(choices, log, inner.row, inner.next_row, inner.row[first])
         return replace(pair_rows(inner, laid, self.ladder.n_columns), choices=choices)
@@ -164,7 +164,7 @@ class StoredPairs:
     inner: Any
     made: Rows
 
-    def rows(self, log: Log) -> Rows:
+    def rows(self, log: Log, pieces: Integers | None = None) -> Rows:
         return self.made
 
 
@@ -232,8 +232,8 @@ class PairStateDesign:
         """Rows for each of ``inner``: every action, and the expectation."""
         return int(self.chances.shape[1]) + 1
 
-    def rows(self, log: Log) -> Rows:
-        at, A = self.inner.rows(log), self.kinds - 1
+    def rows(self, log: Log, pieces: Integers | None = None) -> Rows:
+        at, A = self.inner.rows(log, pieces), self.kinds - 1
         if log.action is None or not log.discrete_actions or log.action_labels is not None or log.action.max() >= A:
             raise InputError(f"actions of a log that is read in parts must be numbered 0 to {A - 1} throughout.")
         row = at.row * self.kinds + log.action

@@ -56,7 +56,7 @@ class RealDesign:
     table: Any = None
     polynomials: Features | None = None
 
-    def rows(self, log: Log) -> Rows:
+    def rows(self, log: Log, pieces: Integers | None = None) -> Rows:
         base = self.table
         if base is None and self.features is not None:
             base = self.features.transform(log.observations)
