@@ -105,7 +105,7 @@ def test_the_command_opens_the_page_where_asked(tmp_path, monkeypatch):
     out = tmp_path / "lab.html"
     done = CliRunner().invoke(_command(), ["--out", str(out), "--open"])
     assert opened == [out.resolve().as_uri()]
-    assert "open the page by hand" in done.output
+    assert "open the page yourself" in done.output
 
 
 def test_the_command_refuses_another_kind_of_file(tmp_path):

@@ -24,7 +24,7 @@ from small_sweep import small_sweep
         ({"algorithms": {"td": {"alpha": float("inf")}}}, "must be finite numbers, words"),
         (
             {"algorithms": {"td": {"alpha": list(range(1000)), "lam": list(range(1000))}}},
-            "at most 100000 settings, this one 1000000",
+            "at most 100000 settings, this one has 1000000",
         ),
         ({"problems": {"garnet": {"states": list(range(1000)), "seed": list(range(1000))}}}, "at most 100000 settings"),
         ({"runs": 10**12}, "at most 1000000 units of work"),
