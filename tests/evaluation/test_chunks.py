@@ -73,7 +73,7 @@ def test_without_t_the_sentence_says_which_of_two_it_may_be(tmp_path):
     log = written(tmp_path, rows(0, without=["t"]), rows(1, without=["t"]))
     with pytest.raises(gradtd.InputError, match=r"several files \(9 of them\)\. If files .* add a column t"):
         evaluate(log)
-    with pytest.raises(gradtd.InputError, match="began earlier in the table; give each episode its own id, or add"):
+    with pytest.raises(gradtd.InputError, match=r"columns=\{'t': \.\.\.\}; if two episodes share"):
         evaluate(log, machine=gradtd.Machine(in_parts=False))
     scattered = pq.read_table(log).take(np.arange(2 * 9 * STEPS)[::-1] % 7)
     pq.write_table(scattered, tmp_path / "one.parquet")
