@@ -114,7 +114,7 @@ def test_terminated_wins_over_truncated_but_not_done():
 def test_ends_inside_an_episode_are_refused():
     with pytest.raises(InputError, match="row 1 is terminated, but row 2 continues"):
         read_log(small(terminated=[0, 1, 1, 0, 0]))
-    with pytest.raises(InputError, match="row 3 is truncated, but row 4 goes on"):
+    with pytest.raises(InputError, match="row 3 is truncated, but row 4 continues"):
         read_log(small(truncated=[0, 0, 0, 1, 1]))
 
 
