@@ -87,7 +87,7 @@ def auto_td_fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def auto_minibatch_fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
-    """What mini-batch TD keeps besides theta."""
+    """The state of mini-batch TD besides theta."""
     return _fields(n_features, hyper, 0.0)
 
 

@@ -164,7 +164,7 @@ def impression_loss(
 
 
 def impression_direction(apply: Apply, params: Any, first: Batch, second: Batch, **options: Any) -> Any:
-    """The gradient of `impression_loss`, shaped as ``params``: hand it to any optax optimiser, which descends it."""
+    """The gradient of `impression_loss`, shaped as ``params``: pass it to any optax optimiser."""
     return jax.grad(lambda p: impression_loss(apply, p, first, second, **options))(params)
 
 

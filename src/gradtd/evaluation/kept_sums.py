@@ -195,7 +195,7 @@ class _SumPart:
 
 @dataclass(frozen=True, eq=False)
 class KeptSource(Source):
-    """Sums of a log for one target: reads what is not kept, and adds up."""
+    """Sums of a log for one target: reads the parts without kept sums, and adds up."""
 
     store: Store
     fitted: Fitted

@@ -63,7 +63,7 @@ class Job(ABC):
 
     @abstractmethod
     def key(self) -> dict[str, Any]:
-        """All that the results depend on."""
+        """Everything the results depend on."""
 
     @abstractmethod
     def compute(self, threads: int) -> Kept:
