@@ -134,7 +134,7 @@ def _machine(process: int) -> str:
 
 
 def _open_no_link(path: str, flags: int) -> int:
-    """Open a file, but none that a link leads to, and no pipe that waits for its other end."""
+    """Open a file without following a link and without waiting for the other end of a pipe."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 

@@ -1,4 +1,4 @@
-"""Locks that a forked child finds free, with what they guard whole.
+"""Locks that are free in a forked child, with the data they guard intact.
 
 A child has only the thread that forked. A lock that another thread held at that moment would stay locked in the child,
 and what it guards could be half changed. So a fork waits until it holds all locks that were made here.

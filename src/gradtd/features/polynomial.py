@@ -21,7 +21,7 @@ from gradtd.features.table import Table, statistics
 class Identity(Features):
     """phi(s) = (1, (s - mean) / sd): the columns themselves, with a bias.
 
-    Cost: one pass; no temporary but a chunk.
+    Cost: one pass; temporary memory for one chunk.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from gradtd.running.online.blocks import put_many
 from gradtd.running.online.queue import StepQueue
 
 MOST_FEATURES = 2000
-"""Maximum number of features; a row costs its square."""
+"""Maximum number of features; the cost of a row is its square."""
 NEVER_SEEN = 1e-10
 """Directions with a smaller share of the largest second moment are not scaled up, since later steps may have more of
 them.
