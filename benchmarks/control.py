@@ -196,6 +196,8 @@ def _draw(kept: Curves, path: Path) -> None:
             )
         curves.set(title=world, xlabel="steps", ylim=(0, 1))
         areas.set(xscale="log", xlabel="step-size", ylim=(0, 1))
+        areas.minorticks_off()
+        areas.set_xticks(sorted(STEP_SIZES), [f"{one:g}" for one in sorted(STEP_SIZES)])
     axes[0, 0].set_ylabel("return of the last episode (0 to 1)")
     axes[1, 0].set_ylabel("score, interquartile mean")
     axes[1, 0].legend(fontsize=7)
