@@ -101,6 +101,8 @@ def test_what_was_all_trained_on_is_refused():
         ("hours", "must hold 0 and 1"),
         ("nothing", "is no column of the log"),
         (3, "a list of ids"),
+        (iter([10, 13]), "a list of ids"),  # a second evaluation would leave nothing out
+        (b"10", "a list of ids"),
     ):
         with pytest.raises(gradtd.InputError, match=said):
             _evaluate(log, trained_on=given)
@@ -223,6 +225,8 @@ def test_episodes_that_were_trained_on_are_left_out_in_parts(tmp_path, small_par
             assert made.value == pytest.approx(memory.value, rel=1e-9)
     with pytest.raises(gradtd.InputError, match="1 episodes that the log does not have, such as 'nobody'"):
         _in_parts(path, trained_on=[*ids, "nobody"])
+    with pytest.raises(gradtd.InputError, match="1 episodes that the log does not have, such as '1_0'"):
+        _in_parts(path, trained_on=[*ids, "1_0"])  # Python reads it as the number 10, which is there
     with pytest.raises(gradtd.InputError, match="Keep some episodes out"):
         _in_parts(path, trained_on=np.unique(log["episode"]).tolist())
     with pytest.raises(gradtd.InputError, match="must hold 0 and 1"):

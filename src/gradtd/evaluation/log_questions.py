@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -170,7 +170,8 @@ def _marks(name: str, values: Any) -> NDArray[np.bool_]:
 
 
 def _ids(given: Any) -> list[str]:
-    if not isinstance(given, Iterable):
+    # an iterator would be empty the second time that it is asked, and bytes are numbers one by one
+    if not isinstance(given, Iterable) or isinstance(given, Iterator | bytes):
         raise InputError(f"trained_on must be a column, or a list of ids of episodes, got {type(given).__name__}.")
     return [str(one) for one in given]
 
@@ -237,7 +238,9 @@ def _hash(one: str, text: bool) -> int | None:
     """The hash that the files' column of episodes gives an id; None where that holds numbers and this is none."""
     for kind in (str,) if text else (int, float):
         try:
-            return int(hash_of(np.array([kind(one)]))[0])
+            found = kind(one)
+            if str(found) == one:  # int("1_0") is 10, but as an id it is another one
+                return int(hash_of(np.array([found]))[0])
         except (ValueError, OverflowError):
             continue
     return None
