@@ -116,7 +116,17 @@ def test_where_it_cannot_be_told_that_is_said(tmp_path):
         Learner(D, "td", alpha=0.01, intervals=True, compile=False).partial_fit(redundant).interval()
 
 
-@pytest.mark.parametrize("change", [{"moments.A": np.zeros((2, 2))}, {"moments.counts": np.zeros(5, np.int64)}])
+@pytest.mark.parametrize("size", [1e160, 1e308])
+def test_values_whose_squares_overflow_have_no_interval(size):
+    learner = Learner(D, "td", alpha=0.01, intervals=True).partial_fit(LONG)
+    with pytest.raises(InputError, match="too large for an interval"):
+        learner.interval(np.full(D, size))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"moments.A": np.zeros((2, 2))}, {"moments.counts": np.zeros(5, np.int64)}, {"moments.since": np.full(2, 2**40)}],
+)
 def test_a_file_whose_moments_are_damaged_is_refused(change, tmp_path):
     path = tmp_path / "it.npz"
     Learner(D, "td", alpha=0.01, intervals=True, compile=False).partial_fit(part(0, 300, LONG)).save(path)

@@ -112,6 +112,7 @@ class EpisodeMoments:
             given not in (None, self.counts[0])
             or self.counts[2] < 0
             or self.counts[4] <= self.counts[2]
+            or not self.since.sum() <= self.counts[2] <= self.counts[0]
             or (self.since < 0).any()
         ):
             raise InputError("the file's moments have counts that are none: it is damaged.")
@@ -190,10 +191,11 @@ class EpisodeMoments:
         theta = -np.linalg.solve(self.A, self.b)
         s = self.starts / n if row is None else row
         c = np.concatenate([-np.linalg.solve(self.A.T / n, s), theta if row is None else np.zeros(d)])
-        square = 0.0
-        for count, total, moment in zip(self.since, self.sums, self.squares, strict=True):
-            if count:
-                square += max(0.0, float(c @ moment @ c) - float(c @ total) ** 2 / int(count))
+        square = np.float64(0.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            for count, total, moment in zip(self.since, self.sums, self.squares, strict=True):
+                if count:
+                    square += np.maximum(0.0, c @ moment @ c - (c @ total) ** 2 / int(count))  # max() loses NaN
         error, value = float(np.sqrt(square / freedom / n)), float(s @ theta)
         times = student(0.5 + level / 2, freedom)
         if anytime:
