@@ -190,3 +190,10 @@ def test_misaligned_probabilities_are_not_taken_for_those_of_action_1():
         order = np.random.default_rng(seed).permutation(N)
         found = gradtd.evaluate(table | {"propensity": taken[order]}, "uniform", 0.0)
         assert "do not fit the actions" in str(found.reasons)
+
+
+@pytest.mark.parametrize("episodes", [60, 300])
+def test_ratios_without_actions_are_not_compared_with_other_rows(episodes):
+    """The next observation tells the action that was taken, and so the ratio: nothing is shifted."""
+    found = gradtd.evaluate(gradtd.sample_log("random_walk_tabular", episodes), gamma=1.0, progress=False)
+    assert not found.warnings

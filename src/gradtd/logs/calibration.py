@@ -74,6 +74,8 @@ RATIO_DOUBT = "The importance ratios do not have the mean 1 that right ones have
 
 def _against_rows(table: RowTable, numbers: Floats) -> str | None:
     """Whether the target's numbers have nothing to do with their rows, or more with the row before or after."""
+    if table.action is None:  # they depend on an action that is not in the log, and the next observation shows it
+        return None
     numbers = numbers[: len(table)]
     apart = within(table.action, numbers)
     if float(apart @ apart) <= 1e-9 * float(numbers @ numbers):  # they depend on the action alone
