@@ -165,3 +165,17 @@ def test_who_looks_again_and_again_is_wrong_with_one_in_twenty_at_most():
     assert ever[True] <= 10
     assert ever[False] > 30
     assert last <= 20
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_value_that_one_episode_carries_has_no_interval(at_once):
+    """All ratios but one are 0, so that no other episode says anything of the value."""
+    learner = Learner(1, "td", alpha=0.01, intervals=True, compile=False)
+    rho = np.where(np.arange(400) == 200, 400.0, 0.0)
+    if at_once:
+        learner.update_many(np.ones((400, 1)), np.full(400, 3.0), np.zeros((400, 1)), rho=rho, discount=0.0)
+    else:
+        for one in rho:
+            learner.update([1.0], 3.0, [0.0], rho=one, discount=0.0)
+    with pytest.raises(InputError, match="effective number of 1 of 400 episodes"):
+        learner.interval()

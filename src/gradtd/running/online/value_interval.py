@@ -30,6 +30,8 @@ MOST_FEATURES = 500
 """Moments take 80 bytes for each pair of features."""
 FIRST = 16
 """Episodes before the first look."""
+FEWEST_EFFECTIVE = 10.0
+"""Effective number of episodes, by their sums of ratios: with fewer, a single episode can carry the value."""
 REDUNDANT = 1e10
 """Equations with a larger condition number have no unique solution."""
 
@@ -96,6 +98,8 @@ class EpisodeMoments:
         # the next look is due.
         self.counts = np.array([0, -1, 0, 0, FIRST], np.int64)
         self.since = np.zeros(2, np.int64)  # episodes in each of the sums
+        # Sums of the episodes' ratios and of their squares, and the ratios of the episode that goes on.
+        self.ratios = np.zeros(3)
 
     def arrays(self) -> Arrays:
         """Its contents in a file."""
@@ -130,12 +134,14 @@ class EpisodeMoments:
             last = min(len(begin) - 1, first + int(self.counts[4] - self.counts[2]))
             some = slice(begin[first], begin[last])
             self._add_whole(steps["reward"][some], x, change[some], weighted[some], begin[first:last])
+            self._add_ratios(np.add.reduceat(steps["rho"][some], begin[first:last] - begin[first]))
             first = last
         rest = slice(begin[-1], None)
         if self.counts[1] != episode[-1]:
             self.counts[1], self.own_start[:] = episode[-1], x[begin[-1]]
         self.own_A += weighted[rest].T @ change[rest]
         self.own_b += steps["reward"][rest] @ weighted[rest]
+        self.ratios[2] += steps["rho"][rest].sum()
 
     def _add_whole(self, reward: Floats, x: Floats, change: Floats, weighted: Floats, begin: Integers) -> None:
         """Add episodes that are whole, the first with what was taken of it before."""
@@ -155,6 +161,12 @@ class EpisodeMoments:
             self.A += self.own_A
             self.b += self.own_b
             self._add(np.concatenate([g, self.own_start])[None])
+            self._add_ratios(np.zeros(1))
+
+    def _add_ratios(self, sums: Floats) -> None:
+        """Add the ratios of episodes that have ended, the first with what was taken of it before."""
+        sums[0] += self.ratios[2]
+        self.ratios[:] = self.ratios[0] + sums.sum(), self.ratios[1] + sums @ sums, 0.0
 
     def _add(self, ended: Floats) -> None:
         """Add the rows (g, x_0) of episodes that have ended, and look where it is time."""
@@ -188,6 +200,13 @@ class EpisodeMoments:
             )
         if np.linalg.cond(self.A) > REDUNDANT:
             raise InputError("the features are redundant in the finished episodes: leave out those that others tell.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            effective = self.ratios[0] ** 2 / self.ratios[1] if self.ratios[1] > 0 else 0.0
+        if not effective >= FEWEST_EFFECTIVE:
+            raise InputError(
+                f"the ratios leave an effective number of {effective:.2g} of {n} episodes, and an interval needs "
+                f"{FEWEST_EFFECTIVE:.0f}: take more steps, or a target nearer to the behaviour."
+            )
         theta = -np.linalg.solve(self.A, self.b)
         s = self.starts / n if row is None else row
         c = np.concatenate([-np.linalg.solve(self.A.T / n, s), theta if row is None else np.zeros(d)])
