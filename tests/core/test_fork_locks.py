@@ -14,6 +14,7 @@ from gradtd.core.fork_locks import fork_lock
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here"),
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning"),  # JAX warns, if another test loaded it
 ]
 
 

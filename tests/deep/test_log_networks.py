@@ -98,7 +98,7 @@ def test_evaluate_with_a_network_has_its_rows_and_checks_and_is_stored(tmp_path,
 
 
 def test_what_a_network_cannot_do_is_refused():
-    with pytest.raises(gradtd.InputError, match="values of observations"):
+    with pytest.raises(gradtd.InputError, match="learns state values"):
         gradtd.evaluate(walk_log(), gamma=0.9, features="network", value_function="action")
     with pytest.raises(gradtd.InputError, match="episodes"):
         gradtd.evaluate(walk_log(6), gamma=0.9, features="network")

@@ -57,7 +57,7 @@ def test_names_are_text_not_markup(found, tmp_path):
     [
         ({"question": " "}, "needs a question"),
         ({"question": "?", "data": "nowhere.parquet"}, "do not exist or are not a file: 'nowhere.parquet'"),
-        ({"question": "?", "data": "/dev/zero"}, "no file: '/dev/zero'"),
+        ({"question": "?", "data": "/dev/zero"}, "not a file: '/dev/zero'"),
     ],
 )
 def test_what_a_card_cannot_be_without(found, tmp_path, given, sentence):

@@ -114,7 +114,7 @@ def content(
 def _described(path: Path) -> dict[str, Any]:
     """A file's name, size and digest; of a folder, those of all its files in the order of their names."""
     if not path.is_file() and not path.is_dir():
-        raise InputError(f"The card's data do not exist or are not a file:  {str(path)!r}.")
+        raise InputError(f"The card's data do not exist or are not a file: {str(path)!r}.")
     digest, size = sha256(), 0
     for part in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if part.is_file():
