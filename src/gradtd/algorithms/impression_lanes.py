@@ -16,8 +16,8 @@ def _enter(state: State, stack: Stack, i: int) -> None:
 
 def _look(stack: Stack, stream: StreamView, first: Batch, second: Batch) -> None:
     """u = A2 theta + b2 and g = A1' u"""
-    stacked_td_update(stack, stream, second, False)
-    stacked_transpose_apply(stack, stream, first, False)
+    stacked_td_update(stack, stream, second, stack.theta, stack.u, True)
+    stacked_transpose_apply(stack, stream, first, stack.u, stack.g, False)
 
 
 def _finish(state: State, stack: Stack, i: int, now: Now) -> None:
@@ -34,8 +34,10 @@ def _enter_with_probe(state: State, stack: Stack, i: int) -> None:
 
 def _look_with_probe(stack: Stack, stream: StreamView, first: Batch, second: Batch) -> None:
     """The same, and v = A2 z, q = A1' v and the loss b1 . u"""
-    stacked_td_update(stack, stream, second, True)
-    stacked_transpose_apply(stack, stream, first, True)
+    stacked_td_update(stack, stream, second, stack.theta, stack.u, True)
+    stacked_td_update(stack, stream, second, stack.z, stack.v, False)
+    stacked_transpose_apply(stack, stream, first, stack.u, stack.g, True)
+    stacked_transpose_apply(stack, stream, first, stack.v, stack.q, False)
 
 
 def _finish_with_probe(state: State, stack: Stack, i: int, now: Now) -> None:

@@ -40,15 +40,14 @@ class Stack(NamedTuple):
     q: Floats
     loss: Floats
     along: Floats
-    along_z: Floats
     filled: Integers
 
 
 def new_stack(steps: int, n_features: int, lanes: int) -> Stack:
     """Room for so many steps and lanes."""
     theta, z, u, v, g, q = np.zeros((6, n_features, lanes))
-    loss, along, along_z = np.zeros((3, lanes))
-    return Stack(np.zeros((steps, 3, lanes)), theta, z, u, v, g, q, loss, along, along_z, np.zeros(1, np.int64))
+    loss, along = np.zeros((2, lanes))
+    return Stack(np.zeros((steps, 3, lanes)), theta, z, u, v, g, q, loss, along, np.zeros(1, np.int64))
 
 
 _AT_ONCE = 64
@@ -72,16 +71,6 @@ def _add_differences(out: Floats, discount: Floats, after: float, x: float, v: F
         out[i] += (discount[i] * after - x) * v[i]
 
 
-def _add_differences_to_two(
-    out: Floats, other: Floats, discount: Floats, after: float, x: float, v: Floats, w: Floats
-) -> None:
-    """out += y v and other += y w"""
-    for i in range(out.shape[0]):
-        y = discount[i] * after - x
-        out[i] += y * v[i]
-        other[i] += y * w[i]
-
-
 def _add_multiples(out: Floats, x: float, v: Floats) -> None:
     for i in range(out.shape[0]):
         out[i] += x * v[i]
@@ -90,16 +79,6 @@ def _add_multiples(out: Floats, x: float, v: Floats) -> None:
 def _add_gradients(out: Floats, c: Floats, discount: Floats, after: float, x: float) -> None:
     for i in range(out.shape[0]):
         out[i] += c[i] * (discount[i] * after - x)
-
-
-def _add_gradients_to_two(
-    out: Floats, other: Floats, c: Floats, e: Floats, discount: Floats, after: float, x: float
-) -> None:
-    """out += c y and other += e y"""
-    for i in range(out.shape[0]):
-        y = discount[i] * after - x
-        out[i] += c[i] * y
-        other[i] += e[i] * y
 
 
 def _add_rewards(out: Floats, reward: Floats) -> None:
@@ -122,65 +101,44 @@ def _clear(stacked: Floats) -> None:
         fill(stacked[k], 0.0)
 
 
-def stacked_td_update(stack: Stack, stream: StreamView, batch: Batch, probe: bool) -> None:
-    """u = A theta + b of every lane, averaged over a batch; with ``probe`` v = A z besides"""
+def stacked_td_update(stack: Stack, stream: StreamView, batch: Batch, v: Floats, out: Floats, rewarded: bool) -> None:
+    """out = A v + b of every lane, averaged over a batch; without b where nothing is rewarded"""
+    _clear(out)
     scale = 1.0 / batch.shape[0]
-    features, along, along_z = stream.features, stack.along, stack.along_z
-    _clear(stack.u)
-    if probe:
-        _clear(stack.v)
+    features, along = stream.features, stack.along
     for j in range(batch.shape[0]):
         step, numbers = stream.steps[batch[j]], stack.numbers[batch[j]]
         row, after = np.uint64(step.row), np.uint64(step.next_row)
         fill(along, 0.0)
-        if probe:
-            fill(along_z, 0.0)
-        for k in range(features.shape[1]):
-            x, y = features[row, k], features[after, k]
-            if probe:
-                _add_differences_to_two(along, along_z, numbers[1], y, x, stack.theta[k], stack.z[k])
-            else:
-                _add_differences(along, numbers[1], y, x, stack.theta[k])
-        _add_rewards(along, numbers[0])
+        for k in range(v.shape[0]):
+            _add_differences(along, numbers[1], features[after, k], features[row, k], v[k])
+        if rewarded:
+            _add_rewards(along, numbers[0])
         _weigh(along, scale, numbers[2])
-        if probe:
-            _weigh(along_z, scale, numbers[2])
-        for k in range(features.shape[1]):
-            x = np.float64(features[row, k])
-            _add_multiples(stack.u[k], x, along)
-            if probe:
-                _add_multiples(stack.v[k], x, along_z)
+        for k in range(v.shape[0]):
+            _add_multiples(out[k], np.float64(features[row, k]), along)
 
 
-def stacked_transpose_apply(stack: Stack, stream: StreamView, batch: Batch, probe: bool) -> None:
-    """g = A' u of every lane, averaged over a batch; with ``probe`` q = A' v and loss = b . u besides"""
+def stacked_transpose_apply(
+    stack: Stack, stream: StreamView, batch: Batch, u: Floats, out: Floats, rewarded: bool
+) -> None:
+    """out = A' u of every lane, averaged over a batch; where it is rewarded, loss = b . u besides"""
+    _clear(out)
     scale = 1.0 / batch.shape[0]
-    features, along, along_z = stream.features, stack.along, stack.along_z
-    _clear(stack.g)
-    if probe:
-        _clear(stack.q)
+    features, along = stream.features, stack.along
+    if rewarded:
         fill(stack.loss, 0.0)
     for j in range(batch.shape[0]):
         step, numbers = stream.steps[batch[j]], stack.numbers[batch[j]]
         row, after = np.uint64(step.row), np.uint64(step.next_row)
         fill(along, 0.0)
-        if probe:
-            fill(along_z, 0.0)
-        for k in range(features.shape[1]):
-            x = np.float64(features[row, k])
-            _add_multiples(along, x, stack.u[k])
-            if probe:
-                _add_multiples(along_z, x, stack.v[k])
+        for k in range(u.shape[0]):
+            _add_multiples(along, features[row, k], u[k])
         _weigh(along, scale, numbers[2])
-        if probe:
-            _weigh(along_z, scale, numbers[2])
+        if rewarded:
             _add_products(stack.loss, numbers[0], along)
-        for k in range(features.shape[1]):
-            x, y = features[row, k], features[after, k]
-            if probe:
-                _add_gradients_to_two(stack.g[k], stack.q[k], along, along_z, numbers[1], y, x)
-            else:
-                _add_gradients(stack.g[k], along, numbers[1], y, x)
+        for k in range(u.shape[0]):
+            _add_gradients(out[k], along, numbers[1], features[after, k], features[row, k])
 
 
 @lru_cache(maxsize=64)  # the same function for the same rule and types: it is compiled once
