@@ -96,7 +96,7 @@ def run(given: argparse.Namespace) -> None:
 
 
 def summaries(rows: list[Row]) -> dict[tuple[str, str], dict[str, Row]]:
-    """For each cell and estimator: relative error, coverage, width, seconds, share usable, coverage given usable."""
+    """For each cell and estimator: relative error, coverage, width, cost, and what holds of the usable logs."""
     cells: dict[tuple[str, str], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if "value" in row:
@@ -111,26 +111,37 @@ def summary(rows: list[Row]) -> Row:
     ends = [(row.get("low"), row.get("high")) for row in rows]
     inside = [a <= t <= b for (a, b), t in zip(ends, truth, strict=True) if a is not None and b is not None]
     usable = [k for k, row in enumerate(rows) if row.get("verdict") == "usable"]
+    taken = [row["megabytes"] for row in rows if row.get("megabytes") is not None]
+
+    def error(of: Any) -> float:
+        return float(np.sqrt(np.mean((value[of] - truth[of]) ** 2)) / scale)
+
     return {
         "logs": len(rows),
         "tells": rows[0]["tells"],
-        "error": float(np.sqrt(np.mean((value - truth) ** 2)) / scale),
+        "error": error(slice(None)),
+        "error_usable": error(usable) if usable else None,
         "coverage": float(np.mean(inside)) if inside else None,
         "width": float(np.median([(b - a) / scale for a, b in ends if a is not None and b is not None]))
         if inside
         else None,
-        "seconds": float(np.mean([row["seconds"] for row in rows])),
+        "seconds": float(np.median([row["seconds"] for row in rows])),
+        "megabytes": float(np.median(taken)) if taken else None,
         "usable": len(usable) if "verdict" in rows[0] else None,
         "held": sum(ends[k][0] <= truth[k] <= ends[k][1] for k in usable) if "verdict" in rows[0] else None,
     }
+
+
+def _short(number: float | None, digits: int = 3) -> str:
+    return "-" if number is None else f"{number:.{digits}f}"
 
 
 def table(given: argparse.Namespace) -> None:
     every = [json.loads(line) for line in given.rows.read_text().splitlines()]
     rows, fitted = ([row for row in every if bool(row["updates"]) == with_fqe] for with_fqe in (False, True))
     cells = summaries(rows)
-    print("| world | cell | gradtd | gradtd, action values | best other | its error | usable | held | seconds |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| world | cell | gradtd | action values | best other | its error | usable | held ", end="")
+    print("| error, usable | width | s | MB |\n" + "|---" * 12 + "|")
     near = total = 0
     for (world, cell), names in sorted(cells.items()):
         if "gradtd" not in names:
@@ -144,19 +155,27 @@ def table(given: argparse.Namespace) -> None:
             near += mine["error"] <= 1.1 * others[best]
         print(
             f"| {world} | {cell} | {mine['error']:.3f} | {action:.3f} | {best} | {others[best]:.3f} "
-            f"| {mine['usable']} of {mine['logs']} | {mine['held']} | {mine['seconds']:.2f} |"
+            f"| {mine['usable']} of {mine['logs']} | {mine['held']} | {_short(mine['error_usable'])} "
+            f"| {_short(mine['width'])} | {mine['seconds']:.2f} | {_short(mine['megabytes'], 0)} |"
         )
     print(
         f"\nWhere the observation tells the state gradtd is best or within 10 % of the best in {near} of {total} cells."
     )
-    covered: dict[str, list[float]] = defaultdict(list)
+    with_interval: dict[str, list[Row]] = defaultdict(list)
     for names in cells.values():
         for name, found in names.items():
             if found["coverage"] is not None:
-                covered[name].append(found["coverage"])
-    print("\n| estimator with an interval | cells | mean coverage, % | least, % |\n|---|---|---|---|")
-    for name, shares in sorted(covered.items()):
-        print(f"| {name} | {len(shares)} | {100 * np.mean(shares):.0f} | {100 * min(shares):.0f} |")
+                with_interval[name].append(found)
+    print("\n| estimator with an interval | cells | mean coverage, % | least, % | width | s | MB |")
+    print("|---" * 7 + "|")
+    for name, each in sorted(with_interval.items()):
+        shares = [found["coverage"] for found in each]
+        width, seconds, taken = (
+            np.median([found[column] for found in each if found[column] is not None] or [np.nan])
+            for column in ("width", "seconds", "megabytes")
+        )
+        cost = f"{width:.3f} | {seconds:.2f} | {taken:.0f}"
+        print(f"| {name} | {len(each)} | {100 * np.mean(shares):.0f} | {100 * min(shares):.0f} | {cost} |")
     if fitted:
         beside_fqe(rows, fitted)
     if given.plot:

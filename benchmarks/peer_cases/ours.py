@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 import gradtd
 from peer_cases import classic
+from peer_cases.cost import measured
 from peer_cases.task import Task
 
 Row = dict[str, Any]
@@ -70,14 +70,12 @@ def _gradtd(task: Task, **how: Any) -> Row:
 
 
 def rows(task: Task) -> list[Row]:
-    """One row for each estimator; `seconds` is processor time."""
+    """One row for each estimator, with its processor seconds and megabytes."""
     found = []
 
     def add(name: str, run: Callable[[], Any]) -> None:
-        begun = time.process_time()
-        made = run()
-        seconds = time.process_time() - begun
-        found.append({"name": name, **(made if isinstance(made, dict) else {"value": made}), "seconds": seconds})
+        made, cost = measured(run)
+        found.append({"name": name, **(made if isinstance(made, dict) else {"value": made}), **cost})
 
     add("gradtd", lambda: _gradtd(task))
     add("gradtd, action values", lambda: _gradtd(task, value_function="action"))
@@ -85,8 +83,7 @@ def rows(task: Task) -> list[Row]:
     if not (task.states * task.target.shape[1] > 4000):
         add("LSTD-Q, second order", lambda: plain_lstdq(task))
     if task.states:
-        begun = time.process_time()
-        values = classic.estimates(task)
-        seconds = (time.process_time() - begun) / len(values)
-        found += [{"name": name, "value": value, "seconds": seconds} for name, value in values.items()]
+        values, cost = measured(lambda: classic.estimates(task))
+        cost["seconds"] /= len(values)
+        found += [{"name": name, "value": value, **cost} for name, value in values.items()]
     return found

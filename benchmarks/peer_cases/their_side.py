@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
+from cost import measured
 
 RESAMPLES = 1000
 
@@ -207,12 +207,11 @@ def main() -> None:
             row: dict[str, Any] = {"path": path, "name": library}
             try:
                 for name, run in estimators():
-                    begun = time.process_time()
-                    found = run()
+                    found, cost = measured(run)
                     value, interval = found if isinstance(found, tuple) else (found, None)
                     low, high = ends_of(interval)
                     row = {"path": path, "name": name, "value": value, "low": low, "high": high}
-                    print(json.dumps({**row, "seconds": time.process_time() - begun}), flush=True)
+                    print(json.dumps({**row, **cost}), flush=True)
             except Exception as error:  # a peer that cannot be run is a row of the table, not the end of it
                 row = {"path": path, "name": library, "failed": f"{type(error).__name__}: {error}"[:200]}
                 print(json.dumps(row), flush=True)
