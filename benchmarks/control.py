@@ -3,15 +3,17 @@
     python benchmarks/control.py run --out control --seconds 600      # what is missing, until time is up
     python benchmarks/control.py show --out control --picture docs/control.png
 
-Settings, stated before the run. Worlds: CartPole and Acrobot with Gymnasium's limits, MountainCar with 1000 steps. All
-agents: two layers of 64 ReLU units, Adam, gamma .99, 50,000 steps, an update of 64 samples every 5 steps (32 of odd
-and 32 of even episodes; those that need one batch take them as one), all steps kept, greedy targets. CartPole explores
-by epsilon from 1 to .05, the others from 1 to .1 with random actions that are held (longer than k with probability
-1/k, 20 at most), over 10,000 steps. Impression Q: ridge 1. DQN: a copy every 200 updates, and every 50 as another row.
-EQRC: beta 1. Step-sizes 3e-4, 1e-3, 3e-3. Seeds 1000 to 1029, which no decision looked at.
+Settings, stated before the run. Worlds: CartPole and Acrobot with Gymnasium's limits, MountainCar with 1000 steps,
+and MinAtar's Breakout (400 inputs, minimal actions, none sticky) with 1000 steps. All agents: two layers of 64 ReLU
+units, Adam, gamma .99, 50,000 steps, an update of 64 samples every 5 steps (32 of odd and 32 of even episodes; those
+that need one batch take them as one), all steps kept, greedy targets. CartPole explores by epsilon from 1 to .05, the
+others from 1 to .1 with random actions that are held (longer than k with probability 1/k, 20 at most), over 10,000
+steps. Impression Q: ridge 1. DQN: a copy every 200 updates, and every 50 as another row. EQRC: beta 1. Step-sizes
+3e-4, 1e-3, 3e-3. Seeds 1000 to 1029, which no decision looked at.
 
 The score of a run is the mean over all steps of the return of the last episode that ended (area under the learning
-curve), 0 for the worst and 1 for the best return there is. A run whose network is not finite has the worst from there.
+curve), 0 for the worst and 1 for the best return there is (Breakout: ten bricks). A run whose network is not finite
+has the worst from there.
 A file has ten seeds of one world, agent and step-size, and is written when it is whole.
 """
 
@@ -31,7 +33,7 @@ from control_cases.scores import difference, interval, iqm, resampled
 
 SEEDS = (range(1000, 1010), range(1010, 1020), range(1020, 1030))
 STEP_SIZES = (1e-3, 3e-4, 3e-3)
-WORLDS = ("CartPole", "MountainCar", "Acrobot")
+WORLDS = ("CartPole", "MountainCar", "Acrobot", "Breakout")
 FIRST = ("impression_q", "dqn", "semi_gradient_q")
 AGENTS = (*FIRST, "eqrc", "double_dqn", "dqn_50")
 BINS = 100

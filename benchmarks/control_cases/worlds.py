@@ -1,7 +1,7 @@
-"""CartPole, Acrobot and MountainCar in JAX, with Gymnasium's dynamics, rewards and ends.
+"""CartPole, Acrobot, MountainCar and Breakout in JAX, with the dynamics, rewards and ends of Gymnasium and MinAtar.
 
-`tests/benchmarks/test_control.py` compares them with Gymnasium step by step. A state is an array, so that worlds map
-over seeds. Time limits are the loop's.
+`tests/benchmarks/test_control.py` compares them with the originals step by step. A state is an array, so that worlds
+map over seeds. Time limits are the loop's.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from math import pi
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+
+from control_cases import breakout
 
 
 class World(NamedTuple):
@@ -104,5 +106,7 @@ WORLDS = {
     "CartPole": World(cartpole_reset, cartpole_step, _as_it_is, 4, 4, 2, 500, 0.0, 500.0),
     "Acrobot": World(acrobot_reset, acrobot_step, acrobot_observe, 4, 6, 3, 500, -500.0, 0.0),
     "MountainCar": World(mountain_car_reset, mountain_car_step, _as_it_is, 1, 2, 3, 1000, -1000.0, 0.0),
+    "Breakout": World(breakout.reset, breakout.step, breakout.observe, 1, breakout.N_INPUTS, 3, 1000, 0.0, 10.0),
 }
-"""Time limits are Gymnasium's, but MountainCar's is 1000: within Gymnasium's 200 steps no agent here finds the goal."""
+"""Time limits are Gymnasium's, but MountainCar's is 1000: within Gymnasium's 200 steps no agent here finds the goal.
+MinAtar has no limit; Breakout's is 1000 steps, and its score is 1 for ten bricks an episode, a third of the wall."""

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+from control_cases import breakout
 from control_cases.loop import Protocol, curves
 from control_cases.scores import difference, iqm, resampled
 from control_cases.worlds import WORLDS, World
@@ -25,7 +26,7 @@ from gradtd.deep.control import Exploration, ImpressionQ, SemiGradientQ
 GYMNASIUM = {"CartPole": "CartPole-v1", "Acrobot": "Acrobot-v1", "MountainCar": "MountainCar-v0"}
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", GYMNASIUM)
 def test_worlds_do_what_gymnasium_does_step_by_step(name):
     gymnasium = pytest.importorskip("gymnasium")
     world, rng = WORLDS[name], np.random.default_rng(4)
@@ -56,7 +57,7 @@ def test_worlds_do_what_gymnasium_does_step_by_step(name):
     assert ends > 0
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", GYMNASIUM)
 def test_starts_are_within_gymnasiums(name):
     gymnasium = pytest.importorskip("gymnasium")
     made = gymnasium.make(GYMNASIUM[name])
@@ -67,6 +68,49 @@ def test_starts_are_within_gymnasiums(name):
     ours = np.asarray(jax.vmap(WORLDS[name].reset)(jnp.asarray(np.random.default_rng(1).random((300, 4)))))
     for side in (np.min, np.max):
         np.testing.assert_allclose(side(ours, axis=0), side(theirs, axis=0), atol=0.01)
+
+
+def test_breakout_does_what_minatar_does_step_by_step():
+    """Needs `pip install --no-deps MinAtar==1.0.15`."""
+    env = pytest.importorskip("minatar.environments.breakout").Env()
+    step, observe, rng = jax.jit(breakout.step), jax.jit(breakout.observe), np.random.default_rng(0)
+    ends = broken = 0
+    for episode in range(40):
+        env.reset()
+        state = breakout.reset(np.array([0.0 if env.ball_x == 0 else 0.9]))
+        over, steps = False, 0
+        while not over and steps < 1500:
+            seen = env.state().transpose(2, 0, 1).ravel()
+            np.testing.assert_array_equal(observe(state), seen)
+            action = 1 if env.pos > env.ball_x else 2 if env.pos < env.ball_x else 0  # follow the ball, mostly
+            if rng.random() < 0.1 * (episode % 5):
+                action = int(rng.integers(3))
+            reward, over = env.act([0, 1, 3][action])
+            state, earned, ended = step(state, action)
+            assert (float(earned), bool(ended)) == (reward, over)
+            broken, steps = broken + reward, steps + 1
+        ends += over
+    assert ends > 10
+    assert broken > 40 * 5
+
+
+def test_breakout_by_hand():
+    """The ball begins at a wall, falls to the right and is lost after six steps where the paddle stays at column 4."""
+    state = breakout.reset(jnp.zeros(1))
+    places, over = [], False
+    while not over:
+        state, reward, over = breakout.step(state, 0)
+        places.append((int(state[0]), int(state[1])))
+        assert float(reward) == 0.0
+    assert places == [(k, 3 + k) for k in range(1, 7)]
+    state = breakout.reset(jnp.zeros(1))
+    for action in (2, 0, 0, 0, 0, 0):  # at column 5 the paddle is where the ball comes from: it goes up again
+        state, _, over = breakout.step(state, action)
+        assert not over
+    assert state[:4].tolist() == [6.0, 8.0, 1.0, -1.0]
+    for _ in range(5):  # up to the wall on the right, and back from it into the lowest row of bricks
+        state, reward, _ = breakout.step(state, 0)
+    assert (float(reward), state[:4].tolist(), float(state[8:].sum())) == (1.0, [8.0, 4.0, -1.0, 1.0], 29.0)
 
 
 def _chain_step(state, action):
