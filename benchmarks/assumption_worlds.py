@@ -144,12 +144,12 @@ def logistic(x: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-x)))
 
 
-def plane_log(episodes: int, seed: int, policy: Array, bend: float = 0.0) -> dict[str, Array]:
-    """Two observed numbers that drift, two actions; the chance of action 1 is logistic in (1, o), bent by products."""
+def plane_log(episodes: int, seed: int, policy: Array) -> dict[str, Array]:
+    """Two observed numbers that drift, two actions; the chance of action 1 is logistic in (1, o)."""
     rng = np.random.default_rng(seed)
     o, alive, rows = rng.standard_normal((episodes, 2)), np.arange(episodes), []
     for t in range(200):
-        p = logistic(policy[0] + o @ policy[1:] + bend * o[:, 0] * o[:, 1])
+        p = logistic(policy[0] + o @ policy[1:])
         a = (rng.random(len(o)) < p).astype(int)
         r = 0.5 * o[:, 0] + a * (0.4 - 0.5 * o[:, 1]) + 0.5 * rng.standard_normal(len(o))
         then = 0.7 * o + 0.4 * (2 * a[:, None] - 1) * [1.0, -0.5] + 0.5 * rng.standard_normal(o.shape)

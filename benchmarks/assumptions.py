@@ -107,7 +107,7 @@ def confounding(problems: int = 20, logs: int = 100) -> None:
 
 
 def behaviour(logs: int = 200, only: str = "") -> None:
-    """Estimated behaviour: coverage with its error in the interval; and a behaviour that the model cannot represent."""
+    """Estimated behaviour: coverage with its error in the interval."""
     weights, mine = np.array([0.2, 0.8, -0.5]), np.array([0.4, 0.3, 0.2])
     value = plane_truth(mine, 0.9)
 
@@ -123,13 +123,10 @@ def behaviour(logs: int = 200, only: str = "") -> None:
         log, target, truth = click_log(600, 223_000 + k)
         return log, target, 0.0, truth
 
-    def bent(k: int) -> tuple[Any, Any, float, float]:
-        return plane_log(1000, 224_000 + k, np.array([0.0, 0.3, 0.3]), bend=1.5), as_policy(mine), 0.9, value
-
-    worlds = (("six states, three actions", states), ("plane", plane), ("one step", clicks), ("bent", bent))
+    worlds = (("six states, three actions", states), ("plane", plane), ("one step", clicks))
     for name, make in (one for one in worlds if only in one[0]):
         inside, usable, paid = [], [], []
-        for k in range(logs if make is not bent else logs // 4):
+        for k in range(logs):
             log, target, gamma, truth = make(k)
             one = gradtd.LogFormat(one_step=True) if make is clicks else None
             made = gradtd.evaluate(log, target, gamma, behaviour="estimate", log_format=one, **GIVEN)
