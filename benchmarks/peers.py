@@ -166,16 +166,18 @@ def table(given: argparse.Namespace) -> None:
         for name, found in names.items():
             if found["coverage"] is not None:
                 with_interval[name].append(found)
-    print("\n| estimator with an interval | cells | mean coverage, % | least, % | width | s | MB |")
-    print("|---" * 7 + "|")
+    print("\n| estimator with an interval | cells | mean coverage, % | least, % | usable | held, % | width | s | MB |")
+    print("|---" * 9 + "|")
     for name, each in sorted(with_interval.items()):
         shares = [found["coverage"] for found in each]
         width, seconds, taken = (
             np.median([found[column] for found in each if found[column] is not None] or [np.nan])
             for column in ("width", "seconds", "megabytes")
         )
+        logs, usable, held = (sum(found[column] or 0 for found in each) for column in ("logs", "usable", "held"))
+        trusted = f"{usable} of {logs} | {100 * held / usable:.0f}" if usable else "- | -"
         cost = f"{width:.3f} | {seconds:.2f} | {taken:.0f}"
-        print(f"| {name} | {len(each)} | {100 * np.mean(shares):.0f} | {100 * min(shares):.0f} | {cost} |")
+        print(f"| {name} | {len(each)} | {100 * np.mean(shares):.0f} | {100 * min(shares):.0f} | {trusted} | {cost} |")
     if fitted:
         beside_fqe(rows, fitted)
     if given.plot:
