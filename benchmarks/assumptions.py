@@ -40,7 +40,7 @@ def holds(interval: Any, truth: float) -> bool:
 
 
 def anytime(logs: int = 300, looks: int = 36) -> None:
-    """Growing logs, looked at again and again: how often an interval is wrong at some look."""
+    """Growing logs, looked at again and again: how often an interval is misses the true value at some look."""
     wrong, times, at = np.zeros((2, logs), bool), [], np.geomspace(40, 600, looks).astype(int)
     cost = np.zeros(2)
     for k in range(logs):
@@ -58,7 +58,7 @@ def anytime(logs: int = 300, looks: int = 36) -> None:
                 run(part, world, anytime=way)
                 cost[int(way)] += time.process_time() - begin
     print(
-        f"{logs} logs, {looks} looks: wrong at some look {wrong[0].mean():.1%} (interval for one look), "
+        f"{logs} logs, {looks} looks: misses the true value at some look {wrong[0].mean():.1%} (interval for one look), "
         f"{wrong[1].mean():.1%} (for every look); width over that for one look {np.median(times):.2f}; "
         f"cost {cost[1] / cost[0]:.3f} of an evaluation without"
     )
@@ -158,7 +158,7 @@ def trained(logs: int = 50, only: str = "", first: int = 0) -> None:
                 off[way, k] = (made.value - world.truth()) / (made.estimates[0].error or np.nan)
                 inside[way, k] = holds(made.interval, world.truth())
         print(
-            f"{name}: {logs} logs; judged on its own episodes {off[0].mean():.2f} standard errors too high, the truth "
+            f"{name}: {logs} logs; judged on the episodes it was learned from {off[0].mean():.2f} standard errors too high, the truth "
             f"inside in {inside[0].mean():.0%}; on the others {off[1].mean():+.2f}, {inside[1].mean():.0%}"
         )
 

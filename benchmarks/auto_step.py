@@ -154,7 +154,7 @@ def table(rows: list[Row]) -> list[str]:
 
 def summary(rows: list[Row]) -> list[str]:
     lines = [
-        "| error of auto over that of | cases | step | geometric mean | worst |",
+        "| error of auto relative to | cases | step | geometric mean | worst |",
         "|---|---|---|---|---|",
     ]
     groups = {

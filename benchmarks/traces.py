@@ -177,7 +177,7 @@ def _summary(compared: list[Compared], at: tuple[int, int]) -> list[str]:
     kinds = {
         "best, means": [c.own[0] / c.best[0] for c in compared],
         "best, medians": [c.own[1] / c.best[1] for c in compared],
-        "least median of any constant": [c.own[1] / c.least[1] for c in compared],
+        "smallest median of any constant": [c.own[1] / c.least[1] for c in compared],
     }
     for kind, ratios in kinds.items():
         for k, t in enumerate(at):
@@ -188,7 +188,7 @@ def _summary(compared: list[Compared], at: tuple[int, int]) -> list[str]:
     return [
         *lines,
         "",
-        "Cells below have the mean over runs and, behind the comma, the median. Best is the constant of the least mean "
+        "The cells below give the mean over runs and, after the comma, the median. Best is the constant of the least mean "
         f"in hindsight, with its own median. The least median of the last row is that of {worst.part[-1]:g} alpha*, "
         f"whose mean is {worst.least[0, -1]:.3g} and whose median is {worst.least[1, -1]:.2g}.",
     ]
