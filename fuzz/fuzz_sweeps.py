@@ -1,16 +1,13 @@
-"""Folders of a sweep with parts, list and manifest changed, also with right checksums: run again, or refused."""
+"""Folders of a sweep with parts and manifest changed, also with right checksums: run again, or refused."""
 
-import hashlib
-import io
 import json
 import shutil
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from fuzz_files import ODD, WORDS, flipped, spoil_header
+from fuzz_files import flipped, spoil_arrays, spoil_header, write_changed
 
 import gradtd
+from gradtd.core.files import read_arrays
 
 GRID = {
     "problems": ["boyan_chain"],
@@ -55,9 +52,9 @@ def spoil(rng, place):
     path, kind = stored[int(rng.integers(len(stored)))], rng.random()
     if kind < 0.1:
         path.unlink()
-    elif path.suffix == ".parquet" and path.parent.name == ".parts" and kind < 0.7:
+    elif path.suffix == ".npz" and kind < 0.7:
         return change_part(rng, path)
-    elif path.suffix in (".json", ".jsonl") and kind < 0.6:
+    elif path.suffix == ".json" and kind < 0.6:
         lines = path.read_text(errors="replace").splitlines()
         line = int(rng.integers(len(lines))) if lines else 0
         try:
@@ -73,34 +70,14 @@ def spoil(rng, place):
 
 
 def change_part(rng, path):
-    """A part with another content, and the line of the list that has its checksum."""
+    """A part with another content and the right checksum."""
     try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, ValueError, OSError):  # it was damaged before
+        header, arrays = read_arrays(path)
+    except Exception:  # it was damaged before
         return True
-    name = str(rng.choice(table.column_names))
-    at, kind = table.column_names.index(name), rng.random()
-    if kind < 0.2:
-        table = table.drop_columns(name)
-    elif kind < 0.4:
-        table = table.slice(0, int(rng.integers(len(table) + 1)))
-    elif kind < 0.6:
-        values = table.column(name).to_pylist()
-        odd = [value for value in (*ODD, *WORDS) if not isinstance(value, (list, dict))]
-        values[int(rng.integers(len(values)))] = odd[int(rng.integers(len(odd)))]
-        try:
-            table = table.set_column(at, name, pa.array(values, table.schema.field(name).type))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            table = table.set_column(at, name, pa.array([str(value)[:20] for value in values]))
-    elif kind < 0.8:
-        table = table.replace_schema_metadata(None if rng.random() < 0.5 else {b"gradtd unit": b"x"})
+    if rng.random() < 0.3:
+        spoil_header(rng, header)
     else:
-        table = table.set_column(at, name, pa.array(np.arange(len(table)) * 0.5))
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    path.write_bytes(sink.getvalue())
-    told = {"unit": path.stem, "of": "x", "bytes": len(sink.getvalue())}
-    told["sha256"] = hashlib.sha256(sink.getvalue()).hexdigest()
-    with (path.parent / "manifest.jsonl").open("a") as file:
-        file.write(json.dumps(told) + "\n")
+        spoil_arrays(rng, arrays)
+    write_changed(path, header, arrays, signed=True)
     return False

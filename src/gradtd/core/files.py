@@ -167,16 +167,6 @@ def open_own(path: Path, mode: str) -> BinaryIO:
     return cast(BinaryIO, file)
 
 
-def append_line(path: Path, line: str) -> None:
-    """Add a line to a file and force it to the disk. What a kill left of an earlier line is cut off first."""
-    with open_own(path, "ab+") as file:
-        if file.tell() and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
-            file.seek(0)
-            file.truncate(file.read().rfind(b"\n") + 1)
-        file.write(line.encode() + b"\n")
-        os.fsync(file.fileno())
-
-
 def _alive(process: int) -> bool:
     try:
         os.kill(process, 0)

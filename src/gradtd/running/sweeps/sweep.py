@@ -22,7 +22,7 @@ from gradtd.running.sweeps.grid import Setting, problems_of, settings_of
 from gradtd.running.sweeps.outcome import Swept, notes_of, tidy, winners_of, write_page
 from gradtd.running.sweeps.units import Parts, Task, Unit, Values, block_size, blocks, compute, tasks_of
 
-FORMAT = 1
+FORMAT = 2
 MADE_BY = "gradtd sweep"
 MOST_UNITS = 1_000_000
 """Maximum number of units of work; each one is a file."""
@@ -167,7 +167,7 @@ class Sweep:
             open_executor(threads, scheduler) as executor,
             progress_bar("sweep", what=True, progress=progress) as report,
         ):
-            work = _Work(Parts(folder.path(".parts")), executor, report, folder.keeping)
+            work = _Work(Parts(folder.path(".parts")), executor, report)
             found = work.all(self._units(tasks.values()), "sweep")
             winners = winners_of(found, self.metrics[0], self.best)
             again = work.all(self._fresh([tasks[setting] for setting in winners]), "winners on fresh seeds")
@@ -248,13 +248,11 @@ def _fresh_seed(given: Any, seed: int) -> int:
 class _Work:
     """Runs units, or fetches finished ones, and reports progress."""
 
-    def __init__(self, parts: Parts, executor: Executor, report: Any, keeping: Any) -> None:
-        self.parts, self.executor, self.report, self.keeping = parts, executor, report, keeping
+    def __init__(self, parts: Parts, executor: Executor, report: Any) -> None:
+        self.parts, self.executor, self.report = parts, executor, report
 
     def all(self, units: Sequence[Unit], what: str) -> dict[Setting, Values]:
         """The outcomes of all settings, in the order of the units."""
-        with self.keeping():
-            self.parts.adopt(units)
         found = {unit: values for unit in units if (values := self.parts.look(unit)) is not None}
         # The longest first, so that workers finish at about the same time.
         missing = sorted((unit for unit in units if unit not in found), key=lambda unit: -unit.work)

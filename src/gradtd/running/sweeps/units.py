@@ -1,17 +1,14 @@
 """Units of work, one setting and a block of seeds each, and their files.
 
-The result of a unit depends only on the unit. Every finished unit has one Parquet file, and the manifest has the
-checksum of each. A file is moved into place when it is complete; then its line is added to the manifest. A kill between
-the two leaves a file without a line, which is used if it is valid. If a checksum does not match, the file was damaged
-or changed, and its unit runs again.
+The result of a unit depends only on the unit. Every finished unit has one file with its own checksum, which is moved
+into place when it is complete. If the checksum does not match, the file was damaged or changed: its unit runs again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -23,8 +20,7 @@ from gradtd.compiled import engine
 from gradtd.compiled.plan import Snapshots
 from gradtd.core.algorithm import Algorithm
 from gradtd.core.arrays import Floats, Integers
-from gradtd.core.files import append_line, read_file, replace_file
-from gradtd.core.results_folder import STORED
+from gradtd.core.files import Arrays, read_if_whole, write_arrays
 from gradtd.problems.base import Problem
 from gradtd.problems.metrics import METRICS, cached_exact
 from gradtd.problems.simulate import sampler
@@ -184,110 +180,40 @@ def tasks_of(
     return found
 
 
-log = logging.getLogger(__name__)
-UNIT = b"gradtd unit"
-"""Metadata key of a file's unit digest."""
-
-
 class Parts:
     """The finished units of a sweep, in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.manifest = folder, folder / "manifest.jsonl"
-        self.listed = _listed(self.manifest)
+        self.folder = folder
 
     def look(self, unit: Unit) -> Values | None:
         """The outcome of a unit; None if it is unfinished or its file is damaged."""
-        try:
-            content = read_file(self.file_of(unit))
-        except FileNotFoundError:
-            return None
-        # A file without a line was written just before a kill: it counts if it is valid; `adopt` lists it.
-        listed = self.listed.get(unit.digest)
-        if listed is not None and listed != _checksum(content):
-            log.warning("the file of %s is damaged or changed, so the unit runs again", unit)
-            return None
-        return _read(content, unit)
+        found = read_if_whole(self.file_of(unit))
+        return None if found is None else _restored(unit, *found)
 
     def keep(self, unit: Unit, values: Values) -> None:
         """Save the outcome of a unit."""
-        import pyarrow.parquet as pq
-
         self.folder.mkdir(exist_ok=True)
-        path = self.file_of(unit)
-        table = _table(unit, values)
-        replace_file(path, lambda file: pq.write_table(table, file, **STORED))
-        self._list(unit, path.read_bytes())
-
-    def adopt(self, units: Iterable[Unit]) -> None:
-        """Add valid files without a line to the manifest."""
-        for unit in units:
-            path = self.file_of(unit)
-            if unit.digest not in self.listed and path.exists() and self.look(unit) is not None:
-                self._list(unit, path.read_bytes())
+        value = np.stack([*values.metrics.values()], axis=1)  # by run, metric and step
+        own: Arrays = {"value": value, "diverged_at": values.diverged_at, "learned": values.learned}
+        write_arrays(self.file_of(unit), own, {"unit": unit.digest})
 
     def file_of(self, unit: Unit) -> Path:
-        return self.folder / f"{unit.digest}.parquet"
-
-    def _list(self, unit: Unit, content: bytes) -> None:
-        told = {"unit": unit.digest, "of": str(unit), "bytes": len(content), "sha256": _checksum(content)}
-        append_line(self.manifest, json.dumps(told))
-        self.listed[unit.digest] = told["sha256"]
+        return self.folder / f"{unit.digest}.npz"
 
 
-def _listed(manifest: Path) -> dict[str, Any]:
-    """The checksums in a manifest. Its last line may be half written; a later line of a unit holds."""
-    found: dict[str, Any] = {}
-    if manifest.exists():
-        for line in read_file(manifest).splitlines():
-            try:
-                told = json.loads(line)
-                found[told["unit"]] = told["sha256"]
-            except (ValueError, KeyError, TypeError, RecursionError):
-                continue
-    return found
-
-
-def _checksum(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _table(unit: Unit, values: Values) -> Any:
-    """One row for every run, metric and step."""
-    import pyarrow as pa
-
-    at, names = unit.task.at, list(values.metrics)
-    per_run = len(names) * len(at)
-    columns = {
-        "run": np.repeat(np.arange(unit.first, unit.first + unit.count), per_run),
-        "metric": np.tile(np.repeat(names, len(at)), unit.count),
-        "step": np.tile(at, unit.count * len(names)),
-        "value": np.stack([values.metrics[name] for name in names], axis=1).ravel(),
-        "diverged_at": np.repeat(values.diverged_at, per_run),
-        "learned": np.repeat(values.learned, per_run),
+def _restored(unit: Unit, header: Mapping[str, Any], arrays: Arrays) -> Values | None:
+    """The values of a unit's file; None unless they are plausible for its runs, since a checksum can be forged."""
+    runs, task = unit.count, unit.task
+    wanted = {
+        "value": ("float64", (runs, len(task.metrics), len(task.at))),
+        "diverged_at": ("int64", (runs,)),
+        "learned": ("bool", (runs,)),
     }
-    return pa.table(columns).replace_schema_metadata({UNIT: unit.digest.encode()})
-
-
-def _read(content: bytes, unit: Unit) -> Values | None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        # Single-threaded: an Arrow thread that frees memory while Python exits would abort the process.
-        with pq.ParquetFile(pa.BufferReader(content), pre_buffer=False, page_checksum_verification=True) as file:
-            table = file.read(use_threads=False)
-        value = table["value"].to_numpy().reshape(unit.count, len(unit.task.metrics), len(unit.task.at))
-        first = slice(None, None, len(unit.task.metrics) * len(unit.task.at))
-        found = Values(
-            {name: np.ascontiguousarray(value[:, place]) for place, name in enumerate(unit.task.metrics)},
-            table["diverged_at"].to_numpy()[first],
-            table["learned"].to_numpy()[first],
-        )
-        # A checksum does not detect forgery, so the contents must be plausible for these runs.
-        kinds = [str(column.dtype) for column in (value, found.diverged_at, found.learned)]
-        fits = kinds == ["float64", "int64", "bool"] and not np.isnan(value).any()
-        fits = fits and found.diverged_at.min() >= -1 and found.diverged_at.max() <= unit.task.steps
-        return found if fits and table.equals(_table(unit, found), check_metadata=True) else None
-    except Exception:  # a damaged part raises Arrow's errors and Python's
+    if header.get("unit") != unit.digest or {k: (str(a.dtype), a.shape) for k, a in arrays.items()} != wanted:
         return None
+    value, diverged_at = arrays["value"], arrays["diverged_at"]
+    if np.isnan(value).any() or diverged_at.min() < -1 or diverged_at.max() > task.steps:
+        return None
+    metrics = {name: np.ascontiguousarray(value[:, place]) for place, name in enumerate(task.metrics)}
+    return Values(metrics, diverged_at, arrays["learned"])
