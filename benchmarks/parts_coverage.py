@@ -17,8 +17,7 @@ from interval_coverage import BLOCK, PROBLEMS, Table, about
 import gradtd
 from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.designs.base import GIVEN, Ladder, Rows, Steps, steps_of
-from gradtd.evaluation.designs.log_features import pieces_of
-from gradtd.evaluation.designs.time_features import NO_CLOCK
+from gradtd.evaluation.designs.log_features import NO_CLOCK, pieces_of
 from gradtd.evaluation.estimators.bootstrap import interval_from, student_interval
 from gradtd.evaluation.fits import Fit, solve_all
 from gradtd.evaluation.influences import PieceReader, by_group, fits_from, summed

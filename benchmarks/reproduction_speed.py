@@ -20,8 +20,7 @@ import numpy as np
 from gradtd.compiled.plan import room_for
 from gradtd.core.executors import n_threads
 from gradtd.paper.figures import STEPS
-from gradtd.paper.job_store import Store
-from gradtd.paper.jobs import SEED, Job
+from gradtd.paper.jobs import SEED, Job, Store
 from gradtd.paper.reproduce import Worker, chosen_figures, run_all
 from gradtd.problems.simulate import sampler
 

@@ -42,9 +42,9 @@ from .problems.metrics import empirical_neu as empirical_neu
 from .problems.sample_log import sample_log as sample_log
 from .problems.sample_log import true_value as true_value
 from .problems.simulate import sample as sample
-from .running.online.course import Course as Course
 from .running.online.horde import Horde as Horde
 from .running.online.learner import Learner as Learner
+from .running.online.run_online import Course as Course
 from .running.online.run_online import run_online as run_online
 from .running.online.standing import Standing as Standing
 from .running.online.value_interval import ValueInterval as ValueInterval

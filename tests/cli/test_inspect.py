@@ -19,7 +19,7 @@ def test_it_says_what_was_understood_and_shows_the_first_rows(tmp_path):
     assert made.exit_code == 0, made.output
     assert "action       act  (by name ?)" in made.output
     assert "actions in order: high (3), low (3), none (3); alphabetical order ?" in made.output
-    assert made.output.rstrip().splitlines()[-1].split() == ["0", "0.5", "low", "1"]
+    assert made.output.rstrip().splitlines()[-1].split() == ["0", "0.5", "low", "1", "False", "False"]
 
 
 def test_what_is_said_is_not_marked_and_json_has_the_same(tmp_path):

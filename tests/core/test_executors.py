@@ -16,8 +16,7 @@ import gradtd
 from gradtd.cli.app import app
 from gradtd.core import executors
 from gradtd.core.executors import ThreadExecutor, open_executor
-from gradtd.paper.job_store import Store
-from gradtd.paper.jobs import LineJob
+from gradtd.paper.jobs import LineJob, Store
 from gradtd.paper.reproduce import Worker
 
 GRID = {

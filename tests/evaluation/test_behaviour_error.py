@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import gradtd
-from gradtd.evaluation.behaviour_error import _with_noise
 from gradtd.evaluation.estimators.least_squares import least_squares, start_features, step_influences
+from gradtd.evaluation.extra_answers import _with_noise
 from gradtd.evaluation.fits import Fit
 from gradtd.logs.behaviour_model import BehaviourModel, estimate_behaviour
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import gradtd
 from gradtd import Inference, Machine
 from gradtd.cli.app import app
-from gradtd.logs.step_columns import take_episodes
+from gradtd.evaluation.log_questions import take_episodes
 
 GIVEN = {"gamma": 0.9, "progress": False, "machine": Machine(threads=1)}
 TARGET = np.array([[0.3, 0.7], [0.6, 0.4], [0.5, 0.5]])
@@ -309,9 +309,9 @@ def test_influences_of_a_group_are_derivatives_by_the_weight_of_an_episode():
     from types import SimpleNamespace
 
     from gradtd.evaluation.estimators.least_squares import least_squares, start_features
+    from gradtd.evaluation.extra_answers import fits_in_memory
     from gradtd.evaluation.fits import Fit
     from gradtd.evaluation.log_questions import Groups
-    from gradtd.evaluation.subgroups import fits_in_memory
 
     log = gradtd.read_log(_log(30))
     rho = TARGET[log.observations[log.row], log.action] / 0.5
@@ -349,7 +349,7 @@ def test_influences_of_a_group_are_derivatives_by_the_weight_of_an_episode():
 
 
 def test_the_factor_for_all_groups_is_that_of_the_largest_of_normal_numbers():
-    from gradtd.evaluation.subgroups import together
+    from gradtd.evaluation.extra_answers import together
 
     psi = np.kron(np.eye(5), np.ones(200))  # five groups that share no episode
     assert together(psi, 0.95, 0) == pytest.approx(2.569 / 1.96, rel=0.03)  # quantile of the largest of five |N(0, 1)|

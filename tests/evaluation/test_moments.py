@@ -7,7 +7,7 @@ import pytest
 
 from gradtd.evaluation.checks import products
 from gradtd.evaluation.designs.base import CHUNK
-from gradtd.evaluation.designs.time_features import NO_CLOCK
+from gradtd.evaluation.designs.log_features import NO_CLOCK
 from gradtd.evaluation.moments import Moments, group_edges, read_moments, shape_of, tenth_of
 from naive import checks
 from naive.evaluation import real_walk, walk

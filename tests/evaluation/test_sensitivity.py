@@ -11,9 +11,8 @@ import gradtd
 from gradtd import Inference, Machine
 from gradtd.cli.app import app
 from gradtd.core.stream import Stream
-from gradtd.evaluation.conditional_quantiles import Conditioning, regress_quantile
 from gradtd.evaluation.estimators.least_squares import start_features
-from gradtd.evaluation.sensitivity import Bounded
+from gradtd.evaluation.sensitivity import Bounded, Conditioning, regress_quantile
 from naive.sensitivity import robust_values, worst_mean
 
 GAMMA, STATES, ACTIONS = 0.9, 4, 2

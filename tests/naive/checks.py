@@ -6,7 +6,7 @@ import numpy as np
 
 from gradtd.evaluation.checks import BlockEquations, all_fits
 from gradtd.evaluation.designs.base import Traced, steps_of
-from gradtd.evaluation.designs.time_features import clock_of
+from gradtd.evaluation.designs.log_features import clock_of
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.plan import make_plan
 from gradtd.evaluation.settings import Settings

@@ -9,8 +9,8 @@ import pytest
 
 import gradtd
 from gradtd.evaluation.estimators.least_squares import least_squares
+from gradtd.evaluation.report.assumptions import grade
 from gradtd.evaluation.report.diagnostics import Diagnostics
-from gradtd.evaluation.report.grades import grade
 from naive.evaluation import walk
 
 ONE = gradtd.Machine(threads=1)

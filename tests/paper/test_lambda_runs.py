@@ -10,7 +10,7 @@ import gradtd
 from gradtd.output.pages import render
 from gradtd.paper import lambda_runs
 from gradtd.paper.figures import FIGURES, PAPER_PROBLEMS, RIVALS
-from gradtd.paper.job_store import Kept, Reproduction, Store
+from gradtd.paper.jobs import Kept, Reproduction, Store
 from gradtd.paper.lambda_runs import FAMILIES, LAMBDAS, RECORDED, LambdaJob, lambda_jobs, lambda_sections, lambda_table
 from gradtd.paper.reproduce import Plan, chosen_figures
 from gradtd.problems.metrics import rmsve

@@ -25,8 +25,7 @@ from gradtd.compiled import engine
 from gradtd.output.plots import paper_figure, sensitivity_figure, styled
 from gradtd.paper import jobs
 from gradtd.paper.figures import BESIDE, FIGURES
-from gradtd.paper.job_store import Kept, Store
-from gradtd.paper.jobs import LineJob, SweepJob, TheoryJob
+from gradtd.paper.jobs import Kept, LineJob, Store, SweepJob, TheoryJob
 from gradtd.paper.report import write_report
 from gradtd.paper.reproduce import Plan, best_alpha, chosen_figures, reproduce
 from gradtd.running.session import Session

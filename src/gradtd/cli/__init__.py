@@ -1,4 +1,4 @@
-"""The command line: one file per command, combined in `app`."""
+"""The command line: one file per command or two, combined in `app`."""
 
 from __future__ import annotations
 

@@ -14,12 +14,11 @@ import gradtd
 from gradtd.cli import main as main
 from gradtd.cli.evaluate import as_now, evaluate
 from gradtd.cli.improve import improve
-from gradtd.cli.inspect import inspect
+from gradtd.cli.inspect import inspect, sample_log
 from gradtd.cli.list import list_
 from gradtd.cli.options import FLAG
 from gradtd.cli.reproduce import lab, reproduce
 from gradtd.cli.run import demo, run
-from gradtd.cli.sample_log import sample_log
 from gradtd.cli.signals import ANEW, Stopped
 from gradtd.cli.sweep import sweep
 from gradtd.cli.theory import theory

@@ -8,8 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from gradtd.cli import gate
-from gradtd.cli.evaluation_output import AS_JSON, PAGE, PLOT, SAVE, VERBOSE, check_outputs, show
+from gradtd.cli.evaluation_output import (
+    AS_JSON,
+    AT_LEAST,
+    BETTER_THAN,
+    CARD,
+    PAGE,
+    PLOT,
+    QUESTION,
+    REQUIRE,
+    SAVE,
+    VERBOSE,
+    Gate,
+    check_outputs,
+    show,
+)
 from gradtd.cli.options import (
     BEHAVIOUR,
     CHECKPOINT,
@@ -311,11 +324,11 @@ def evaluate(
     machine: Any,
     as_json: Annotated[bool, AS_JSON] = False,
     verbose: Annotated[bool, VERBOSE] = False,
-    require: Annotated[str | None, gate.REQUIRE] = None,
-    at_least: Annotated[float | None, gate.AT_LEAST] = None,
-    better_than: Annotated[str | None, gate.BETTER_THAN] = None,
-    card: Annotated[Path | None, gate.CARD] = None,
-    question: Annotated[str | None, gate.QUESTION] = None,
+    require: Annotated[str | None, REQUIRE] = None,
+    at_least: Annotated[float | None, AT_LEAST] = None,
+    better_than: Annotated[str | None, BETTER_THAN] = None,
+    card: Annotated[Path | None, CARD] = None,
+    question: Annotated[str | None, QUESTION] = None,
     page: Annotated[Path | None, PAGE] = None,
     plot: Annotated[Path | None, PLOT] = None,
     save: Annotated[Path | None, SAVE] = None,
@@ -327,7 +340,7 @@ def evaluate(
     from gradtd.evaluation.settings import known_method
 
     given = targets(target or [], target_probabilities or [], next_target_probabilities or [])
-    conditions = gate.Gate(require, at_least, better_than, card, question)
+    conditions = Gate(require, at_least, better_than, card, question)
     given = conditions.check(given)
     check_outputs(page, plot, save, several=len(given) > 1)
     known_method(algorithm)

@@ -1,19 +1,17 @@
-"""``gradtd inspect``: how gradtd interprets a log, with its first rows, before anything is computed."""
+"""``gradtd inspect``: how gradtd interprets a log, with its first rows. ``gradtd sample-log``: a log to try it on."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from gradtd.cli.messages import typed
-from gradtd.cli.options import JSON, LOG, log_format, with_options
+from gradtd.cli.options import JSON, LOG, complete_problem, log_format, with_options
+from gradtd.core import checks
 from gradtd.core.checks import printable
-
-if TYPE_CHECKING:
-    from gradtd.logs import Log
-    from gradtd.output.tables import Table
 
 
 @with_options(reading=log_format)
@@ -26,6 +24,8 @@ def inspect(
 ) -> None:
     """Show how gradtd interprets a log: columns, episodes, ends, actions, and its first rows."""
     from gradtd.logs import read_log
+    from gradtd.logs.log import first_steps
+    from gradtd.output.tables import Table
 
     read = read_log(log, **vars(reading))
     if as_json:
@@ -35,26 +35,39 @@ def inspect(
     for line in read.understood.lines():
         print("  " + typed(printable(line)))
     print()
-    print(first_steps(read, max(rows, 0)).text())
+    columns, _ = first_steps(read, max(rows, 0))
+    print(Table("The first steps as they were read:", list(columns), list(zip(*columns.values(), strict=True))).text())
 
 
-def first_steps(log: Log, count: int) -> Table:
-    """The first steps, one row each."""
-    from gradtd.output.tables import Table
+def sample_log(
+    problem: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a problem, with optional parameters: random_walk_tabular, boyan_chain:n=9. "
+            "gradtd list shows them.",
+            metavar="PROBLEM",
+            autocompletion=complete_problem,
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="The log file to write; its name ends in .parquet or .csv.")
+    ] = Path("log.parquet"),
+    episodes: Annotated[int, typer.Option(help="Number of episodes, for episodic problems.")] = 100,
+    steps: Annotated[
+        int | None, typer.Option(help="Number of steps, for continuing problems; by default 10000.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the log.")] = 0,
+) -> None:
+    """Write a log with a known true value, for trying evaluate."""
+    from gradtd.logs.write import write_log
+    from gradtd.problems import as_problem
+    from gradtd.problems.sample_log import sample_log as sample
+    from gradtd.problems.sample_log import true_value
 
-    count = min(count, len(log))
-    seen = log.observations[log.row[:count]]
-    names = list(log.observation_names) if seen.ndim == 2 else ["observation"]
-    columns: dict[str, list[str]] = {"episode": [str(one) for one in log.episode[:count]]}
-    for k, name in enumerate(names[:8]):
-        columns[name] = [f"{one:.6g}" for one in (seen[:, k] if seen.ndim == 2 else seen)]
-    if log.action is not None:
-        labels = log.action_labels
-        columns["action"] = [str(labels[one] if labels else one) for one in log.action[:count].tolist()]
-    columns["reward"] = [f"{one:.6g}" for one in log.reward[:count]]
-    for name in ("behaviour", "target", "rho"):
-        if (values := getattr(log, name)) is not None:
-            columns[name] = [f"{one:.6g}" for one in values[:count]]
-    ends = zip(log.terminated[:count], log.truncated[:count], strict=True)
-    columns["end"] = ["terminated" if over else "truncated" if cut else "" for over, cut in ends]
-    return Table("The first steps as they were read:", list(columns), list(zip(*columns.values(), strict=True)))
+    checks.file_to_write("--out", out, ".parquet", ".csv")
+    task = as_problem(problem)
+    log = sample(task, checks.whole_number("--episodes", episodes, 1), steps=steps, seed=seed)
+    write_log(log, out)
+    truth, _ = true_value(task)
+    print(f"{out}: {len(log)} steps of {task.name}. The true value of its target policy is {truth:.5g}.")
+    print(f"Estimate it: gradtd evaluate {out} --gamma {task.gamma:g}")

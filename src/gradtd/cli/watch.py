@@ -57,7 +57,7 @@ def watch(
     from gradtd.cli.targets import targets
     from gradtd.evaluation.options import LogFormat, Machine
     from gradtd.evaluation.watch import keep_watching, start_watch
-    from gradtd.output.look_picture import draw_looks
+    from gradtd.output.evaluation_page import draw_looks
 
     given = targets([target] if target else [], [], [])
     asked: dict[str, Any] = {

@@ -17,7 +17,7 @@ from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.cuts import MOST_STEPS, BehindCuts, behind_cuts
 from gradtd.evaluation.designs.base import GIVEN, Ladder, Steps
-from gradtd.evaluation.designs.time_features import NO_CLOCK, clock_of
+from gradtd.evaluation.designs.log_features import NO_CLOCK, clock_of
 from gradtd.evaluation.fits import Equations as FitSums
 from gradtd.evaluation.fits import Fit, Solution, Solutions, plain_sums, solve_all
 from gradtd.evaluation.history import MOST_COLUMNS, MOST_KNOWN, Known, Remembered, fits_with_past, most_steps

@@ -1,29 +1,43 @@
-"""Additional answers from the same decision and equations: fields of an `Evaluation`."""
+"""Additional answers from the same decision and equations: fields of an `Evaluation`.
+
+The value of a group of starts is the mean of the value function over them. Its influences have A^-T times the group's
+mean start features. For all groups together, the quantile of the largest standardised error, resampled with normal
+multipliers of the episodes' influences, gives the factor by which intervals must be longer (max-t).
+
+With an estimated behaviour policy that has scores s and information H, the influence of an episode gets an extra term:
+D'H^-1 times the sum of its scores, where D = sum of (rho delta x.left) s is the sensitivity of the value to the model.
+What remains of a step is the part that the scores do not explain (`BehaviourModel.explained`), so the error is smaller
+than with known probabilities. In small logs it is less so: a model of k parameters also fits the noise of n effective
+episodes. The remaining variance is therefore multiplied by (n + k) / (n - k), the factor of Akaike's final prediction
+error (1970), but not beyond the variance with known probabilities.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.evaluation.anytime import anytime
-from gradtd.evaluation.conditional_quantiles import Conditioning
-from gradtd.evaluation.decide import Decision
+from gradtd.core.stream import Stream
+from gradtd.evaluation.checks import Equations
+from gradtd.evaluation.decide import JUDGED, Decision
 from gradtd.evaluation.estimators.bootstrap import interval_from
 from gradtd.evaluation.estimators.importance_sampling import MONTE_CARLO, RETURN, Estimates
-from gradtd.evaluation.estimators.least_squares import of_behaviour
+from gradtd.evaluation.estimators.least_squares import least_squares, of_behaviour, step_influences
 from gradtd.evaluation.estimators.methods import Case
 from gradtd.evaluation.estimators.products import values_of
-from gradtd.evaluation.fits import Fit
-from gradtd.evaluation.intervals import as_dependent, interval
+from gradtd.evaluation.fits import Fit, Solution, Solutions
+from gradtd.evaluation.intervals import Interval, as_dependent, faults, interval, paired_error
+from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.log_questions import Groups
 from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, BehaviourValue
-from gradtd.evaluation.sensitivity import Against, Bounded, Confounding, confounding
+from gradtd.evaluation.sensitivity import Against, Bounded, Conditioning, Confounding, anytime, confounding
 from gradtd.evaluation.settings import Settings
-from gradtd.evaluation.subgroups import GroupFit, fits_in_memory, group_values
 from gradtd.logs import Log, Ratios
 
 MOST_OBSERVED = 8
@@ -183,3 +197,160 @@ def _columns(seen: SeenLog, rows: Any) -> Floats:
     scale = columns.std(axis=0)
     columns = (columns - columns.mean(axis=0))[:, scale > 0] / scale[scale > 0]
     return np.asarray(np.c_[np.ones(len(rows)), columns, columns**2])
+
+
+DRAWS = 2000
+"""Number of multiplier draws."""
+
+
+@dataclass(frozen=True)
+class GroupValue:
+    """The value of one group of start states.
+
+    Parameters
+    ----------
+    name
+        The group.
+    episodes
+        Episodes that start in it.
+    value, low, high
+        Its value and interval; all groups' intervals hold simultaneously at the requested level.
+    fault
+        Why the log is too small for this group; empty if it is not.
+    """
+
+    name: str
+    episodes: int
+    value: float
+    low: float
+    high: float
+    fault: str
+
+
+class GroupFit(NamedTuple):
+    """A group, how many episodes start in it, and its value with the influences of all episodes on it."""
+
+    name: str
+    episodes: int
+    fit: Fit
+
+
+def group_values(of_groups: Sequence[GroupFit], decision: Decision, settings: Settings) -> tuple[GroupValue, ...]:
+    """The value of every group."""
+    level, limits = settings.level, settings.limits
+    times = together(np.array([one.fit.psi for one in of_groups]), level, settings.seed)
+    own = interval(decision.fit, level, limits)
+    down, up = max(0.0, own[0] - decision.shown.low), max(0.0, decision.shown.high - own[1])
+    made = []
+    for name, episodes, fit in of_groups:
+        low, high = interval(fit, level, limits)
+        wider = fit.error / max(decision.fit.error, 1e-300)  # the bias that checks show, in standard errors
+        ends = fit.value - times * (fit.value - low) - wider * down, fit.value + times * (high - fit.value) + wider * up
+        made.append(GroupValue(name, episodes, fit.value, *ends, ", ".join(faults(fit, limits))))
+    return tuple(made)
+
+
+def fits_in_memory(case: Case, decision: Decision, groups: Groups) -> list[GroupFit]:
+    """The groups of a log in memory."""
+    square, E, made = case.square, case.n_episodes, []
+    for g, name in enumerate(groups.names):
+        mine = groups.of_episode == g
+        start = np.asarray(case.starts[mine].mean(axis=0)).ravel()
+        value = float(start @ square.theta)
+        left = square.solver.solve(start, transposed=True)
+        pull = np.add.reduceat(step_influences(case.stream, square.theta, left, case.traces), case.begins[:-1])
+        apart = np.asarray(case.starts @ square.theta).ravel() - value
+        psi = np.where(mine, apart * (E / mine.sum()), 0.0) - pull * (E / len(case.stream))
+        made.append(GroupFit(name, int(mine.sum()), replace(decision.fit, value=value, psi=psi, bias=0.0)))
+    return made
+
+
+class StartSums(NamedTuple):
+    """Of a log in parts, by group of episodes and group of starts: episodes, and the sum of the values they start with.
+
+    ``left`` is A^-T times the mean start features of every group of starts, with A the sum over all steps.
+    """
+
+    episodes: Floats
+    values: Floats
+    left: Sequence[Floats]
+
+
+def fits_in_parts(
+    equations: Equations, columns: Integers, theta: Floats, sums: StartSums, whole: Fit, groups: Groups
+) -> list[GroupFit]:
+    """The groups of a log in parts, from the solution of its equations on some columns."""
+    count, pieces = sums.episodes.sum(axis=0), equations.pieces
+    values, nothing = sums.values.sum(axis=0) / count, np.zeros(len(columns))
+    solved = [
+        Solution(name, columns, theta, left, value, 0.0, 0, nothing)
+        for name, left, value in zip(groups.names, sums.left, values, strict=True)
+    ]
+    E, filled = float(pieces.sum()), pieces > 0
+    pull = equations.piece_sums(Solutions(solved, [], []), equations.other_lambda(DEFAULT)).pull
+    psi = ((sums.values - sums.episodes * values) * (E / count) - E * pull)[filled] * (filled.sum() / E)
+    fits = [replace(whole, value=float(value), psi=psi[:, g], bias=0.0) for g, value in enumerate(values)]
+    return [GroupFit(name, int(n), fit) for name, n, fit in zip(groups.names, count, fits, strict=True)]
+
+
+def together(psi: Floats, level: float, seed: int) -> float:
+    """The factor by which simultaneous intervals are longer, by multipliers of (groups, episodes)."""
+    scale = np.sqrt((psi**2).sum(axis=1))
+    rng = np.random.default_rng(seed)
+    drawn = rng.standard_normal((DRAWS, psi.shape[1])) @ (psi / np.maximum(scale, 1e-300)[:, None]).T
+    one = NormalDist().inv_cdf(0.5 + level / 2)
+    return max(1.0, float(np.quantile(np.abs(drawn).max(axis=1), level)) / one)
+
+
+def with_model_error(case: Case, decision: Decision, found: Ratios, C: Any) -> tuple[Decision, dict[str, Any]]:
+    """The decision with the model's error in its influences, widened by the shift under a second model; and
+    diagnostics.
+
+    Traces multiply ratios of several steps; they are not corrected.
+    """
+    if found.model is None or found.other is None or case.traces is not None:
+        return decision, {}
+    square, fit, limits = case.square, decision.fit, case.settings.limits
+    explained = found.model.explained(step_influences(case.stream, square.theta, square.left))
+    more = np.add.reduceat(explained, case.begins[:-1]) * (case.n_episodes / len(case.stream))
+    paid = _with_noise(replace(fit, psi=fit.psi + more), fit.error, found.model.parameters)
+    value, psi = _by_other_model(case, found.other, C)
+    apart = value - square.value
+    error = paired_error(fit, replace(fit, psi=psi))
+    bias = float(np.sign(apart) * np.sqrt(max(0.0, apart**2 - error**2)))
+    # Fits were judged with the errors of known probabilities, and so is the bias that refits show: they keep the model.
+    told = {
+        "model_moves": abs(apart) / max(limits.far * error, paid.error, 1e-300),
+        "refit_bias": abs(fit.bias) / max(fit.error, 1e-300),
+    }
+    return _moved(decision, paid, bias, case.settings.level), told
+
+
+def _with_noise(fit: Fit, known: float, parameters: int) -> Fit:
+    """The fit with the error that a model of so many parameters leaves; ``known`` is that of known probabilities."""
+    n = fit.effective
+    factor = np.sqrt((n + parameters) / (n - parameters)) if n > parameters else np.inf
+    return replace(fit, error_factor=fit.error_factor * max(1.0, min(factor, known / max(fit.error, 1e-300))))
+
+
+def _by_other_model(case: Case, rho: Floats, C: Any) -> tuple[float, Floats]:
+    """The value and its influences with the ratios of another model."""
+    steps = np.array(case.stream.steps)
+    steps["rho"] = rho
+    highest = int(max(steps["row"].max(), steps["next_row"].max()))
+    stream = Stream.of_own(case.stream.features, steps, case.stream.name, highest, None, case.stream.starts)
+    made = least_squares(stream, case.starts, case.begins, C=C)
+    return made.value, made.psi
+
+
+def _moved(decision: Decision, fit: Fit, bias: float, level: float) -> Decision:
+    """The decision with another fit and one more bias, keeping the results of the checks."""
+
+    def longer(before: Interval, at: float) -> tuple[Interval, Interval]:
+        was, now = interval(decision.fit, at), interval(fit, at)
+        down, up = max(0.0, was[0] - before.low, -bias), max(0.0, before.high - was[1], bias)
+        return Interval(*now), Interval(now[0] - down, now[1] + up)
+
+    own, hull = longer(decision.hull, JUDGED)
+    shown = longer(decision.shown, level)[1]
+    return replace(decision, fit=fit, own=own, hull=hull, shown=shown, bias=max(decision.bias, abs(bias)))

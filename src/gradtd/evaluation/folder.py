@@ -30,12 +30,11 @@ from gradtd.evaluation.chunks import (
 )
 from gradtd.evaluation.decide import decide
 from gradtd.evaluation.designs.base import refuse_extreme_steps
-from gradtd.evaluation.designs.choices_in_parts import Chooser, make_chooser
-from gradtd.evaluation.designs.log_features import MOST_CHECKED, is_auto
+from gradtd.evaluation.designs.choices import Chooser, make_chooser
+from gradtd.evaluation.designs.log_features import MOST_CHECKED, NO_CLOCK, clock_of, is_auto
 from gradtd.evaluation.designs.pairs import PairDesign, pair_ladder, pair_state_design
 from gradtd.evaluation.designs.real import real_design
 from gradtd.evaluation.designs.states import States, are_cells, state_design
-from gradtd.evaluation.designs.time_features import NO_CLOCK, clock_of
 from gradtd.evaluation.folder_answer import answer
 from gradtd.evaluation.kept_sums import add_to_kept
 from gradtd.evaluation.moments import shape_of

@@ -21,7 +21,7 @@ from gradtd.evaluation.estimators.least_squares import LeastSquares, Sums, solve
 from gradtd.evaluation.estimators.methods import RESAMPLES, direct_row, histogram, with_traces
 from gradtd.evaluation.estimators.products import condition
 from gradtd.evaluation.estimators.solvers import SparseSolver, solved_each
-from gradtd.evaluation.extra_answers import extra_answers
+from gradtd.evaluation.extra_answers import GroupFit, StartSums, extra_answers, fits_in_parts
 from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.moments import Moments
 from gradtd.evaluation.part_sums import Job, Source
@@ -32,7 +32,6 @@ from gradtd.evaluation.report.step_sums import StepSums, effective, ratio_pictur
 from gradtd.evaluation.settings import ACTION, Settings
 from gradtd.evaluation.sparse_moments import left_with_traces, read_sparse_moments, solve_with_traces
 from gradtd.evaluation.step_blocks import StepFile
-from gradtd.evaluation.subgroups import GroupFit, StartSums, fits_in_parts
 from gradtd.features import Features, Grouped
 
 

@@ -14,7 +14,7 @@ from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.executors import ThreadExecutor
 from gradtd.evaluation.designs.base import CHUNK, Steps, read_chunks
-from gradtd.evaluation.designs.time_features import since_start
+from gradtd.evaluation.designs.log_features import since_start
 from gradtd.evaluation.estimators.products import times
 from gradtd.evaluation.fits import Fit, Solution, Solutions
 from gradtd.evaluation.moments import Moments, group_edges

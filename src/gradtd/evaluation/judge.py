@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, make_frame
 from gradtd.core.checks import InputError
-from gradtd.core.frames import make_frame
 from gradtd.core.quantiles import normal
 from gradtd.evaluation.evaluate import evaluate
 from gradtd.logs import Log

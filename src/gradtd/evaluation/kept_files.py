@@ -33,8 +33,7 @@ from gradtd.evaluation.designs.base import Ladder
 from gradtd.evaluation.designs.log_features import is_auto
 from gradtd.evaluation.designs.real import RealDesign, Waves
 from gradtd.evaluation.designs.states import StateDesign
-from gradtd.evaluation.kept_checks import check_fitted, check_sums, read_units
-from gradtd.evaluation.kept_units import Unit
+from gradtd.evaluation.kept_units import Unit, check_fitted, check_sums, read_units
 from gradtd.evaluation.moments import BY_GROUP, Moments
 from gradtd.evaluation.part_sums import Job, PartSums
 from gradtd.evaluation.report.result import plain

@@ -30,7 +30,6 @@ from gradtd.evaluation.chunks import (
     refuse_single,
     spanning_note,
 )
-from gradtd.evaluation.kept_checks import check_sample
 from gradtd.evaluation.kept_files import (
     Fitted,
     Store,
@@ -41,7 +40,17 @@ from gradtd.evaluation.kept_files import (
     refuse_other,
     write_fitted,
 )
-from gradtd.evaluation.kept_units import File, Placed, Unit, cut_files, look_at, place, refuse_apart, refuse_changed
+from gradtd.evaluation.kept_units import (
+    File,
+    Placed,
+    Unit,
+    check_sample,
+    cut_files,
+    look_at,
+    place,
+    refuse_apart,
+    refuse_changed,
+)
 from gradtd.evaluation.part_sums import Job, PartSums, Reduction, Source, SumPart
 from gradtd.evaluation.settings import ACTION, Settings
 from gradtd.logs import Log, Ratios

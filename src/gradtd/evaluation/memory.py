@@ -14,7 +14,6 @@ from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.action_values import PairPlan, plan_pairs, traces_as_given
-from gradtd.evaluation.behaviour_error import with_model_error
 from gradtd.evaluation.checks import products
 from gradtd.evaluation.decide import Decision
 from gradtd.evaluation.designs.base import known_chances
@@ -22,7 +21,7 @@ from gradtd.evaluation.estimators.importance_sampling import DR, marginal_weight
 from gradtd.evaluation.estimators.lambda_values import against_lambda
 from gradtd.evaluation.estimators.methods import Case, Solved, for_pictures, influences_of, make_case, solve
 from gradtd.evaluation.estimators.products import trace_rows
-from gradtd.evaluation.extra_answers import SeenLog, extra_answers
+from gradtd.evaluation.extra_answers import SeenLog, extra_answers, with_model_error
 from gradtd.evaluation.limits import Limits
 from gradtd.evaluation.log_questions import HeldOut, is_by_row
 from gradtd.evaluation.past_observations import described, episodes_since, is_doubted, remedies, with_past

@@ -18,7 +18,7 @@ from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.executors import ThreadExecutor
 from gradtd.evaluation.designs.base import CHUNK, RHO, Ladder, Steps, read_chunks
-from gradtd.evaluation.designs.time_features import since_start
+from gradtd.evaluation.designs.log_features import since_start
 from gradtd.evaluation.estimators.products import cross, rows_at
 
 TENTHS = 10

@@ -17,7 +17,7 @@ from gradtd.core.progress import StageProgress
 from gradtd.evaluation.checks import products
 from gradtd.evaluation.chunks import ChunkReader, LogChunk
 from gradtd.evaluation.designs.base import CHUNK, Design, Rows, Steps, known_chances, steps_of
-from gradtd.evaluation.designs.choices_in_parts import Chooser
+from gradtd.evaluation.designs.choices import Chooser
 from gradtd.evaluation.designs.pairs import PairStateDesign
 from gradtd.evaluation.designs.states import StateDesign
 from gradtd.evaluation.moments import Moments, Shape, read_moments, shape_of

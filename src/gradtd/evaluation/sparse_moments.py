@@ -18,7 +18,7 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.designs.base import Ladder, Steps
-from gradtd.evaluation.designs.time_features import since_start, time_rows
+from gradtd.evaluation.designs.log_features import since_start, time_rows
 from gradtd.evaluation.estimators.solvers import SparseSolver, feature_scale, krylov
 from gradtd.evaluation.fits import REDUNDANT, Equations, Solution, Solutions, jackknife_bias, solved
 from gradtd.evaluation.step_blocks import MemoryBlocks, StepBlocks

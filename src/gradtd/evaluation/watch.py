@@ -17,11 +17,11 @@ from typing import Any
 from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.core.files import read_file, reading, write_text
-from gradtd.evaluation.anytime import Anytime
 from gradtd.evaluation.evaluate import evaluate
 from gradtd.evaluation.options import Inference, Machine
 from gradtd.evaluation.report.comparison import WORDS
 from gradtd.evaluation.report.result import Evaluation
+from gradtd.evaluation.sensitivity import Anytime
 from gradtd.logs.files import PARQUET, ParquetTable
 
 FORMAT = "gradtd watch 2"

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats, Integers, make_frame
 from gradtd.core.checks import InputError
-from gradtd.core.frames import make_frame
 from gradtd.core.stream import begins_episode, episode_begins
 from gradtd.core.stream_arrays import read_only
-from gradtd.logs.log_table import log_cell, step_columns
 from gradtd.logs.understood import Understood
 
 if TYPE_CHECKING:
@@ -227,3 +226,52 @@ def row_numbers(count: int) -> NDArray[np.uint32]:
     if count >= 2**32:
         raise InputError(f"a log holds fewer than 2**32 observations, got {count}: read it in parts.")
     return np.arange(count, dtype=np.uint32)
+
+
+SHOWN_STEPS, SHOWN_OBSERVED = 5, 8
+"""Number of steps and of observation columns shown in a notebook."""
+
+
+def step_columns(log: Log, count: int | None = None) -> dict[str, Any]:
+    """The columns of the first steps, by name: episode, observation, action, reward, probabilities, ends."""
+    until = len(log) if count is None else min(count, len(log))
+    seen = log.observations[log.row[:until]]
+    columns: dict[str, Any] = {"episode": log.episode[:until]}
+    if seen.ndim == 2:
+        columns |= {name: seen[:, place] for place, name in enumerate(log.observation_names)}
+    else:
+        columns["observation"] = seen
+    if log.action is not None:
+        taken, labels = log.action[:until], log.action_labels
+        columns["action"] = [labels[one] for one in taken] if labels else taken
+    columns["reward"] = log.reward[:until]
+    for name in ("behaviour", "target", "rho"):
+        if (values := getattr(log, name)) is not None:
+            columns[name] = values[:until]
+    return columns | {"terminated": log.terminated[:until], "truncated": log.truncated[:until]}
+
+
+def first_steps(log: Log, count: int) -> tuple[dict[str, list[str]], int]:
+    """The columns of the first steps as text, and how many of the observation are left out."""
+    columns = step_columns(log, count)
+    hidden = [name for name in log.observation_names if name in columns][SHOWN_OBSERVED:]
+    shown = {name: values for name, values in columns.items() if name not in hidden}
+    return {name: list(map(_cell, values)) for name, values in shown.items()}, len(hidden)
+
+
+def log_cell(log: Log) -> str:
+    """How a log was interpreted, and its first steps, as HTML."""
+    head, *understood = repr(log).splitlines()
+    columns, hidden = first_steps(log, SHOWN_STEPS)
+    table = [_row("th", columns), *(_row("td", row) for row in zip(*columns.values(), strict=True))]
+    told = "".join(f"<li>{escape(line.strip())}</li>" for line in understood)
+    more = f"<p>and {hidden} more columns of the observation</p>" if hidden else ""
+    return f"<div><p><b>{escape(head)}</b></p><ul>{told}</ul><table>{''.join(table)}</table>{more}</div>"
+
+
+def _row(kind: str, cells: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError, RowError
+from gradtd.logs.actions import check_chances
 from gradtd.logs.behaviour_model import BehaviourModel, estimate_behaviour
-from gradtd.logs.chances import check_chances
 from gradtd.logs.column_names import listed
 from gradtd.logs.given_policies import is_action, one_a_step, policy_over, prepared
 from gradtd.logs.log import Log

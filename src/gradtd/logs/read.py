@@ -16,12 +16,10 @@ from gradtd.core.checks import InputError, RowError
 from gradtd.core.memory_limits import BeyondMemory
 from gradtd.core.progress import Progress
 from gradtd.logs import columns as narrow_columns
-from gradtd.logs.actions import chosen_actions, code_actions
-from gradtd.logs.chances import chances, kept, kept_earlier
+from gradtd.logs.actions import chances, chosen_actions, code_actions, kept, kept_earlier
 from gradtd.logs.column_names import Roles, resolve, take_rows_alone
 from gradtd.logs.columns import Column, Facts, facts_of, gather
 from gradtd.logs.encoding import MISSING, EncodedTable, encode
-from gradtd.logs.faults import find_faults, missing_told
 from gradtd.logs.log import Log, row_numbers
 from gradtd.logs.number_signs import mixed_users, signs
 from gradtd.logs.observations import read_observations
@@ -29,6 +27,8 @@ from gradtd.logs.sanity_checks import (
     columns_of_one_policy,
     ends_marked,
     ends_of_either_kind,
+    find_faults,
+    missing_told,
     numbered_like,
     refuse_swapped,
     strangers,

@@ -1,4 +1,7 @@
-"""Signs that a table is not what its column names say. Measured while reading, judged by the verdict."""
+"""Signs that a table is not what its column names say. Measured while reading, judged by the verdict.
+
+Where reading fails, `find_faults` lists the faults of all columns, each checked separately.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core.arrays import Floats
-from gradtd.core.checks import InputError
+from gradtd.core.checks import Faults, InputError
+from gradtd.logs.actions import check_chances
 from gradtd.logs.calibration import fits
 from gradtd.logs.column_names import Roles
+from gradtd.logs.columns import Column, gather
+from gradtd.logs.encoding import count_missing
 from gradtd.logs.log import Log
 from gradtd.logs.steps import Rows, Steps
 from gradtd.logs.tables import PIECE, Table
@@ -199,3 +205,48 @@ def refuse_other_ratios(rho: Floats, target: Floats, behaviour: Floats) -> None:
             f"rho is {rho[at]:.6g}, and target / behaviour is {quotient[at]:.6g}; leave out the wrong column, "
             'columns={"rho": None} or columns={"target": None}.'
         )
+
+
+def find_faults(table: Table, roles: Roles, first: InputError) -> Faults:
+    """The fault that stopped the reader, and the faults of other columns."""
+    faults = Faults()
+    faults.errors.append(first)
+    found = faults.attempt(gather, table, roles)
+    if found is not None:
+        for role, column in found[0].items():
+            if any(repr(column.name) in str(error) for error in faults.errors):
+                continue  # report one fault per column
+            work = _check_of(role, column, roles, table)
+            if work is not None:
+                faults.attempt(work)
+    told = _attempted(missing_told, table, roles)
+    if told and told not in str(first):
+        faults.add(f"the observation lacks values.{told}")
+    return faults
+
+
+def _check_of(role: str, column: Column, roles: Roles, table: Table) -> Any:
+    """The function that reads a column of this role."""
+    if role in ("behaviour", "target"):
+        real = any(table.kinds[name] in ("real", "list") for name in roles.several.get("action", ()))
+        return lambda: check_chances(f"column {column.name!r}", column.numbers(), role, real)
+    if role.startswith("action."):
+        return column.actions
+    named = {"episode": column.ranks, "t": column.times, "reward": column.numbers}
+    flags = dict.fromkeys(("terminated", "truncated", "start"), column.flags)
+    return (named | flags | {"rho": column.numbers}).get(role)
+
+
+def _attempted(work: Any, *arguments: Any) -> Any:
+    try:
+        return work(*arguments)
+    except InputError:
+        return None
+
+
+def missing_told(table: Table, roles: Roles) -> str:
+    """A sentence on missing values per column and what to do; empty if there are none."""
+    counts, _, _ = count_missing(table, roles.several["observation"], roles.several.get("next_observation", []))
+    told = ", ".join(f"{name!r} ({count})" for name, count in counts.items() if count)
+    way = "Drop these rows with missing='drop', or add indicator columns with missing='indicator'."
+    return f" Missing values: {told}. {way}" if told else ""

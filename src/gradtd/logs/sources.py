@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradtd.core.checks import InputError
 from gradtd.logs.files import open_path
-from gradtd.logs.minari_data import MinariTable, is_dataset, is_dataset_id
 from gradtd.logs.nested import open_data, open_mapping
-from gradtd.logs.tables import FrameTable, Table
+from gradtd.logs.tables import FrameTable, Piece, Table
 
 
 def open_table(source: Any) -> Table:
@@ -64,3 +65,147 @@ def _conversion(source: Any) -> str:
     if hasattr(source, "__next__") or hasattr(source, "__iter__"):
         return "gradtd.read_log(list(source)), with one dictionary per step."
     return 'give a dictionary of arrays, {"episode": ..., "observation": ..., "action": ..., "reward": ...}.'
+
+
+_ID = re.compile(r"[-\w/]+-v\d+")
+PARTS = {
+    "observation": "observations",
+    "action": "actions",
+    "reward": "rewards",
+    "terminated": "terminations",
+    "truncated": "truncations",
+}
+"""Our columns, and Minari's names for them."""
+
+
+def is_dataset_id(source: str) -> bool:
+    """Whether a string looks like namespace/name-v0."""
+    return _ID.fullmatch(source) is not None
+
+
+def is_dataset(source: Any) -> bool:
+    return hasattr(source, "iterate_episodes") and hasattr(source, "spec")
+
+
+class MinariTable:
+    """A dataset object, or the local dataset with this id. Nothing is downloaded."""
+
+    sure = True
+
+    def __init__(self, source: Any) -> None:
+        self.dataset = _load(source) if isinstance(source, str) else source
+        try:
+            self.name = str(self.dataset.spec.dataset_id)
+        except Exception as error:  # Minari parses its metadata on access
+            gist = " ".join(str(error).split()).rstrip(".")
+            raise InputError(f"the Minari dataset {str(source)!r} cannot be read, it may be damaged: {gist}.") from None
+        first = next(self._episodes(), None)
+        if first is None:
+            raise InputError(f"the Minari dataset {self.name!r} has no episodes.")
+        self.kinds = dict.fromkeys(("episode", "t"), "whole") | {"reward": "real"}
+        self.kinds |= dict.fromkeys(("terminated", "truncated"), "truth")
+        for name in ("observation", "action"):
+            flat = first[name]
+            self.kinds[name] = "list" if flat.ndim == 2 else "whole" if flat.dtype.kind in "iu" else "real"
+        self.kinds["next_observation"] = self.kinds["observation"]
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
+        seen: set[int] = set()
+        steps = 0
+        for episode in self._episodes():
+            number = int(episode["episode"][0]) if len(episode["episode"]) else None
+            if number in seen:
+                raise self._damaged(f"two episodes have the id {number}")
+            if number is not None:
+                seen.add(number)
+                steps += len(episode["episode"])
+                yield {name: Piece(episode[name]) for name in columns}
+        told = getattr(self.dataset, "total_steps", steps)
+        if told != steps:
+            raise self._damaged(f"its header says {told} steps, and its episodes have {steps}")
+
+    def _episodes(self) -> Iterator[dict[str, NDArray[Any]]]:
+        """The columns of each episode, checked to be consistent."""
+        kinds: dict[str, Any] = {}
+        for number, raw in enumerate(self._raw()):
+            try:
+                episode = _columns(raw)
+            except InputError as error:
+                raise self._damaged(f"in episode {number} {str(error).removesuffix('.')}") from None
+            for name in ("observation", "action"):
+                kind = (episode[name].shape[1:], episode[name].dtype.kind == "f")
+                if len(episode["reward"]) and kinds.setdefault(name, kind) != kind:
+                    raise self._damaged(f"in episode {number} {PARTS[name]} have another type than before")
+            yield episode
+
+    def _raw(self) -> Iterator[Any]:
+        """Data from Minari; its errors on damaged files become one message."""
+        try:
+            yield from self.dataset.iterate_episodes()
+        except Exception as error:
+            raise self._damaged(f"Minari says {_gist(error)}") from None
+
+    def _damaged(self, what: str) -> InputError:
+        return InputError(f"the Minari dataset {self.name!r} is damaged: {what}. Make or download it again.")
+
+
+def _columns(raw: Any) -> dict[str, NDArray[Any]]:
+    """All columns of an episode, each of the right length."""
+    made = {name: _flat(getattr(raw, label, None), label) for name, label in PARTS.items()}
+    length = len(made["reward"])
+    for name, label in PARTS.items():
+        wanted = length + (name == "observation")
+        if length and len(made[name]) != wanted:
+            raise InputError(f"there are {len(made[name])} {label} for {length} rewards, not {wanted}.")
+    if made["reward"].ndim != 1:
+        raise InputError("a step has several rewards.")
+    for name in ("terminated", "truncated"):
+        if made[name].ndim != 1 or not np.isin(made[name], (0, 1)).all():
+            raise InputError(f"{PARTS[name]} are not true or false.")
+        made[name] = made[name].astype(bool)
+    try:
+        number = np.int64(raw.id)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"the id {raw.id!r} is not a whole number.") from None
+    if number != raw.id:
+        raise InputError(f"the id {raw.id!r} is not a whole number.")
+    every = made["observation"]
+    made |= {"observation": every[:length], "next_observation": every[1 : length + 1]}
+    return made | {"episode": np.full(length, number), "t": np.arange(length, dtype=np.int64)}
+
+
+def _flat(values: Any, label: str) -> NDArray[Any]:
+    """Flatten values of any space: (steps,) for one number, (steps, k) for several; dictionaries and tuples are
+    concatenated.
+    """
+    if isinstance(values, dict):
+        return _flat(tuple(values[key] for key in sorted(values)), label)
+    if isinstance(values, tuple):
+        parts = [_flat(part, label) for part in values]
+        if len({len(part) for part in parts}) != 1:
+            raise InputError(f"parts of {label} are not of one length.")
+        return np.column_stack(parts).astype(np.float64)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{label} are not of one length.") from None
+    if array.dtype.kind not in "biuf" or not array.ndim:
+        raise InputError(f"{label} are not numbers but {array.dtype if array.ndim else type(values).__name__}.")
+    return array.reshape(len(array), -1) if array.ndim > 2 else array
+
+
+def _load(name: str) -> Any:
+    try:
+        import minari
+    except ImportError:
+        raise InputError(
+            f"{name!r} looks like a Minari dataset, but Minari is not installed: pip install gradtd[minari]."
+        ) from None
+    try:
+        return minari.load_dataset(name)
+    except Exception as error:
+        raise InputError(f"the Minari dataset {name!r} cannot be opened: {_gist(error)}.") from None
+
+
+def _gist(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")[:300] or type(error).__name__

@@ -1,8 +1,8 @@
-"""Plots of evaluations and comparisons, and their HTML page."""
+"""Plots of evaluations, comparisons and looks at a growing log, and their HTML page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +10,24 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.files import write_text
-from gradtd.output.evaluation_text import READ_AS, decided, evidence_rows, explained, remark, understood_lines
-from gradtd.output.extra_lines import extra_lines
+from gradtd.output.evaluation_text import (
+    READ_AS,
+    decided,
+    evidence_rows,
+    explained,
+    extra_lines,
+    remark,
+    understood_lines,
+)
 from gradtd.output.pages import render
-from gradtd.output.plots import COLOURS, canvas, plain
+from gradtd.output.plots import COLOURS, canvas, plain, save
 from gradtd.output.svg import picture
 
 if TYPE_CHECKING:
     from gradtd.evaluation.report.comparison import Comparison
     from gradtd.evaluation.report.estimate import Estimate
     from gradtd.evaluation.report.result import Evaluation
+    from gradtd.evaluation.watch import Look
 
 MARK = {"usable": "yes", "unchecked": "maybe", "not usable": "no"}
 """Styles of the verdicts on the page."""
@@ -248,3 +256,47 @@ def write_page(
         "evaluation.html", read_as=READ_AS, remark=remark, decided=decided, mark=MARK, meaning=MEANING, **told
     )
     return write_text(target, text)
+
+
+LOOK_MARKS = {"usable": "o", "unchecked": "s", "not usable": "x"}
+FAR = 4.0
+"""Early looks further from the last value than this multiple of the last interval are cut."""
+
+
+def draw_looks(looks: Sequence[Look], level: float, path: Path) -> Path:
+    """Draw the looks: the line is the value, the wide band holds at every look, the narrow one at a single look."""
+    figure, axes = canvas(f"Value after every file, {level:.0%} intervals")
+    x = [one.episodes for one in looks]
+    axes.fill_between(
+        x,
+        [one.anytime_low for one in looks],
+        [one.anytime_high for one in looks],
+        color=COLOURS[0],
+        alpha=0.15,
+        linewidth=0,
+        label="holds at every look",
+    )
+    axes.fill_between(
+        x,
+        [one.low for one in looks],
+        [one.high for one in looks],
+        color=COLOURS[0],
+        alpha=0.3,
+        linewidth=0,
+        label="holds at one look",
+    )
+    axes.plot(x, [one.value for one in looks], color=COLOURS[0], linewidth=1.4)
+    for verdict, mark in LOOK_MARKS.items():
+        some = [one for one in looks if one.verdict == verdict]
+        if some:
+            where = ([one.episodes for one in some], [one.value for one in some])
+            axes.plot(*where, mark, color=COLOURS[0], markersize=4, label=verdict)
+    last = looks[-1]
+    reach = FAR * (last.anytime_high - last.anytime_low)
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, last.anytime_low - reach), min(high, last.anytime_high + reach))
+    axes.set_xlabel("episodes")
+    axes.set_ylabel("value from the start states")
+    figure.legend(frameon=False, fontsize=9, loc="outside lower center", ncols=4)
+    save(figure, path)
+    return path

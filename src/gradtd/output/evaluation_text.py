@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gradtd.core.arrays import make_frame
 from gradtd.core.checks import printable
-from gradtd.core.frames import make_frame
-from gradtd.output.extra_lines import HEADING, assumption_lines, extra_lines
-from gradtd.output.notebook_cells import chance
 from gradtd.output.pages import render
+from gradtd.output.tables import Table
 
 if TYPE_CHECKING:
     from rich.console import Group
-    from rich.table import Table
+    from rich.table import Table as RichTable
     from rich.text import Text
 
     from gradtd.evaluation.decide import Check
+    from gradtd.evaluation.report.assumptions import Assumption
     from gradtd.evaluation.report.comparison import Comparison
     from gradtd.evaluation.report.decision import TargetDecision
     from gradtd.evaluation.report.result import Evaluation
-
 
 _MEANING = (
     ("lam", "Lambda of the traces", "{:g}"),
@@ -107,20 +106,26 @@ COLOUR = {"usable": "green", "unchecked": "yellow", "not usable": "red"}
 """Colours of the verdicts on the terminal."""
 
 
-def summary_lines(evaluation: Evaluation, name: str = "") -> list[str]:
-    """Value, interval, verdict and reasons, the behaviour's value, the evidence, and how the log was interpreted."""
-    lines = [f"{name}{headline(evaluation)}", f"{evaluation.verdict}{_agreed(evaluation)}"]
-    lines += [f"  - {sentence}" for sentence in evaluation.reasons]
-    lines += extra_lines(evaluation)
-    lines += [f"warning: {sentence}" for sentence in evaluation.warnings]
-    lines += ["", *evidence_lines(evaluation), "", *([READ_AS] if (read := understood_lines(evaluation)) else [])]
-    lines += [f"  {line}" for line in read]
-    size = f"{evaluation.steps} steps, {evaluation.episodes} episodes; {evaluation.features.describe()}"
-    return [printable(line) for line in (*lines, *[""] * bool(read), size)]
+def _opening(evaluation: Evaluation, name: str = "") -> list[Text]:
+    """Value, verdict, reasons, further answers and warnings."""
+    colour = COLOUR.get(evaluation.verdict, "red")
+    agreed = "" if evaluation.reasons else ": All required checks ran and passed."
+    lines = [_text(f"{name}{headline(evaluation)}", "bold"), _text(evaluation.verdict, colour).append(agreed, "none")]
+    lines += [_text(f"  - {sentence}") for sentence in evaluation.reasons]
+    lines += [_text(line) for line in extra_lines(evaluation)]
+    return lines + [_text(f"warning: {sentence}") for sentence in evaluation.warnings]
 
 
-def _agreed(evaluation: Evaluation) -> str:
-    return "" if evaluation.reasons else ": All required checks ran and passed."
+def _size(evaluation: Evaluation) -> str:
+    return f"{evaluation.steps} steps, {evaluation.episodes} episodes; {evaluation.features.describe()}"
+
+
+def summary_lines(evaluation: Evaluation) -> list[str]:
+    """The value, the verdict and why, without a terminal's width."""
+    lines = [*(line.plain for line in _opening(evaluation)), "", *evidence_lines(evaluation), ""]
+    if read := understood_lines(evaluation):
+        lines += [READ_AS, *(f"  {line}" for line in read), ""]
+    return [printable(line) for line in (*lines, _size(evaluation))]
 
 
 def evidence_rows(evaluation: Evaluation) -> list[tuple[str, str, str]]:
@@ -148,25 +153,17 @@ def on_terminal(
     """
     from rich.console import Group
 
-    colour = COLOUR.get(evaluation.verdict, "red")
-    agreed = _agreed(evaluation)
-    lines = [_text(f"{name}{headline(evaluation)}", "bold"), _text(evaluation.verdict, colour).append(agreed, "none")]
-    lines += [_text(f"  - {sentence}") for sentence in evaluation.reasons]
-    lines += [_text(line) for line in extra_lines(evaluation)]
-    for title, sentences in (("warning", evaluation.warnings), ("note", evaluation.notes)):
-        lines += [_text(f"{title}: {sentence}") for sentence in sentences]
-    lines += [_text(""), *(_text(line) for line in evidence_lines(evaluation))]
-    read = [_text(f"  {line}") for line in understood_lines(evaluation)]
-    if read:
-        lines += [_text("")] * bool(lines) + [_text(READ_AS, "bold"), *read]
-    size = f"{evaluation.steps} steps, {evaluation.episodes} episodes; {evaluation.features.describe()}"
+    lines = _opening(evaluation, name) + [_text(f"note: {sentence}") for sentence in evaluation.notes]
+    lines += [_text(""), *map(_text, evidence_lines(evaluation))]
+    if read := understood_lines(evaluation):
+        lines += [_text(""), _text(READ_AS, "bold"), *(_text(f"  {line}") for line in read)]
     parts: list[Any] = [_methods(evaluation), "", _text(HEADING, "bold")]
     parts += [*(_text(f"  {say(line)}") for line in assumption_lines(evaluation)), ""]
     if verbose:
         parts += [_diagnostics(evaluation), ""]
     if verbose and evaluation.checks:
         parts += [_checks(evaluation), ""]
-    return Group(*lines, "", _text(size), _text(evaluation.resampling), "", *parts)
+    return Group(*lines, "", _text(_size(evaluation)), _text(evaluation.resampling), "", *parts)
 
 
 READ_AS = "How the log was read (? marks a guess)"
@@ -178,15 +175,22 @@ def understood_lines(evaluation: Evaluation) -> list[str]:
     return replace(evaluation.understood, notes=(), warnings=()).lines()
 
 
-def _checks(evaluation: Evaluation) -> Table:
+def _grid(words: Sequence[str], numbers: Sequence[str], after: Sequence[str]) -> RichTable:
+    """A table without lines: columns of words, of numbers, and of words."""
     from rich.table import Table
 
-    table = Table("features", "kind", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("columns", "value", "low", "high"):
+    table = Table(*words, box=None, pad_edge=False, show_header=any((*words, *numbers)), padding=(0, 2, 0, 0))
+    for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("")
+    for name in after:
+        table.add_column(name)
+    return table
+
+
+def _checks(evaluation: Evaluation) -> RichTable:
+    table = _grid(("features", "kind"), ("columns", "value", "low", "high"), ("",))
     for row in evaluation.checks:
-        numbers = (f"{number:.5g}" for number in (row.value, row.low, row.high))
+        numbers = map(shown, (row.value, row.low, row.high))
         table.add_row(_text(row.name), _text(row.kind), str(row.columns), *numbers, _text(remark(row)))
     return table
 
@@ -196,25 +200,16 @@ def remark(row: Check) -> str:
     return ", ".join(text for text in ("chosen" if row.chosen else "", row.fault) if text)
 
 
-def _methods(evaluation: Evaluation) -> Table:
-    from rich.table import Table
-
-    table = Table("method", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("value", "low", "high"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("")
+def _methods(evaluation: Evaluation) -> RichTable:
+    table = _grid(("method",), ("value", "low", "high"), ("",))
     for row in evaluation.estimates:
-        cells = ["-" if number is None else f"{number:.5g}" for number in (row.value, row.low, row.high)]
+        cells = map(shown, (row.value, row.low, row.high))
         table.add_row(_text(row.label), *cells, _text(row.remark), style="dim" if row.mark == "weak" else None)
     return table
 
 
-def _diagnostics(evaluation: Evaluation) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column()
-    table.add_column(justify="right", no_wrap=True)
+def _diagnostics(evaluation: Evaluation) -> RichTable:
+    table = _grid(("",), ("",), ())
     for text, number in explained(evaluation):
         table.add_row(_text(text), _text(number))
     return table
@@ -256,27 +251,111 @@ def decided(decision: TargetDecision) -> str:
 def comparison_on_terminal(comparison: Comparison) -> Group:
     """The differences, then the ranking."""
     from rich.console import Group
-    from rich.table import Table
 
-    pairs = Table("difference", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("value", "low", "high"):
-        pairs.add_column(name, justify="right", no_wrap=True)
-    pairs.add_column("verdict of both")
+    pairs = _grid(("difference",), ("value", "low", "high"), ("verdict of both",))
     for row in comparison.differences:
-        cells = ["-" if number is None else f"{number:.5g}" for number in (row.value, row.low, row.high)]
-        verdict = _text(row.verdict, COLOUR[row.verdict]).append_text(
-            _text(f": {row.reason}" if row.reason else "", "none")
+        cells = map(shown, (row.value, row.low, row.high))
+        verdict = _text(row.verdict, COLOUR[row.verdict]).append(
+            f": {printable(row.reason)}" if row.reason else "", "none"
         )
         pairs.add_row(_text(f"{row.first} - {row.second}"), *cells, verdict)
-    ranked = Table("target", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("value", "probability of being best"):
-        ranked.add_column(name, justify="right")
-    ranked.add_column("verdict")
-    ranked.add_column(f"decision ({comparison.level:.0%} for all together)")
+    decision = f"decision ({comparison.level:.0%} for all together)"
+    ranked = _grid(("target",), ("value", "probability of being best"), ("verdict", decision))
     decisions = {one.name: decided(one) for one in comparison.decisions}
     for place in comparison.ranking:
-        best = chance(place.best)
         verdict = _text(place.verdict, COLOUR[place.verdict])
-        ranked.add_row(_text(place.name), f"{place.value:.5g}", best, verdict, _text(decisions.get(place.name, "")))
+        numbers = (f"{place.value:.5g}", chance(place.best))
+        ranked.add_row(_text(place.name), *numbers, verdict, _text(decisions.get(place.name, "")))
     head = _text(f"paired differences on the same episodes, {comparison.level:.0%} intervals", "bold")
     return Group(head, pairs, "", ranked, "")
+
+
+def extra_lines(evaluation: Evaluation) -> list[str]:
+    """One sentence for each further answer."""
+    lines = []
+    if (at_any_time := evaluation.anytime) is not None:
+        lines.append(
+            f"At every look: {evaluation.level:.0%} confidence sequence {at_any_time.low:.5g} to "
+            f"{at_any_time.high:.5g}, {at_any_time.times:.2f} times as wide as for one look."
+        )
+    if (cause := evaluation.confounding) is not None:
+        lines.append(
+            f"Unrecorded cause: with one that changes the odds of every {cause.each} by a factor of up to "
+            f"{cause.strength:g}, the {evaluation.level:.0%} interval is {cause.low:.5g} to {cause.high:.5g}. "
+            f"{cause.tips}"
+        )
+    if evaluation.groups:
+        lines.append(f"Groups of starts, intervals that hold for all of them at {evaluation.level:.0%}:")
+    for one in evaluation.groups:
+        note = f" (the log is too small for it: {one.fault})" if one.fault else ""
+        lines.append(f"  {one.name}, {one.episodes} episodes: {one.value:.5g}, {one.low:.5g} to {one.high:.5g}{note}")
+    return lines
+
+
+HEADING = "Assumptions"
+
+
+def assumption_lines(evaluation: Evaluation) -> list[str]:
+    """One line per assumption: its status, how it was checked, and the effect if it fails."""
+    return [_line(one) for one in evaluation.assumptions]
+
+
+def _line(one: Assumption) -> str:
+    fails = f" Else: {one.if_it_fails}" if one.status in ("assumed", "failed") else ""
+    return f"{one.assumption} {one.status.capitalize()}: {one.how}{fails}"
+
+
+def shown(number: float | None) -> str:
+    """A number, or a dash."""
+    return "-" if number is None or number != number else f"{number:.5g}"
+
+
+def chance(share: float) -> str:
+    """A probability, never shown as certain.
+
+    >>> chance(0.42), chance(1.0), chance(0.0), chance(float("nan"))
+    ('42.0%', '>99.9%', '<0.1%', '-')
+    """
+    if share != share:
+        return "-"
+    return ">99.9%" if share > 0.999 else "<0.1%" if share < 0.001 else f"{share:.1%}"
+
+
+def comparison_tables(comparison: Comparison) -> tuple[Table, Table]:
+    """The differences and the ranking."""
+    level = f"{comparison.level:.0%}"
+    pairs = [
+        (f"{row.first} - {row.second}", *map(shown, (row.value, row.low, row.high)), _verdict(row.verdict, row.reason))
+        for row in comparison.differences
+    ]
+    ranked = [(place.name, shown(place.value), chance(place.best), place.verdict) for place in comparison.ranking]
+    head = f"Paired differences on the same episodes, {level} intervals"
+    return (
+        Table(head, ("difference", "value", "low", "high", "verdict of both"), pairs, words=1),
+        Table("", ("target", "value", "probability of being best", "verdict"), ranked, words=1),
+    )
+
+
+def _verdict(verdict: str, reason: str) -> str:
+    return f"{verdict}: {reason}" if reason else verdict
+
+
+def comparison_cell(comparison: Comparison) -> str:
+    """Both tables."""
+    return "<div>" + "<p></p>".join(table.html() for table in comparison_tables(comparison)) + "</div>"
+
+
+def evaluations_cell(evaluations: Mapping[str, Evaluation], comparison: Comparison | None) -> str:
+    """One row per target with its verdict and the first reason, then the comparison."""
+    rows = []
+    for name, found in evaluations.items():
+        gain = found.behaviour
+        against = ("-", "-") if gain is None else (f"{gain.gain:.5g}", f"{gain.gain_low:.5g} to {gain.gain_high:.5g}")
+        low, high = found.interval
+        numbers = (shown(found.value), f"{shown(low)} to {shown(high)}", *against)
+        rows.append((name, *numbers, _verdict(found.verdict, " ".join(found.reasons[:1]))))
+    names = ("target", "value", "interval", "gain over the behaviour", "its interval", "verdict")
+    warned = dict.fromkeys(warning for found in evaluations.values() for warning in found.warnings)
+    notes = [f"warning: {warning}" for warning in warned]
+    table = Table("", names, rows, words=1, notes=notes)
+    return f"<div>{table.html()}{'' if comparison is None else comparison_cell(comparison)}</div>"

@@ -16,8 +16,7 @@ from gradtd.core.files import Arrays
 from gradtd.output.plots import OWN_COLOUR, STYLE, canvas, save
 from gradtd.output.svg import picture
 from gradtd.paper.figures import FLOOR, GRID, LABELS, TUNED, Line
-from gradtd.paper.job_store import Kept, Reproduction, Store
-from gradtd.paper.jobs import SEED, TUNING_SEED, Job, best_alpha
+from gradtd.paper.jobs import SEED, TUNING_SEED, Job, Kept, Reproduction, Store, best_alpha
 from gradtd.problems.exact import exact
 from gradtd.problems.metrics import rmsve
 from gradtd.running.result import measure

@@ -16,8 +16,7 @@ from gradtd.output.plots import paper_figure, sensitivity_figure, styled
 from gradtd.output.svg import picture
 from gradtd.paper.criteria import minus_bias
 from gradtd.paper.figures import BESIDE, COMPARISONS, LABELS, READINGS, Figure
-from gradtd.paper.job_store import Reproduction, Store
-from gradtd.paper.jobs import SEED, TUNING_SEED
+from gradtd.paper.jobs import SEED, TUNING_SEED, Reproduction, Store
 from gradtd.paper.lambda_runs import LAMBDAS, lambda_sections
 from gradtd.paper.lambda_runs import STEPS as LAMBDA_STEPS
 from gradtd.theory.picture import theory_picture

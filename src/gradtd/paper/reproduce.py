@@ -29,8 +29,7 @@ from gradtd.paper.figures import (
     Figure,
     Line,
 )
-from gradtd.paper.job_store import Kept, Reproduction, Store
-from gradtd.paper.jobs import RECORDED, Job, LineJob, SweepJob, TheoryJob, best_alpha
+from gradtd.paper.jobs import RECORDED, Job, Kept, LineJob, Reproduction, Store, SweepJob, TheoryJob, best_alpha
 from gradtd.paper.judge_claims import verdicts
 from gradtd.paper.lambda_runs import lambda_jobs, lambda_table
 

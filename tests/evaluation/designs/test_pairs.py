@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradtd.evaluation.action_values import plan_pairs
-from gradtd.evaluation.designs.choices_in_parts import Chooser
+from gradtd.evaluation.designs.choices import Chooser
 from gradtd.evaluation.designs.pairs import PairDesign, pair_state_design
 from gradtd.evaluation.designs.states import state_design, states_of
 from gradtd.evaluation.settings import Settings

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradtd.evaluation.designs.time_features import clock_of, since_start, time_rows
+from gradtd.evaluation.designs.log_features import clock_of, since_start, time_rows
 
 
 def test_steps_since_the_start():

@@ -9,7 +9,7 @@ import pytest
 import gradtd
 from gradtd import Horde, InputError, Learner
 from gradtd.compiled.traces import Tracing, traces_of
-from gradtd.running.online.monitor import SURE_PART
+from gradtd.running.online.watched_learner import SURE_PART
 from running.online.test_learner import STREAM, THETA0, D, T, feed, make_stream, part
 from running.online.test_steps import tiles
 
@@ -147,7 +147,7 @@ def test_the_end_of_a_course_is_looked_at(monkeypatch):
     """Between two looks weights may move away; `run_online` knows where the last step was."""
     stream = gradtd.sample("random_walk_dependent", 2500, seed=3)
     slow, good = Learner(3, "td", alpha=1e-6, compile=False), Learner(3, "lstd", solver="batch", compile=False)
-    monkeypatch.setattr("gradtd.running.online.monitor.FIRST_STANDING", 2000)
+    monkeypatch.setattr("gradtd.running.online.watched_learner.FIRST_STANDING", 2000)
     with pytest.warns(UserWarning, match=r"after 2500 steps predictions are .* the learner has not converged"):
         gradtd.run_online(slow, stream, progress=False)
     gradtd.run_online(good, stream, progress=False)  # a warning would be an error

@@ -16,8 +16,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import episode_begins
 from gradtd.evaluation.designs.base import GIVEN, Ladder, Rows, Writer
-from gradtd.evaluation.designs.choices import Choices, RealTarget, as_columns, map_of_codes, without_never
-from gradtd.evaluation.designs.choices_in_parts import Chooser
+from gradtd.evaluation.designs.choices import Choices, Chooser, RealTarget, as_columns, map_of_codes, without_never
 from gradtd.evaluation.designs.real import RealDesign
 from gradtd.evaluation.designs.states import StateDesign
 from gradtd.features.actions import PairFunction, row_products

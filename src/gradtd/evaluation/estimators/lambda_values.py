@@ -16,9 +16,8 @@ import numpy as np
 
 from gradtd.compiled.traces import KINDS, Tracing
 from gradtd.core import checks
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats, Integers, make_frame
 from gradtd.core.checks import InputError
-from gradtd.core.frames import make_frame
 from gradtd.core.quantiles import normal, student
 from gradtd.core.stream import Stream
 from gradtd.evaluation.estimators.least_squares import least_squares, standard_error, start_features

@@ -119,7 +119,7 @@ class Comparison:
 
     def to_frame(self) -> pandas.DataFrame:
         """The differences as a pandas frame, one row per pair. Needs pandas."""
-        from gradtd.core.frames import make_frame
+        from gradtd.core.arrays import make_frame
 
         return make_frame([vars(row) for row in self.differences])
 
@@ -142,7 +142,7 @@ class Comparison:
         return as_text(self)
 
     def _repr_html_(self) -> str:
-        from gradtd.output.notebook_cells import comparison_cell
+        from gradtd.output.evaluation_text import comparison_cell
 
         return comparison_cell(self)
 
@@ -198,7 +198,7 @@ class Evaluations(dict[str, Evaluation]):
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per target: value, low, high, verdict, method, the behaviour's value and the gain over it."""
-        from gradtd.core.frames import make_frame
+        from gradtd.core.arrays import make_frame
 
         rows = []
         for name, found in self.items():
@@ -220,7 +220,7 @@ class Evaluations(dict[str, Evaluation]):
         return self.compare().plot(path)
 
     def _repr_html_(self) -> str:
-        from gradtd.output.notebook_cells import evaluations_cell
+        from gradtd.output.evaluation_text import evaluations_cell
 
         return evaluations_cell(self, self.compare() if len(self) > 1 else None)
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradtd.evaluation.anytime import Anytime
 from gradtd.evaluation.estimators.lambda_values import LambdaValues
+from gradtd.evaluation.extra_answers import GroupValue
 from gradtd.evaluation.report.estimate import BehaviourValue
-from gradtd.evaluation.sensitivity import Confounding
-from gradtd.evaluation.subgroups import GroupValue
+from gradtd.evaluation.sensitivity import Anytime, Confounding
 
 if TYPE_CHECKING:
     from gradtd.evaluation.report.result import Evaluation

@@ -14,22 +14,20 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 from gradtd.core.files import read_arrays, reading, write_arrays
-from gradtd.evaluation.anytime import Anytime
 from gradtd.evaluation.decide import Check
+from gradtd.evaluation.extra_answers import GroupValue
 from gradtd.evaluation.limits import DEFAULT, Limits
-from gradtd.evaluation.report.assumptions import Assumption, assumptions
+from gradtd.evaluation.report.assumptions import Assumption, Grade, assumptions, grade
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import BehaviourValue, Estimate
 from gradtd.evaluation.report.extra_fields import read_extras, refuse_unshown, told_extras
-from gradtd.evaluation.report.grades import Grade, grade
 from gradtd.evaluation.report.presentation import Presented
 from gradtd.evaluation.report.verdict import judge
-from gradtd.evaluation.sensitivity import Confounding
-from gradtd.evaluation.subgroups import GroupValue
+from gradtd.evaluation.sensitivity import Anytime, Confounding
 from gradtd.features import Features, from_dict
 from gradtd.features.actions import ActionFeatures, PairFunction
 from gradtd.logs import Understood
-from gradtd.output.schema import FORMAT
+from gradtd.output.pages import FORMAT
 
 if TYPE_CHECKING:
     from gradtd.evaluation.estimators.lambda_values import LambdaValues
