@@ -84,7 +84,7 @@ def test_without_pandas_that_is_said(result, monkeypatch):
         return normal(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(gradtd.InputError, match="to_frame needs pandas, which is not installed"):
+    with pytest.raises(gradtd.InputError, match="to_frame needs pandas: pip install"):
         result.to_frame()
 
 

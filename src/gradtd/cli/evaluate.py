@@ -28,13 +28,13 @@ from gradtd.cli.options import (
     CHECKPOINT,
     FLAG,
     MACHINE,
-    NUMBER,
     SCHEDULER,
     THREADS,
     block_length,
     hyper_parameters,
     log_format,
     number,
+    numeric,
     setting,
     with_options,
 )
@@ -48,12 +48,10 @@ ANYTIME: Any = typer.Option(
     help="Add an interval that holds at every look at a growing log.",
     rich_help_panel=ASSUMPTIONS,
 )
-CONFOUNDING: Any = typer.Option(
-    help="Add the interval that allows for an unrecorded cause, which changes the odds of every action by at most this "
+CONFOUNDING: Any = numeric(
+    "Add the interval that allows for an unrecorded cause, which changes the odds of every action by at most this "
     "factor, such as 1.5, and the strength of a cause that would change the answer.",
-    parser=number,
-    metavar=NUMBER,
-    rich_help_panel=ASSUMPTIONS,
+    ASSUMPTIONS,
 )
 AGAINST: Any = typer.Option(
     help="The value that would change the answer: a number, or behaviour for the value of the behaviour policy.",
@@ -79,12 +77,10 @@ TIME_COLUMN: Any = typer.Option(
 def inference_options(
     lam: Annotated[
         float,
-        typer.Option(
-            help="Decay of eligibility traces, 0 (none) to 1: --lam 0.8. The value, its interval and its checks then "
+        numeric(
+            "Decay of eligibility traces, 0 (none) to 1: --lam 0.8. The value, its interval and its checks then "
             "use the equations with traces.",
-            parser=number,
-            metavar=NUMBER,
-            rich_help_panel=INFERENCE,
+            INFERENCE,
         ),
     ] = 0.0,
     trace: Annotated[
@@ -95,13 +91,7 @@ def inference_options(
         ),
     ] = "rho",
     clip: Annotated[
-        float | None,
-        typer.Option(
-            help="Clip importance ratios at this number, which reduces variance and adds bias.",
-            parser=number,
-            metavar=NUMBER,
-            rich_help_panel=INFERENCE,
-        ),
+        float | None, numeric("Clip importance ratios at this number, which reduces variance and adds bias.", INFERENCE)
     ] = None,
     resamples: Annotated[
         int | None,
@@ -147,12 +137,9 @@ def inference_options(
     ] = False,
     since: Annotated[
         float | None,
-        typer.Option(
-            help="Evaluate the later part of the log: episodes from this number on, or the last share of them, such as "
-            "0.5.",
-            parser=number,
-            metavar=NUMBER,
-            rich_help_panel=INFERENCE,
+        numeric(
+            "Evaluate the later part of the log: episodes from this number on, or the last share of them, such as 0.5.",
+            INFERENCE,
         ),
     ] = None,
     cluster: Annotated[
@@ -254,12 +241,7 @@ def evaluate(
         ),
     ],
     gamma: Annotated[
-        float,
-        typer.Option(
-            help="Discount factor, 0 to 1: a reward k steps ahead counts gamma^k. For example 0.99 or 99/100.",
-            parser=number,
-            metavar=NUMBER,
-        ),
+        float, numeric("Discount factor, 0 to 1: a reward k steps ahead counts gamma^k. For example 0.99 or 99/100.")
     ],
     target: Annotated[
         list[str] | None,
@@ -313,10 +295,7 @@ def evaluate(
             "no probabilities of the behaviour.",
         ),
     ] = "state",
-    level: Annotated[
-        float,
-        typer.Option(help="Confidence level of the interval: 0.95 or 19/20.", parser=number, metavar=NUMBER),
-    ] = 0.95,
+    level: Annotated[float, numeric("Confidence level of the interval: 0.95 or 19/20.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of everything random: the same seed gives the same numbers.")] = 0,
     *,
     reading: Any,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from gradtd.cli.messages import typed
-from gradtd.cli.options import NUMBER, OUTPUT, number
+from gradtd.cli.options import OUTPUT, numeric
 from gradtd.core import checks
 from gradtd.core.checks import InputError
 
@@ -104,12 +104,7 @@ REQUIRE = typer.Option(
     help="Exit with code 3 if the verdict is worse than this: usable or unchecked.",
     rich_help_panel=OUTPUT,
 )
-AT_LEAST = typer.Option(
-    help="Exit with code 3 if the lower end of the interval is below this number.",
-    parser=number,
-    metavar=NUMBER,
-    rich_help_panel=OUTPUT,
-)
+AT_LEAST = numeric("Exit with code 3 if the lower end of the interval is below this number.", OUTPUT)
 BETTER_THAN = typer.Option(
     metavar="TARGET",
     help="Exit with code 3 unless the whole interval of the paired difference from this target is above 0: "

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gradtd.cli.evaluation_output import open_console
-from gradtd.cli.options import BEHAVIOUR, JSON, NUMBER, OUTPUT, THREADS, block_length, log_format, number, with_options
+from gradtd.cli.options import BEHAVIOUR, JSON, OUTPUT, THREADS, block_length, log_format, number, numeric, with_options
 from gradtd.core import checks
 
 LEARNING = "Learning"
@@ -19,10 +19,7 @@ LEARNING = "Learning"
 @with_options(reading=log_format)
 def improve(
     log: Annotated[str, typer.Argument(help="The log, as gradtd evaluate takes it.", metavar="LOG")],
-    gamma: Annotated[
-        float,
-        typer.Option(help="Discount factor, 0 to 1: for example 0.99 or 99/100.", parser=number, metavar=NUMBER),
-    ],
+    gamma: Annotated[float, numeric("Discount factor, 0 to 1: for example 0.99 or 99/100.")],
     behaviour: Annotated[str | None, BEHAVIOUR] = None,
     features: Annotated[
         str | None,
@@ -42,21 +39,12 @@ def improve(
     ] = None,
     caution: Annotated[
         float,
-        typer.Option(
-            help="Number of standard errors subtracted from the value of an action before the best one is chosen.",
-            parser=number,
-            metavar=NUMBER,
-            rich_help_panel=LEARNING,
+        numeric(
+            "Number of standard errors subtracted from the value of an action before the best one is chosen.", LEARNING
         ),
     ] = 2.0,
     level: Annotated[
-        float,
-        typer.Option(
-            help="Simultaneous confidence level of all candidates' intervals: 0.95 or 19/20.",
-            parser=number,
-            metavar=NUMBER,
-            rich_help_panel=LEARNING,
-        ),
+        float, numeric("Simultaneous confidence level of all candidates' intervals: 0.95 or 19/20.", LEARNING)
     ] = 0.95,
     block_length: Annotated[int | None, block_length(LEARNING)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the two halves of the episodes.", rich_help_panel=LEARNING)] = 0,

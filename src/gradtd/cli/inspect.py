@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gradtd.cli.messages import typed
-from gradtd.cli.options import JSON, LOG, complete_problem, log_format, with_options
+from gradtd.cli.options import JSON, LOG, PROBLEM, log_format, with_options
 from gradtd.core import checks
 from gradtd.core.checks import printable
 
@@ -40,15 +40,7 @@ def inspect(
 
 
 def sample_log(
-    problem: Annotated[
-        str,
-        typer.Argument(
-            help="Name of a problem, with optional parameters: random_walk_tabular, boyan_chain:n=9. "
-            "gradtd list shows them.",
-            metavar="PROBLEM",
-            autocompletion=complete_problem,
-        ),
-    ],
+    problem: Annotated[str, PROBLEM],
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="The log file to write; its name ends in .parquet or .csv.")
     ] = Path("log.parquet"),

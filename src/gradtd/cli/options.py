@@ -21,11 +21,16 @@ NUMBER: Any = "NUMBER"
 
 
 def number(text: Any) -> float:
-    """A number or a fraction; for ``typer.Option(parser=number, metavar=NUMBER)``."""
+    """A number or a fraction; see `numeric`."""
     found = parse_value(text) if isinstance(text, str) else text
     if isinstance(found, bool) or not isinstance(found, (int, float)):
         raise typer.BadParameter(f"{text!r} is not a number; write for example 0.25, 1e-3 or 1/16.")
     return float(found)
+
+
+def numeric(help: str, panel: str | None = None) -> Any:
+    """An option that takes a number or a fraction."""
+    return typer.Option(help=help, parser=number, metavar=NUMBER, rich_help_panel=panel)
 
 
 def step_size(text: Any) -> float | str:
@@ -230,6 +235,13 @@ def _beginning(names: Mapping[str, str], incomplete: str) -> list[tuple[str, str
 def complete_problem(incomplete: str) -> list[tuple[str, str]]:
     """Names of problems, for the shell."""
     return _beginning(described()["Problems"], incomplete)
+
+
+PROBLEM: Any = typer.Argument(
+    help="Name of a problem, with optional parameters: boyan_chain, random_walk_tabular:n=19. gradtd list shows them.",
+    metavar="PROBLEM",
+    autocompletion=complete_problem,
+)
 
 
 def complete_algorithm(incomplete: str) -> list[tuple[str, str]]:

@@ -13,14 +13,14 @@ from gradtd.cli.options import (
     METHOD,
     NUMBER,
     OUTPUT,
+    PROBLEM,
     RUN_THREADS,
     SIZE,
     complete_algorithm,
     complete_metric,
-    complete_problem,
     complete_setting,
     hyper_parameters,
-    number,
+    numeric,
     step_size,
 )
 from gradtd.core import checks
@@ -31,15 +31,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    problem: Annotated[
-        str | None,
-        typer.Argument(
-            help="Name of a problem, with optional parameters: boyan_chain, random_walk_tabular:n=19. "
-            "gradtd list shows them.",
-            metavar="PROBLEM",
-            autocompletion=complete_problem,
-        ),
-    ] = None,
+    problem: Annotated[str | None, PROBLEM] = None,
     algorithm: Annotated[
         str | None,
         typer.Argument(
@@ -69,12 +61,7 @@ def run(
     ] = None,
     lam: Annotated[
         float | None,
-        typer.Option(
-            parser=number,
-            metavar=NUMBER,
-            help="Decay of eligibility traces, 0 (none) to 1: --lam 0.8. The same as --set lam=NUMBER.",
-            rich_help_panel=METHOD,
-        ),
+        numeric("Decay of eligibility traces, 0 (none) to 1: --lam 0.8. The same as --set lam=NUMBER.", METHOD),
     ] = None,
     trace: Annotated[
         str | None,

@@ -8,40 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
-from gradtd.cli.options import JSON, METHOD, NUMBER, OUTPUT, SIZE, complete_problem, number
+from gradtd.cli.options import JSON, METHOD, OUTPUT, PROBLEM, SIZE, numeric
 from gradtd.core import checks
 
 
 def theory(
-    problem: Annotated[
-        str,
-        typer.Argument(
-            help="Name of a problem, with optional parameters: boyan_chain, random_walk_tabular:n=19. "
-            "gradtd list shows them.",
-            metavar="PROBLEM",
-            autocompletion=complete_problem,
-        ),
-    ],
+    problem: Annotated[str, PROBLEM],
     batch_size: Annotated[
         int, typer.Option(help="Number of steps in each of the two batches.", rich_help_panel=METHOD)
     ] = 32,
     alpha: Annotated[
-        float | None,
-        typer.Option(
-            parser=number,
-            metavar=NUMBER,
-            help="Step-size, for example 0.1 or 1/16; by default the paper's for this batch size.",
-            rich_help_panel=METHOD,
-        ),
+        float | None, numeric("Step-size, for example 0.1 or 1/16; by default the paper's for this batch size.", METHOD)
     ] = None,
     lam: Annotated[
-        float,
-        typer.Option(
-            parser=number,
-            metavar=NUMBER,
-            help="Decay of eligibility traces, 0 (none) to 1. Only the exact theory covers it.",
-            rich_help_panel=METHOD,
-        ),
+        float, numeric("Decay of eligibility traces, 0 (none) to 1. Only the exact theory covers it.", METHOD)
     ] = 0.0,
     trace: Annotated[
         str, typer.Option(help="The ratio in a trace: rho, clipped (at 1), or tree.", rich_help_panel=METHOD)

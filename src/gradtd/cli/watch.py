@@ -9,15 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from gradtd.cli.options import COLUMN, FLAG, JSON, LOG, NUMBER, OBSERVATION, OUTPUT, named_columns, number
+from gradtd.cli.options import COLUMN, FLAG, JSON, LOG, OBSERVATION, OUTPUT, named_columns, numeric
 from gradtd.cli.signals import keeping
 
 
 def watch(
     folder: Annotated[Path, typer.Argument(help="A folder in which Parquet files arrive.", metavar="FOLDER")],
-    gamma: Annotated[
-        float, typer.Option(help="Discount factor, as in gradtd evaluate.", parser=number, metavar=NUMBER)
-    ],
+    gamma: Annotated[float, numeric("Discount factor, as in gradtd evaluate.")],
     out: Annotated[
         Path,
         typer.Option(
@@ -43,12 +41,8 @@ def watch(
             rich_help_panel=LOG,
         ),
     ] = 1,
-    level: Annotated[
-        float, typer.Option(help="Simultaneous confidence level of all looks.", parser=number, metavar=NUMBER)
-    ] = 0.95,
-    every: Annotated[
-        float, typer.Option(help="Seconds between two looks into the folder.", parser=number, metavar=NUMBER)
-    ] = 10.0,
+    level: Annotated[float, numeric("Simultaneous confidence level of all looks.")] = 0.95,
+    every: Annotated[float, numeric("Seconds between two looks into the folder.")] = 10.0,
     once: Annotated[bool, typer.Option("--once", metavar=FLAG, help="Look once and exit.")] = False,
     threads: Annotated[int | None, typer.Option(help="Number of threads.")] = None,
     as_json: Annotated[bool, JSON] = False,

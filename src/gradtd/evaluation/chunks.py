@@ -45,35 +45,17 @@ class LogChunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ChunkReader:
-    """Reads chunks of whole episodes. Instances are sent to workers.
+    """Reads chunks of whole episodes. Instances are sent to workers."""
 
-    Parameters
-    ----------
-    reader
-        Reads rows into a log, as `gradtd.read_log` does.
-    target, behaviour, clip
-        Arguments of `gradtd.logs.ratios`.
-    episode
-        The name of the episode column, or None.
-    needed
-        The columns to read.
-    name
-        What the log is called.
-    shared
-        Number of episode ids that occur in several files.
-    clock
-        The column of times, if steps are not evenly spaced.
-    """
-
-    reader: LogReader
+    reader: LogReader  # reads rows into a log, as `gradtd.read_log` does
     target: Any
     behaviour: Any
-    clip: float | None
-    episode: str | None
-    needed: Sequence[str]
-    name: str
-    shared: int = 0
-    clock: str | None = None
+    clip: float | None  # target, behaviour, clip: arguments of `gradtd.logs.ratios`
+    episode: str | None  # the name of the episode column, or None
+    needed: Sequence[str]  # the columns to read
+    name: str  # what the log is called
+    shared: int = 0  # number of episode ids that occur in several files
+    clock: str | None = None  # the column of times, if steps are not evenly spaced
 
     def read(self, rows: Any, begins: Integers, order: Integers | None = None) -> tuple[Log, Ratios]:
         """Some whole episodes as a log, renumbered; ``order`` selects rows, if not all."""
@@ -202,31 +184,15 @@ def make_reader(
 
 @dataclass(frozen=True, eq=False)
 class Folder:
-    """A log in files.
+    """A log in files."""
 
-    Parameters
-    ----------
-    table
-        The files.
-    roles, keep
-        Which column is which, and those of policies.
-    seen
-        Where episodes begin.
-    notes
-        What was done to find out.
-    shared
-        Number of episode ids that occur in several files.
-    groups
-        Groups of starts, where they were asked for.
-    """
-
-    table: ParquetTable
+    table: ParquetTable  # the files
     roles: Roles
-    keep: tuple[str, ...]
-    seen: Survey
-    notes: tuple[str, ...]
-    shared: int
-    groups: Groups | None = None
+    keep: tuple[str, ...]  # roles and keep: which column is which, and those of policies
+    seen: Survey  # where episodes begin
+    notes: tuple[str, ...]  # what was done to find out
+    shared: int  # number of episode ids that occur in several files
+    groups: Groups | None = None  # groups of starts, where they were asked for
 
     def reader(self, settings: Settings, target: Any, executor: Executor) -> ChunkReader:
         """The reader of its chunks. What only all rows tell, such as all actions, is looked for first."""

@@ -24,37 +24,20 @@ TINY = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A value and its pieces' influences.
-
-    Parameters
-    ----------
-    bias
-        The jackknife bias, by tenths of the pieces.
-    columns
-        Rank of the features.
-    lack
-        Share of the target's choices that the log lacks, measured in the features.
-    error_factor
-        The error relative to that of independent pieces.
-    spread
-        Standard deviation of the value function over the visited states.
-    missed
-        How far the missing choices could move the value, if each had a typical TD error.
-    met
-        Effective number of steps behind the error, if TD errors were equal at all steps. With large weights and rare
-        rewards, the largest weights may not have had a reward yet, which the influences do not show.
-    """
+    """A value and its pieces' influences."""
 
     name: str
     value: float
     psi: Floats = field(repr=False)
-    bias: float
-    columns: int
-    lack: float = 0.0
-    error_factor: float = 1.0
-    spread: float = 0.0
-    missed: float = 0.0
+    bias: float  # the jackknife bias, by tenths of the pieces
+    columns: int  # rank of the features
+    lack: float = 0.0  # share of the target's choices that the log lacks, measured in the features
+    error_factor: float = 1.0  # the error relative to that of independent pieces
+    spread: float = 0.0  # standard deviation of the value function over the visited states
+    missed: float = 0.0  # how far the missing choices could move the value, if each had a typical TD error
     met: float = np.inf
+    """Effective number of steps behind the error, if TD errors were equal at all steps. With large weights and rare
+    rewards, the largest weights may not have had a reward yet, which the influences do not show."""
 
     @property
     def error(self) -> float:

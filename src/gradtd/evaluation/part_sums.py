@@ -42,43 +42,19 @@ def groups_for(shape: Shape) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What is computed of every part; it is sent to workers.
+    """What is computed of every part; it is sent to workers."""
 
-    Parameters
-    ----------
-    reader
-        How rows become steps.
-    gamma, tracing
-        The discount factor, and the traces of the value asked for.
-    design
-        How steps become design rows.
-    features
-        The user's features, or one per state, fitted; None if gradtd chooses a rung.
-    clock
-        Columns of the time since the start.
-    groups
-        Groups of episodes.
-    lam
-        The lambda of the fits with other traces.
-    named
-        Whether the user named features.
-    chooser
-        The target's choices, for action values.
-    n_labels
-        Groups of starts whose values are asked for; 0 where none are.
-    """
-
-    reader: ChunkReader
+    reader: ChunkReader  # how rows become steps
     gamma: float
-    tracing: Tracing | None
-    design: Design
-    features: Features | None
-    clock: Floats
-    groups: int
-    lam: float = 0.0
-    named: bool = False
-    chooser: Chooser | None = None
-    n_labels: int = 0
+    tracing: Tracing | None  # gamma and tracing: the discount factor, and the traces of the value asked for
+    design: Design  # how steps become design rows
+    features: Features | None  # the user's features, or one per state, fitted; None if gradtd chooses a rung
+    clock: Floats  # columns of the time since the start
+    groups: int  # groups of episodes
+    lam: float = 0.0  # the lambda of the fits with other traces
+    named: bool = False  # whether the user named features
+    chooser: Chooser | None = None  # the target's choices, for action values
+    n_labels: int = 0  # groups of starts whose values are asked for; 0 where none are
 
     @property
     def of_states(self) -> bool:

@@ -33,31 +33,15 @@ from gradtd.logs import Log
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The inputs that the targets of a log share.
-
-    Parameters
-    ----------
-    log
-        The log.
-    settings
-        What was asked for.
-    named
-        Whether the user named features.
-    ready
-        The log in the user's features; None if gradtd chooses them.
-    design
-        The design of the checks; None if there are none, with the reason in ``why_not``.
-    beside
-        Additional rows of estimates from the features.
-    """
+    """The inputs that the targets of a log share."""
 
     log: Log
-    settings: Settings
-    named: bool
-    ready: LogFeatures | None
-    design: Design | None
+    settings: Settings  # what was asked for
+    named: bool  # whether the user named features
+    ready: LogFeatures | None  # the log in the user's features; None if gradtd chooses them
+    design: Design | None  # the design of the checks; None if there are none, with the reason in ``why_not``
     why_not: str = ""
-    beside: tuple[Estimate, ...] = ()
+    beside: tuple[Estimate, ...] = ()  # additional rows of estimates from the features
     _made: dict[str, LogFeatures] = field(default_factory=dict)
     _lock: Any = field(default_factory=Lock)
 

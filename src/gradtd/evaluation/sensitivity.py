@@ -85,24 +85,14 @@ class Confounding:
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """One target's equations, ready to be solved for bounds.
-
-    Parameters
-    ----------
-    stream, starts, begins, C
-        The steps over features, as `least_squares` takes them.
-    chance
-        The behaviour's probability of every action taken; zeros if unknown.
-    given
-        The conditioning variables of outcomes.
-    """
+    """One target's equations, ready to be solved for bounds."""
 
     stream: Stream
     starts: Any
     begins: Integers
-    C: Any
-    chance: Floats
-    given: Conditioning
+    C: Any  # stream, starts, begins, C: the steps over features, as `least_squares` takes them
+    chance: Floats  # the behaviour's probability of every action taken; zeros if unknown
+    given: Conditioning  # the conditioning variables of outcomes
     still: float = STILL
 
     def solve(self, strength: float, sign: int, guess: LeastSquares) -> LeastSquares:
@@ -255,21 +245,11 @@ ROUNDS, WARM_ROUNDS, SMOOTH = 40, 8, 1e-3
 
 @dataclass(eq=False)
 class Conditioning:
-    """The conditioning variables: a group for every step, or columns with one regression per group.
+    """The conditioning variables: a group for every step, or columns with one regression per group."""
 
-    Parameters
-    ----------
-    group
-        The group of every step.
-    half
-        The half (0 or 1) of every step's episode.
-    columns
-        (steps, k), including a constant; None if groups suffice.
-    """
-
-    group: Integers
-    half: Integers
-    columns: Floats | None = None
+    group: Integers  # the group of every step
+    half: Integers  # the half (0 or 1) of every step's episode
+    columns: Floats | None = None  # (steps, k), including a constant; None if groups suffice
     _last: dict[tuple[int, int, float], Floats] = field(default_factory=dict)
 
     @property

@@ -52,24 +52,12 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class Watch:
-    """Watches a folder of Parquet files, and saves looks and sums in another folder.
+    """Watches a folder of Parquet files, and saves looks and sums in another folder."""
 
-    Parameters
-    ----------
-    folder
-        Where the files arrive.
-    out
-        The output folder, with ``looks.json`` and the folder ``sums``.
-    first
-        Number of files of the first look, to which features are fitted.
-    asked
-        Arguments of `gradtd.evaluate`.
-    """
-
-    folder: Path
-    out: Path
-    first: int
-    asked: dict[str, Any]
+    folder: Path  # where the files arrive
+    out: Path  # the output folder, with ``looks.json`` and the folder ``sums``
+    first: int  # number of files of the first look, to which features are fitted
+    asked: dict[str, Any]  # arguments of `gradtd.evaluate`
 
     @property
     def path(self) -> Path:

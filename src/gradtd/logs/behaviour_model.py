@@ -28,32 +28,18 @@ MOST_RICHER = 40
 
 @dataclass(frozen=True, eq=False)
 class BehaviourModel:
-    """Probabilities of the actions taken, by cross-fitting: each step's model was fitted without its episode.
+    """Probabilities of the actions taken, by cross-fitting: each step's model was fitted without its episode."""
 
-    Parameters
-    ----------
-    chance
-        The chance of the action taken, for every step.
-    other
-        The same by a second model: a richer one, or for discrete observations one with a smaller pseudocount.
-    action
-        Codes 0, 1, ... of the actions that occur.
-    state
-        The state of every step, where observations are discrete; None elsewhere.
-    x, every
-        For other observations: the columns of the regression, including a constant, and the probabilities of all
-        actions.
-    notes
-        Sentences to show.
-    """
-
-    chance: Floats
+    chance: Floats  # the chance of the action taken, for every step
     other: Floats
-    action: Integers
-    state: Integers | None
+    """The same by a second model: a richer one, or for discrete observations one with a smaller pseudocount."""
+    action: Integers  # codes 0, 1, ... of the actions that occur.
+    state: Integers | None  # the state of every step, where observations are discrete; None elsewhere
     x: Floats
     every: Floats
-    notes: tuple[str, ...]
+    """x and every: for other observations: the columns of the regression, including a constant, and the
+    probabilities of all actions"""
+    notes: tuple[str, ...]  # sentences to show
 
     @property
     def parameters(self) -> int:

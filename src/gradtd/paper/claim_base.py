@@ -21,25 +21,14 @@ INITIAL = 5000
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the paper in our words, and the criteria it must meet.
-
-    Parameters
-    ----------
-    id, statement
-        Its number in the list, and what it says.
-    parts
-        Pairs of a figure's label and a criterion. The claim holds where all of them do.
-    sweep
-        Judges by the step-size sweeps instead.
-    explain
-        What we think, where it does not hold.
-    """
+    """One sentence of the paper in our words, and the criteria it must meet."""
 
     id: str
-    statement: str
+    statement: str  # id and statement: its number in the list, and what it says
     parts: tuple[tuple[str, Criterion], ...] = ()
-    sweep: Callable[[Sweeps], Outcome] | None = None
-    explain: Callable[[Mapping[str, Curves]], str] | None = None
+    """Pairs of a figure's label and a criterion. The claim holds where all of them do."""
+    sweep: Callable[[Sweeps], Outcome] | None = None  # judges by the step-size sweeps instead
+    explain: Callable[[Mapping[str, Curves]], str] | None = None  # what we think, where it does not hold
 
     @property
     def figures(self) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from itertools import pairwise
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
@@ -61,6 +62,17 @@ class Curves:
 
 
 Criterion = Callable[[Curves], Outcome]
+P = ParamSpec("P")
+
+
+def criterion(judge: Callable[Concatenate[Curves, P], Outcome]) -> Callable[P, Criterion]:
+    """A function that makes a criterion of its other arguments."""
+
+    @wraps(judge)
+    def of(*arguments: P.args, **settings: P.kwargs) -> Criterion:
+        return lambda curves: judge(curves, *arguments, **settings)
+
+    return of
 
 
 def interval(resamples: Floats) -> tuple[float, float]:
@@ -77,55 +89,46 @@ def _ratio(curves: Curves, a: str, b: str, window: tuple[float, float]) -> tuple
     return found, text
 
 
-def lower(a: str, *others: str, after: float = 0, until: float = np.inf, factor: float = 1.0) -> Criterion:
+@criterion
+def lower(
+    curves: Curves, a: str, *others: str, after: float = 0, until: float = np.inf, factor: float = 1.0
+) -> Outcome:
     """The mean error of ``a`` over the window is below ``factor`` times that of each of the others."""
-
-    def judge(curves: Curves) -> Outcome:
-        found = [_ratio(curves, a, b, (after, until)) for b in others]
-        return _all_below(found, factor)
-
-    return judge
+    return _all_below(curves, [(a, b) for b in others], (after, until), factor)
 
 
-def _all_below(found: Sequence[tuple[tuple[float, float], str]], limit: float) -> Outcome:
+def _all_below(
+    curves: Curves, pairs: Sequence[tuple[str, str]], window: tuple[float, float], limit: float = 1.0
+) -> Outcome:
     """Whether all ratios are below a limit, in the words of the one that decides."""
+    found = [_ratio(curves, a, b, window) for a, b in pairs]
     outcomes = [Outcome.of(pair, -np.inf, limit, text) for pair, text in found]
     together = combined(outcomes)
     deciding = [k for k, outcome in enumerate(outcomes) if outcome.holds == together.holds]
     return outcomes[max(deciding, key=lambda k: found[k][0][1])]
 
 
-def close(a: str, b: str, *, within: float, after: float = 0, until: float = np.inf) -> Criterion:
+@criterion
+def close(curves: Curves, a: str, b: str, *, within: float) -> Outcome:
     """The mean errors of two lines differ by less than the share ``within``."""
-
-    def judge(curves: Curves) -> Outcome:
-        found, text = _ratio(curves, a, b, (after, until))
-        return Outcome.of(found, 1 - within, 1 + within, text)
-
-    return judge
+    found, text = _ratio(curves, a, b, (0, np.inf))
+    return Outcome.of(found, 1 - within, 1 + within, text)
 
 
-def top(best: Sequence[str], rest: Sequence[str], *, after: float, until: float = np.inf) -> Criterion:
+@criterion
+def top(curves: Curves, best: Sequence[str], rest: Sequence[str], *, after: float) -> Outcome:
     """Each of ``best`` has a lower mean error than each of ``rest``."""
-
-    def judge(curves: Curves) -> Outcome:
-        found = [_ratio(curves, a, b, (after, until)) for a in best for b in rest]
-        return _all_below(found, 1.0)
-
-    return judge
+    return _all_below(curves, [(a, b) for a in best for b in rest], (after, np.inf))
 
 
-def ordered(labels: Sequence[str], *, after: float, until: float = np.inf) -> Criterion:
+@criterion
+def ordered(curves: Curves, labels: Sequence[str], *, after: float) -> Outcome:
     """The mean error grows along the list."""
-
-    def judge(curves: Curves) -> Outcome:
-        found = [_ratio(curves, a, b, (after, until)) for a, b in pairwise(labels)]
-        return _all_below(found, 1.0)
-
-    return judge
+    return _all_below(curves, [*pairwise(labels)], (after, np.inf))
 
 
-def overtaken(a: str, b: str, *, about: float, within: float = 0.3) -> Criterion:
+@criterion
+def overtaken(curves: Curves, a: str, b: str, *, about: float, within: float = 0.3) -> Outcome:
     """``a`` is ahead of ``b`` at first and falls behind near the step ``about``."""
 
     def crossing(mean_a: Floats, mean_b: Floats, steps: Integers) -> float:
@@ -135,188 +138,146 @@ def overtaken(a: str, b: str, *, about: float, within: float = 0.3) -> Criterion
             return np.nan
         return float(steps[ahead[-1] + 1])
 
-    def judge(curves: Curves) -> Outcome:
-        steps = curves.steps
-        smooth = _smoother(len(steps))
-        point = crossing(smooth @ curves.mean(a), smooth @ curves.mean(b), steps)
-        pairs = zip(curves.resampled(a) @ smooth.T, curves.resampled(b) @ smooth.T, strict=True)
-        many = np.array([crossing(x, y, steps) for x, y in pairs])
-        crossed = np.isfinite(many)
-        if np.isnan(point) or crossed.mean() < 0.5:
-            ratio = _ratio(curves, a, b, (float(steps[-1]) * 0.9, np.inf))[1]
-            return Outcome(False, f"no crossing within {steps[-1]} steps; {ratio}")
-        found = interval(many[crossed])
-        text = f"{a} is overtaken by {b} at step {point:g} [{found[0]:g}, {found[1]:g}] (paper: about {about:g})"
-        return Outcome.of(found, about * (1 - within), about * (1 + within), text)
-
-    return judge
+    steps = curves.steps
+    smooth = _smoother(len(steps))
+    point = crossing(smooth @ curves.mean(a), smooth @ curves.mean(b), steps)
+    pairs = zip(curves.resampled(a) @ smooth.T, curves.resampled(b) @ smooth.T, strict=True)
+    many = np.array([crossing(x, y, steps) for x, y in pairs])
+    crossed = np.isfinite(many)
+    if np.isnan(point) or crossed.mean() < 0.5:
+        ratio = _ratio(curves, a, b, (float(steps[-1]) * 0.9, np.inf))[1]
+        return Outcome(False, f"no crossing within {steps[-1]} steps; {ratio}")
+    found = interval(many[crossed])
+    text = f"{a} is overtaken by {b} at step {point:g} [{found[0]:g}, {found[1]:g}] (paper: about {about:g})"
+    return Outcome.of(found, about * (1 - within), about * (1 + within), text)
 
 
-def _smoother(n: int, width: int = 9) -> Floats:
+def _smoother(n: int) -> Floats:
     """A moving average over recorded steps, as a matrix."""
     distance = np.abs(np.arange(n)[:, None] - np.arange(n)[None, :])
-    kernel = (distance <= width // 2).astype(float)
+    kernel = (distance <= 4).astype(float)
     return np.asarray(kernel / kernel.sum(axis=1, keepdims=True))
 
 
-def falls_to(a: str, share: float, *, by: float = np.inf) -> Criterion:
+@criterion
+def falls_to(curves: Curves, a: str, share: float) -> Outcome:
     """The error ends below a share of where it started."""
-
-    def judge(curves: Curves) -> Outcome:
-        last = min(by, float(curves.steps[-1]))
-        (end, many), start = curves.over(a, last, last), float(curves.mean(a)[0])
-        found = interval(many / start)
-        text = (
-            f"{a} is at {end:.3g} after {last:g} steps, {end / start:.2g} of its start [{found[0]:.2g}, {found[1]:.2g}]"
-        )
-        return Outcome.of(found, 0.0, share, text)
-
-    return judge
+    last = float(curves.steps[-1])
+    (end, many), start = curves.over(a, last, last), float(curves.mean(a)[0])
+    found = interval(many / start)
+    text = f"{a} is at {end:.3g} after {last:g} steps, {end / start:.2g} of its start [{found[0]:.2g}, {found[1]:.2g}]"
+    return Outcome.of(found, 0.0, share, text)
 
 
-def dips(a: str, by: float) -> Criterion:
+@criterion
+def dips(curves: Curves, a: str, by: float) -> Outcome:
     """The mean error falls to a lowest point and then rises by more than the share ``by``."""
-
-    def judge(curves: Curves) -> Outcome:
-        mean = curves.mean(a)
-        lowest = int(mean.argmin())
-        end = curves.window(0.95 * curves.steps[-1], np.inf)
-        rise = curves.resampled(a)[:, end].mean(axis=1) / curves.resampled(a)[:, lowest] - 1
-        found = interval(rise)
-        value = mean[end].mean() / mean[lowest] - 1
-        text = f"{a}: lowest {mean[lowest]:.3g} at step {curves.steps[lowest]}, then {100 * value:+.0f} %"
-        return Outcome.of(found, by, np.inf, f"{text} [{100 * found[0]:.0f}, {100 * found[1]:.0f}]")
-
-    return judge
+    mean = curves.mean(a)
+    lowest = int(mean.argmin())
+    end = curves.window(0.95 * curves.steps[-1], np.inf)
+    rise = curves.resampled(a)[:, end].mean(axis=1) / curves.resampled(a)[:, lowest] - 1
+    found = interval(rise)
+    value = mean[end].mean() / mean[lowest] - 1
+    text = f"{a}: lowest {mean[lowest]:.3g} at step {curves.steps[lowest]}, then {100 * value:+.0f} %"
+    return Outcome.of(found, by, np.inf, f"{text} [{100 * found[0]:.0f}, {100 * found[1]:.0f}]")
 
 
-def deeper(labels: Sequence[str]) -> Criterion:
+@criterion
+def deeper(curves: Curves, labels: Sequence[str]) -> Outcome:
     """The lowest point of the mean curve gets lower along the list."""
-
-    def judge(curves: Curves) -> Outcome:
-        outcomes = []
-        for a, b in pairwise(labels):
-            least_a, least_b = curves.mean(a).min(), curves.mean(b).min()
-            many = curves.resampled(b).min(axis=1) / curves.resampled(a).min(axis=1)
-            text = (
-                f"lowest of {b} / of {a} = {least_b / least_a:.3g} [{interval(many)[0]:.3g}, {interval(many)[1]:.3g}]"
-            )
-            outcomes.append(Outcome.of(interval(many), -np.inf, 1.0, text))
-        return combined(outcomes)
-
-    return judge
+    outcomes = []
+    for a, b in pairwise(labels):
+        least_a, least_b = curves.mean(a).min(), curves.mean(b).min()
+        many = curves.resampled(b).min(axis=1) / curves.resampled(a).min(axis=1)
+        text = f"lowest of {b} / of {a} = {least_b / least_a:.3g} [{interval(many)[0]:.3g}, {interval(many)[1]:.3g}]"
+        outcomes.append(Outcome.of(interval(many), -np.inf, 1.0, text))
+    return combined(outcomes)
 
 
-def steeper(labels: Sequence[str], rivals: Sequence[str], share: float = 0.1) -> Criterion:
-    """From where it starts to learn, each line needs fewer steps than each rival to fall to ``share`` of the start."""
+@criterion
+def steeper(curves: Curves, labels: Sequence[str], rivals: Sequence[str]) -> Outcome:
+    """From where it starts to learn, each line needs fewer steps than each rival to fall to a tenth of the start."""
 
     def needed(mean: Floats, steps: Integers) -> float:
         moved = np.flatnonzero(np.abs(mean - mean[0]) > 0.01 * mean[0])
-        fallen = np.flatnonzero(mean < share * mean[0])
+        fallen = np.flatnonzero(mean < 0.1 * mean[0])
         return float(steps[fallen[0]] - steps[max(moved[0] - 1, 0)]) if len(moved) and len(fallen) else np.inf
 
-    def judge(curves: Curves) -> Outcome:
-        times = {a: needed(curves.mean(a), curves.steps) for a in (*labels, *rivals)}
-        slowest = max(labels, key=lambda a: times[a])
-        quickest = min(rivals, key=lambda a: times[a])
-        text = f"to a tenth of the start: {slowest} {times[slowest]:g} steps, {quickest} {times[quickest]:g}"
-        return Outcome(times[slowest] < times[quickest], text)
-
-    return judge
+    times = {a: needed(curves.mean(a), curves.steps) for a in (*labels, *rivals)}
+    slowest = max(labels, key=lambda a: times[a])
+    quickest = min(rivals, key=lambda a: times[a])
+    text = f"to a tenth of the start: {slowest} {times[slowest]:g} steps, {quickest} {times[quickest]:g}"
+    return Outcome(times[slowest] < times[quickest], text)
 
 
-def starts_later(labels: Sequence[str]) -> Criterion:
+@criterion
+def starts_later(curves: Curves, labels: Sequence[str]) -> Outcome:
     """The first recorded step with a change of the mean comes later along the list."""
-
-    def judge(curves: Curves) -> Outcome:
-        first = [int(curves.steps[np.flatnonzero(curves.mean(a) != curves.mean(a)[0])[0]]) for a in labels]
-        text = ", ".join(f"{a.split()[-1]} at {k}" for a, k in zip(labels, first, strict=True))
-        return Outcome(all(a <= b for a, b in pairwise(first)) and first[0] < first[-1], text)
-
-    return judge
+    first = [int(curves.steps[np.flatnonzero(curves.mean(a) != curves.mean(a)[0])[0]]) for a in labels]
+    text = ", ".join(f"{a.split()[-1]} at {k}" for a, k in zip(labels, first, strict=True))
+    return Outcome(all(a <= b for a, b in pairwise(first)) and first[0] < first[-1], text)
 
 
-def shrinking_gain(labels: Sequence[str], after: float) -> Criterion:
+@criterion
+def shrinking_gain(curves: Curves, labels: Sequence[str], after: float) -> Outcome:
     """Of three lines, the gain from the first to the second is larger than from the second to the third."""
-
-    def judge(curves: Curves) -> Outcome:
-        x, y, z = (curves.over(a, after, np.inf) for a in labels)
-        gain_1, gain_2 = x[1] - y[1], y[1] - z[1]
-        text = f"gains {x[0] - y[0]:.3g} and {y[0] - z[0]:.3g}"
-        return Outcome.of(interval(gain_1 - gain_2), 0.0, np.inf, text)
-
-    return judge
+    x, y, z = (curves.over(a, after, np.inf) for a in labels)
+    gain_1, gain_2 = x[1] - y[1], y[1] - z[1]
+    text = f"gains {x[0] - y[0]:.3g} and {y[0] - z[0]:.3g}"
+    return Outcome.of(interval(gain_1 - gain_2), 0.0, np.inf, text)
 
 
-def unsteady(a: str, calm: str, factor: float) -> Criterion:
+@criterion
+def unsteady(curves: Curves, a: str, calm: str, factor: float) -> Outcome:
     """Runs of ``a`` diverge, or spread more than ``factor`` times as much as those of ``calm`` at their widest."""
-
-    def judge(curves: Curves) -> Outcome:
-        ratio = curves.values[a].std(axis=0).max() / curves.values[calm].std(axis=0).max()
-        text = f"{a}: {curves.diverged[a]} diverged, standard deviation {ratio:.3g} times that of {calm}"
-        return Outcome(bool(curves.diverged[a] > 0 or ratio > factor), text)
-
-    return judge
+    ratio = curves.values[a].std(axis=0).max() / curves.values[calm].std(axis=0).max()
+    text = f"{a}: {curves.diverged[a]} diverged, standard deviation {ratio:.3g} times that of {calm}"
+    return Outcome(bool(curves.diverged[a] > 0 or ratio > factor), text)
 
 
-def linear_rate(a: str, *, after: float, share: float) -> Criterion:
+@criterion
+def linear_rate(curves: Curves, a: str, *, after: float, share: float) -> Outcome:
     """log error against steps is a straight line (R^2 at least .98), and falls to a share of the start."""
-
-    def judge(curves: Curves) -> Outcome:
-        mean = curves.mean(a)
-        end = int(np.argmax(mean < share * mean[0])) or len(mean)
-        chosen = curves.window(after, curves.steps[end - 1])
-        x, y = curves.steps[chosen].astype(float), np.log(np.maximum(mean[chosen], 1e-300))
-        r2 = float(np.corrcoef(x, y)[0, 1] ** 2) if chosen.sum() > 2 else np.nan
-        fallen = mean.min() / mean[0]
-        text = f"{a}: R^2 of log error on steps {r2:.3f}, falls to {fallen:.2g} of its start"
-        return Outcome(bool(r2 >= 0.98 and fallen <= share), text)
-
-    return judge
+    mean = curves.mean(a)
+    end = int(np.argmax(mean < share * mean[0])) or len(mean)
+    chosen = curves.window(after, curves.steps[end - 1])
+    x, y = curves.steps[chosen].astype(float), np.log(np.maximum(mean[chosen], 1e-300))
+    r2 = float(np.corrcoef(x, y)[0, 1] ** 2) if chosen.sum() > 2 else np.nan
+    fallen = mean.min() / mean[0]
+    text = f"{a}: R^2 of log error on steps {r2:.3f}, falls to {fallen:.2g} of its start"
+    return Outcome(bool(r2 >= 0.98 and fallen <= share), text)
 
 
-def straight_after_bias(a: str) -> Criterion:
+@criterion
+def straight_after_bias(curves: Curves, a: str) -> Outcome:
     """After subtracting .8 of the end, log error against steps is a straight line (R^2 at least .95)."""
-
-    def judge(curves: Curves) -> Outcome:
-        logarithm = np.log(np.maximum(minus_bias(curves.steps, curves.mean(a)), 1e-12))
-        r2 = float(np.corrcoef(curves.steps, logarithm)[0, 1] ** 2)
-        return Outcome(bool(r2 >= 0.95), f"{a} less its bias: R^2 of log error on steps {r2:.2f}")
-
-    return judge
+    logarithm = np.log(np.maximum(minus_bias(curves.steps, curves.mean(a)), 1e-12))
+    r2 = float(np.corrcoef(curves.steps, logarithm)[0, 1] ** 2)
+    return Outcome(bool(r2 >= 0.95), f"{a} less its bias: R^2 of log error on steps {r2:.2f}")
 
 
-def not_straight_after_bias(a: str) -> Criterion:
+@criterion
+def not_straight_after_bias(curves: Curves, a: str) -> Outcome:
     """The same is not a straight line."""
-
-    def judge(curves: Curves) -> Outcome:
-        found = straight_after_bias(a)(curves)
-        return Outcome(not found.holds, found.measured)
-
-    return judge
+    found = straight_after_bias(a)(curves)
+    return Outcome(not found.holds, found.measured)
 
 
-def stays_near(a: str, value: float, factor: float, after: float) -> Criterion:
+@criterion
+def stays_near(curves: Curves, a: str, value: float, factor: float, after: float) -> Outcome:
     """After subtracting .8 of the end, the mean error stays within a factor of a value."""
-
-    def judge(curves: Curves) -> Outcome:
-        level = float(minus_bias(curves.steps, curves.mean(a))[curves.window(after, np.inf)].mean())
-        text = f"{a} less its bias: {level:.3g} after step {after:g} (paper: about {value:g})"
-        return Outcome(bool(value / factor <= level <= value * factor), text)
-
-    return judge
+    level = float(minus_bias(curves.steps, curves.mean(a))[curves.window(after, np.inf)].mean())
+    text = f"{a} less its bias: {level:.3g} after step {after:g} (paper: about {value:g})"
+    return Outcome(bool(value / factor <= level <= value * factor), text)
 
 
-def like(a: str, b: str, factor: float, after: float) -> Criterion:
+@criterion
+def like(curves: Curves, a: str, b: str, factor: float, after: float) -> Outcome:
     """After subtracting .8 of the end, two mean curves are within a factor of each other."""
-
-    def judge(curves: Curves) -> Outcome:
-        levels = [minus_bias(curves.steps, curves.mean(x))[curves.window(after, np.inf)].mean() for x in (a, b)]
-        ratio = float(levels[0] / levels[1])
-        text = f"less their bias, {a} / {b} = {ratio:.3g} after step {after:g}"
-        return Outcome(bool(1 / factor <= ratio <= factor), text)
-
-    return judge
+    levels = [minus_bias(curves.steps, curves.mean(x))[curves.window(after, np.inf)].mean() for x in (a, b)]
+    ratio = float(levels[0] / levels[1])
+    text = f"less their bias, {a} / {b} = {ratio:.3g} after step {after:g}"
+    return Outcome(bool(1 / factor <= ratio <= factor), text)
 
 
 def minus_bias(steps: Integers, mean: Floats) -> Floats:
@@ -324,43 +285,38 @@ def minus_bias(steps: Integers, mean: Floats) -> Floats:
     return np.asarray(mean - 0.8 * mean[..., steps > steps[-1] - 100].mean(axis=-1, keepdims=True))
 
 
-def power_of(curves: Curves, a: str, after: float = 1000) -> float:
+def power_of(curves: Curves, a: str) -> float:
     """The slope of log error on log steps."""
-    chosen = curves.window(after, np.inf)
+    chosen = curves.window(1000, np.inf)
     return float(np.polyfit(np.log(curves.steps[chosen]), np.log(curves.mean(a)[chosen]), 1)[0])
 
 
-def beside(main: Criterion, *others: tuple[str, Criterion]) -> Criterion:
+@criterion
+def beside(curves: Curves, main: Criterion, *others: tuple[str, Criterion]) -> Outcome:
     """The verdict of ``main``, with the other measurements listed after it."""
-
-    def judge(curves: Curves) -> Outcome:
-        found = main(curves)
-        shown = [f"({words}: {other(curves).measured})" for words, other in others]
-        return Outcome(found.holds, " ".join([found.measured, *shown]))
-
-    return judge
+    found = main(curves)
+    shown = [f"({words}: {other(curves).measured})" for words, other in others]
+    return Outcome(found.holds, " ".join([found.measured, *shown]))
 
 
-def leads_since(a: str, *others: str) -> Criterion:
+@criterion
+def leads_since(curves: Curves, a: str, *others: str) -> Outcome:
     """Decides nothing: says since which recorded step the smoothed mean of ``a`` is below all others."""
-
-    def judge(curves: Curves) -> Outcome:
-        smooth = _smoother(len(curves.steps))
-        best = np.min([smooth @ curves.mean(b) for b in others], axis=0)
-        behind = np.flatnonzero(smooth @ curves.mean(a) >= best)
-        names = " and ".join(others)
-        if len(behind) == 0:
-            return Outcome(None, f"{a} is ahead of {names} throughout")
-        if behind[-1] == len(curves.steps) - 1:
-            return Outcome(None, f"{a} is not ahead of {names} at the end")
-        return Outcome(None, f"{a} is ahead of {names} since step {curves.steps[behind[-1] + 1]}")
-
-    return judge
+    smooth = _smoother(len(curves.steps))
+    best = np.min([smooth @ curves.mean(b) for b in others], axis=0)
+    behind = np.flatnonzero(smooth @ curves.mean(a) >= best)
+    names = " and ".join(others)
+    if len(behind) == 0:
+        return Outcome(None, f"{a} is ahead of {names} throughout")
+    if behind[-1] == len(curves.steps) - 1:
+        return Outcome(None, f"{a} is not ahead of {names} at the end")
+    return Outcome(None, f"{a} is ahead of {names} since step {curves.steps[behind[-1] + 1]}")
 
 
-def every(*criteria: Criterion) -> Criterion:
+@criterion
+def every(curves: Curves, *criteria: Criterion) -> Outcome:
     """All of these."""
-    return lambda curves: combined([judge(curves) for judge in criteria])
+    return combined([judge(curves) for judge in criteria])
 
 
 def combined(outcomes: Sequence[Outcome]) -> Outcome:

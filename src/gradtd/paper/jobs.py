@@ -83,6 +83,19 @@ class Job(ABC):
         """The problem whose data the job learns from."""
         return as_problem(self.problem)
 
+    def _tuned(self, algorithm: str, runs: int, recorded: Integers, **how: Any) -> Arrays:
+        """Errors of every step-size of the grid on the tuning seed; diverged runs count with twice the error of 0."""
+        how |= {"steps": int(recorded[-1]), "snapshots": recorded, "seed": TUNING_SEED}
+        results = sweep(self.task, algorithm, {"alpha": GRID}, runs=runs, **how)
+        ceiling = 2 * float(rmsve(exact(self.task), self.task.theta0))
+        values = np.minimum(np.array([measure(r, "rmsve") for r in results]), ceiling)
+        return {
+            "alpha": np.array(GRID),
+            "error": values[:, :, recorded > 0.9 * recorded[-1]].mean(axis=(1, 2)),
+            "area": values.mean(axis=(1, 2)),
+            "diverged": np.array([r.diverged for r in results]),
+        }
+
     def _key(self, **more: Any) -> dict[str, Any]:
         session = self.session
         return {
@@ -172,26 +185,7 @@ class SweepJob(Job):
         return self._key(seed=TUNING_SEED, grid=list(GRID))
 
     def compute(self, threads: int) -> Kept:
-        results = sweep(
-            self.task,
-            self.algorithm,
-            {"alpha": GRID},
-            runs=self.runs,
-            steps=STEPS,
-            seed=TUNING_SEED,
-            snapshots=RECORDED,
-            threads=threads,
-            **SWEPT[self.algorithm],
-        )
-        ceiling = 2 * float(rmsve(exact(self.task), self.task.theta0))
-        values = np.minimum(np.array([measure(r, "rmsve") for r in results]), ceiling)
-        arrays: Arrays = {
-            "alpha": np.array(GRID),
-            "error": values[:, :, RECORDED > 0.9 * STEPS].mean(axis=(1, 2)),
-            "area": values.mean(axis=(1, 2)),
-            "diverged": np.array([r.diverged for r in results]),
-        }
-        return Kept(arrays)
+        return Kept(self._tuned(self.algorithm, self.runs, RECORDED, threads=threads, **SWEPT[self.algorithm]))
 
 
 @dataclass(frozen=True)
@@ -299,40 +293,31 @@ class Store(ResultsFolder):
 
 @dataclass
 class Reproduction:
-    """Curves, sweeps, theory and verdicts of some figures.
-
-    Parameters
-    ----------
-    runs, steps, figures
-        Runs of every line, the steps at which errors were measured, and the figures that were asked for.
-    curves
-        The lines of a figure under one reading, by the label of the figure and the reading.
-    sweeps, tuned, tuned_curves
-        For each problem: the errors over the grid of step-sizes, the best step-size of each algorithm, and the RMSVE of
-        every algorithm with it.
-    theory
-        For each problem: the summary of `gradtd.theory` (``told``) and the curves of its picture (``arrays``).
-    lambdas
-        For each problem, where all figures were asked for: every family at every lambda.
-    claims
-        The verdicts, as `gradtd.paper.judge_claims.verdict` words them.
-    seconds, run_steps, threads
-        Wall-clock seconds of all jobs, steps of the experiment over all runs, and the numbers of threads used.
-    """
+    """Curves, sweeps, theory and verdicts of some figures."""
 
     runs: int
     steps: Integers
     figures: tuple[Figure, ...]
+    """runs, steps, figures: runs of every line, the steps at which errors were measured, and the figures that were
+    asked for"""
     curves: dict[tuple[str, str], Curves] = field(default_factory=dict)
+    """The lines of a figure under one reading, by the label of the figure and the reading."""
     sweeps: dict[str, dict[str, Arrays]] = field(default_factory=dict)
     tuned: dict[str, dict[str, float]] = field(default_factory=dict)
     tuned_curves: dict[str, dict[str, Floats]] = field(default_factory=dict)
+    """sweeps, tuned, tuned_curves: for each problem: the errors over the grid of step-sizes, the best step-size of
+    each algorithm, and the RMSVE of every algorithm with it"""
     theory: dict[str, Kept] = field(default_factory=dict)
+    """For each problem: the summary of `gradtd.theory` (``told``) and the curves of its picture (``arrays``)."""
     lambdas: dict[str, dict[tuple[str, float], Kept]] = field(default_factory=dict)
+    """For each problem, where all figures were asked for: every family at every lambda."""
     claims: list[dict[str, Any]] = field(default_factory=list)
+    """The verdicts, as `gradtd.paper.judge_claims.verdict` words them."""
     seconds: float = 0.0
     run_steps: int = 0
     threads: tuple[int, ...] = ()
+    """seconds, run_steps, threads: wall-clock seconds of all jobs, steps of the experiment over all runs, and the
+    numbers of threads used"""
 
     @property
     def papers_sweeps(self) -> dict[str, dict[str, Arrays]]:

@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.arrays import Floats
-from gradtd.core.files import Arrays
 from gradtd.output.plots import OWN_COLOUR, STYLE, canvas, save
 from gradtd.output.svg import picture
 from gradtd.paper.figures import FLOOR, GRID, LABELS, TUNED, Line
 from gradtd.paper.jobs import SEED, TUNING_SEED, Job, Kept, Reproduction, Store, best_alpha
 from gradtd.problems.exact import exact
 from gradtd.problems.metrics import rmsve
-from gradtd.running.result import measure
-from gradtd.running.runs import run, sweep
+from gradtd.running.runs import run
 from gradtd.running.session import Session
 
 LAMBDAS = (0.0, 0.4, 0.8, 0.95)
@@ -89,22 +87,14 @@ class LambdaJob(Job):
         return self._key(seeds=[SEED, TUNING_SEED], grid=list(GRID) if self.swept else [], lambda_steps=[STEPS, EVERY])
 
     def compute(self, threads: int) -> Kept:
-        common = {"steps": STEPS, "snapshots": RECORDED, "threads": threads, **self._hyper}
-        arrays = self._sweep(common) if self.swept else {}
+        how = {"threads": threads, **self._hyper}
+        arrays = self._tuned(self.line.algorithm, self.tuning_runs, RECORDED, **how) if self.swept else {}
         chosen: dict[str, Any] = {"alpha": best_alpha(arrays)} if self.swept else {}
-        result = run(self.task, self.line.algorithm, runs=self.runs, seed=SEED, **common, **chosen)
+        given = how | chosen | {"steps": STEPS, "snapshots": RECORDED}
+        result = run(self.task, self.line.algorithm, runs=self.runs, seed=SEED, **given)
         known = exact(self.task, self.lam)
         told = {"bias": float(rmsve(known, known.theta_star)), "finite": known.traces.finite, **chosen}
         return Kept({"rmsve": rmsve(exact(self.task), result.thetas), **arrays}, told)
-
-    def _sweep(self, common: Mapping[str, Any]) -> Arrays:
-        results = sweep(
-            self.task, self.line.algorithm, {"alpha": GRID}, runs=self.tuning_runs, seed=TUNING_SEED, **common
-        )
-        ceiling = 2 * float(rmsve(exact(self.task), self.task.theta0))
-        values = np.minimum(np.array([measure(r, "rmsve") for r in results]), ceiling)
-        diverged = np.array([r.diverged for r in results])
-        return {"alpha": np.array(GRID), "area": values.mean(axis=(1, 2)), "diverged": diverged}
 
 
 def lambda_jobs(problem: str, runs: int) -> dict[tuple[str, float], LambdaJob]:

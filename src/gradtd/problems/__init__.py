@@ -9,11 +9,17 @@ from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.core.parsing import parse_settings
 from gradtd.problems.base import Problem
-from gradtd.problems.boyan import boyan_chain, boyan_chain_tdrc
-from gradtd.problems.collision import collision
+from gradtd.problems.chains import (
+    boyan_chain,
+    boyan_chain_tdrc,
+    collision,
+    random_walk,
+    random_walk_dependent,
+    random_walk_inverted,
+    random_walk_tabular,
+)
 from gradtd.problems.counterexamples import baird, star, two_state
 from gradtd.problems.garnet import garnet
-from gradtd.problems.random_walk import random_walk, random_walk_dependent, random_walk_inverted, random_walk_tabular
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     make.__name__: make

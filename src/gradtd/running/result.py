@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats, Integers, make_frame
 from gradtd.core.checks import InputError
 from gradtd.core.files import write_text
 from gradtd.core.stream import Stream
@@ -139,15 +139,11 @@ class Result:
         metric : str or list of str, optional
             Names in `gradtd.METRICS`, a column each; by default rmsve for a problem, none for a stream.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise InputError("to_frame needs pandas, which is not installed: pip install pandas.") from None
         runs, snapshots = len(self.diverged_at), len(self.steps)
         wanted = [self._default_metric()] if metric is None else [metric] if isinstance(metric, str) else metric
         step, diverged_at = np.tile(self.steps, runs), np.repeat(self.diverged_at, snapshots)
         measured = {name: measure(self, name).ravel() for name in wanted if name is not None}
-        return pandas.DataFrame(
+        return make_frame(
             {"run": np.repeat(np.arange(runs), snapshots), "step": step}
             | measured
             | {"alpha": self.alphas.ravel(), "diverged": (diverged_at >= 0) & (diverged_at <= step)}

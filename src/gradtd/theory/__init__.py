@@ -7,10 +7,9 @@ from gradtd.theory.as_printed import Printed, Row, Smoothness, printed
 from gradtd.theory.corrections import Corrected, corrected
 from gradtd.theory.curves import simulate
 from gradtd.theory.exact import Curve, best_alpha, error_curve, floor, rate, stability_threshold, stationary
-from gradtd.theory.lambdas import LambdaRow, lambdas
 from gradtd.theory.laws import Law, law
 from gradtd.theory.odes import JointCurve, Ode, ode
-from gradtd.theory.summary import summary
+from gradtd.theory.summary import LambdaRow, lambdas, summary
 
 __all__ = [
     "Corrected",

@@ -14,10 +14,10 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays
-from gradtd.running.runs import run
+from gradtd.running.runs import run, start_weights
 from gradtd.theory.as_printed import printed
 from gradtd.theory.corrections import corrected
-from gradtd.theory.exact import Source, error_curve, start_weights, step_numbers
+from gradtd.theory.exact import Source, error_curve, step_numbers
 from gradtd.theory.laws import Law, law
 
 
@@ -54,7 +54,7 @@ def simulate(
     rng = np.random.default_rng(checks.seed_number(seed))
     bounds, last = np.cumsum(one.p), len(one.p) - 1
     seen = one.singular_values[1]
-    theta = np.tile(start_weights(theta0, one), (runs, 1))
+    theta = np.tile(start_weights(theta0, one.theta0), (runs, 1))
 
     def draw(m: int) -> Any:
         return np.minimum(np.searchsorted(bounds, rng.random((runs, m))), last)

@@ -24,6 +24,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream
 from gradtd.problems.base import Problem
+from gradtd.running.runs import start_weights
 from gradtd.theory.laws import Law, law
 from gradtd.theory.meansquare import Readout
 from gradtd.theory.moments import Batches, OneDirection, Symmetric, TwoBuffers, refuse_long_problem
@@ -103,7 +104,7 @@ def error_curve(
     """
     found = moments(source, m1, m2, **options)
     at = step_numbers(steps)
-    delta0 = found.basis.T @ (start_weights(theta0, law(source)) - found.theta_star)
+    delta0 = found.basis.T @ (start_weights(theta0, law(source).theta0) - found.theta_star)
     return _curve(found, _alpha(alpha), at, delta0)
 
 
@@ -132,7 +133,7 @@ def best_alpha(
         span = (0.0, found.threshold)
         return float(minimize_scalar(found.rate, bounds=span, method="bounded", options={"xatol": 1e-4 * span[1]}).x)
     at = np.array([checks.whole_number("horizon", horizon, 1)])
-    delta0 = found.basis.T @ (start_weights(theta0, law(source)) - found.theta_star)
+    delta0 = found.basis.T @ (start_weights(theta0, law(source).theta0) - found.theta_star)
 
     def log_error(log_alpha: float) -> float:
         with np.errstate(all="ignore"):
@@ -183,16 +184,6 @@ def _share(name: str, size: Any, source: Law, replacement: bool) -> float:
 
 def _alpha(alpha: Any) -> float:
     return checks.number_above("alpha", alpha, 0.0)
-
-
-def start_weights(theta0: Any, source: Law) -> Floats:
-    """Weights to start from: those given, or the law's own."""
-    if theta0 is None:
-        return source.theta0
-    start = checks.finite_array("theta0", theta0, 1)
-    if len(start) != source.n_features:
-        raise InputError(f"theta0 needs {source.n_features} entries, got {len(start)}.")
-    return start
 
 
 def step_numbers(steps: int | Iterable[int]) -> Integers:

@@ -22,7 +22,8 @@ import numpy as np
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.theory.exact import Source, start_weights, step_numbers
+from gradtd.running.runs import start_weights
+from gradtd.theory.exact import Source, step_numbers
 from gradtd.theory.laws import LARGEST_TABLE, Law, law
 from gradtd.theory.meansquare import MeanSquare, Readout
 
@@ -252,7 +253,7 @@ class Ode:
     def error_curve(self, alpha: float, *, steps: int | Iterable[int], theta0: Any = None) -> JointCurve:
         """The expected errors after each of ``steps`` single independent steps, from theta0 and w = 0."""
         alpha = checks.number_above("alpha", alpha, 0.0)
-        at, start = step_numbers(steps), start_weights(theta0, self.law)
+        at, start = step_numbers(steps), start_weights(theta0, self.law.theta0)
         found = JointMoments(self, start)
         d, n = self.law.n_features, len(self.matrix)
         delta0 = found.basis.T @ (np.r_[start, np.zeros(n - d)] - found.x_star)

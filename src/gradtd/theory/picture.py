@@ -10,7 +10,7 @@ import numpy as np
 
 from gradtd.core.arrays import Floats
 from gradtd.core.files import Arrays
-from gradtd.output.plots import COLOURS, plain, save
+from gradtd.output.plots import COLOURS, canvas, save
 
 LINES: dict[str, tuple[str, dict[str, Any]]] = {
     "exact": ("exact", {"color": COLOURS[6], "linewidth": 2}),
@@ -33,12 +33,14 @@ def theory_picture(found: Mapping[str, Any], curves: Arrays, paths: Sequence[Pat
     paths
         The files to write; their endings say which format.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    share = found["alpha"] / found["alpha_star"]
+    traces = f", lam {found['lam']:g}" if found.get("lam") else ""
+    title = (
+        f"{found['problem']}{traces}: batches of {found['batch_size']}, alpha {found['alpha']:.3g} = {share:.2g} alpha*"
+    )
+    figure, axes = canvas(title)
+    figure.set_size_inches(9, 4.4)
     x = np.maximum(curves["at"], 0.5)
     for name, colour in MEASURED.items():
         if name in curves:
@@ -52,13 +54,6 @@ def theory_picture(found: Mapping[str, Any], curves: Arrays, paths: Sequence[Pat
     axes.set_xlim(x[1], x[-1])
     axes.set_xlabel("updates (trajectories: steps seen)")
     axes.set_ylabel("E|theta - theta*|^2")
-    share = found["alpha"] / found["alpha_star"]
-    traces = f", lam {found['lam']:g}" if found.get("lam") else ""
-    title = (
-        f"{found['problem']}{traces}: batches of {found['batch_size']}, alpha {found['alpha']:.3g} = {share:.2g} alpha*"
-    )
-    axes.set_title(plain(title), loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
     figure.legend(frameon=False, loc="outside right upper", fontsize=9)
     for path in paths:
         save(figure, path)

@@ -32,26 +32,17 @@ Writer = Callable[[Any, Floats], None]
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """The columns of the widest table that each fit uses.
-
-    Parameters
-    ----------
-    rungs, checkers
-        Columns by the name of the fit, the smallest first. Checkers are never reported. Every column is in some fit.
-    headlines
-        Rungs that may be reported. Their columns come first in the table. `GIVEN` names the rung whose features exist
-        before the decision; the features of other rungs are made after it, by `Plan.make_features`.
-    complete
-        Whether the first rung can represent any function of the observation.
-    endless
-        Whether a richer rung is always possible, as for real observations.
-    """
+    """The columns of the widest table that each fit uses."""
 
     rungs: dict[str, Integers]
     checkers: dict[str, Integers]
+    """rungs and checkers: columns by the name of the fit, the smallest first. Checkers are never reported. Every
+    column is in some fit."""
     headlines: tuple[str, ...]
-    complete: bool
-    endless: bool
+    """Rungs that may be reported. Their columns come first in the table. `GIVEN` names the rung whose features exist
+    before the decision; the features of other rungs are made after it, by `Plan.make_features`."""
+    complete: bool  # whether the first rung can represent any function of the observation
+    endless: bool  # whether a richer rung is always possible, as for real observations
 
     @property
     def sets(self) -> dict[str, Integers]:

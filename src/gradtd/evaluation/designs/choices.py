@@ -34,46 +34,23 @@ OF_REAL_ACTIONS = "polynomial:order=2"
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """Features of actions in the rows that a fit needs.
+    """Features of actions in the rows that a fit needs."""
 
-    Parameters
-    ----------
-    taken
-        Of the action of every step, (n, K).
-    after
-        The target's expectation in the next observation of every step; zero after the last step.
-    first
-        The target's expectation at the start of pieces.
-    codes
-        The action of every step, where actions are discrete.
-    by_state
-        Whether actions are discrete and the target depends only on the observation.
-    of_action, bias, n_actions
-        The map of actions, as in `ActionFeatures`.
-    never
-        The target's probability of actions never taken in the log, at next observations and starts; None if
-        observations or actions are real.
-    kept
-        ``after`` and ``first`` without those actions; None if there are none.
-    outside
-        Share of the target's real actions outside the range of the log's actions.
-    shares
-        The target's mean probability of each discrete action in these observations.
-    """
-
-    taken: Floats
-    after: Floats
-    first: Floats
-    codes: Integers | None
-    by_state: bool
+    taken: Floats  # of the action of every step, (n, K)
+    after: Floats  # the target's expectation in the next observation of every step; zero after the last step
+    first: Floats  # the target's expectation at the start of pieces
+    codes: Integers | None  # the action of every step, where actions are discrete
+    by_state: bool  # whether actions are discrete and the target depends only on the observation
     of_action: Features | None
     bias: bool
-    n_actions: int
+    n_actions: int  # of_action, bias, n_actions: the map of actions, as in `ActionFeatures`
     never: float | None = None
-    kept: tuple[Floats, Floats] | None = None
+    """The target's probability of actions never taken in the log, at next observations and starts; None if
+    observations or actions are real."""
+    kept: tuple[Floats, Floats] | None = None  # ``after`` and ``first`` without those actions; None if there are none
     unseen: float | None = None
-    outside: float | None = None
-    shares: Floats | None = None
+    outside: float | None = None  # share of the target's real actions outside the range of the log's actions
+    shares: Floats | None = None  # the target's mean probability of each discrete action in these observations
 
 
 def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, actions: int = 0) -> Choices:
@@ -255,23 +232,14 @@ class Uniform:
 
 @dataclass(frozen=True, eq=False)
 class Chooser:
-    """Settings shared by all chunks, so that every chunk is treated in the same way.
+    """Settings shared by all chunks, so that every chunk is treated in the same way."""
 
-    Parameters
-    ----------
-    target
-        A function of observations, or the names of the columns of its probabilities.
-    of_action, bias, n_actions
-        The map of actions, as in `ActionFeatures`; no actions where these are real.
-    span
-        The smallest and largest real action of the log.
-    """
-
-    target: Any
+    target: Any  # a function of observations, or the names of the columns of its probabilities
     of_action: Features | None
     bias: bool
     n_actions: int
-    span: Any = None
+    """of_action, bias, n_actions: the map of actions, as in `ActionFeatures`; no actions where these are real"""
+    span: Any = None  # the smallest and largest real action of the log
 
     @property
     def width(self) -> int:

@@ -132,21 +132,11 @@ def pair_rows(inner: Rows, laid: PairRows, n_columns: int, given: Any = None) ->
 
 @dataclass(frozen=True, eq=False)
 class PairDesign:
-    """Rows of pairs for a log that is read in parts, over real observations.
+    """Rows of pairs for a log that is read in parts, over real observations."""
 
-    Parameters
-    ----------
-    ladder
-        The fits.
-    inner
-        The design of observations.
-    choose
-        The actions taken and the target's expectations in a chunk.
-    """
-
-    ladder: Ladder
-    inner: RealDesign
-    choose: Callable[[Log], Choices]
+    ladder: Ladder  # the fits
+    inner: RealDesign  # the design of observations
+    choose: Callable[[Log], Choices]  # the actions taken and the target's expectations in a chunk
 
     def rows(self, log: Log, pieces: Integers | None = None) -> Rows:
         inner, first = self.inner.rows(log, pieces), episode_begins(log.episode)[:-1]
@@ -204,27 +194,13 @@ def _of_cells(inner: Any, ladder: Ladder, inner_rows: Rows, laid: PairRows, give
 
 @dataclass(frozen=True, eq=False)
 class PairStateDesign:
-    """A sparse table with these rows for every row of ``inner``: one per action, then the target's expectation.
+    """A sparse table with these rows for every row of ``inner``: one per action, then the target's expectation."""
 
-    Parameters
-    ----------
-    ladder
-        The fits.
-    inner
-        The design of states.
-    chooser
-        The target's choices.
-    chances
-        The target's probabilities of every action, by state.
-    table
-        The rows.
-    """
-
-    ladder: Ladder
-    inner: StateDesign
-    chooser: Chooser
-    chances: Floats
-    table: Any
+    ladder: Ladder  # the fits
+    inner: StateDesign  # the design of states
+    chooser: Chooser  # the target's choices
+    chances: Floats  # the target's probabilities of every action, by state
+    table: Any  # the rows
 
     @property
     def kinds(self) -> int:

@@ -33,28 +33,14 @@ class Waves(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RealDesign:
-    """Columns: the user's features, then polynomials, then cosines, then random waves.
+    """Columns: the user's features, then polynomials, then cosines, then random waves."""
 
-    Parameters
-    ----------
-    ladder
-        The fits.
-    cosines, waves
-        The maps of the rungs and of the checks.
-    features
-        The user's map, fitted; None if rungs of cosines may be reported.
-    table
-        Its rows for the whole log, if already computed in memory.
-    polynomials
-        The map of polynomial rungs, if these may be reported and are not too wide.
-    """
-
-    ladder: Ladder
+    ladder: Ladder  # the fits
     cosines: Cosines
-    waves: Waves
-    features: Features | None = None
-    table: Any = None
-    polynomials: Features | None = None
+    waves: Waves  # cosines and waves: the maps of the rungs and of the checks
+    features: Features | None = None  # the user's map, fitted; None if rungs of cosines may be reported
+    table: Any = None  # its rows for the whole log, if already computed in memory
+    polynomials: Features | None = None  # the map of polynomial rungs, if these may be reported and are not too wide
 
     def rows(self, log: Log, pieces: Integers | None = None) -> Rows:
         base = self.table

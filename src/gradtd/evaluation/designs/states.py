@@ -76,24 +76,12 @@ def _before(now: Integers, episode: Integers, states: int) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class StateDesign:
-    """A stored table: a row for each state, then one for each pair in ``pairs``, (before, state).
+    """A stored table: a row for each state, then one for each pair in ``pairs``, (before, state)."""
 
-    Parameters
-    ----------
-    ladder
-        The fits.
-    table
-        The rows; sparse if features are cells.
-    states
-        The states, sorted.
-    pairs
-        The pairs of states that have a row.
-    """
-
-    ladder: Ladder
-    table: Any
-    states: Any
-    pairs: Integers
+    ladder: Ladder  # the fits
+    table: Any  # the rows; sparse if features are cells
+    states: Any  # the states, sorted
+    pairs: Integers  # the pairs of states that have a row
 
     def rows(self, log: Log, pieces: Integers | None = None) -> Rows:
         """The rows of a chunk. Refuses a state that the design does not know."""

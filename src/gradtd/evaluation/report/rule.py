@@ -22,21 +22,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """The inputs of a rule.
+    """The inputs of a rule."""
 
-    Parameters
-    ----------
-    d
-        The diagnostics.
-    estimates
-        The rows of the methods, the requested one first.
-    limits
-        The thresholds.
-    """
-
-    d: Diagnostics
-    estimates: Sequence[Estimate]
-    limits: Limits = DEFAULT
+    d: Diagnostics  # the diagnostics
+    estimates: Sequence[Estimate]  # the rows of the methods, the requested one first
+    limits: Limits = DEFAULT  # the thresholds
 
     @property
     def row(self) -> Estimate:
@@ -129,28 +119,15 @@ def below(value: float | None, limit: float) -> bool:
 
 @dataclass(frozen=True)
 class Rule:
-    """One row of the table of rules.
+    """One row of the table of rules."""
 
-    Parameters
-    ----------
-    name
-        Two or three words.
-    when
-        The condition in words, for the docs. ``{limits.far:g}`` stands for a threshold.
-    test
-        The condition.
-    sentence
-        The sentence of the report: the fact, and what to do. ``{d.ess:.0f}`` stands for a number of the diagnostics,
-        ``{row.method}`` for one of the estimate, ``{limits.far:g}`` for a threshold.
-    kind
-        Whether that makes the estimate unusable, leaves it unchecked, or is a warning only.
-    """
-
-    name: str
-    when: str
-    test: Callable[[Evidence], bool]
+    name: str  # two or three words
+    when: str  # the condition in words, for the docs. ``{limits.far:g}`` stands for a threshold.
+    test: Callable[[Evidence], bool]  # the condition
     sentence: str
-    kind: Kind = Kind.REASON
+    """The sentence of the report: the fact, and what to do. ``{d.ess:.0f}`` stands for a number of the diagnostics,
+    ``{row.method}`` for one of the estimate, ``{limits.far:g}`` for a threshold."""
+    kind: Kind = Kind.REASON  # whether that makes the estimate unusable, leaves it unchecked, or is a warning only
 
     def said(self, evidence: Evidence) -> str:
         """The sentence, filled in for this evaluation."""

@@ -31,39 +31,27 @@ LARGEST = ("largest_ratio", "largest_reward", "smallest_reward")
 
 @dataclass
 class StepSums:
-    """Sums over the steps of some episodes.
+    """Sums over the steps of some episodes."""
 
-    Parameters
-    ----------
-    numbers
-        Sums by name.
-    largest
-        Quantities combined by maximum.
-    ratios
-        Counts and sums of the ratios by size, (2, bins).
-    by_time
-        Sums of the products of ratios, and of their squares, by the time since the episode began.
-    top
-        The share of weight of the largest 1 % of ratios; None if chunks were added, then it comes from the histogram.
-    unseen, unseen_pairs
-        The smallest probability, over chunks, of target actions that the chunk lacks; None if unknown.
-    alone, estimated
-        Whether one-step episodes were inferred, and whether the behaviour was estimated.
-    notes, warnings
-        Notes of the reader and warnings about the ratios, with counts.
-    """
-
-    numbers: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*BY_STEP, *BY_CHUNK), 0.0))
+    numbers: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*BY_STEP, *BY_CHUNK), 0.0))  # sums by name
     largest: dict[str, float] = field(default_factory=lambda: dict.fromkeys(LARGEST, -np.inf))
+    """Quantities combined by maximum."""
     ratios: Floats = field(default_factory=lambda: np.zeros((2, BINS)))
+    """Counts and sums of the ratios by size, (2, bins)."""
     by_time: Floats = field(default_factory=lambda: np.zeros((2, 0)))
+    """Sums of the products of ratios, and of their squares, by the time since the episode began."""
     top: float | None = None
+    """The share of weight of the largest 1 % of ratios; None if chunks were added, then it comes from the histogram."""
     unseen: float | None = None
     unseen_pairs: float | None = None
+    """unseen and unseen_pairs: the smallest probability, over chunks, of target actions that the chunk lacks; None
+    if unknown"""
     alone: bool = False
     estimated: bool = False
+    """alone and estimated: whether one-step episodes were inferred, and whether the behaviour was estimated"""
     notes: Counter[str] = field(default_factory=Counter)
     warnings: Counter[str] = field(default_factory=Counter)
+    """notes and warnings: notes of the reader and warnings about the ratios, with counts"""
 
     def __getitem__(self, name: str) -> float:
         return self.numbers[name]

@@ -31,8 +31,7 @@ from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.checks import InputError
 from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.core.stream import SparseRows
-from gradtd.running.online.episode_counter import EpisodeCounter
-from gradtd.running.online.given import IndexRow, dense_row
+from gradtd.running.online.given import EpisodeCounter, IndexRow, dense_row
 from gradtd.running.online.groups import Group, Grouping, may_have_lanes
 from gradtd.running.online.online_run import OnlineRun
 from gradtd.running.online.sparse_rows import SparseTable, is_sparse, sparse_row

@@ -24,7 +24,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
 from gradtd.core.stream import STEP, SparseRows
 from gradtd.core.stream_arrays import refuse_bad_numbers
-from gradtd.running.online.episode_counter import EpisodeCounter
+from gradtd.running.online.given import EpisodeCounter
 from gradtd.running.online.growing_rows import GrowingRows
 from gradtd.running.online.online_run import OnlineRun, online_session
 from gradtd.running.online.queue import StepQueue

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.core.arrays import Floats
-from gradtd.core.checks import InputError
+from gradtd.core.arrays import Floats, make_frame
 from gradtd.core.files import write_text
 from gradtd.output.pages import render
 from gradtd.output.plots import Line, mean_and_error, sensitivity_curves, winner_curves
@@ -52,11 +51,7 @@ class Swept:
         winners : bool
             The winners on fresh seeds instead of every setting.
         """
-        try:
-            import pandas  # noqa: F401
-        except ImportError:
-            raise InputError("to_frame needs pandas, which is not installed: pip install pandas.") from None
-        return (self.winners if winners else self.results).to_pandas()
+        return make_frame((self.winners if winners else self.results).to_pydict())
 
     def table(self) -> Table:
         """The winners on fresh seeds, at the last step, one row for each algorithm on each problem and metric."""
