@@ -8,7 +8,7 @@ import pytest
 
 import gradtd
 from gradtd.output.pages import render
-from gradtd.paper import lambda_runs
+from gradtd.paper import jobs, lambda_runs
 from gradtd.paper.figures import FIGURES, PAPER_PROBLEMS, RIVALS
 from gradtd.paper.jobs import Kept, Reproduction, Store
 from gradtd.paper.lambda_runs import FAMILIES, LAMBDAS, RECORDED, LambdaJob, lambda_jobs, lambda_sections, lambda_table
@@ -18,7 +18,7 @@ from gradtd.running.settings import parameters
 
 
 def test_a_job_takes_the_best_step_size_of_other_seeds(monkeypatch):
-    monkeypatch.setattr(lambda_runs, "GRID", (2.0**-12, 2.0**-5, 2.0**5))
+    monkeypatch.setattr(jobs, "GRID", (2.0**-12, 2.0**-5, 2.0**5))
     job = LambdaJob("random_walk_tabular", 2, "TD", 0.4)
     kept = job.compute(1)
     assert kept.told["alpha"] == 2.0**-5 == kept.arrays["alpha"][kept.arrays["area"].argmin()]

@@ -117,28 +117,14 @@ def refuse_other(folder: Path, before: Question, now: Question) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A job, its settings, and the log that it was fitted to.
+    """A job, its settings, and the log that it was fitted to."""
 
-    Parameters
-    ----------
-    question
-        The settings.
-    job
-        The computation for every part.
-    files, rows
-        Their numbers.
-    episodes
-        Maximum number of episodes in the sample.
-    digest
-        Digest of all fields.
-    """
-
-    question: Question
-    job: Job
+    question: Question  # the settings
+    job: Job  # the computation for every part
     files: int
-    rows: int
-    episodes: int
-    digest: str
+    rows: int  # files and rows: their numbers
+    episodes: int  # maximum number of episodes in the sample
+    digest: str  # digest of all fields
 
 
 def write_fitted(path: Path, question: Question, job: Job, files: int, rows: int, episodes: int) -> None:

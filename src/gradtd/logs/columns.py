@@ -148,31 +148,16 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Properties that only the whole log shows. Chunks are read with them, so every chunk is read in the same way.
+    """Properties that only the whole log shows. Chunks are read with them, so every chunk is read in the same way."""
 
-    Parameters
-    ----------
-    counted
-        Whether t counts steps, so that a missing one can be seen.
-    stride
-        The smallest step of t. None if it is still to be determined when rows are arranged.
-    real_actions
-        Whether some action is not a whole number.
-    actions
-        The discrete actions: labels of text, or whole numbers.
-    above, below
-        Probability columns with some number above 0, and with some number below 0.
-    order
-        The ordered categories of the actions, if they have an order.
-    """
-
-    counted: bool = True
-    stride: float | None = None
-    real_actions: bool = False
-    actions: frozenset[Any] = frozenset()
+    counted: bool = True  # whether t counts steps, so that a missing one can be seen
+    stride: float | None = None  # the smallest step of t. None if it is still to be determined when rows are arranged.
+    real_actions: bool = False  # whether some action is not a whole number
+    actions: frozenset[Any] = frozenset()  # the discrete actions: labels of text, or whole numbers
     above: frozenset[str] = frozenset()
     below: frozenset[str] = frozenset()
-    order: tuple[str, ...] = ()
+    """above and below: probability columns with some number above 0, and with some number below 0"""
+    order: tuple[str, ...] = ()  # the ordered categories of the actions, if they have an order
 
     def merge(self, other: Facts) -> Facts:
         """The facts of two sets of rows, merged."""

@@ -141,32 +141,16 @@ class Traced(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The steps of whole episodes, for one target.
+    """The steps of whole episodes, for one target."""
 
-    Parameters
-    ----------
-    rows
-        Their rows in the widest table.
-    reward, discount, rho
-        One number for each step; the discount is 0 where the episode terminated.
-    begins
-        The first steps of the independent pieces and, last, the number of steps.
-    blocks
-        Whether pieces are neighbouring parts of longer episodes.
-    traced
-        The requested traces, if any.
-    threads
-        Number of threads.
-    """
-
-    rows: Rows
+    rows: Rows  # their rows in the widest table
     reward: Any
     discount: Any
-    rho: Any
-    begins: Integers
-    blocks: bool = False
-    traced: Traced | None = None
-    threads: int = 1
+    rho: Any  # reward, discount, rho: one number for each step; the discount is 0 where the episode terminated
+    begins: Integers  # the first steps of the independent pieces and, last, the number of steps
+    blocks: bool = False  # whether pieces are neighbouring parts of longer episodes
+    traced: Traced | None = None  # the requested traces, if any
+    threads: int = 1  # number of threads
 
     def __len__(self) -> int:
         return len(self.reward)

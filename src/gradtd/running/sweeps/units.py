@@ -112,21 +112,11 @@ class Unit:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """The outcomes of runs.
+    """The outcomes of runs."""
 
-    Parameters
-    ----------
-    metrics
-        The values of each metric, of shape (runs, steps measured at).
-    diverged_at
-        The step at which each run diverged, -1 if it did not.
-    learned
-        Whether each run made any update; its buffers may never have filled.
-    """
-
-    metrics: Mapping[str, Floats]
-    diverged_at: Integers
-    learned: Any
+    metrics: Mapping[str, Floats]  # the values of each metric, of shape (runs, steps measured at)
+    diverged_at: Integers  # the step at which each run diverged, -1 if it did not
+    learned: Any  # whether each run made any update; its buffers may never have filled
 
     @staticmethod
     def joined(blocks: Sequence[Values]) -> Values:
