@@ -58,7 +58,7 @@ def anytime(logs: int = 300, looks: int = 36) -> None:
                 run(part, world, anytime=way)
                 cost[int(way)] += time.process_time() - begin
     print(
-        f"{logs} logs, {looks} looks: misses the true value at some look {wrong[0].mean():.1%} (interval for one look), "
+        f"{logs} logs, {looks} looks: misses the value at some look {wrong[0].mean():.1%} (interval for one look), "
         f"{wrong[1].mean():.1%} (for every look); width over that for one look {np.median(times):.2f}; "
         f"cost {cost[1] / cost[0]:.3f} of an evaluation without"
     )
@@ -158,8 +158,8 @@ def trained(logs: int = 50, only: str = "", first: int = 0) -> None:
                 off[way, k] = (made.value - world.truth()) / (made.estimates[0].error or np.nan)
                 inside[way, k] = holds(made.interval, world.truth())
         print(
-            f"{name}: {logs} logs; judged on the episodes it was learned from {off[0].mean():.2f} standard errors too high, the truth "
-            f"inside in {inside[0].mean():.0%}; on the others {off[1].mean():+.2f}, {inside[1].mean():.0%}"
+            f"{name}: {logs} logs; {off[0].mean():.2f} standard errors too high on the episodes it was learned from, "
+            f"the truth inside in {inside[0].mean():.0%}; on the others {off[1].mean():+.2f}, {inside[1].mean():.0%}"
         )
 
 

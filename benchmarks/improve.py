@@ -147,7 +147,9 @@ def naive_use(case: Any, seed: int) -> dict[str, Any]:
 
 def optimism(names: list[str], seeds: range) -> None:
     """How much better a policy looks on the log that taught it than it is."""
-    print("| world | judged on | logs | true difference | judged | interval holds | contains the true value, if usable |")
+    print(
+        "| world | judged on | logs | true difference | judged | interval holds | contains the true value, if usable |"
+    )
     print("|---|---|---|---|---|---|---|")
     made: dict[str, list[dict[str, Any]]] = {}
     for name, seed, make in cases(names, seeds):

@@ -50,7 +50,7 @@ BOXES = {
     "metrics": Box(15.75, 5.15, 2.7, 1.1, "problems.metrics", ("error against", "the exact solution")),
     "evaluation": Box(15.75, 3.4, 2.7, 1.1, "evaluation", ("refits on resampled", "episodes, verdict")),
     "output": Box(15.75, 1.65, 2.7, 1.1, "output", ("tables, pictures,", "one HTML page")),
-    "algorithms": Box(7.2, 1.65, 2.6, 1.1, "algorithms", ("one file per algorithm or family,", "written with estimates")),
+    "algorithms": Box(7.2, 1.65, 2.6, 1.1, "algorithms", ("one file per algorithm", "written with estimates")),
     "compiled": Box(10.2, 1.65, 2.6, 1.1, "compiled", ("the one loop, and the", "engine that compiles it")),
 }
 ARROWS = [
