@@ -107,9 +107,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     began = time.perf_counter()
-    print(
-        "| problem | logs | contain it, in percent | contain it if both are usable (logs) | width relative to unpaired |"
-    )
+    print("| problem | logs | contain it, in percent | contain it, both usable (logs) | width relative to unpaired |")
     print("|---|---|---|---|---|")
     for name, noise in (("walk", 0.0), ("finite", 1.0)):
         if asked.problem in (None, name):

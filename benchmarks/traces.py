@@ -189,7 +189,8 @@ def _summary(compared: list[Compared], at: tuple[int, int]) -> list[str]:
         *lines,
         "",
         "The cells below give the mean over runs and, after the comma, the median. Best is the constant with the "
-        f"smallest mean in hindsight, with its own median. The smallest median in the last row is that of {worst.part[-1]:g} alpha*, "
+        f"smallest mean in hindsight, with its own median. The smallest median in the last row is that of "
+        f"{worst.part[-1]:g} alpha*, "
         f"whose mean is {worst.least[0, -1]:.3g} and whose median is {worst.least[1, -1]:.2g}.",
     ]
 
