@@ -20,6 +20,7 @@ import sys
 import tempfile
 import venv
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,31 +48,42 @@ def install() -> None:
             print(f"could not install {' '.join(packages)}: their rows will be missing")
 
 
-def theirs(tasks: list[Task], updates: int) -> list[list[Row]]:
-    """The peers' estimates of every log; nothing where their environment is not installed."""
-    python = PEERS / "bin" / "python"
-    if not python.exists():
-        return [[] for _ in tasks]
+@cache
+def their_process(updates: int) -> subprocess.Popen[str]:
+    """One process for all logs: the peers take seconds to import."""
+    script = Path(__file__).parent / "peer_cases" / "their_side.py"
+    command = [str(PEERS / "bin" / "python"), str(script), "--fqe", str(updates)]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+
+
+def theirs(task: Task, updates: int) -> list[Row]:
+    """The peers' estimates of a log; nothing where their environment is not installed."""
+    if not PEERS.exists():
+        return []
+    seen, after = task.observation, task.next_observation
+    if task.states:
+        seen, after = (np.eye(task.states)[x.astype(int).ravel()] for x in (seen, after))
+    names = ("action", "reward", "terminated", "episode", "behaviour", "target", "next_target", "gamma")
+    process = their_process(updates)
+    assert process.stdin is not None
+    assert process.stdout is not None
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / f"{k}.npz" for k in range(len(tasks))]
-        for path, task in zip(paths, tasks, strict=True):
-            seen, after = task.observation, task.next_observation
-            if task.states:
-                seen, after = (np.eye(task.states)[x.astype(int).ravel()] for x in (seen, after))
-            names = ("action", "reward", "terminated", "episode", "behaviour", "target", "next_target", "gamma")
-            np.savez(path, observation=seen, next_observation=after, **{name: getattr(task, name) for name in names})
-        script = Path(__file__).parent / "peer_cases" / "their_side.py"
-        command = [str(python), str(script), *map(str, paths), "--fqe", str(updates)]
-        made = subprocess.run(command, capture_output=True, text=True, check=False)
-    rows = [json.loads(line) for line in made.stdout.splitlines() if line.startswith("{")]
-    by_path: dict[str, list[Row]] = {str(path): [] for path in paths}
-    for row in rows:
-        by_path[row.pop("path")].append(row)
-    return list(by_path.values())
+        path = Path(folder) / "log.npz"
+        np.savez(path, observation=seen, next_observation=after, **{name: getattr(task, name) for name in names})
+        print(path, file=process.stdin, flush=True)
+        rows = []
+        for line in process.stdout:
+            if line == "end\n":
+                return rows
+            if line.startswith("{"):
+                rows.append(json.loads(line))
+    raise RuntimeError("the process of the peers has ended")
 
 
 def run(given: argparse.Namespace) -> None:
-    """Cell by cell, with FQE log by log: a log whose rows are in the file is not run again."""
+    """Log by log: one whose rows are in the file is not run again."""
     path: Path = given.rows
     kept = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = {(row["world"], row["cell"], row["updates"], row["log"]) for row in kept}
@@ -82,17 +94,14 @@ def run(given: argparse.Namespace) -> None:
             continue
         key = sum(map(ord, cell.world + cell.name))
         logs = [k for k in range(min(given.logs, cell.most)) if (cell.world, cell.name, given.fqe, k) not in done]
-        for some in [[k] for k in logs] if given.fqe else [logs] if logs else []:
-            tasks = [cell.make(np.random.default_rng([SEED, k, key])) for k in some]
-            mine = [[] if given.fqe else ours.rows(task) for task in tasks]
-            lines = []
-            for k, task, *found in zip(some, tasks, mine, theirs(tasks, given.fqe), strict=True):
-                about = {"world": cell.world, "cell": cell.name, "log": k, "updates": given.fqe, "tells": task.tells}
-                about |= {"truth": task.truth, "error": task.error}
-                lines += [json.dumps({**about, **row}) + "\n" for rows in found for row in rows]
+        for k in logs:
+            task = cell.make(np.random.default_rng([SEED, k, key]))
+            about = {"world": cell.world, "cell": cell.name, "log": k, "updates": given.fqe, "tells": task.tells}
+            about |= {"truth": task.truth, "error": task.error}
+            rows = ([] if given.fqe else ours.rows(task)) + theirs(task, given.fqe)
             with path.open("a") as file:
-                file.write("".join(lines))
-            print(f"{cell.world}, {cell.name}, logs {some}", file=sys.stderr, flush=True)
+                file.write("".join(json.dumps({**about, **row}) + "\n" for row in rows))
+        print(f"{cell.world}, {cell.name}, logs {logs}", file=sys.stderr, flush=True)
 
 
 def summaries(rows: list[Row]) -> dict[tuple[str, str], dict[str, Row]]:

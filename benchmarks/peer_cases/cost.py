@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +25,6 @@ def measured(run: Callable[[], Any]) -> tuple[Any, dict[str, float | None]]:
 
     Memory that earlier estimates have freed goes back to the kernel first: one that fits into it would cost nothing.
     """
-    gc.collect()
     if hasattr(C_LIBRARY, "malloc_trim"):
         C_LIBRARY.malloc_trim(0)
     if (PROCESS / "clear_refs").exists():

@@ -1,14 +1,16 @@
 """Runs in the environment of the peers: reads logs, prints one line of JSON for each log and estimator.
 
-    python their_side.py LOG.npz ... [--fqe UPDATES]
+    echo LOG.npz | python their_side.py [--fqe UPDATES]
 
-Needs nothing of gradtd. A library that cannot be imported gives one line with the reason.
+Takes the paths of logs line by line, and says "end" after each. Needs nothing of gradtd. A library that cannot be
+imported gives one line with the reason.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -199,22 +201,20 @@ def libraries_for(z: dict[str, np.ndarray], updates: int) -> dict[str, Callable[
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("logs", nargs="+")
     parser.add_argument("--fqe", type=int, default=0)
     given = parser.parse_args()
-    for path in given.logs:
+    for path in map(str.strip, sys.stdin):
         for library, estimators in libraries_for(dict(np.load(path)), given.fqe).items():
-            row: dict[str, Any] = {"path": path, "name": library}
             try:
                 for name, run in estimators():
                     found, cost = measured(run)
                     value, interval = found if isinstance(found, tuple) else (found, None)
                     low, high = ends_of(interval)
-                    row = {"path": path, "name": name, "value": value, "low": low, "high": high}
-                    print(json.dumps({**row, **cost}), flush=True)
+                    print(json.dumps({"name": name, "value": value, "low": low, "high": high, **cost}), flush=True)
             except Exception as error:  # a peer that cannot be run is a row of the table, not the end of it
-                row = {"path": path, "name": library, "failed": f"{type(error).__name__}: {error}"[:200]}
-                print(json.dumps(row), flush=True)
+                failed = f"{type(error).__name__}: {error}"[:200]
+                print(json.dumps({"name": library, "failed": failed}), flush=True)
+        print("end", flush=True)
 
 
 if __name__ == "__main__":
