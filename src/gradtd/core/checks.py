@@ -385,9 +385,9 @@ def at_least(low: float) -> Check:
     return lambda name, value: number_at_least(name, value, low)
 
 
-def whole(low: int) -> Check:
-    """The check that a number is whole and not smaller than this."""
-    return lambda name, value: whole_number(name, value, low)
+def whole(low: int, high: int | None = None) -> Check:
+    """The check that a number is whole and in this range."""
+    return lambda name, value: whole_number(name, value, low, high)
 
 
 def choice(*allowed: str) -> Check:

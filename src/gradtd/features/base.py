@@ -10,7 +10,7 @@ import numpy as np
 
 from gradtd.core import checks
 from gradtd.core.arrays import Floats
-from gradtd.core.checks import InputError
+from gradtd.core.checks import Check, InputError
 from gradtd.features.table import Table
 
 if TYPE_CHECKING:
@@ -33,7 +33,12 @@ class Features:
 
     name: ClassVar[str] = ""
     LEARNED: ClassVar[Mapping[str, tuple[str | None, ...]]] = {}
+    CHECKS: ClassVar[Mapping[str, Check]] = {}
     learned: Mapping[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for parameter, check in self.CHECKS.items():
+            object.__setattr__(self, parameter, check(parameter, getattr(self, parameter)))
 
     @classmethod
     def parameter_names(cls) -> list[str]:
@@ -135,11 +140,6 @@ class Features:
                 f"{self.name} features are not fitted yet: call fit(observations) and use what it returns."
             )
         return self.learned
-
-    def _checked(self, **parameters: Any) -> None:
-        """Keep the checked values of parameters; for __post_init__."""
-        for parameter, value in parameters.items():
-            object.__setattr__(self, parameter, value)
 
     def _transform(self, table: Table) -> Floats | scipy.sparse.csr_array:
         out = np.empty((table.n_rows, self.n_features))

@@ -43,10 +43,8 @@ class OneHot(Features):
 
     name: ClassVar[str] = "one-hot"
     LEARNED = {"values": (None, "columns")}
+    CHECKS = {"most": checks.whole(1, 2**31 - 1)}
     most: int = FEATURE_LIMIT
-
-    def __post_init__(self) -> None:
-        self._checked(most=checks.whole_number("most", self.most, 1, 2**31 - 1))
 
     def _title(self) -> str:
         return "One-hot features"
@@ -122,11 +120,8 @@ class Grouped(OneHot):
     """
 
     name: ClassVar[str] = "grouped"
+    CHECKS = OneHot.CHECKS | {"n": checks.whole(1, FEATURE_LIMIT)}
     n: int = 100
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._checked(n=checks.whole_number("n", self.n, 1, FEATURE_LIMIT))
 
     def _title(self) -> str:
         return f"One-hot features of the {self.n} observations met most, and one for the others"
@@ -193,15 +188,9 @@ class Aggregation(Features):
 
     name: ClassVar[str] = "aggregation"
     LEARNED = {"edges": (None,), "bins_a_column": ("columns",)}
+    CHECKS = {"bins": checks.whole(2, FEATURE_LIMIT), "by": checks.choice("quantiles", "width")}
     bins: int = 10
     by: str = "quantiles"
-
-    def __post_init__(self) -> None:
-        bins, by = (
-            checks.whole_number("bins", self.bins, 2, FEATURE_LIMIT),
-            checks.one_of("by", self.by, ("quantiles", "width")),
-        )
-        self._checked(bins=bins, by=by)
 
     def _title(self) -> str:
         return f"State aggregation ({self.bins} bins a column, by {self.by})"

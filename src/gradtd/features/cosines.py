@@ -74,10 +74,8 @@ class Cosines(Features):
     LEARNED = {"lowest": ("columns",), "span": ("columns",), "knots": ("columns", None), "counts": ("columns",)} | {
         "varies": (None,)
     }
+    CHECKS = {"n": checks.whole(1, FEATURE_LIMIT)}
     n: int = 16
-
-    def __post_init__(self) -> None:
-        self._checked(n=checks.whole_number("n", self.n, 1, FEATURE_LIMIT))
 
     def _title(self) -> str:
         return "Cosines by total degree"
@@ -218,10 +216,8 @@ class Fourier(Features):
 
     name: ClassVar[str] = "fourier"
     LEARNED = {"low": ("columns",), "high": ("columns",)}
+    CHECKS = {"order": checks.whole(1, FEATURE_LIMIT)}
     order: int = 3
-
-    def __post_init__(self) -> None:
-        self._checked(order=checks.whole_number("order", self.order, 1, FEATURE_LIMIT))
 
     def _title(self) -> str:
         return f"Fourier features of order {self.order}"
@@ -252,6 +248,12 @@ class Fourier(Features):
         return f"cos(pi ({' + '.join(terms)}))" if terms else "bias"
 
 
+def _width(name: str, value: Any) -> float | str:
+    if isinstance(value, str) and value != "median":
+        raise InputError(f"{name} must be a number greater than 0 or 'median', got {value!r}.")
+    return value if isinstance(value, str) else checks.number_above(name, value, 0)
+
+
 @dataclass(frozen=True, eq=False)
 class Rbf(Features):
     """1 and sqrt(2 / n) cos(w . s + b): random features of the kernel exp(-|s - s'|^2 / (2 width^2)).
@@ -274,16 +276,14 @@ class Rbf(Features):
 
     name: ClassVar[str] = "rbf"
     LEARNED = {"mean": ("columns",), "sd": ("columns",), "frequencies": ("columns", "n"), "phases": ("n",)}
+    CHECKS = {
+        "n": checks.whole(1, FEATURE_LIMIT),
+        "width": _width,
+        "seed": lambda name, value: checks.seed_number(value, name),
+    }
     n: int = 100
     width: float | str = 1.0
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if isinstance(self.width, str) and self.width != "median":
-            raise InputError(f"width must be a number greater than 0 or 'median', got {self.width!r}.")
-        width = self.width if self.width == "median" else checks.number_above("width", self.width, 0)
-        n = checks.whole_number("n", self.n, 1, FEATURE_LIMIT)
-        self._checked(n=n, width=width, seed=checks.seed_number(self.seed))
 
     def _title(self) -> str:
         width = "the median distance" if self.width == "median" else f"{self.width:g}"

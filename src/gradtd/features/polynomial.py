@@ -36,11 +36,9 @@ class Identity(Features):
 
     name: ClassVar[str] = "identity"
     LEARNED = {"mean": ("columns",), "sd": ("columns",)}
+    CHECKS = {"bias": checks.yes_or_no, "scale": checks.yes_or_no}
     bias: bool = True
     scale: bool = True
-
-    def __post_init__(self) -> None:
-        self._checked(bias=checks.yes_or_no("bias", self.bias), scale=checks.yes_or_no("scale", self.scale))
 
     def _title(self) -> str:
         scaled = "scaled to mean 0 and deviation 1" if self.scale else "as they are"
@@ -85,12 +83,9 @@ class Polynomial(Features):
 
     name: ClassVar[str] = "polynomial"
     LEARNED = {"low": ("columns",), "high": ("columns",)}
+    CHECKS = {"order": checks.whole(1, FEATURE_LIMIT), "cross": checks.yes_or_no}
     order: int = 2
     cross: bool = True
-
-    def __post_init__(self) -> None:
-        order = checks.whole_number("order", self.order, 1, FEATURE_LIMIT)
-        self._checked(order=order, cross=checks.yes_or_no("cross", self.cross))
 
     def _title(self) -> str:
         return f"Polynomial features of order {self.order}{'' if self.cross else ' without products of two columns'}"

@@ -88,19 +88,16 @@ class Tiles(Features):
 
     name: ClassVar[str] = "tiles"
     LEARNED = {"low": ("columns",), "high": ("columns",)}
+    CHECKS = {
+        "tilings": checks.whole(1, MOST_TILINGS),
+        "tiles": checks.whole(1, 2**20),
+        "hashing": checks.optional(checks.whole(1, COLUMN_LIMIT - 1)),
+        "bias": checks.yes_or_no,
+    }
     tilings: int = 8
     tiles: int = 8
     hashing: int | None = None
     bias: bool = False
-
-    def __post_init__(self) -> None:
-        self._checked(
-            tilings=checks.whole_number("tilings", self.tilings, 1, MOST_TILINGS),
-            tiles=checks.whole_number("tiles", self.tiles, 1, 2**20),
-            bias=checks.yes_or_no("bias", self.bias),
-        )
-        if self.hashing is not None:
-            self._checked(hashing=checks.whole_number("hashing", self.hashing, 1, COLUMN_LIMIT - 1))
 
     def _title(self) -> str:
         shared = "" if self.hashing is None else f" hashed into {self.hashing} columns"
