@@ -1,4 +1,4 @@
-"""Names for the arrays and records that the library passes around, and frames of them."""
+"""Names for the arrays and records that the library passes around; frames and plain values made of them."""
 
 from __future__ import annotations
 
@@ -32,3 +32,28 @@ def make_frame(rows: Sequence[Mapping[str, Any]] | Mapping[str, Any], index: str
         raise InputError("to_frame needs pandas: pip install gradtd[frames].") from None
     made = pandas.DataFrame(rows)
     return made if index is None else made.set_index(index)
+
+
+def entries_under(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The entries whose names have this prefix, named without it."""
+    return {name.removeprefix(prefix): value for name, value in entries.items() if name.startswith(prefix)}
+
+
+def number_or_nan(value: Any) -> float:
+    """JSON's null becomes NaN."""
+    return float("nan") if value is None else float(value)
+
+
+def plain(value: Any) -> Any:
+    """Plain values for JSON; non-finite numbers become None."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else None
+    return value

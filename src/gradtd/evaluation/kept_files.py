@@ -25,6 +25,7 @@ import numpy as np
 
 import gradtd
 from gradtd.compiled import engine
+from gradtd.core.arrays import entries_under, plain
 from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays, checksum, read_arrays, read_if_whole, reading, write_arrays
 from gradtd.core.results_folder import ResultsFolder
@@ -36,7 +37,6 @@ from gradtd.evaluation.designs.states import StateDesign
 from gradtd.evaluation.kept_units import Unit, check_fitted, check_sums, read_units
 from gradtd.evaluation.moments import BY_GROUP, Moments
 from gradtd.evaluation.part_sums import Job, PartSums
-from gradtd.evaluation.report.result import plain
 from gradtd.evaluation.report.step_sums import StepSums
 from gradtd.evaluation.settings import Settings
 from gradtd.evaluation.step_blocks import Block
@@ -186,8 +186,7 @@ def read_fitted(path: Path, reader: ChunkReader, settings: Settings) -> Fitted:
 def _restored(kind: str, header: dict[str, Any], arrays: Arrays) -> Any:
     if header[kind] is None:
         return None
-    own = {name.removeprefix(f"{kind}."): value for name, value in arrays.items() if name.startswith(f"{kind}.")}
-    return from_dict(header[kind] | own)
+    return from_dict(header[kind] | entries_under(arrays, f"{kind}."))
 
 
 def _design(header: dict[str, Any], arrays: Arrays, features: Features | None) -> RealDesign | StateDesign:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, entries_under
 from gradtd.core.checks import InputError
 from gradtd.features.base import Features
 
@@ -132,13 +132,9 @@ class PairFunction(Features):
 
 def restore_actions(stored: Mapping[str, Any], restore: Any) -> ActionFeatures:
     """The map that `ActionFeatures.to_dict` described; ``restore`` makes the maps inside."""
-
-    def part(prefix: str) -> dict[str, Any]:
-        return {key.removeprefix(prefix): value for key, value in stored.items() if key.startswith(prefix)}
-
     n_actions = checks.whole_number("n_actions", stored.get("n_actions"), 0)
-    of_action = part("action_")
-    inner, bias = restore(part("inner_")), checks.yes_or_no("bias", stored.get("bias"))
+    of_action = entries_under(stored, "action_")
+    inner, bias = restore(entries_under(stored, "inner_")), checks.yes_or_no("bias", stored.get("bias"))
     return ActionFeatures.of(inner, restore(of_action) if of_action else None, n_actions, bias)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats, Integers, entries_under
 from gradtd.core.checks import InputError
 from gradtd.features.base import Features
 from gradtd.features.table import Table
@@ -194,7 +194,7 @@ class Selected(Features):
 
 def restore_selected(stored: Mapping[str, Any], restore: Any) -> Selected:
     """The map that `Selected.to_dict` described; ``restore`` makes the map inside."""
-    inner = restore({key.removeprefix("inner_"): value for key, value in stored.items() if key.startswith("inner_")})
+    inner = restore(entries_under(stored, "inner_"))
     kept = checks.numeric_array("kept", stored.get("kept", []), 1).astype(np.int64)
     columns = checks.whole_number("n_columns", stored.get("n_columns"), 1)
     if len(kept) != inner.n_columns or kept.min() < 0 or kept.max() >= columns:

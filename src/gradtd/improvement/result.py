@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gradtd.core.arrays import plain
 from gradtd.evaluation.report.comparison import Difference, Evaluations
-from gradtd.evaluation.report.result import plain
 from gradtd.improvement.changes import Change
 from gradtd.improvement.policy import ImprovedPolicy
 from gradtd.output.tables import Table

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, make_frame, plain
 from gradtd.core.checks import InputError
 from gradtd.evaluation.estimators.bootstrap import interval_from
 from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.intervals import as_dependent, chance_above_zero, interval
 from gradtd.evaluation.report.decision import TargetDecision, decide_among
-from gradtd.evaluation.report.presentation import Summary
-from gradtd.evaluation.report.result import Evaluation, plain
+from gradtd.evaluation.report.result import Evaluation, Summary
 
 if TYPE_CHECKING:
     import pandas
@@ -119,8 +118,6 @@ class Comparison:
 
     def to_frame(self) -> pandas.DataFrame:
         """The differences as a pandas frame, one row per pair. Needs pandas."""
-        from gradtd.core.arrays import make_frame
-
         return make_frame([vars(row) for row in self.differences])
 
     def plot(self, path: str | Path | None = None) -> Any:
@@ -198,8 +195,6 @@ class Evaluations(dict[str, Evaluation]):
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per target: value, low, high, verdict, method, the behaviour's value and the gain over it."""
-        from gradtd.core.arrays import make_frame
-
         rows = []
         for name, found in self.items():
             low, high = found.interval

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, number_or_nan, plain
 from gradtd.core.checks import InputError
 from gradtd.core.files import read_arrays, reading, write_arrays
 from gradtd.evaluation.decide import Check
@@ -20,24 +20,35 @@ from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.evaluation.report.assumptions import Assumption, Grade, assumptions, grade
 from gradtd.evaluation.report.diagnostics import Diagnostics
 from gradtd.evaluation.report.estimate import BehaviourValue, Estimate
-from gradtd.evaluation.report.extra_fields import read_extras, refuse_unshown, told_extras
-from gradtd.evaluation.report.presentation import Presented
+from gradtd.evaluation.report.saved_fields import refuse_unshown, restored_fields, told_extras
 from gradtd.evaluation.report.verdict import judge
 from gradtd.evaluation.sensitivity import Anytime, Confounding
-from gradtd.features import Features, from_dict
+from gradtd.features import Features
 from gradtd.features.actions import ActionFeatures, PairFunction
 from gradtd.logs import Understood
 from gradtd.output.pages import FORMAT
 
 if TYPE_CHECKING:
+    import pandas
+    from rich.console import Group
+
     from gradtd.evaluation.estimators.lambda_values import LambdaValues
 
 FORMATS = ("gradtd evaluation 1", "gradtd evaluation 2")
 """Readable formats; the last one is written. The first had no checks and only two verdicts."""
 
 
+class Summary(str):
+    """Text that notebooks and prompts show without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 @dataclass(frozen=True, eq=False)
-class Evaluation(Presented):
+class Evaluation:
     """The value of a policy, estimated from another policy's log. Made by `gradtd.evaluate`.
 
     Call it with observations to get their values. `save` and `gradtd.load_evaluation` store it, including the features;
@@ -190,6 +201,61 @@ class Evaluation(Presented):
             f"{self.method}, {self.episodes} episodes, {self.steps} steps)"
         )
 
+    def summary(self) -> Summary:
+        """Value, interval, verdict and reasons, the behaviour's own value and the gain over it, and the evidence.
+
+        ``print(evaluation)`` prints it.
+        """
+        from gradtd.output.evaluation_text import summary_lines
+
+        return Summary("\n".join(summary_lines(self)))
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw the value with its interval next to those of the other methods; a notebook shows it at once.
+
+        Returns the Matplotlib axes.
+
+        Parameters
+        ----------
+        path
+            An image file to write: .png, .svg or .pdf.
+        """
+        from gradtd.output.evaluation_page import estimates_figure
+        from gradtd.output.plots import show_figure
+
+        return show_figure(estimates_figure(self), path)
+
+    def page(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page: value, verdict, plots, diagnostics.
+
+        Parameters
+        ----------
+        path
+            The file to write; its name ends in ``.html``.
+        """
+        from gradtd.output.evaluation_page import write_page
+
+        return write_page({self.target: self}, path)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The estimates as a pandas frame, one row per method: value, low, high, error, note. Needs pandas."""
+        from gradtd.output.evaluation_text import as_frame
+
+        return as_frame(self)
+
+    def __rich__(self) -> Group:
+        from gradtd.output.evaluation_text import on_terminal
+
+        return on_terminal(self)
+
+    def _repr_html_(self) -> str:
+        from gradtd.output.evaluation_text import in_notebook
+
+        return in_notebook(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything except arrays, for JSON; non-finite numbers become None."""
         names = ("value", "interval", "level", "method", "gamma", "episodes", "steps", "verdict", "reasons", "warnings")
@@ -310,65 +376,6 @@ def load_evaluation(path: str | Path) -> Evaluation:
         header, arrays = read_arrays(Path(path))
         if header["format"] not in FORMATS:
             raise ValueError(header["format"])
-        made = _restored(header["evaluation"], header["features"], arrays)
+        made = Evaluation(**restored_fields(header["evaluation"], header["features"], arrays))
         refuse_unshown(made)
         return made
-
-
-MOST = 2**63
-"""Upper limit of numbers in the header of a saved evaluation."""
-
-
-def _restored(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict[str, Any]) -> Evaluation:
-    described = dict(features) | _part(arrays, "features.")
-    names = ("level", "method", "gamma", "episodes", "steps", "verdict", "target", "log")
-    sentences: dict[str, Any] = {name: tuple(map(str, told[name])) for name in ("reasons", "warnings", "notes")}
-    for name in names:
-        kinds = str if name in ("method", "verdict", "target", "log") else (int, float)
-        if not isinstance(told[name], kinds) or (kinds is not str and abs(told[name]) > MOST):
-            raise TypeError(name)
-    low, high = told["interval"]
-    return Evaluation(
-        **{name: told[name] for name in names},
-        **sentences,
-        value=number_or_nan(told["value"]),
-        interval=(number_or_nan(low), number_or_nan(high)),
-        estimates=tuple(Estimate(**row) for row in told["estimates"]),
-        checks=tuple(_check(row) for row in told.get("checks", ())),
-        diagnostics=Diagnostics.from_dict(told["diagnostics"]),
-        theta=arrays["theta"],
-        features=from_dict(described),
-        resampled=arrays["resampled"],
-        influences=arrays.get("influences", np.zeros(0)),
-        **read_extras(told),
-        pictured=_part(arrays, "pictured."),
-        understood=Understood.from_dict(told.get("understood", {})),
-    )
-
-
-def _check(row: Mapping[str, Any]) -> Check:
-    return Check(**(dict(row) | {name: number_or_nan(row[name]) for name in ("value", "low", "high")}))
-
-
-def _part(arrays: Mapping[str, Floats], prefix: str) -> dict[str, Floats]:
-    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
-
-
-def number_or_nan(value: Any) -> float:
-    """JSON's null becomes NaN."""
-    return float("nan") if value is None else float(value)
-
-
-def plain(value: Any) -> Any:
-    """Plain values for JSON; non-finite numbers become None."""
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value) if np.isfinite(value) else None
-    return value

@@ -19,7 +19,7 @@ from gradtd.compiled.online import DIVERGED, SEEN
 from gradtd.compiled.traces import sparse_rows_at
 from gradtd.compiled.vectors import Cleared
 from gradtd.core import checks
-from gradtd.core.arrays import Integers
+from gradtd.core.arrays import Integers, entries_under
 from gradtd.core.checks import InputError
 from gradtd.core.files import Arrays, read_arrays, reading, write_arrays
 from gradtd.core.stream import STEP, SparseRows
@@ -268,10 +268,7 @@ def _run(
     sparse: bool,
     compile: bool | None,
 ) -> OnlineRun:
-    matrices = {
-        name.removeprefix(prefix + "hyper."): a for name, a in arrays.items() if name.startswith(prefix + "hyper.")
-    }
-    hyper = entry["hyper"] | matrices
+    hyper = entry["hyper"] | entries_under(arrays, prefix + "hyper.")
     _refuse_larger_state(entry["algorithm"], hyper, n_features, sparse, arrays)
     intervals = f"{prefix}moments.A" in arrays
     more: Any = {"seed": entry["seed"], "theta0": None, "compile": compile, "intervals": intervals}

@@ -1,4 +1,4 @@
-"""Converts additional answers of an evaluation to and from JSON, and checks that a loaded evaluation can be shown."""
+"""The fields of an evaluation to and from JSON and arrays, and the check that a loaded evaluation can be shown."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradtd.core.arrays import entries_under, number_or_nan
+from gradtd.evaluation.decide import Check
 from gradtd.evaluation.estimators.lambda_values import LambdaValues
 from gradtd.evaluation.extra_answers import GroupValue
-from gradtd.evaluation.report.estimate import BehaviourValue
+from gradtd.evaluation.report.diagnostics import Diagnostics
+from gradtd.evaluation.report.estimate import BehaviourValue, Estimate
 from gradtd.evaluation.sensitivity import Anytime, Confounding
+from gradtd.features import from_dict
+from gradtd.logs import Understood
 
 if TYPE_CHECKING:
     from gradtd.evaluation.report.result import Evaluation
@@ -117,3 +122,39 @@ def _refuse_rows(made: Evaluation) -> None:
             raise ValueError("confounding")
     if any(isinstance(one, str | bool) or _beyond(one) for row in drawn for one in row if one is not None):
         raise ValueError("numbers")
+
+
+MOST = 2**63
+"""Upper limit of numbers in the header of a saved evaluation."""
+
+
+def restored_fields(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a saved evaluation."""
+    described = dict(features) | entries_under(arrays, "features.")
+    names = ("level", "method", "gamma", "episodes", "steps", "verdict", "target", "log")
+    sentences: dict[str, Any] = {name: tuple(map(str, told[name])) for name in ("reasons", "warnings", "notes")}
+    for name in names:
+        kinds = str if name in ("method", "verdict", "target", "log") else (int, float)
+        if not isinstance(told[name], kinds) or (kinds is not str and abs(told[name]) > MOST):
+            raise TypeError(name)
+    low, high = told["interval"]
+    return dict(
+        **{name: told[name] for name in names},
+        **sentences,
+        value=number_or_nan(told["value"]),
+        interval=(number_or_nan(low), number_or_nan(high)),
+        estimates=tuple(Estimate(**row) for row in told["estimates"]),
+        checks=tuple(_check(row) for row in told.get("checks", ())),
+        diagnostics=Diagnostics.from_dict(told["diagnostics"]),
+        theta=arrays["theta"],
+        features=from_dict(described),
+        resampled=arrays["resampled"],
+        influences=arrays.get("influences", np.zeros(0)),
+        **read_extras(told),
+        pictured=entries_under(arrays, "pictured."),
+        understood=Understood.from_dict(told.get("understood", {})),
+    )
+
+
+def _check(row: Mapping[str, Any]) -> Check:
+    return Check(**(dict(row) | {name: number_or_nan(row[name]) for name in ("value", "low", "high")}))
