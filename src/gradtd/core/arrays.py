@@ -24,6 +24,11 @@ Hyper = Any
 """A record of the numbers among an algorithm's hyper-parameters."""
 
 
+def dense(table: Any) -> Floats:
+    """A dense or sparse table as a dense one."""
+    return np.asarray(table if isinstance(table, np.ndarray) else table.toarray(), np.float64)
+
+
 def make_frame(rows: Sequence[Mapping[str, Any]] | Mapping[str, Any], index: str | None = None) -> Any:
     """A frame with one row for each record, or of columns by name; ``index`` names the column that numbers the rows."""
     try:

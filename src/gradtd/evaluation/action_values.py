@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.compiled.traces import Tracing
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats, Integers, dense
 from gradtd.core.blas import one_thread
 from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream, episode_begins
@@ -265,7 +265,7 @@ def _given(laid: PairRows, ready: PairFeatures | None) -> Floats:
     assert ready is not None
     assert ready.laid is not None
     table = np.zeros((len(laid.at), ready.table.shape[1]))
-    own = ready.table if isinstance(ready.table, np.ndarray) else ready.table.toarray()
+    own = dense(ready.table)
     for name in ("row", "next_row", "starts"):
         table[getattr(laid, name)] = own[getattr(ready.laid, name)]
     return table

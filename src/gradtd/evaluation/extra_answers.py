@@ -23,7 +23,6 @@ import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.core.stream import Stream
 from gradtd.evaluation.checks import Equations
 from gradtd.evaluation.decide import JUDGED, Decision
 from gradtd.evaluation.estimators.bootstrap import interval_from
@@ -335,11 +334,7 @@ def _with_noise(fit: Fit, known: float, parameters: int) -> Fit:
 
 def _by_other_model(case: Case, rho: Floats, C: Any) -> tuple[float, Floats]:
     """The value and its influences with the ratios of another model."""
-    steps = np.array(case.stream.steps)
-    steps["rho"] = rho
-    highest = int(max(steps["row"].max(), steps["next_row"].max()))
-    stream = Stream.of_own(case.stream.features, steps, case.stream.name, highest, None, case.stream.starts)
-    made = least_squares(stream, case.starts, case.begins, C=C)
+    made = least_squares(case.stream.changed(rho=rho), case.starts, case.begins, C=C)
     return made.value, made.psi
 
 

@@ -119,10 +119,7 @@ class Bounded:
         return [self.solve(strength, sign, found) for sign, found in zip((1, -1), guess, strict=True)]
 
     def _solved(self, reward: Floats, discount: Floats) -> LeastSquares:
-        steps = np.array(self.stream.steps)
-        steps["reward"], steps["discount"] = reward, discount
-        highest = int(max(steps["row"].max(), steps["next_row"].max()))
-        other = Stream.of_own(self.stream.features, steps, self.stream.name, highest, None, self.stream.starts)
+        other = self.stream.changed(reward=reward, discount=discount)
         return least_squares(other, self.starts, self.begins, C=self.C)
 
     def nominal(self, sign: int) -> LeastSquares:

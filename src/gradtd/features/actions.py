@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats, entries_under
+from gradtd.core.arrays import Floats, dense, entries_under
 from gradtd.core.checks import InputError
 from gradtd.features.base import Features
 
@@ -64,9 +64,8 @@ class ActionFeatures(Features):
             outside = (codes < 0) | (codes >= self.n_actions)
             checks.refuse_where("actions", outside, codes, f"must be 0 to {self.n_actions - 1}")
             return np.asarray(np.eye(self.n_actions)[codes])
-        found = self.of_action.transform(actions)
-        dense = found if isinstance(found, np.ndarray) else found.toarray()
-        return np.column_stack([np.ones(len(dense)), dense]) if self.bias else dense
+        made = dense(self.of_action.transform(actions))
+        return np.column_stack([np.ones(len(made)), made]) if self.bias else made
 
     def transform(self, observations: Any, actions: Any = None) -> Floats | scipy.sparse.csr_array:
         """The features of pairs, one row each."""

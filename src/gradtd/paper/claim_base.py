@@ -42,6 +42,11 @@ class Claim:
         return combined(outcomes)
 
 
+def at(figure: str, criterion: Criterion) -> tuple[tuple[str, Criterion], ...]:
+    """The parts of a claim about one figure."""
+    return ((figure, criterion),)
+
+
 def sizes(*each: int) -> list[str]:
     """Labels of Impression GTD at these batch sizes."""
     return [f"{IM} m={m}" for m in each]

@@ -8,7 +8,7 @@ means from the middle of the run on. "In the end" means over the last 1000 steps
 
 from __future__ import annotations
 
-from gradtd.paper.claim_base import BASELINES, IM, MUCH, TWO, Claim, alphas, sizes
+from gradtd.paper.claim_base import BASELINES, IM, MUCH, TWO, Claim, alphas, at, sizes
 from gradtd.paper.claims_walks import WALKS
 from gradtd.paper.criteria import (
     Criterion,
@@ -48,52 +48,50 @@ def on_all(labels: list[str], criterion: Criterion) -> tuple[tuple[str, Criterio
 
 
 BOYAN: tuple[Claim, ...] = (
-    Claim("B1", "HTD is almost the same as TD.", (("fig:boyan_rmse", close("HTD", "TD", within=0.05)),)),
+    Claim("B1", "HTD is almost the same as TD.", at("fig:boyan_rmse", close("HTD", "TD", within=0.05))),
     Claim(
         "B2",
         "TD and TDRC are the best two baselines after about 1500 steps.",
-        (("fig:boyan_rmse", top(TWO, ("TDC", "GTD2", "GTD"), after=1500)),),
+        at("fig:boyan_rmse", top(TWO, ("TDC", "GTD2", "GTD"), after=1500)),
     ),
     Claim(
         "B3",
         "Impression GTD (m 10, alpha 10) converges fastest of all compared.",
-        (("fig:boyan_rmse", lower(IM, "TD", "TDRC", "TDC", "GTD2", "GTD", "MiniBatchTD", after=500)),),
+        at("fig:boyan_rmse", lower(IM, "TD", "TDRC", "TDC", "GTD2", "GTD", "MiniBatchTD", after=500)),
     ),
     Claim(
         "B4a",
         "At every batch size (4 to 128, alpha 5) it drops more steeply than TD and TDRC.",
-        (("fig:boyan_rmse_imGTD_bsz", steeper(sizes(4, 8, 16, 32, 64, 128), TWO)),),
+        at("fig:boyan_rmse_imGTD_bsz", steeper(sizes(4, 8, 16, 32, 64, 128), TWO)),
     ),
     Claim(
         "B4b",
         "Batch sizes 32, 64 and 128 are significantly faster than TD and TDRC.",
-        (("fig:boyan_rmse_imGTD_bsz", top(sizes(32, 64, 128), TWO, after=1000)),),
+        at("fig:boyan_rmse_imGTD_bsz", top(sizes(32, 64, 128), TWO, after=1000)),
     ),
     Claim(
         "B4c",
         "The gain shrinks after batch size 32.",
-        (("fig:boyan_rmse_imGTD_bsz", shrinking_gain(sizes(16, 32, 64), after=1000)),),
+        at("fig:boyan_rmse_imGTD_bsz", shrinking_gain(sizes(16, 32, 64), after=1000)),
     ),
     Claim(
         "B4d",
         "Larger batches start later.",
-        (("fig:boyan_rmse_imGTD_bsz", starts_later(sizes(4, 8, 16, 32, 64, 128))),),
+        at("fig:boyan_rmse_imGTD_bsz", starts_later(sizes(4, 8, 16, 32, 64, 128))),
     ),
     Claim(
         "B5",
         "Step-sizes .1, 1, 5 and 10 (m 16) are all faster than TD.",
-        (("fig:boyan_rmse_imGTD_stepsize", top(alphas(0.1, 1, 5, 10), ["TD"], after=1000)),),
+        at("fig:boyan_rmse_imGTD_stepsize", top(alphas(0.1, 1, 5, 10), ["TD"], after=1000)),
     ),
     Claim(
         "B6",
         "A larger step-size leaves a larger bias.",
-        (
-            (
-                "fig:boyan_rmse_imGTD_stepsize",
-                beside(
-                    every(floors_ordered("boyan_chain", 16, (0.1, 1, 5, 10)), ordered(alphas(1, 5, 10), after=9000)),
-                    ("with alpha .1, which has not arrived", ordered(alphas(0.1, 1), after=9000)),
-                ),
+        at(
+            "fig:boyan_rmse_imGTD_stepsize",
+            beside(
+                every(floors_ordered("boyan_chain", 16, (0.1, 1, 5, 10)), ordered(alphas(1, 5, 10), after=9000)),
+                ("with alpha .1, which has not arrived", ordered(alphas(0.1, 1), after=9000)),
             ),
         ),
         explain=explain_b6,
@@ -101,28 +99,28 @@ BOYAN: tuple[Claim, ...] = (
     Claim(
         "B7a",
         "Less its bias, TD keeps about .08.",
-        (("fig:rmsve_boyan_batchsize_linear_rate", stays_near("TD", 0.08, 1.5, 2000)),),
+        at("fig:rmsve_boyan_batchsize_linear_rate", stays_near("TD", 0.08, 1.5, 2000)),
     ),
     Claim(
         "B7b",
         "Less its bias, batch size 4 looks like TD.",
-        (("fig:rmsve_boyan_batchsize_linear_rate", like(f"{IM} m=4", "TD", 2.0, 2000)),),
+        at("fig:rmsve_boyan_batchsize_linear_rate", like(f"{IM} m=4", "TD", 2.0, 2000)),
     ),
     Claim(
         "B7c",
         "Less its bias, a large batch (128) falls on a straight line: a linear rate.",
-        (("fig:rmsve_boyan_batchsize_linear_rate", straight_after_bias(f"{IM} m=128")),),
+        at("fig:rmsve_boyan_batchsize_linear_rate", straight_after_bias(f"{IM} m=128")),
         explain=explain_b7,
     ),
     Claim(
         "B7d",
         "Batch size 128 is close to Expected GTD.",
-        (("fig:rmsve_boyan_batchsize_linear_rate", like(f"{IM} m=128", "Expected GTD", 1.5, 1000)),),
+        at("fig:rmsve_boyan_batchsize_linear_rate", like(f"{IM} m=128", "Expected GTD", 1.5, 1000)),
     ),
     Claim(
         "B7e",
         "Less its bias, TD is not linear.",
-        (("fig:rmsve_boyan_batchsize_linear_rate", not_straight_after_bias("TD")),),
+        at("fig:rmsve_boyan_batchsize_linear_rate", not_straight_after_bias("TD")),
     ),
 )
 
@@ -130,39 +128,36 @@ BAIRD: tuple[Claim, ...] = (
     Claim(
         "C1",
         "TDRC with alpha .04 or .05 has a much larger variance or diverges.",
-        (
-            (
-                "fig:baird_results",
-                every(unsteady("TDRC alpha=.04", "TDRC", 2.0), unsteady("TDRC alpha=.05", "TDRC", 2.0)),
-            ),
+        at(
+            "fig:baird_results", every(unsteady("TDRC alpha=.04", "TDRC", 2.0), unsteady("TDRC alpha=.05", "TDRC", 2.0))
         ),
     ),
     Claim(
         "C2a",
         "GTD and TDC are slow: TDRC is ahead of them.",
-        (("fig:baird_results", lower("TDRC", "GTD", "TDC", after=5000)),),
+        at("fig:baird_results", lower("TDRC", "GTD", "TDC", after=5000)),
     ),
     Claim(
         "C2b",
         "The other baselines (but TDRC) are slower than GTD and TDC.",
-        (("fig:baird_results", top(("GTD", "TDC"), ("TD", "GTD2", "HTD", "Vtrace"), after=5000)),),
+        at("fig:baird_results", top(("GTD", "TDC"), ("TD", "GTD2", "HTD", "Vtrace"), after=5000)),
     ),
     Claim(
         "C3a",
         "Impression GTD (m 10) drops steeply, all the way to near zero.",
-        (("fig:baird_results", falls_to(alphas(0.05)[0], 0.01)),),
+        at("fig:baird_results", falls_to(alphas(0.05)[0], 0.01)),
         explain=explain_c3,
     ),
     Claim(
         "C3b",
         "With alpha .001 it is slower and also gets near zero.",
-        (("fig:baird_results", falls_to(alphas(0.001)[0], 0.01)),),
+        at("fig:baird_results", falls_to(alphas(0.001)[0], 0.01)),
         explain=explain_c3,
     ),
     Claim(
         "C4",
         "Its error falls at a linear rate to zero.",
-        (("fig:baird_results", linear_rate(alphas(0.05)[0], after=500, share=0.01)),),
+        at("fig:baird_results", linear_rate(alphas(0.05)[0], after=500, share=0.01)),
         explain=explain_c3,
     ),
 )
@@ -212,7 +207,7 @@ ACROSS: tuple[Claim, ...] = (
     Claim(
         "G6",
         "Sampling from one buffer that ignores episodes is biased; independence sampling is not.",
-        (("extra:careless", lower("independent", "careless", after=9000, factor=MUCH)),),
+        at("extra:careless", lower("independent", "careless", after=9000, factor=MUCH)),
     ),
 )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gradtd.paper.claim_base import FAR, IM, MUCH, Claim, Sweeps, alphas, sizes
+from gradtd.paper.claim_base import FAR, IM, MUCH, Claim, Sweeps, alphas, at, sizes
 from gradtd.paper.claims import CLAIMS, FRAMEWORK_FIGURES, on_all
 from gradtd.paper.criteria import (
     Curves,
@@ -47,7 +47,7 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "B6",
             "A larger step-size leaves a larger bias.",
-            (("fig:boyan_rmse_imGTD_stepsize", ordered(alphas(0.1, 1, 5, 10), after=9000)),),
+            at("fig:boyan_rmse_imGTD_stepsize", ordered(alphas(0.1, 1, 5, 10), after=9000)),
         ),
         ("B6",),
         "The old criterion saw how slow alpha .1 is, not its bias. A bias is where the error ends, its floor. Theory "
@@ -57,11 +57,9 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "B7a",
             "Less its bias, TD keeps about .08 and is not linear.",
-            (
-                (
-                    "fig:rmsve_boyan_batchsize_linear_rate",
-                    every(stays_near("TD", 0.08, 1.5, 2000), not_straight_after_bias("TD")),
-                ),
+            at(
+                "fig:rmsve_boyan_batchsize_linear_rate",
+                every(stays_near("TD", 0.08, 1.5, 2000), not_straight_after_bias("TD")),
             ),
         ),
         ("B7a", "B7e"),
@@ -71,14 +69,12 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "T2",
             "TD, HTD and TDRC are the fastest baselines, with small gaps.",
-            (
-                (
-                    "fig:rwtab",
-                    every(
-                        top(("TD", "HTD", "TDRC"), ("TDC", "GTD2", "GTD", "Vtrace"), after=0),
-                        close("TDRC", "TD", within=0.15),
-                        close("HTD", "TD", within=0.15),
-                    ),
+            at(
+                "fig:rwtab",
+                every(
+                    top(("TD", "HTD", "TDRC"), ("TDC", "GTD2", "GTD", "Vtrace"), after=0),
+                    close("TDRC", "TD", within=0.15),
+                    close("HTD", "TD", within=0.15),
                 ),
             ),
         ),
@@ -89,7 +85,7 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "T5",
             "Larger batches accelerate more.",
-            (("fig:rwtab_batch", ordered(sizes(64, 32, 16, 8, 4), after=0)),),
+            at("fig:rwtab_batch", ordered(sizes(64, 32, 16, 8, 4), after=0)),
         ),
         ("T5",),
         "The sentence follows 'after 4500 steps' in the paper. From step 0 on the criterion counted how long the "
@@ -99,13 +95,11 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "T7",
             "MiniBatchTD (m 8, TD's step-size) beats TD after about 2000 steps and is the fastest in the end.",
-            (
-                (
-                    "fig:rwtab_alpha",
-                    every(
-                        lower("MiniBatchTD", "TD", after=2000),
-                        lower("MiniBatchTD", *alphas(0.25, 0.5, 1), after=9000),
-                    ),
+            at(
+                "fig:rwtab_alpha",
+                every(
+                    lower("MiniBatchTD", "TD", after=2000),
+                    lower("MiniBatchTD", *alphas(0.25, 0.5, 1), after=9000),
                 ),
             ),
         ),
@@ -116,7 +110,7 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "I2",
             "As learning goes on TDC gets much better than TDRC.",
-            (("fig:rwinvpbe", lower("TDC", "TDRC", after=5000, factor=MUCH)),),
+            at("fig:rwinvpbe", lower("TDC", "TDRC", after=5000, factor=MUCH)),
         ),
         ("I2a", "I2b"),
         "The figure's caption says that TDC is better after 3000 steps, the text that it is much better. The order and "
@@ -126,7 +120,7 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "I4",
             "GTD2 and Vtrace have the largest RMSPBE after 4000 steps.",
-            (("fig:rwinvpbe", top(("TD", "TDRC", "TDC", "HTD"), ("GTD2", "Vtrace"), after=4000)),),
+            at("fig:rwinvpbe", top(("TD", "TDRC", "TDC", "HTD"), ("GTD2", "Vtrace"), after=4000)),
         ),
         ("I4a", "I4b"),
         _SPLIT,
@@ -135,7 +129,7 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "I5",
             "In RMSVE GTD2 and TDC are the best baselines.",
-            (("fig:rwinvrmsve", top(("GTD2", "TDC"), ("TD", "TDRC", "GTD", "HTD", "Vtrace"), after=2000)),),
+            at("fig:rwinvrmsve", top(("GTD2", "TDC"), ("TD", "TDRC", "GTD", "HTD", "Vtrace"), after=2000)),
         ),
         ("I5",),
         _STAGE,
@@ -144,7 +138,7 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "I6",
             "Impression GTD (m 32, alpha 1) beats even those after the initial stage.",
-            (("fig:rwinvrmsve", lower(IM, "GTD2", "TDC", after=2000)),),
+            at("fig:rwinvrmsve", lower(IM, "GTD2", "TDC", after=2000)),
         ),
         ("I6",),
         _STAGE,
@@ -153,11 +147,9 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "I7",
             "Batch size 8 is slower; 16, 32 and 64 beat GTD2.",
-            (
-                (
-                    "fig:rwinv_batchsize",
-                    every(top(sizes(16, 32, 64), sizes(8), after=2000), top(sizes(16, 32, 64), ["GTD2"], after=2000)),
-                ),
+            at(
+                "fig:rwinv_batchsize",
+                every(top(sizes(16, 32, 64), sizes(8), after=2000), top(sizes(16, 32, 64), ["GTD2"], after=2000)),
             ),
         ),
         ("I7a", "I7b"),
@@ -167,12 +159,7 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "I8",
             "Step-sizes overturn: a large one leads at first and falls behind (m 32).",
-            (
-                (
-                    "fig:rwinv_alpha",
-                    every(lower(*alphas(2, 0.25), until=2000), lower(*alphas(0.25, 2), after=9000)),
-                ),
-            ),
+            at("fig:rwinv_alpha", every(lower(*alphas(2, 0.25), until=2000), lower(*alphas(0.25, 2), after=9000))),
         ),
         ("I8",),
         "The paper names no step-sizes here. It says that there is an overturn. Ours are .25, .5, 1 and 2. The old "
@@ -182,11 +169,9 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "D1",
             "TDRC is the best baseline in RMSPBE, by a small advantage.",
-            (
-                (
-                    "fig:rwdep_pbe",
-                    every(lower("TDRC", "TD", "TDC", "GTD2", "GTD", "HTD", "Vtrace"), close("TDRC", "TD", within=0.15)),
-                ),
+            at(
+                "fig:rwdep_pbe",
+                every(lower("TDRC", "TD", "TDC", "GTD2", "GTD", "HTD", "Vtrace"), close("TDRC", "TD", within=0.15)),
             ),
         ),
         ("D1a", "D1b"),
@@ -209,7 +194,7 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "D4",
             "In RMSVE GTD2 and TDC beat TDRC after about 2300 steps, and GTD2 beats TDC.",
-            (("fig:rwdep_rmsve", every(top(("GTD2", "TDC"), ["TDRC"], after=2300), lower("GTD2", "TDC", after=2300))),),
+            at("fig:rwdep_rmsve", every(top(("GTD2", "TDC"), ["TDRC"], after=2300), lower("GTD2", "TDC", after=2300))),
         ),
         ("D4a", "D4b"),
         _SPLIT,
@@ -218,7 +203,7 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "D5a",
             "Impression GTD beats GTD2 at every batch size after an initial time.",
-            (("fig:rwdep_batchsize", top(sizes(8, 16, 32, 64), ["GTD2"], after=2000)),),
+            at("fig:rwdep_batchsize", top(sizes(8, 16, 32, 64), ["GTD2"], after=2000)),
         ),
         ("D5a",),
         _STAGE,
@@ -227,13 +212,11 @@ CHANGES: tuple[Change, ...] = (
         Claim(
             "C2",
             "GTD and TDC are slow, and the other baselines (but TDRC) slower still.",
-            (
-                (
-                    "fig:baird_results",
-                    every(
-                        lower("TDRC", "GTD", "TDC", after=5000),
-                        top(("GTD", "TDC"), ("TD", "GTD2", "HTD", "Vtrace"), after=5000),
-                    ),
+            at(
+                "fig:baird_results",
+                every(
+                    lower("TDRC", "GTD", "TDC", after=5000),
+                    top(("GTD", "TDC"), ("TD", "GTD2", "HTD", "Vtrace"), after=5000),
                 ),
             ),
         ),

@@ -37,7 +37,6 @@ def random_walk(features: str = "tabular", n: int = 5) -> Problem:
     for s in range(n):
         transition[s, 0, s - 1 if s > 0 else left_end] = 1.0
         transition[s, 1, s + 1 if s < n - 1 else right_end] = 1.0
-    transition[[left_end, right_end], :, [left_end, right_end]] = 1.0
     reward[0, :, left_end] = -1.0
     reward[n - 1, :, right_end] = 1.0
     table = np.zeros((n + 2, _table(features, n).shape[1]))
@@ -49,7 +48,6 @@ def random_walk(features: str = "tabular", n: int = 5) -> Problem:
         target=np.tile([0.4, 0.6], (n + 2, 1)),
         features=table,
         gamma=1.0,
-        theta0=np.zeros(table.shape[1]),
         source="Ghiassian et al. (2020)",
     )
 
@@ -131,7 +129,6 @@ def _chain(name: str, n: int, single_step_below: int, source: str) -> Problem:
     if n % 4 != 1:
         raise InputError(f"n must be 4 k + 1 (5, 9, 13, ...) so that the features end at a unit vector, got {n}.")
     transition, reward = np.zeros((n, 1, n)), np.zeros((n, 1, n))
-    transition[0, 0, 0] = 1.0
     for i in range(1, n):
         if i < single_step_below:
             transition[i, 0, i - 1] = 1.0
@@ -148,7 +145,6 @@ def _chain(name: str, n: int, single_step_below: int, source: str) -> Problem:
         target=policy,
         features=features,
         gamma=1.0,
-        theta0=np.zeros(features.shape[1]),
         source=source,
     )
 
@@ -178,7 +174,6 @@ def collision(seed: int = 0) -> Problem:
     for s in range(n):
         transition[s, 0, s + 1] = 1.0
         transition[s, 1, end] = 1.0
-    transition[end, :, end] = 1.0
     reward[n - 1, 0, end] = 1.0
     behaviour = np.full((n + 1, 2), 0.5)
     behaviour[: n // 2] = [1.0, 0.0]
@@ -195,6 +190,5 @@ def collision(seed: int = 0) -> Problem:
         target=np.tile([1.0, 0.0], (n + 1, 1)),
         features=features,
         gamma=0.9,
-        theta0=np.zeros(6),
         source="Ghiassian and Sutton (2021)",
     )

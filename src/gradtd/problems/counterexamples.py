@@ -106,7 +106,6 @@ def star(n: int = 6, n_features: int = 5, gamma: float = 0.9, seed: int = 0) -> 
         target=np.tile([0.0, 1.0], (n + 1, 1)),
         features=features,
         gamma=gamma,
-        theta0=np.zeros(n_features),
         source=f"random, after Baird (1995), seed {seed}",
         block=50,
     )

@@ -68,7 +68,6 @@ def garnet(
         target=(1 - off_policy) * behaviour + off_policy * other,
         features=_features(rng, states, n_features, features),
         gamma=gamma,
-        theta0=np.zeros(n_features),
         source=f"random, seed {seed}",
         block=50,
     )

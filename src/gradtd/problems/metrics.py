@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, dense
 from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream
 from gradtd.problems.base import Problem
@@ -114,13 +114,9 @@ def _td_errors(stream: Stream, indices: Any, thetas: Floats) -> tuple[Floats, Fl
     outside = (chosen < 0) | (chosen >= len(stream))
     checks.refuse_where("a set of steps", outside, chosen, f"must lie in 0 to {len(stream) - 1}")
     steps = stream.steps[chosen]
-    x, after = (np.asarray(_dense(stream.features[steps[name]])) for name in ("row", "next_row"))
+    x, after = (dense(stream.features[steps[name]]) for name in ("row", "next_row"))
     difference = steps["discount"][:, None] * after - x
     return steps["rho"] * (steps["reward"] + thetas @ difference.T), x
-
-
-def _dense(rows: Any) -> Floats:
-    return np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray(), np.float64)
 
 
 def _expected_update(exact: Exact, thetas: Floats) -> Floats:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.compiled.traces import KINDS, Tracing, traces_of
 from gradtd.core import checks
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, dense
 from gradtd.core.checks import InputError
 from gradtd.core.stream import Stream
 from gradtd.problems import as_problem
@@ -283,7 +282,7 @@ def _of_traced_stream(stream: Stream, tracing: Tracing) -> Law:
             f"the theory needs a dense table of traces, and {n} steps with {stream.n_features} features are too many: "
             "give it a part of the stream."
         )
-    table = np.vstack([_dense(stream.features[steps["row"]]), _dense(stream.features[ends])])
+    table = np.vstack([dense(stream.features[steps["row"]]), dense(stream.features[ends])])
     made = traces_of(stream, tracing)
     if not isinstance(made, np.ndarray):
         from scipy.sparse import csr_array
@@ -303,10 +302,6 @@ def _of_traced_stream(stream: Stream, tracing: Tracing) -> Law:
         lam=tracing.lam,
         traces=np.vstack([made, np.zeros((len(ends), stream.n_features))]),
     )
-
-
-def _dense(table: Any) -> Floats:
-    return np.asarray(table if isinstance(table, np.ndarray) else table.toarray(), np.float64)
 
 
 def _refuse_short(stream: Stream) -> None:
@@ -333,7 +328,7 @@ def _of_stream(stream: Stream) -> Law:
     place = place.reshape(len(kinds), 2)
     return Law(
         name=stream.name,
-        features=np.ascontiguousarray(_dense(table)),
+        features=np.ascontiguousarray(dense(table)),
         row=place[:, 0],
         next_row=place[:, 1],
         p=count / len(steps),

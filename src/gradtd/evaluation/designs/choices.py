@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats, Integers, dense
 from gradtd.core.checks import InputError
 from gradtd.core.stream import episode_begins
 from gradtd.features import Features, make_features
@@ -128,8 +128,7 @@ def action_map(of_action: Any, actions: Floats) -> tuple[Features | None, bool]:
         return None, False
     chosen = make_features(of_action)
     fitted = chosen if chosen.fitted else chosen.fit(actions)
-    found = fitted.transform(actions)
-    table = found if isinstance(found, np.ndarray) else found.toarray()
+    table = dense(fitted.transform(actions))
     constant = ((table == table[0]).all(axis=0) & (table[0] != 0)).any()
     return fitted, not constant
 
@@ -137,9 +136,8 @@ def action_map(of_action: Any, actions: Floats) -> tuple[Features | None, bool]:
 def _applied(fitted: Features | None, bias: bool, actions: Any, otherwise: Floats) -> Floats:
     if fitted is None:
         return otherwise
-    found = fitted.transform(actions)
-    table = found if isinstance(found, np.ndarray) else found.toarray()
-    return np.column_stack([np.ones(len(table)), table]) if bias else np.asarray(table)
+    table = dense(fitted.transform(actions))
+    return np.column_stack([np.ones(len(table)), table]) if bias else table
 
 
 def real_choices(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.core.arrays import Floats, Integers
+from gradtd.core.arrays import Floats, Integers, dense
 from gradtd.core.checks import InputError
 from gradtd.core.stream import episode_begins
 from gradtd.evaluation.designs.base import GIVEN, Ladder, Rows, Writer
@@ -67,26 +67,22 @@ def function_table(
         for a in range(choices.n_actions):
             some = np.flatnonzero(laid.mix[:, a] > 0)
             if len(some):
-                made = _dense(function.transform(observations[laid.at[some]], np.full(len(some), a)))
+                made = dense(function.transform(observations[laid.at[some]], np.full(len(some), a)))
                 table = np.zeros((len(laid.at), made.shape[1])) if isinstance(table, float) else table
                 table[some] += laid.mix[some, a][:, None] * made
         return table
     assert target is not None
     assert log.action is not None
     n = len(log)
-    taken = _dense(function.transform(observations[laid.at[:n]], log.action))
+    taken = dense(function.transform(observations[laid.at[:n]], log.action))
     table = np.zeros((len(laid.at), taken.shape[1]))
     table[:n] = taken
     goes_on = n + np.flatnonzero(~log.terminated)
     for rows in (goes_on, np.arange(2 * n, len(laid.at))):
         for part, chosen, weight in target.about(observations, laid.at[rows]):
             acted = chosen if as_columns(log.action).shape == np.shape(log.action) else chosen[:, 0]
-            table[rows[part]] += weight * _dense(function.transform(observations[laid.at[rows[part]]], acted))
+            table[rows[part]] += weight * dense(function.transform(observations[laid.at[rows[part]]], acted))
     return table
-
-
-def _dense(table: Any) -> Floats:
-    return table if isinstance(table, np.ndarray) else np.asarray(table.toarray())
 
 
 def pair_ladder(inner: Ladder, K: int, given: int = 0) -> Ladder:

@@ -247,11 +247,7 @@ def least_squares(
 
 def of_behaviour(stream: Stream, starts: Any, begins: Integers, C: Any = None) -> LeastSquares:
     """The value of the log's own policy, in the same features: all ratios are 1."""
-    steps = np.array(stream.steps)
-    steps["rho"] = 1.0
-    highest = int(max(steps["row"].max(), steps["next_row"].max()))
-    other = Stream.of_own(stream.features, steps, stream.name, highest, None, stream.starts)
-    return least_squares(other, starts, begins, C=C)
+    return least_squares(stream.changed(rho=1.0), starts, begins, C=C)
 
 
 def solve_sums(found: Sums, start: Floats) -> LeastSquares:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from gradtd.core import checks
-from gradtd.core.arrays import Floats
+from gradtd.core.arrays import Floats, dense
 from gradtd.core.checks import InputError
 from gradtd.core.files import reading
 from gradtd.core.progress import progress_bar
@@ -224,8 +224,7 @@ def _rows(features: Any, world: World, learner: Learner) -> Callable[[Any], Any]
     if transform is not None:
 
         def row(seen: Any) -> Floats:
-            made = transform(np.array([seen]))
-            return np.asarray(made[0] if isinstance(made, np.ndarray) else made.toarray()[0], np.float64)
+            return np.asarray(dense(transform(np.array([seen])))[0])
 
         return row
     if not callable(features):
