@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gradtd.paper import criteria
-from gradtd.paper.claim_base import Claim
 from gradtd.paper.claims import CLAIMS
+from gradtd.paper.criteria import Claim
 from gradtd.paper.explanations import floors_ordered, widths_of_its_own_best, widths_of_the_common_best
 from gradtd.paper.figures import BESIDE, EXTRA, FIGURES
 from gradtd.paper.judge_claims import CHANGES, verdict

@@ -8,10 +8,16 @@ means from the middle of the run on. "In the end" means over the last 1000 steps
 
 from __future__ import annotations
 
-from gradtd.paper.claim_base import BASELINES, IM, MUCH, TWO, Claim, alphas, at, sizes
 from gradtd.paper.claims_walks import WALKS
 from gradtd.paper.criteria import (
+    BASELINES,
+    IM,
+    MUCH,
+    TWO,
+    Claim,
     Criterion,
+    alphas,
+    at,
     beside,
     close,
     every,
@@ -22,6 +28,7 @@ from gradtd.paper.criteria import (
     not_straight_after_bias,
     ordered,
     shrinking_gain,
+    sizes,
     starts_later,
     stays_near,
     steeper,

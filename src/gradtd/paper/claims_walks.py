@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from gradtd.paper.claim_base import BASELINES, FAR, IM, INITIAL, MUCH, Claim, alphas, at, sizes
 from gradtd.paper.criteria import (
+    BASELINES,
+    FAR,
+    IM,
+    INITIAL,
+    MUCH,
+    Claim,
+    alphas,
+    at,
     beside,
     close,
     deeper,
@@ -13,6 +20,7 @@ from gradtd.paper.criteria import (
     lower,
     ordered,
     overtaken,
+    sizes,
     top,
 )
 from gradtd.paper.explanations import explain_d3, explain_d6, explain_i4

@@ -1,4 +1,4 @@
-"""Criteria that claims are judged by: statements about mean curves, with bootstrap intervals over runs.
+"""Claims, and the criteria that they are judged by: statements about mean curves, with bootstrap intervals over runs.
 
 The algorithms of a figure saw the same experience in each run, so resampling runs keeps what is paired
 together. A criterion that compares errors holds where its 95 % interval says so, fails where the interval
@@ -8,7 +8,7 @@ excludes it, and is undecided between. Criteria about the shape of a curve judge
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import pairwise
 from typing import Any, Concatenate, ParamSpec
@@ -325,3 +325,52 @@ def combined(outcomes: Sequence[Outcome]) -> Outcome:
     holds = False if False in verdicts else (None if None in verdicts else True)
     failing = [o.measured for o in outcomes if o.holds is not True]
     return Outcome(holds, "; ".join(failing or [o.measured for o in outcomes]))
+
+
+IM = "Impression GTD"
+TWO = ("TD", "TDRC")
+BASELINES = ("TD", "TDRC", "TDC", "GTD2", "GTD", "HTD", "Vtrace")
+Sweeps = Mapping[str, Mapping[str, Any]]
+
+MUCH, FAR = 0.8, 0.5
+"""Much lower: at most .8 of the other error. Far off, or biased: at least twice the other error."""
+INITIAL = 5000
+"""The paper names no step for "the initial stage". It is at most half of the curve."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of the paper in our words, and the criteria it must meet."""
+
+    id: str
+    statement: str  # id and statement: its number in the list, and what it says
+    parts: tuple[tuple[str, Criterion], ...] = ()
+    """Pairs of a figure's label and a criterion. The claim holds where all of them do."""
+    sweep: Callable[[Sweeps], Outcome] | None = None  # judges by the step-size sweeps instead
+    explain: Callable[[Mapping[str, Curves]], str] | None = None  # what we think, where it does not hold
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        return tuple(figure for figure, _ in self.parts)
+
+    def judge(self, curves: Mapping[str, Curves]) -> Outcome:
+        outcomes = [criterion(curves[figure]) for figure, criterion in self.parts]
+        if len(outcomes) > 1:
+            names = [figure.partition(":")[2] for figure in self.figures]
+            outcomes = [replace(o, measured=f"{n}: {o.measured}") for n, o in zip(names, outcomes, strict=True)]
+        return combined(outcomes)
+
+
+def at(figure: str, criterion: Criterion) -> tuple[tuple[str, Criterion], ...]:
+    """The parts of a claim about one figure."""
+    return ((figure, criterion),)
+
+
+def sizes(*each: int) -> list[str]:
+    """Labels of Impression GTD at these batch sizes."""
+    return [f"{IM} m={m}" for m in each]
+
+
+def alphas(*each: float) -> list[str]:
+    """Labels of Impression GTD at these step-sizes."""
+    return [f"{IM} alpha={alpha:g}" for alpha in each]

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtd.paper.claim_base import IM, Sweeps, alphas
-from gradtd.paper.criteria import Criterion, Curves, Outcome, lower, ordered, power_of
+from gradtd.paper.criteria import IM, Criterion, Curves, Outcome, Sweeps, alphas, lower, ordered, power_of
 from gradtd.problems.exact import exact
 from gradtd.problems.metrics import rmsve
 from gradtd.theory.exact import stationary

@@ -10,16 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gradtd.paper.claim_base import FAR, IM, MUCH, Claim, Sweeps, alphas, at, sizes
 from gradtd.paper.claims import CLAIMS, FRAMEWORK_FIGURES, on_all
 from gradtd.paper.criteria import (
+    FAR,
+    IM,
+    MUCH,
+    Claim,
     Curves,
     Outcome,
+    Sweeps,
+    alphas,
+    at,
     close,
     every,
     lower,
     not_straight_after_bias,
     ordered,
+    sizes,
     stays_near,
     top,
 )
