@@ -77,7 +77,7 @@ def test_no_sentence_names_a_parameter_of_python(file, text):
         ('or read with log_probabilities="convert".', "or read with --log-probabilities."),
         ("behaviour='estimate' needs", "--behaviour estimate needs"),
         ("give block_length=T0 to", "give --block-length T0 to"),
-        ("or cut ratios (clip=20).", "or cut ratios (--clip 20)."),
+        ("or clip ratios (clip=20).", "or clip ratios (--clip 20)."),
         ("take algorithm='dr', or", "take --algorithm dr, or"),
         ("take features='auto', or", "take --features auto, or"),
         ("got n_updates=5: leave", "got --n-updates 5: leave"),

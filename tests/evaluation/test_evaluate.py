@@ -262,7 +262,7 @@ def test_intervals_of_impression_gtd_cover():
         ({"targt": "uniform"}, "evaluate has no argument 'targt': did you mean 'target'"),
         ({"discount": 0.9}, "evaluate has no argument 'discount': did you mean 'gamma'"),
         ({"algorithm": "td", "feature": "rbf"}, "evaluate has no argument 'feature': did you mean 'features'"),
-        ({"behaviour": "uniform", "behavior": "uniform"}, "behaviour and behavior are one argument"),
+        ({"behaviour": "uniform", "behavior": "uniform"}, "behaviour and behavior are the same argument"),
         ({"algorithm": "impression_gtd", "alhpa": 1}, "unknown hyper-parameter of impression_gtd 'alhpa'"),
         ({"level": 1.0}, "level must lie between 0 and 1"),
         ({"level": "much"}, "level must be a number"),

@@ -157,9 +157,19 @@ def test_what_cannot_be_done_in_parts_is_said(paths, tmp_path):
     refused = [
         (states, "pi_0", {}, "probabilities of every action"),
         (states, ["pi_0", "pi_1", "pi_2"], {}, "need a target that is a function of the state"),
-        (states, leaning, {"lam": 0.5, "trace": "tree"}, "are for logs in memory"),
-        (real, leaning, {"action_features": lambda s, a: s}, "a function of observations and actions is for logs"),
-        (acts, lambda s, rng: rng.normal(size=len(s)), {}, "a target that draws real actions is for logs in memory"),
+        (states, leaning, {"lam": 0.5, "trace": "tree"}, "need the log in memory"),
+        (
+            real,
+            leaning,
+            {"action_features": lambda s, a: s},
+            "action_features as a function of observations",
+        ),
+        (
+            acts,
+            lambda s, rng: rng.normal(size=len(s)),
+            {},
+            "a target that samples real actions needs the log",
+        ),
         (real, leaning, {"features": "rbf:n=400"}, "at most 1000 features"),
         (states, leaning, {"features": "polynomial:order=2"}, "need one feature per state"),
         (tmp_path / "text.parquet", leaning, {}, "actions that are numbered 0, 1, ..., got labels such as 'a'"),

@@ -129,7 +129,7 @@ def test_lstd_says_which_interval_it_has(paths):
     assert found.resampled.std() == pytest.approx(found.diagnostics.sandwich_error, rel=0.4)
     assert any(f"{EPISODES} groups of episodes" in note for note in found.notes)
     n = len(np.unique(pq.read_table(paths[300])["obs"].to_numpy()))
-    assert any(f"{n} states: its steps were written to a temporary file" in note for note in found.notes)
+    assert any(f"{n} states; its steps were written to a temporary file" in note for note in found.notes)
 
 
 def test_too_many_states_are_refused(paths, monkeypatch):

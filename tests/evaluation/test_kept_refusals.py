@@ -235,7 +235,7 @@ def test_a_file_that_was_never_added_may_be_taken_away(tmp_path):
 
 def test_values_of_actions_have_no_sums_to_keep(tmp_path):
     log = _states(tmp_path / "log", "a", 0, 40)
-    with pytest.raises(gradtd.InputError, match="for values of states, not of actions"):
+    with pytest.raises(gradtd.InputError, match="needs state values, not action values"):
         _evaluate(log, tmp_path / "sums", features=None, target="uniform", values="action")
 
 
@@ -262,7 +262,7 @@ def test_a_single_episode_is_refused_and_the_folder_serves_when_there_are_more(s
     pq.write_table(some_episodes(4, 60), log / "b.parquet")
     found, whole = (_evaluate(log, tmp_path / name) for name in ("sums", "others"))
     assert (found.value, found.interval, found.notes) == (whole.value, whole.interval, whole.notes)
-    assert not any("fitted at first" in note for note in found.notes)
+    assert not any("fitted to the first" in note for note in found.notes)
 
 
 def test_labels_of_actions_are_refused(some_episodes, tmp_path):

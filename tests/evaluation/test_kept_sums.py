@@ -129,7 +129,7 @@ def test_files_that_are_added_later_make_what_all_files_make(three, some_episode
         pq.write_table(some_episodes(first, last), three / f"{name}.parquet")
     found = _evaluate(three, tmp_path / "sums")
     assert sum(read) == len(some_episodes(110, 150))
-    assert any("fitted at first, to" in note and "rows in 3 files" in note for note in found.notes)
+    assert any("fitted to the first" in note and "rows in 3 files" in note for note in found.notes)
     (fitted,) = (tmp_path / "sums").rglob("fitted.npz")
     beginning = tmp_path / "others" / fitted.parent.name  # all files in one go, with the features fitted at first
     shutil.copytree(tmp_path / "sums", tmp_path / "others", ignore=lambda at, names: {n for n in names if "_" in n})

@@ -179,7 +179,7 @@ def test_times_in_parts_are_those_in_memory(tmp_path, small_units):
         for way in (True, False)
     ]
     assert both[0].value == pytest.approx(both[1].value, rel=1e-9)
-    with pytest.raises(gradtd.InputError, match="cluster is for logs in memory"):
+    with pytest.raises(gradtd.InputError, match="cluster needs the log in memory"):
         _in_parts(path, cluster="ward")
     for name, given in (("time_column", "hours"), ("by", "ward"), ("trained_on", "train")):
         with pytest.raises(gradtd.InputError, match=f"{name} is not for a checkpoint"):

@@ -187,7 +187,7 @@ def test_what_has_no_bounds_is_refused(tmp_path):
         ({"confounding": 1.0}, "confounding must be"),
         ({"confounding": 2, "lam": 0.5}, "without traces"),
         ({"against": 1.0}, "give confounding"),
-        ({"confounding": 2, "against": "behaviour", "value_function": "action"}, "needs values of states"),
+        ({"confounding": 2, "against": "behaviour", "value_function": "action"}, "needs state values"),
     ):
         with pytest.raises(gradtd.InputError, match=said):
             _evaluate(log, "uniform", **more)

@@ -168,7 +168,7 @@ def test_the_command_prints_and_draws(tmp_path, some_episodes):
     outcome = CliRunner().invoke(app, given)
     assert outcome.exit_code == 0, outcome.output
     assert outcome.output.count("day-0") == 2
-    assert "holds at every look" in (out / "looks.svg").read_text()
+    assert "is valid at every look" in (out / "looks.svg").read_text()
     _fill(log, some_episodes, range(3))
     told = json.loads(CliRunner().invoke(app, [*given, "--json"]).output)
     assert told["episodes"] == 118

@@ -1,4 +1,4 @@
-"""``gradtd evaluate``: a log in, a value with an interval and a verdict out."""
+"""``gradtd evaluate``: from a log to a value with an interval and a verdict."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ INFERENCE, ASSUMPTIONS = "Inference", "Assumptions"
 ANYTIME: Any = typer.Option(
     "--anytime",
     metavar=FLAG,
-    help="Add an interval that holds at every look at a growing log.",
+    help="Add an interval that is valid at every look at a growing log.",
     rich_help_panel=ASSUMPTIONS,
 )
 CONFOUNDING: Any = numeric(
-    "Add the interval that allows for an unrecorded cause, which changes the odds of every action by at most this "
-    "factor, such as 1.5, and the strength of a cause that would change the answer.",
+    "Add an interval for an unrecorded cause that changes the odds of every action by at most this factor, such as "
+    "1.5. Also report how strong a cause would have to be to change the answer.",
     ASSUMPTIONS,
 )
 AGAINST: Any = typer.Option(
@@ -59,7 +59,7 @@ AGAINST: Any = typer.Option(
 )
 BY: Any = typer.Option(
     metavar="COLUMN",
-    help="Add the value of every group of start states, by this column, with simultaneous intervals.",
+    help="Add the value of every group of start states, grouped by this column, with simultaneous intervals.",
     rich_help_panel=ASSUMPTIONS,
 )
 TRAINED_ON: Any = typer.Option(
@@ -271,7 +271,7 @@ def evaluate(
         str | None,
         typer.Option(
             help="Features of the value function: identity, polynomial, fourier, rbf, tiles, aggregation or one-hot, "
-            "with settings as in fourier:order=3. By default auto: chosen by the observations and the log's size.",
+            "with settings as in fourier:order=3. By default auto: chosen from the observations and the log's size.",
         ),
     ] = None,
     algorithm: Annotated[
@@ -296,7 +296,7 @@ def evaluate(
         ),
     ] = "state",
     level: Annotated[float, numeric("Confidence level of the interval: 0.95 or 19/20.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of everything random: the same seed gives the same numbers.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed: the same seed gives the same numbers.")] = 0,
     *,
     reading: Any,
     inference: Any,
@@ -360,7 +360,7 @@ RENAMED = {
 
 
 def as_now(option: str) -> str:
-    """The current name of an option, with a message if an old one was used."""
+    """The current name of an option, with a message if an old name was used."""
     if option in RENAMED:
         print(f"gradtd: --{option} is now --{RENAMED[option]}; the old name still works.", file=sys.stderr)
     return RENAMED.get(option, option)

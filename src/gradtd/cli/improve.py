@@ -1,4 +1,4 @@
-"""``gradtd improve``: a log in, a better policy with its evidence out, or the answer that there is none."""
+"""``gradtd improve``: from a log to a better policy with its evidence, or the answer that the log shows none."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def improve(
         ),
     ] = None,
 ) -> None:
-    """Learn a better policy from a log, and judge it on episodes that it was not learned from."""
+    """Learn a better policy from a log, and evaluate it on episodes that it was not learned from."""
     from gradtd.improvement.improve import LEAST
     from gradtd.improvement.improve import improve as improve_log
 
@@ -91,5 +91,5 @@ def improve(
 
 def _saved(there: bool, better: bool, path: Path) -> str:
     if not there:
-        return f"nothing saved to {path}: the log allows no other policy than the behaviour."
+        return f"nothing saved to {path}: the log allows no policy except the behaviour."
     return f"saved: {path}" + ("" if better else " (the candidate; it is not shown to be better than the behaviour)")

@@ -20,7 +20,7 @@ def list_(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A problem, an algorithm or a metric, to see its parameters. Without it: a list of all.",
+            help="A problem, an algorithm or a metric, to see its parameters. Without it: list all.",
             metavar="NAME",
             autocompletion=complete_any,
         ),
@@ -36,7 +36,7 @@ def list_(
     for title, rows in described().items():
         console.print(f"\n[bold]{title}[/bold]")
         _print_rows(console, [], [[label, text] for label, text in rows.items()])
-    console.print("\nMore about one of them, its parameters too: gradtd list NAME")
+    console.print("\nFor details and parameters: gradtd list NAME")
 
 
 def _show(console: Console, name: str) -> None:

@@ -192,8 +192,8 @@ def setting(text: str) -> tuple[str, Any]:
 def hyper_parameters(algorithm: str, texts: Iterable[str], **options: Any) -> dict[str, Any]:
     """Parse the settings of an algorithm, with valid and unique names.
 
-    ``options`` are settings with a separate option; None if not given. lam is passed to rules without traces, too,
-    which explain why they have none.
+    ``options`` are settings that have their own option; None if not given. lam is passed to algorithms without traces,
+    too, which explain why they have none.
     """
     from gradtd.algorithms import as_algorithm
     from gradtd.running.settings import TRACES, parameters
@@ -233,7 +233,7 @@ def _beginning(names: Mapping[str, str], incomplete: str) -> list[tuple[str, str
 
 
 def complete_problem(incomplete: str) -> list[tuple[str, str]]:
-    """Names of problems, for the shell."""
+    """Names of problems, for shell completion."""
     return _beginning(described()["Problems"], incomplete)
 
 
@@ -245,22 +245,22 @@ PROBLEM: Any = typer.Argument(
 
 
 def complete_algorithm(incomplete: str) -> list[tuple[str, str]]:
-    """Names of algorithms, for the shell."""
+    """Names of algorithms, for shell completion."""
     return _beginning(described()["Algorithms"], incomplete)
 
 
 def complete_metric(incomplete: str) -> list[tuple[str, str]]:
-    """Names of metrics, for the shell."""
+    """Names of metrics, for shell completion."""
     return _beginning(described()["Metrics"], incomplete)
 
 
 def complete_any(incomplete: str) -> list[tuple[str, str]]:
-    """Names of problems, algorithms and metrics, for the shell."""
+    """Names of problems, algorithms and metrics, for shell completion."""
     return [pair for names in described().values() for pair in _beginning(names, incomplete)]
 
 
 def complete_setting(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
-    """Names of the hyper-parameters of the algorithm that was typed before, for the shell."""
+    """Names of the hyper-parameters of the algorithm typed before, for shell completion."""
     from gradtd.algorithms import ALGORITHMS
     from gradtd.running.settings import parameters
 

@@ -1,4 +1,5 @@
-"""``gradtd run``: an algorithm on a problem, many times, and the metric's mean. ``gradtd demo`` runs four of them."""
+"""``gradtd run``: runs an algorithm on a problem many times and prints the metric's mean. ``gradtd demo`` runs four of
+them."""
 
 from __future__ import annotations
 
@@ -163,7 +164,7 @@ def run(
 
 
 def run_figure(name: str, runs: int, steps: int, seed: int, plot: Path | None, threads: int | None) -> None:
-    """Every line of a figure of the paper, with its settings; one row each, and a picture."""
+    """Every line of a figure of the paper, with its settings: one row each, and a plot."""
     from gradtd.output.plots import learning_curves, mean_and_error, save
     from gradtd.paper.figures import FIGURES, TUNED
     from gradtd.running.result import measure
@@ -256,7 +257,7 @@ def demo(
     runs: Annotated[int, typer.Option(help="Number of independent runs of each algorithm.")] = 100,
     steps: Annotated[int, typer.Option(help="Number of steps in each run.")] = 5000,
 ) -> None:
-    """Compare Impression GTD, TD, TDRC and LSTD on Boyan's chain, with a picture."""
+    """Compare Impression GTD, TD, TDRC and LSTD on Boyan's chain, with a plot."""
     from gradtd.output.plots import learning_curves, mean_and_error, save
     from gradtd.running.result import measure
     from gradtd.running.runs import run as run_algorithm

@@ -79,5 +79,5 @@ def _tell(found: Status, each: bool, as_json: bool) -> None:
     else:
         now = "a process is working on it" if found.running else "no process is working on it"
         left = f"{len(found.missing)} missing" if found.missing or not found.winners_known else "complete"
-        later = "" if found.winners_known else ", and the winners on fresh seeds after them"
+        later = "" if found.winners_known else ", and after them the winners on fresh seeds"
         print(f"{found.done} units done, {left}{later}; {now}.")

@@ -1,4 +1,4 @@
-"""``gradtd theory``: the three layers as a table, as JSON, and as a picture with measured curves."""
+"""``gradtd theory``: the three layers as a table, as JSON, and as a plot with measured curves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gradtd watch``: a growing folder, with an interval that holds at every look."""
+"""``gradtd watch``: a growing folder, with an interval that is valid at every look."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def watch(
     threads: Annotated[int | None, typer.Option(help="Number of threads.")] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Evaluate a folder after every new file, with intervals that hold at all looks at once."""
+    """Evaluate a folder after every new file, with intervals that are valid at all looks at once."""
     from gradtd.cli.targets import targets
     from gradtd.evaluation.options import LogFormat, Machine
     from gradtd.evaluation.watch import keep_watching, start_watch

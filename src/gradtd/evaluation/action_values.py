@@ -48,15 +48,16 @@ def shares(log: Log, target: Any, settings: Settings) -> Floats:
     """c of the step after every step: the target's probability of the action taken, or the ratio clipped at 1.
 
     The equations hold with any trace, because the TD error has mean zero given the observation and the action. A good c
-    says how far the target agrees with the log: with features of (s_t, a_t) the trace is e_t = discount_{t-1} lam c_t
-    e_{t-1} + x_t, where c_t belongs to the action of step t. State values use c_{t-1} instead. So each step stores the
-    c of the step after it.
+    measures how far the target agrees with the log: with features of (s_t, a_t) the trace is e_t = discount_{t-1} lam
+    c_t e_{t-1} + x_t, where c_t belongs to the action of step t. State values use c_{t-1} instead. Each step therefore
+    stores the c of the next step.
     """
     assert settings.tracing is not None
     if not log.discrete_actions:
         raise InputError(
-            "Traces of action values need the target's probability of the action taken, and over real actions "
-            "value_function='action' has none. Leave lam out, or use value_function='state' with densities of both "
+            "Traces of action values need the target's probability of the action taken, which "
+            "value_function='action' does not have for real actions. Leave lam out, or use value_function='state' "
+            "with densities of both "
             "policies."
         )
     if settings.tracing.kind == TREE:
@@ -75,14 +76,14 @@ def shares(log: Log, target: Any, settings: Settings) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PairFeatures(LogFeatures):
-    """A log in features of pairs; ``otherwise`` makes the same table for other choices of the target."""
+    """A log in features of pairs. ``otherwise`` makes the same table for other choices of the target."""
 
     laid: PairRows | None = None
     choices: Choices | None = None
     otherwise: Callable[[Choices], Any] | None = None
 
     def stream(self, rho: Floats, gamma: float, target: Floats | None = None) -> Stream:
-        """The steps over rows of pairs; episodes start in the target's expectation."""
+        """The steps over rows of pairs; episodes start with the target's expectation."""
         return self._over(self.table, rho, gamma, target)
 
     def _over(self, table: Any, rho: Floats, gamma: float, target: Floats | None = None) -> Stream:

@@ -1,4 +1,4 @@
-"""The fits that are compared: every rung and checker, other traces, features of time, and doubly robust.
+"""The fits that are compared: every rung and check, other traces, features of time, and doubly robust.
 
 They come from `Equations`: steps that can be read twice, as in memory or for states, or sums by group of a log that is
 read once.
@@ -50,7 +50,7 @@ class Fits:
     behind
         The value after truncations, if pieces are truncated.
     rare
-        Share of the target's time in states with few visits, beyond the log's own share.
+        Share of the target's time in states with few visits, less the log's own share.
     """
 
     plain: dict[str, Fit]
@@ -115,18 +115,18 @@ class Equations(ABC):
         return None
 
     def own_sums(self) -> FitSums | None:
-        """The sums by tenth that plain fits were made of, where every piece has an influence of its own."""
+        """The sums by tenth that plain fits were made from, if every piece has its own influence."""
         return None
 
     @abstractmethod
     def some_steps(self, n_steps: int) -> Steps:
-        """Whole pieces with about so many steps."""
+        """Whole pieces, with about this many steps."""
 
 
 def other_lambda(lam: float, square_ratio: float, n_pieces: float, limits: Limits = DEFAULT) -> float:
     """The lambda of the comparison fits: longer traces if the requested lambda is small, else none.
 
-    If observations are Markov states and the features suffice, both lambdas give the same value. Traces are 1 / (1 -
+    If observations are Markov states and the features suffice, both lambdas lead to the same value. Traces are 1 / (1 -
     lambda) steps long, as long as the second moment of products of ratios stays moderate.
     """
     if lam >= limits.least_lambda:
@@ -165,10 +165,10 @@ def all_fits(equations: Equations, lam: float, limits: Limits = DEFAULT) -> Fits
 
 
 def rarely_visited(solution: Solution, visits: Floats, weights: Floats, limits: Limits = DEFAULT) -> float:
-    """Share of the target's time in cells with fewer than ``fewest_visits`` visits, less the log's own share there.
+    """Share of the target's time in cells with fewer than ``fewest_visits`` visits, less the log's own share.
 
-    ``weights`` are the sums of the ratios of each cell. The target is in a cell as often as its weight times x.left. A
-    log whose goal was never reached gives a narrow interval of the value of not reaching it.
+    ``weights`` are the sums of the ratios of each cell. The target visits a cell as often as its weight times x.left.
+    If a log never reached the goal, it gives a narrow interval for the value without the goal.
     """
     time = np.abs(solution.left * weights)
     few = visits < limits.fewest_visits
@@ -176,7 +176,7 @@ def rarely_visited(solution: Solution, visits: Floats, weights: Floats, limits: 
 
 
 def _fits_with_past(equations: Equations, plain: Mapping[str, Fit]) -> dict[str, Remembered]:
-    """Fits with the past beside the features: of the whole log where its sums can be shared, else of its first part."""
+    """Fits with features of the past: on the whole log if its sums can be shared, else on its first part."""
     ladder, n = equations.ladder, equations.n_steps
     sums = equations.own_sums() if n * ladder.n_headline_columns <= MOST_KNOWN else None
     if sums is None:
@@ -344,7 +344,7 @@ def _added(a: Any, b: Any) -> Any:
 
 
 def run_products(rho: Any, discount: Any, begins: Integers, w: Floats) -> None:
-    """The product of ratios and discounts up to and including every step of a piece."""
+    """The product of ratios and discounts of a piece, up to and including each step."""
     for e in range(begins.shape[0] - 1):
         product, g = 1.0, 1.0
         for t in range(begins[e], begins[e + 1]):
@@ -369,7 +369,7 @@ def weights_by_time(steps: Steps, w: Floats) -> Floats:
 
 
 def effective_products(by_time: Floats, limits: Limits = DEFAULT) -> float:
-    """The smallest effective number of pieces over time, among times that still matter."""
+    """The smallest effective number of pieces over time, among the times that still matter."""
     total, square = by_time
     with np.errstate(over="ignore", invalid="ignore"):
         matters = total > limits.late_weight * total[0]

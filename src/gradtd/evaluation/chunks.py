@@ -121,9 +121,9 @@ class ChunkReader:
 
 
 LARGE = 2e8
-"""Numbers in a Parquet log from which on it is read in parts (1.6 GB), unless the caller says otherwise."""
+"""Numbers in a Parquet log above which it is read in parts (1.6 GB), unless the caller decides otherwise."""
 SAMPLE_ROWS, FEWEST_SAMPLED, MOST_SAMPLED = 4096, 32, 4096
-"""Rows, and bounds of episodes, that features are fitted to and missing choices are looked for in."""
+"""Rows, and bounds on episodes, for fitting features and finding missing choices."""
 NO_COLUMN = (
     "there is no episode column: episodes were cut after rows that are terminated or truncated, in the order of the "
     "files. They are grouped by their number, so the interval depends on that order."
@@ -131,14 +131,14 @@ NO_COLUMN = (
 
 
 def large_table(log: Any, in_parts: bool | None) -> ParquetTable | None:
-    """The Parquet table behind a log that is to be read in parts; None where it is to be read into memory."""
+    """The Parquet table of a log that is to be read in parts. None if it is to be read into memory."""
     if isinstance(log, ParquetTable) and in_parts is not False:
         return log
     if in_parts is False or not isinstance(log, (str, Path)):
         if in_parts:
             raise InputError(
-                "in_parts=True, a scheduler and sums need a Parquet file, a folder or a pattern, "
-                f"got {type(log).__name__}."
+                f"in_parts=True, a scheduler and sums need a Parquet file, a folder or a pattern, got "
+                f"{type(log).__name__}. Give such a source."
             )
         return None
     if not in_parts and is_data_file(Path(log)):  # it would be read twice
@@ -147,15 +147,15 @@ def large_table(log: Any, in_parts: bool | None) -> ParquetTable | None:
     if not isinstance(table, ParquetTable):
         if in_parts:
             raise InputError(
-                f"in_parts=True, a scheduler and sums need Parquet files, and {table.name!r} is none: "
-                "write it as Parquet."
+                f"in_parts=True, a scheduler and sums need Parquet files, and {table.name!r} is not one: write it "
+                f"as Parquet."
             )
         return None
     return table if in_parts or table.size() >= LARGE else None
 
 
 def find_roles(table: ParquetTable, settings: Settings, keep: tuple[str, ...]) -> Roles:
-    """Which column is which, one that tells episodes apart among them."""
+    """The roles of columns, including one that identifies episodes."""
     roles = log_reader(settings, keep).resolve(table.kinds)
     if not roles.alone and not any(role in roles.single for role in ("episode", *ENDS)):
         raise InputError(
@@ -166,7 +166,7 @@ def find_roles(table: ParquetTable, settings: Settings, keep: tuple[str, ...]) -
 
 
 def log_reader(settings: Settings, keep: tuple[str, ...]) -> LogReader:
-    """The reader of tables that a log in memory has, too."""
+    """The reader of tables, which logs in memory also use."""
     return LogReader(keep=keep, **settings.reading)
 
 
@@ -195,7 +195,7 @@ class Folder:
     groups: Groups | None = None  # groups of starts, where they were asked for
 
     def reader(self, settings: Settings, target: Any, executor: Executor) -> ChunkReader:
-        """The reader of its chunks. What only all rows tell, such as all actions, is looked for first."""
+        """The reader of its chunks. First finds what depends on all rows, such as the list of all actions."""
         made = make_reader(self.table, settings, target, self.keep, self.roles, self.shared)
         if not made.reader.scanned():
             return made
@@ -209,7 +209,7 @@ class Folder:
 def open_folder(
     table: ParquetTable, settings: Settings, keep: tuple[str, ...], stack: ExitStack, progress: StageProgress | None
 ) -> Folder:
-    """Look for episodes; their rows are brought together in a temporary folder where they are apart."""
+    """Find the episodes; if their rows are scattered, sort the rows in a temporary folder."""
     roles, notes = find_roles(table, settings, keep), []
     beside = columns_asked(settings, table.kinds)
     column = roles.single.get("episode")
@@ -227,10 +227,10 @@ def open_folder(
                 seen, by, [*dict.fromkeys(needed)], folder, stage(progress, "bringing episodes together")
             )
         seen = survey(ParquetTable(table.name, files), column)
-        notes.append("Rows of an episode were not consecutive: the log was sorted once, in a temporary folder.")
+        notes.append("Rows of an episode were not consecutive, so the log was sorted once, in a temporary folder.")
         if shared:
             notes.append(
-                f"Some ids occur in several files ({shared} of them): rows with one id were read as one episode."
+                f"Some ids occur in several files ({shared} of them). Rows with the same id were read as one episode."
             )
     spanning = spanning_note(seen)
     seen, groups, said = ask_files(seen, table.kinds, column, settings)
@@ -255,7 +255,7 @@ def _apart(name: str, shared: int) -> str:
 
 
 def refuse_single(seen: Survey, name: str, later: bool = False) -> None:
-    """Refuse a single episode, since the interval needs groups; ``later`` says that more files may come."""
+    """Refuse a single episode, since the interval needs groups; ``later`` says that more files may be added."""
     if seen.episodes > 1:
         return
     files = len({stretch.path for stretch in seen.stretches})
@@ -302,7 +302,7 @@ def find_states(seen: Survey, reader: ChunkReader, executor: Executor) -> States
 
 @dataclass(frozen=True, eq=False)
 class _StatesOfPart:
-    """What a worker is sent."""
+    """The data sent to a worker."""
 
     reader: ChunkReader
 

@@ -1,7 +1,7 @@
 """The value after truncations, and whether late steps agree on it.
 
-At a truncation, the value of the last observation replaces the rewards that would have followed, which the log does not
-show. If observations are Markov states, a fit to late steps alone gives the same values there.
+At a truncation, the value of the last observation replaces the later rewards, which the log does not contain. If
+observations are Markov states, a fit on late steps alone gives the same values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gradtd.evaluation.fits import Equations, Fit, solve
 from gradtd.evaluation.moments import group_edges
 
 MOST_STEPS = 30_000
-"""About how many steps are read: both fits are made of the same ones, so that a part of a long log compares them."""
+"""Approximate number of steps to read. Both fits use the same steps."""
 FEWEST_CUT = 20
 """Minimum number of truncated pieces for this check."""
 MOST_COLUMNS = 200
@@ -44,7 +44,7 @@ class BehindCuts(NamedTuple):
 def behind_cuts(steps: Steps, ladder: Ladder, plain: Mapping[str, Fit]) -> BehindCuts | None:
     """Both fits, for the richest headline with few columns; None if few pieces are truncated.
 
-    ``plain`` are the fits of all steps, by name: the value that lies behind the cuts is a part of theirs.
+    ``plain`` contains the fits of all steps, by name, of whose value the value after truncations is a part.
     """
     last = steps.begins[1:] - 1
     discount = np.asarray(steps.discount, np.float64)

@@ -20,7 +20,7 @@ JUDGED = 0.95
 
 @dataclass(frozen=True)
 class Check:
-    """One row of the table of rungs and checkers.
+    """One row of the table of rungs and checks.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Decision:
     limit
         The largest allowed width of the hull.
     differs
-        The name of an imprecise checker that differs significantly even so.
+        The name of an imprecise check that nevertheless differs significantly.
     hides, hides_past
         Distance in paired errors of the fit with the time, or with the past, if it shows that the observations hide
         something; else 0. ``hides_cut`` is the same for the value after truncations, fitted to late steps.
@@ -74,9 +74,9 @@ class Decision:
     bias
         The largest bias shown by a check, beyond its own error.
     doubt
-        Whether memory, the time or the past move the richest fit: a reason to look at more than one observation.
+        Whether traces, the time or the past move the richest fit: a reason to use more than one observation.
     rare
-        Share of the target's time in states that the log hardly visited, where it is above its limit; else 0.
+        Share of the target's time in states that the log rarely visited, if it is above the limit; else 0.
     shown
         The hull at the requested level.
     """
@@ -113,10 +113,10 @@ class Decision:
         return replace(self, shown=shown) if shown.low < shown.high else self
 
     def beside(self, other: Decision, limits: Limits = DEFAULT) -> Decision:
-        """The decision beside one of the same episodes whose observations tell more.
+        """The decision, compared with one on the same episodes with more information in the observation.
 
-        How far that is away is a bias, and far away it says that observations hide a part of the state. A log that is
-        too small for more observations says nothing.
+        The distance counts as bias; if it is large, the observations hide part of the state. A log that is too small
+        for more observations changes nothing.
         """
         if self.faults or other.word == "not usable" or len(other.fit.psi) != len(self.fit.psi):
             return self
@@ -160,8 +160,8 @@ class _Judge:
     def decision(self) -> Decision:
         """The usable headline with the smallest estimated error, else the first unchecked one, else the first.
 
-        With discrete observations, if a sound fit with the time or the past refutes a headline, poorer headlines are
-        excluded, too: with fewer features that check has less power.
+        With discrete observations, if a sound fit with the time or the past contradicts a headline, poorer headlines
+        are excluded, too: with fewer features that check has less power.
         """
         made: list[Decision] = []
         for name in self.ladder.headlines:
@@ -176,7 +176,7 @@ class _Judge:
         return replace(min(made, key=score), doubt=self.doubtful(), rare=rare)
 
     def doubtful(self) -> bool:
-        """Whether memory, the time or the past move the richest headline that the log can carry."""
+        """Whether traces, the time or the past move the richest headline that the log supports."""
         fits, limits = self.fits, self.limits
         sound = [fits.plain[name] for name in self.ladder.headlines if self.sound(fits.plain[name])]
         if not sound:
@@ -300,8 +300,8 @@ class _Judge:
     def _others(self, made: Decision) -> list[Compared]:
         """Every fit that checks a rung.
 
-        If features could always be richer, time and past features substitute for missing features of the state. So they
-        are added to the richest features that the log supports.
+        If features could always be richer, time and past features substitute for missing features of the state. They
+        are therefore added to the richest features that the log supports.
         """
         name, fit, endless = made.rung, made.fit, self.ladder.endless
         if self.fits.alone and not made.needs_richer:

@@ -31,7 +31,7 @@ STEP_COLUMNS = ("episode", "terminated", "truncated", "action", "behaviour", "ta
 
 
 class PolicyEvaluator(BaseEstimator):  # type: ignore[misc]
-    """`gradtd.evaluate` with ``fit`` and ``predict``, for pipelines and for those who know scikit-learn.
+    """`gradtd.evaluate` with ``fit`` and ``predict``, for pipelines and scikit-learn users.
 
     ``fit(log)`` accepts any source of `gradtd.read_log`. ``fit(X, y, episode=...)`` takes observations and rewards, one
     row per step, and further columns. Without episodes, every row is an episode. Afterwards ``value_``, ``interval_``,
@@ -41,7 +41,7 @@ class PolicyEvaluator(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     gamma
-        The discount factor, 0 to 1. It has no default: ``fit`` refuses None.
+        The discount factor, 0 to 1. It has no default: ``fit`` raises an error if it is None.
     features, algorithm, target, behaviour, level, seed, log_format, inference, machine
         As in `gradtd.evaluate`.
 

@@ -1,4 +1,4 @@
-"""`evaluate`: a log in, a value with an interval and a verdict out."""
+"""`evaluate`: from a log to a value with an interval and a verdict."""
 
 from __future__ import annotations
 
@@ -81,50 +81,52 @@ def evaluate(
     machine: Machine | None = None,
     **hyper: Any,
 ) -> Evaluation | Evaluations:
-    """What is a policy worth, from a log of another one?
+    """Estimate the value of a policy from a log of another policy.
 
-    Returns an `Evaluation`: a value, an interval, and a verdict. Where ``target`` is a dictionary of policies, returns
-    `Evaluations`, a dictionary with one for each of them that can also ``compare`` them.
+    Returns an `Evaluation`: a value, an interval, and a verdict. If ``target`` is a dictionary of policies, returns
+    `Evaluations`, a dictionary with one evaluation for each, which can also ``compare`` them.
 
     Parameters
     ----------
     log
-        A file, a frame, a dictionary of arrays, a Minari dataset, a `Log`: whatever `gradtd.read_log` reads.
+        A file, a frame, a dictionary of arrays, a Minari dataset, a `Log`, or anything else that `gradtd.read_log`
+        reads.
     target
-        The policy to evaluate: a function of observations that gives probabilities (n, actions) or one action each, a
-        table [states, actions], an array as long as the log of the probabilities of the actions taken, or (n, actions)
-        of every action, the name or the names of columns of them, "uniform", "behaviour" for the log's own policy. By
-        default the log's target or ratio column. A dictionary of such targets is evaluated in one go.
+        The policy to evaluate: a function of observations that returns probabilities (n, actions) or one action each, a
+        table [states, actions], an array with the probabilities of the actions taken, one per row of the log, or of
+        every action (n, actions), the name or names of columns that contain them, "uniform", or "behaviour" for the
+        behaviour policy. By default the log's target or ratio column. A dictionary of such targets is evaluated in one
+        call.
     gamma
         The discount factor, 0 to 1. It has no default.
     features
-        "auto", the default: one feature per state where observations are discrete, else the smallest cosine basis that
-        larger ones confirm. Or a name such as "fourier" or "tiles:tilings=4", a feature map, a scikit-learn
-        transformer or a function: then richer features only check it. Or "network": a network learns them on one half
-        of the episodes for the other (extra ``deep``, ``docs/deep.md``).
+        "auto", the default: one feature per state if observations are discrete, else the smallest cosine basis that
+        larger ones confirm. Or a name such as "fourier" or "tiles:tilings=4", a feature map, a scikit-learn transformer
+        or a function: then richer features only check it. Or "network": a network learns features on one half of the
+        episodes for the other half (extra ``deep``, ``docs/deep.md``).
     algorithm
-        "auto", the default, solves the log's equations directly: the solution that Impression GTD, Expected GTD and
-        LSTD share. Or any rule of the library, which is fitted until its value stands still and compared with that
-        solution. Or an estimator by importance sampling: is, wis, pdis, wpdis, dr, wdr, monte_carlo.
+        "auto", the default, solves the equations of the log directly: the solution that Impression GTD, Expected GTD
+        and LSTD share. Or any algorithm of the library, which is fitted until its value stops changing and then
+        compared with that solution. Or an importance-sampling estimator: is, wis, pdis, wpdis, dr, wdr, monte_carlo.
     value_function
         "state", the default: values of observations, with importance ratios. "action": values of observations and
-        actions, which need no probabilities of the behaviour. See ``docs/action-values.md`` for which to take.
+        actions, which need no probabilities of the behaviour. See ``docs/action-values.md`` for which to use.
     behaviour
-        The policy that made the log, where the log does not say or is wrong, in the forms of ``target``; "estimate"
-        fits one to the log.
+        The behaviour policy, if the log lacks its probabilities or they are wrong, in the forms of ``target``;
+        "estimate" fits it to the log.
     level
         The level of the interval.
     seed
-        Seed of everything random: bootstrap samples, batches, sampled actions.
+        Random seed for bootstrap samples, batches and sampled actions.
     progress
-        By default a bar shows on a terminal and in a notebook, once the work has taken a second; False turns it off. Or
-        a function ``progress(what, done, total)``.
+        By default a progress bar appears on a terminal and in a notebook after one second; False turns it off. You can
+        also pass a function ``progress(what, done, total)``.
     log_format
         How the log is read: a `LogFormat`, for example ``LogFormat(columns={"reward": "r"}, time_limit=200)``.
     inference
         How value and interval are computed: an `Inference`, for example ``Inference(lam=0.8, block_length=100)``.
     machine
-        What it runs on: a `Machine`, for example ``Machine(threads=4, in_parts=True)``.
+        Where the computation runs: a `Machine`, for example ``Machine(threads=4, in_parts=True)``.
     **hyper
         Hyper-parameters of the rule, for example ``alpha=0.1``.
 
@@ -140,7 +142,7 @@ def evaluate(
     old = take_old_keywords(hyper, stacklevel=3)
     if "behavior" in hyper:
         if behaviour is not None:
-            raise InputError("behaviour and behavior are one argument: give it once.")
+            raise InputError("behaviour and behavior are the same argument: give it once.")
         behaviour = hyper.pop("behavior")
     if gamma is None:
         raise InputError("gamma is missing: give the discount factor, for example gamma=0.99, or gamma=1 for none.")
@@ -186,7 +188,7 @@ def evaluate(
 
 
 def _may_be_cured(made: Evaluation, settings: Settings) -> bool:
-    """Whether an evaluation in parts is made again in memory, where the past is tried."""
+    """Whether an evaluation in parts is repeated in memory, where the past is tested."""
     tried = remedies(settings, made.diagnostics, not is_auto(settings.features))
     return made.verdict == "not usable" and any(True for _ in tried)
 

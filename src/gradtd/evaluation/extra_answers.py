@@ -1,15 +1,16 @@
 """Additional answers from the same decision and equations: fields of an `Evaluation`.
 
-The value of a group of starts is the mean of the value function over them. Its influences have A^-T times the group's
-mean start features. For all groups together, the quantile of the largest standardised error, resampled with normal
-multipliers of the episodes' influences, gives the factor by which intervals must be longer (max-t).
+The value of a group of starts is the mean of the value function over them. Its influences contain A^-T times the
+group's mean start features. For simultaneous intervals, gradtd bootstraps the largest standardised error over the
+groups with normal multipliers of the episodes' influences. Its quantile is the factor by which intervals are longer
+(max-t).
 
 With an estimated behaviour policy that has scores s and information H, the influence of an episode gets an extra term:
 D'H^-1 times the sum of its scores, where D = sum of (rho delta x.left) s is the sensitivity of the value to the model.
 What remains of a step is the part that the scores do not explain (`BehaviourModel.explained`), so the error is smaller
-than with known probabilities. In small logs it is less so: a model of k parameters also fits the noise of n effective
-episodes. The remaining variance is therefore multiplied by (n + k) / (n - k), the factor of Akaike's final prediction
-error (1970), but not beyond the variance with known probabilities.
+than with known probabilities. The gain is smaller in small logs: a model with k parameters also fits the noise of n
+effective episodes. The remaining variance is therefore multiplied by (n + k) / (n - k), the factor of Akaike's final
+prediction error (1970), but not beyond the variance with known probabilities.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from gradtd.evaluation.settings import Settings
 from gradtd.logs import Log, Ratios
 
 MOST_OBSERVED = 8
-"""Columns of the observation that quantiles are conditioned on."""
+"""Columns of the observation on which quantiles are conditioned."""
 
 
 class SeenLog(NamedTuple):
     """A log in memory for one target: its case, the log with its observations, ratios, and the mean of x x'.
 
-    ``drawn`` are the estimates by importance sampling on the same resamples.
+    ``drawn`` contains the importance-sampling estimates on the same bootstrap samples.
     """
 
     case: Case
@@ -65,7 +66,7 @@ def extra_answers(
 ) -> dict[str, Any]:
     """All requested additional answers; none if the value was not checked.
 
-    ``seen`` is the log where it is in memory, else ``of_groups`` has the fits of groups of starts.
+    ``seen`` is the log if it is in memory; otherwise ``of_groups`` has the fits for groups of starts.
     """
     if decision is None:
         return {} if seen is None else {"behaviour": sampled_behaviour(seen, settings)}
@@ -83,7 +84,7 @@ def extra_answers(
 
 
 def sampled_behaviour(seen: SeenLog, settings: Settings) -> BehaviourValue | None:
-    """The same beside importance sampling: the log's own returns, and differences on the same resamples."""
+    """The same for importance sampling: the log's own returns, and differences on the same bootstrap samples."""
     drawn, method = seen.drawn, settings.method
     whole = method in ENDED_BY_A_CUT or not seen.log.truncated.any()
     if method not in ESTIMATORS or seen.case.on_policy or not whole or len(drawn.resampled) < 2:
@@ -100,7 +101,7 @@ def sampled_behaviour(seen: SeenLog, settings: Settings) -> BehaviourValue | Non
 def behaviour_value(seen: SeenLog, decision: Decision, settings: Settings) -> BehaviourValue | None:
     """The behaviour policy's value, and the target's gain, whose interval includes the bias shown by the checks.
 
-    Equations of pairs hold the target's choices, so beside them stand the returns of whole episodes.
+    Equations of pairs contain the target's choices, so the behaviour's value comes from the returns of whole episodes.
     """
     case = seen.case
     if _of_pairs(case):
@@ -131,7 +132,7 @@ def summed_by_cluster(psi: Floats, clusters: Groups | None) -> Floats:
 
 
 def _of_own_policy(case: Case) -> bool:
-    """Whether the value is that of the log's own policy, which needs no probabilities."""
+    """Whether this is the value of the behaviour policy, which needs no probabilities."""
     return case.on_policy and not _of_pairs(case)
 
 
@@ -158,15 +159,13 @@ def _against(log: Bounded, given: float | str | None, pairs: bool) -> Against:
     if given != "behaviour":
         return Against(float(given), "zero" if given == 0 else "the value given")
     if pairs:
-        raise InputError(
-            "against='behaviour' needs values of states: give a number, or leave value_function='action' out."
-        )
+        raise InputError("against='behaviour' needs state values: give a number, or leave value_function='action' out.")
     own = log.behaviour()
     return Against(own.value, "the behaviour's value", own.psi)
 
 
 def conditioning(seen: SeenLog) -> Conditioning:
-    """Outcomes given the observation and the action: by group where both are discrete, else by regression."""
+    """Outcomes given the observation and the action: by group if both are discrete, else by regression."""
     case, log = seen.case, seen.log
     steps = np.asarray(case.stream.steps)
     piece = np.repeat(np.arange(case.n_episodes), np.diff(case.begins))
@@ -184,7 +183,7 @@ def conditioning(seen: SeenLog) -> Conditioning:
 
 
 def _columns(seen: SeenLog, rows: Any) -> Floats:
-    """A constant, the value of the row and its square, the observation and its squares, real actions; scaled."""
+    """A constant, the value of the row and its square, the observation and its squares, and real actions; scaled."""
     log, case = seen.log, seen.case
     value = values_of(case.stream.features, case.square.theta)[rows]
     parts = [value[:, None]]
@@ -227,7 +226,7 @@ class GroupValue:
 
 
 class GroupFit(NamedTuple):
-    """A group, how many episodes start in it, and its value with the influences of all episodes on it."""
+    """A group, the number of episodes that start in it, and its value with the influences of all episodes."""
 
     name: str
     episodes: int
@@ -265,7 +264,8 @@ def fits_in_memory(case: Case, decision: Decision, groups: Groups) -> list[Group
 
 
 class StartSums(NamedTuple):
-    """Of a log in parts, by group of episodes and group of starts: episodes, and the sum of the values they start with.
+    """For a log in parts, by group of episodes and group of starts: the number of episodes, and the sum of their start
+    values.
 
     ``left`` is A^-T times the mean start features of every group of starts, with A the sum over all steps.
     """
@@ -293,7 +293,7 @@ def fits_in_parts(
 
 
 def together(psi: Floats, level: float, seed: int) -> float:
-    """The factor by which simultaneous intervals are longer, by multipliers of (groups, episodes)."""
+    """The factor by which simultaneous intervals are longer, from multipliers of (groups, episodes)."""
     scale = np.sqrt((psi**2).sum(axis=1))
     rng = np.random.default_rng(seed)
     drawn = rng.standard_normal((DRAWS, psi.shape[1])) @ (psi / np.maximum(scale, 1e-300)[:, None]).T
@@ -305,7 +305,7 @@ def with_model_error(case: Case, decision: Decision, found: Ratios, C: Any) -> t
     """The decision with the model's error in its influences, widened by the shift under a second model; and
     diagnostics.
 
-    Traces multiply ratios of several steps; they are not corrected.
+    Traces multiply ratios of several steps, so they are not corrected.
     """
     if found.model is None or found.other is None or case.traces is not None:
         return decision, {}
@@ -326,7 +326,8 @@ def with_model_error(case: Case, decision: Decision, found: Ratios, C: Any) -> t
 
 
 def _with_noise(fit: Fit, known: float, parameters: int) -> Fit:
-    """The fit with the error that a model of so many parameters leaves; ``known`` is that of known probabilities."""
+    """The fit with the remaining error for a model with this many parameters. ``known`` is that of known
+    probabilities."""
     n = fit.effective
     factor = np.sqrt((n + parameters) / (n - parameters)) if n > parameters else np.inf
     return replace(fit, error_factor=fit.error_factor * max(1.0, min(factor, known / max(fit.error, 1e-300))))

@@ -183,7 +183,7 @@ def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = N
 
 
 def columns_as_slice(columns: Integers) -> Any:
-    """Neighbouring columns as a slice: a view of the sums, where numbers make a copy."""
+    """Neighbouring columns as a slice, which is a view of the sums; indices would make a copy."""
     if len(columns) and (np.diff(columns) == 1).all():
         return slice(int(columns[0]), int(columns[-1]) + 1)
     return columns

@@ -1,6 +1,6 @@
 """Evaluates a folder of Parquet files in parts: fits features to a sample and adds the sums of the parts. Fits,
 decision
-and report are those of a log in memory.
+The decision and report are those of a log in memory.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def evaluate_folder(
 def _with_sample(
     evaluation: Evaluation, name: str, folder: Folder, sample: Sample, settings: Settings, target: Any
 ) -> Evaluation:
-    """The evaluation with its name, and what the episodes of the sample tell of the log and of its probabilities."""
+    """The evaluation with its name, and the log facts and probability tests from the sample."""
     log, found = sample
     told = log.understood.of_sample(folder.seen.rows, folder.seen.episodes)
     told = told.with_target(found.shares, log.action_labels)
@@ -117,8 +117,8 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
     """
     if settings.method not in METHODS:
         raise InputError(
-            f"a log that is read in parts is solved directly, got algorithm={settings.method!r}: use 'auto' or "
-            "'lstd', or in_parts=False if it fits into memory."
+            f"algorithm={settings.method!r} needs the log in memory: use 'auto' or 'lstd', or in_parts=False if the "
+            f"log fits into memory."
         )
     if settings.history > 1 or settings.with_time or settings.since is not None:
         raise InputError(
@@ -136,7 +136,7 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
             "gradtd cannot estimate the behaviour from a log that is read in parts: give a column of probabilities."
         )
     if settings.cluster is not None:
-        raise InputError("cluster is for logs in memory: leave it out, or give in_parts=False.")
+        raise InputError("cluster needs the log in memory: leave it out, or give in_parts=False.")
     if settings.checkpoint is not None:
         for name in ("time_column", "by", "trained_on"):
             if getattr(settings, name) is not None:
@@ -150,11 +150,11 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
         )
     if settings.block_length is not None:
         raise InputError(
-            "block_length is for logs in memory: the interval of a log in parts comes from groups of episodes by the "
-            "hash of their id, not from blocks. Leave block_length out, or give in_parts=False."
+            "block_length needs the log in memory: the interval of a log in parts comes from groups of episodes by "
+            "the hash of their id, not from blocks. Leave block_length out, or give in_parts=False."
         )
     if settings.value_function == ACTION and settings.tracing is not None:
-        raise InputError("action values with lam are for logs in memory: leave lam out, or give in_parts=False.")
+        raise InputError("action values with lam need the log in memory: leave lam out, or give in_parts=False.")
 
 
 def fit_design(
@@ -249,7 +249,7 @@ def _few(features: Features) -> Features:
 
 @dataclass(frozen=True, eq=False)
 class _FolderSource(Source):
-    """Sums of all parts of a folder, made anew each time."""
+    """Sums of all parts of a folder, computed again each time."""
 
     folder: Folder
     executor: Executor

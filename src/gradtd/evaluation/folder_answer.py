@@ -39,9 +39,9 @@ class _Answer(NamedTuple):
     """The results for one kind of log in parts.
 
     The rung's equations and their solution; sums of the marginal weights, of their squares, and of the squares of each
-    episode's sum; diagnostics that do not follow from these; values of resamples, whether they are refits, and
-    whether states leave no refits; weights and features of the report; a histogram of the values of starts; sums by
-    group of starts, where such were asked for; notes.
+    episode's sum; other diagnostics; values of bootstrap samples, and whether they are refits; whether states have no
+    refits; weights and features of the report; a histogram of start values; sums by group of starts, if requested;
+    notes.
     """
 
     found: LeastSquares
@@ -65,7 +65,7 @@ def answer(
     settings: Settings,
     source: Source,
 ) -> Evaluation:
-    """The report on a log in parts: from sums by group, or from the steps of states that were kept."""
+    """The report on a log in parts, from sums by group or from stored steps of states."""
     given = (job, numbers, decision, settings, source)
     made = _of_groups(equations, *given) if isinstance(equations, GroupEquations) else _of_states(equations, *given)
     found, rows = made.found, _rows(made, decision, settings)
@@ -106,7 +106,7 @@ def answer(
 
 
 def _rows(made: _Answer, decision: Decision, settings: Settings) -> tuple[Estimate, ...]:
-    """The direct solution with the interval that the checks decided, and LSTD with its refits' or the sandwich's."""
+    """The direct solution with the interval from the checks, and LSTD with its refits or the sandwich interval."""
     value, fit, level = made.found.value, decision.fit, settings.level
     groups, traces = len(fit.psi), with_traces(settings)
     low, high = student_interval(value, fit.error, level, groups - 1)
@@ -171,7 +171,7 @@ def _features(job: Job, rung: str) -> Features:
 
 
 def undecided(equations: GroupEquations, decision: Decision, settings: Settings) -> str | None:
-    """A test that passed only because the sample is small; None if there is none."""
+    """A test that passed only because the sample is small. None if there is none."""
     steps, limits, fit = equations.sample, settings.limits, decision.fit
     if steps.n_pieces >= equations.pieces.sum():
         return None
@@ -209,7 +209,7 @@ def _refits(found: LeastSquares, sums: Moments, columns: Integers, settings: Set
 def _of_states(
     equations: BlockEquations, job: Job, numbers: StepSums, decision: Decision, settings: Settings, source: Source
 ) -> _Answer:
-    """Discrete observations, from the steps that were kept."""
+    """Discrete observations, from stored steps."""
     columns, fit = job.design.ladder.rungs[decision.rung], decision.fit
     found = _solve_states(equations, columns, fit.error)
     table: Any = job.table[:, columns]
@@ -220,7 +220,7 @@ def _of_states(
     resampled = _first_order(found.value, fit, equations.pieces, settings)
     starts = histogram(np.asarray(table @ found.theta).ravel(), weights=weighed.starts)
     weights, features, said = _weights_of(job, decision.rung, found.theta)
-    kept = f"it has {_n_states(job)} states: its steps were written to a temporary file, 40 bytes each."
+    kept = f"the log has {_n_states(job)} states; its steps were written to a temporary file, 40 bytes each."
     notes = (*source.notes, *said, _groups_note(equations.pieces), kept)
     of_groups = _starts_of_states(equations, table, columns, found, job) if job.n_labels else None
     return _Answer(found, weighed.marginal, told, resampled, False, True, weights, features, starts, of_groups, notes)
@@ -229,7 +229,7 @@ def _of_states(
 def _starts_of_states(
     equations: BlockEquations, table: Any, columns: Integers, found: LeastSquares, job: Job
 ) -> StartSums:
-    """Episodes and what they start with, from the steps that were kept."""
+    """Episodes and their start values, from stored steps."""
     rows, labels, values = table.shape[0], job.n_labels, np.asarray(table @ found.theta).ravel()
     episodes, total = np.zeros((2, job.groups * labels))
     often, steps = np.zeros(labels * rows), equations.source
@@ -261,7 +261,8 @@ def _solve_states(equations: BlockEquations, columns: Integers, error: float) ->
 
 
 class _Weighed(NamedTuple):
-    """Sums of marginal weights, of their squares, of squares by episode; how often rows are starts and next rows."""
+    """Sums of marginal weights, of their squares, and of squares by episode; how often rows are starts and next
+    rows."""
 
     marginal: tuple[float, float, float]
     starts: Floats
@@ -269,7 +270,7 @@ class _Weighed(NamedTuple):
 
 
 def _weigh(equations: BlockEquations, along: Floats) -> _Weighed:
-    """Marginal weights rho x.left, with x.left by row; with the trace of x where there are traces."""
+    """Marginal weights rho x.left, with x.left by row; with traces, the trace replaces x."""
     total, starts, after = np.zeros(3), np.zeros(len(along)), np.zeros(len(along))
     run = engine.compile_once(run_weights)
     for steps, _, _ in equations.source.chunks():
@@ -299,7 +300,7 @@ def _choices(
     columns: Integers,
     found: tuple[float, float],
 ) -> dict[str, Any]:
-    """Diagnostics of the target's choices; ``found`` are the value and its error."""
+    """Diagnostics of the target's choices; ``found`` contains the value and its error."""
     value, error = found
     sums = equations.sparse_moments
     asked = (weighed.after + weighed.starts).reshape(-1, design.kinds)[:, -1]  # number of target choices by row
@@ -357,4 +358,6 @@ def _first_order(value: float, fit: Fit, pieces: Floats, settings: Settings) -> 
 
 def _groups_note(pieces: Floats) -> str:
     groups = int((pieces > 0).sum())
-    return f"the log was read in parts: the interval comes from {groups} groups of episodes, by the hash of their ids."
+    return (
+        f"the log was read in parts, so the interval comes from {groups} groups of episodes by the hash of their ids."
+    )

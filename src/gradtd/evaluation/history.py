@@ -20,19 +20,19 @@ from gradtd.evaluation.fits import Equations, Fit, Solution, columns_as_slice, s
 from gradtd.evaluation.moments import group_edges
 
 MOST_NUMBERS = 12_000_000
-"""Maximum size of the table of these fits. Of a longer log only the first episodes are used."""
+"""Maximum size of the table for these fits. For a longer log only the first episodes are used."""
 MOST_KNOWN = 48_000_000
-"""The same where the sums of the features are known, so that a step costs less."""
+"""The same if the sums of the features are known, so that a step takes less time."""
 MOST_COLUMNS = 800
 """Maximum number of feature columns for this check."""
 MOST_BEFORE = 7
-"""Number of features of the previous observation that are used, the first ones."""
+"""Number of leading features of the previous observation that are used."""
 DECAY = 0.7
 """Decay per step of the means over the past."""
 
 
 class Remembered(NamedTuple):
-    """Fits to the same steps: the features alone, and with the past."""
+    """Fits to the same steps: with the features alone, and with the past."""
 
     plain: Fit
     past: Fit
@@ -41,8 +41,8 @@ class Remembered(NamedTuple):
 class _Block(NamedTuple):
     """Some pieces of one tenth.
 
-    ``rows`` are rows of features, sparse where states have one feature each; ``here``, ``there`` and ``starts`` say
-    which of them steps and pieces use. ``now`` and ``then`` are columns of the past, before and after every step.
+    ``rows`` contains rows of features, sparse if states have one feature each; ``here``, ``there`` and ``starts`` say
+    which of them steps and pieces use. ``now`` and ``then`` contain columns of the past, before and after every step.
     """
 
     tenth: int
@@ -64,7 +64,7 @@ def most_steps(ladder: Ladder) -> int:
 
 
 class Known(NamedTuple):
-    """What is known of the same steps already: sums of all features by tenth, and fits of the features alone."""
+    """Known quantities of the same steps: sums of all features by tenth, and fits of the features alone."""
 
     sums: Equations
     plain: Mapping[str, Fit]
@@ -105,7 +105,7 @@ def fits_with_past(steps: Steps, ladder: Ladder, known: Known | None = None) -> 
 
 
 def _sums_of(known: Known | None, columns: Integers, edges: Integers, D: int) -> Equations:
-    """Sums of D columns by tenth: zeros, and those of the features where they are known."""
+    """Sums of D columns by tenth: zeros, or those of the features if known."""
     G, d = len(edges) - 1, len(columns)
     sizes = ((G, D, D), (G, D), (D, D), (G, D))
     A, b, C, starts = map(np.zeros, sizes)
@@ -117,7 +117,7 @@ def _sums_of(known: Known | None, columns: Integers, edges: Integers, D: int) ->
 
 
 def _columns(ladder: Ladder) -> tuple[list[str], Integers]:
-    """Headlines whose columns are not too many, the narrow ones first, and these columns."""
+    """Headlines with few enough columns, the narrow ones first, and their columns."""
     names: list[str] = []
     columns = np.zeros(0, np.int64)
     for name in sorted(ladder.headlines, key=lambda name: len(ladder.rungs[name])):
@@ -133,9 +133,10 @@ def _fit(solution: Solution, start: Floats, pull: Floats) -> Fit:
 
 
 def _add(sums: Equations, block: _Block, features_too: bool) -> None:
-    """Add the steps of a block: what the past adds to A, b and C of its tenth, and the features' own sums if asked.
+    """Add the steps of a block: the past's contribution to A, b and C of its tenth, and the features' own sums if
+    requested.
 
-    Sums by row come first, so that a step costs as much as there are columns of the past.
+    Sums by row come first, so that the time per step depends only on the number of columns of the past.
     """
     g, rows, d = block.tenth, block.rows, block.rows.shape[1]
     here, there = (_picks(at, rows.shape[0]) for at in (block.here, block.there))
@@ -163,14 +164,14 @@ def _add(sums: Equations, block: _Block, features_too: bool) -> None:
 
 
 def _picks(at: Integers, n: int) -> Any:
-    """A sparse matrix that picks these of n rows."""
+    """A sparse matrix that selects these of n rows."""
     from scipy.sparse import csr_array
 
     return csr_array((np.ones(len(at)), at, np.arange(len(at) + 1)), shape=(len(at), n))
 
 
 def _blocks(steps: Steps, columns: Integers, edges: Integers) -> Iterator[_Block]:
-    """The steps, some pieces of one tenth at a time; where rows are sparse, a tenth is one block."""
+    """The steps, some pieces of one tenth at a time; if rows are sparse, a tenth is one block."""
     scale = float(np.std(steps.reward)) or float(np.abs(steps.reward).max()) or 1.0
     rows = steps.rows.first(1 + int(columns.max()))
     steps = replace(steps, rows=rows)
@@ -210,7 +211,7 @@ def _block(tenth: int, steps: Steps, columns: Integers, scale: float, stored: An
 def _past(x: Floats, rho: Floats, reward: Floats, begins: Integers) -> Floats:
     """Columns of the past after every step: its ratio, its reward, its observation, and means.
 
-    The ratio, bounded as rho / (1 + rho), identifies the action as far as the policies differ.
+    The ratio, bounded as rho / (1 + rho), identifies the action to the extent that the policies differ.
     """
     turn = rho / (1 + rho)
     told = np.c_[turn, reward, turn * reward]

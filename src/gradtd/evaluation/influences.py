@@ -155,7 +155,7 @@ def summed(by_piece: Floats, by_fit: Floats, n: int) -> PieceSums:
 
 
 def by_group(moments: Moments, solutions: Solutions, clock: Floats, sample: PieceSums, n_steps: float) -> PieceSums:
-    """The same sums by group, from moments by group: for a log that is read once.
+    """The same sums by group, from moments by group, for a log that is read once.
 
     Missing choices and observed TD errors are not sums of products; they come from a ``sample`` of its episodes.
     """

@@ -32,14 +32,14 @@ def freedom_of(fit: Fit, limits: Limits = DEFAULT) -> float:
     """Satterthwaite degrees of freedom of the error, 2 E / (kurtosis - 1), reduced because samples show too little
     kurtosis.
 
-    E / 3 for normal influences, two thirds of the number of successes where these are rare.
+    E / 3 for normal influences, and two thirds of the number of successes if these are rare.
     """
     E = len(fit.psi) / fit.error_factor**2
     return limits.freedom_share * 2 * E / max(E / max(fit.effective, 1e-9) - 1, 1e-9)
 
 
 def interval(fit: Fit, level: float = 0.95, limits: Limits = DEFAULT) -> tuple[float, float]:
-    """value -+ t error, with degrees of freedom from the effective pieces and the side of the skew longer."""
+    """value -+ t error, with degrees of freedom from the effective pieces, and longer on the side of the skew."""
     freedom = max(1.0, min(len(fit.psi) - 1.0, freedom_of(fit, limits)))
     half, more = student(0.5 + level / 2, freedom) * fit.error, limits.skew_share * fit.skew * fit.error
     return fit.value - half + min(more, 0.0), fit.value + half + max(more, 0.0)
@@ -70,7 +70,7 @@ def inflation(psi: Floats, limits: Limits = DEFAULT) -> float:
 
 
 def as_dependent(fit: Fit, limits: Limits = DEFAULT) -> Fit:
-    """The fit with its error made larger by what neighbouring blocks share."""
+    """The fit with its error increased by the dependence of neighbouring blocks."""
     return replace(fit, error_factor=float(np.sqrt(inflation(fit.psi, limits))))
 
 

@@ -1,8 +1,8 @@
-"""`judge` tests value functions learned elsewhere, and ranks several by the log.
+"""`judge` tests value functions from other programs, and ranks several of them by the log.
 
 The Bellman residual of a value function, r + gamma v(s') - v(s), is a reward like any other. Its value under the target
-policy is the true value minus the one claimed. So `evaluate` with the residual as reward gives the error of the claim,
-with an interval and a verdict.
+policy is the true value minus the one claimed. Therefore `evaluate`, with the residual as reward, gives the error of
+the claim with an interval and a verdict.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ ACCEPTABLE, OFF, UNKNOWN = "acceptable", "off", "cannot tell"
 
 @dataclass(frozen=True)
 class Judged:
-    """What the log says of one value function.
+    """The result for one value function.
 
     Parameters
     ----------
     name
-        Its name in what was given to `judge`.
+        Its name in the argument of `judge`.
     claimed
-        The claimed value: its mean over the log's start states, under the target policy.
+        The claimed value: its mean over the start states of the log, under the target policy.
     error, interval
-        The true value minus the claimed one, estimated, and the confidence interval of that.
+        The estimated true value minus the claimed one, and the confidence interval of this error.
     corrected
         ``claimed + error``: the value that the log supports.
     verdict
-        "acceptable": the interval of the error holds 0 and no Bellman moment is significant. "off": one of the two
-        fails. "cannot tell": the evaluation of the residual is not usable.
+        "acceptable": the interval of the error contains 0 and no Bellman moment is significant. "off": at least one of
+        these fails. "cannot tell": the evaluation of the residual is not usable.
     loss
         The largest standardised Bellman moment with another candidate, the loss of the LSTD-Tournament
         (arXiv 2502.08021). The candidate with the smallest loss is preferred.
@@ -69,14 +69,14 @@ class Judged:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The judgement of a log on several value functions. Made by `gradtd.judge`.
+    """The comparison of several value functions with a log. Made by `gradtd.judge`.
 
     Parameters
     ----------
     judged
         One `Judged` for each value function, in the order given.
     preferred
-        The name of the one with the least Bellman moments.
+        The name of the value function with the smallest Bellman moments.
     level
         The level of the intervals.
     """
@@ -107,16 +107,16 @@ class Judgement:
             )
             lines += [f"{'':{width}s}  {reason}" for reason in row.reasons]
         if len(self.judged) > 1:
-            lines.append(f"The log prefers {self.preferred} (least Bellman moments with the other candidates).")
+            lines.append(f"The log prefers {self.preferred} (smallest Bellman moments with the other candidates).")
         return "\n".join(lines)
 
 
 def judge(
     log: Any, candidates: Mapping[str, Any], *, gamma: float, target: Any = None, behaviour: Any = None, **how: Any
 ) -> Judgement:
-    """Judge value functions from elsewhere: from FQE, a critic, a simulator, a spreadsheet.
+    """Test value functions from other programs: FQE, a critic, a simulator, a spreadsheet.
 
-    Returns a `Judgement`: the error of every claimed value with an interval, whether the log accepts it, and which
+    Returns a `Judgement`: the error of every claimed value with an interval, whether the log agrees with it, and which
     value
     function the log prefers.
 
@@ -128,9 +128,8 @@ def judge(
         Value functions by name. A function of observations that returns one number each (state values) or (n, actions)
         (action values), a function of observations and actions that returns one number each, or, for discrete
         observations, a table [states] or [states, actions].
-    **how
-        Passed to `gradtd.evaluate`, which estimates the error: for example ``value_function="action"`` where the log
-        has no probabilities of the behaviour, ``level``, ``features``.
+    **how Passed to `gradtd.evaluate`, which estimates the error: for example ``value_function="action"`` if the log has
+    no behaviour probabilities, ``level``, ``features``.
 
     >>> import gradtd
     >>> import numpy as np
@@ -176,7 +175,7 @@ def judge(
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """A value function on the log: at the steps, at their observations, its residuals, what it claims."""
+    """A value function on a log: at the steps and their observations, with its residuals and claimed value."""
 
     taken: Floats  # q(s, a), or v(s)
     expected: Floats  # v(s)
@@ -249,9 +248,9 @@ def _takes_actions(function: Any) -> bool:
 def _moments(log: Log, mine: _Candidate, candidates: list[_Candidate], rho: Floats) -> Floats:
     """Bellman moments of one candidate: sizes in units of the reward, and the same in standard errors.
 
-    Means of residual times an instrument, which are 0 for the true value function: the instrument is 1, or a
-    candidate's value, less its mean and over its deviation. State values need ratios, and instruments of the
-    observation only. Standard errors come from sums by episode.
+    Means of the residual times an instrument, which are 0 for the true value function. The instrument is 1, or a
+    standardised candidate value. State values need ratios, and instruments of the observation only. Standard errors
+    come from sums by episode.
     """
     columns = [np.ones(len(log))]
     for other in candidates:

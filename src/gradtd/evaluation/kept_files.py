@@ -1,12 +1,10 @@
 """The files of a folder of sums: what was fitted before the first part was read, and the sums of every unit.
 
-Sums can be reused only with the same settings, features, checks, time columns, lambda and groups. So the fitted data
-are
-one file, together with their settings. Files are written atomically, with a checksum and a description. For every
-target
-there is a folder with the fitted data, the list of units, and for each unit its sums and its rows of the sample.
-While a
-unit is read, each of its parts has a file; part files with the steps of states stay, since steps are not added up.
+Sums can be reused only if settings, features, checks, time columns, lambda and groups. So the fitted data are are
+stored in one file, together with their settings. Files are written atomically, with a checksum and a description. For
+every target For each target there is a folder with the fitted data, the list of units, and for each unit its sums and
+its rows of the sample. While a unit is read, each of its parts has a file; part files with the steps of states stay,
+since steps are not added.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ ROOMS = ("core", "compiled", "features", "logs", "evaluation")
 
 @lru_cache
 def code_of_sums() -> str:
-    """A digest of the source that turns rows into sums: sums of another version are recomputed, never added to."""
+    """A digest of the source that turns rows into sums: sums of another version are computed again, and never added."""
     digest = hashlib.sha256(np.__version__.encode())
     for room in ROOMS:
         for file in sorted((Path(gradtd.__file__).parent / room).rglob("*.py")):
@@ -156,7 +154,7 @@ def write_fitted(path: Path, question: Question, job: Job, files: int, rows: int
 
 
 def _put(kind: str, features: Features | None, arrays: Arrays) -> dict[str, Any] | None:
-    """The plain part of what features are; their arrays go to the others."""
+    """The features without their arrays, which are stored separately."""
     if features is None:
         return None
     told = features.to_dict()
@@ -213,11 +211,11 @@ def _table(header: dict[str, Any], arrays: Arrays) -> Any:
 MADE_BY, FORMAT = "gradtd evaluate --sums", 2
 ENDING = ".npz"
 ARRAYS = ("ratios", "by_time")
-"""Arrays of `StepSums`; its other fields go to the header of a file."""
+"""Arrays of `StepSums`; its other fields are in the header of a file."""
 
 
 def open_store(folder: Path) -> ResultsFolder:
-    """The folder of sums; made where there is none."""
+    """The folder of sums; created if there is none."""
     return ResultsFolder(folder, MADE_BY, FORMAT, option="folder")
 
 
@@ -283,7 +281,7 @@ class Store:
                 path.unlink(missing_ok=True)
 
     def sample(self, unit: Unit, check: Callable[[Arrays], None]) -> Arrays | None:
-        """Rows of a unit that are of the sample, as bytes, with the hashes of their episodes; ``check`` refuses."""
+        """Rows of a unit that belong to the sample, as bytes, with the hashes of their episodes; ``check`` refuses."""
 
         def restored(_: dict[str, Any], arrays: Arrays) -> Arrays:
             check(arrays)
@@ -311,7 +309,7 @@ class Store:
 
 
 def _stored(sums: PartSums) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and the rest; of sums by group only those of groups that have an episode."""
+    """Arrays and the rest; for sums by group only those of groups that have an episode."""
     arrays: Arrays = {name: getattr(sums.steps, name) for name in ARRAYS}
     header = {f.name: getattr(sums.steps, f.name) for f in fields(StepSums) if f.name not in ARRAYS}
     header["blocks"] = len(sums.blocks)

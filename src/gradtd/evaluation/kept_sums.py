@@ -72,8 +72,7 @@ def add_to_kept(
     """A folder of sums, for one process at a time."""
     if settings.value_function == ACTION:
         raise InputError(
-            "a checkpoint keeps sums for values of states, not of actions: leave out value_function='action', "
-            "or the checkpoint."
+            "a checkpoint needs state values, not action values: leave out value_function='action', or the checkpoint."
         )
     assert settings.checkpoint is not None
     store = open_store(Path(settings.checkpoint))
@@ -194,7 +193,7 @@ def _still_there(store: Store, here: Sequence[File]) -> tuple[list[Unit], list[s
 
 @dataclass(frozen=True, eq=False)
 class _SumPart:
-    """What a worker is sent. It says which code it has, because elsewhere that may be another."""
+    """What a worker is sent. It contains the version of the code, because the worker may have another."""
 
     job: Job
 
@@ -204,7 +203,7 @@ class _SumPart:
 
 @dataclass(frozen=True, eq=False)
 class KeptSource(Source):
-    """Sums of a log for one target: reads the parts without kept sums, and adds up."""
+    """Sums of a log for one target: reads the parts without stored sums, and adds them."""
 
     store: Store
     fitted: Fitted
@@ -229,16 +228,16 @@ class KeptSource(Source):
         notes = list(self.folder.notes)
         if self.later:
             notes.append(
-                f"features and checks are those fitted at first, to {self.fitted.rows} rows in {self.fitted.files} "
-                f"files; now there are {self.folder.seen.rows} rows in {len(self.folder.table.paths)}."
+                f"features and checks were fitted to the first {self.fitted.rows} rows in {self.fitted.files} "
+                f"files; now there are {self.folder.seen.rows} rows in {len(self.folder.table.paths)} files."
             )
         if self.changed:
             names = ", ".join(self.changed)
-            notes.append(f"files changed after their sums had been kept, and were read again: {names}.")
+            notes.append(f"files changed after their sums were stored, and were read again: {names}.")
         return tuple(notes)
 
     def steps(self, job: Job, put: Callable[[PartSums], None]) -> None:
-        """The sums of all units in their order; those of states part by part, with their steps."""
+        """The sums of all units in order; for states part by part, with their steps."""
         work = _Reading(self, job)
         work.read([one for one in self.placed if not work.is_whole(one.unit)])
         for one in self.placed:
@@ -247,7 +246,7 @@ class KeptSource(Source):
 
 
 class _Reading:
-    """Reads the parts of units that are not kept."""
+    """Reads the parts of units that are not stored."""
 
     def __init__(self, source: KeptSource, job: Job) -> None:
         self.source, self.job, self.store = source, job, source.store
@@ -257,12 +256,12 @@ class _Reading:
         return self.store.look(unit, self.key, self.job, part)
 
     def there(self, unit: Unit, part: int | None = None) -> PartSums:
-        """Sums that were kept a moment ago."""
+        """Sums that were stored a moment ago."""
         made = self.look(unit, part)
         if made is None:
             raise InputError(
-                f"the sums in {str(self.store.within)!r} were changed while they were used: keep the folder where only "
-                "you write, and start again."
+                f"the sums in {str(self.store.within)!r} were changed during use: let only one process write to the "
+                f"folder, and start again."
             )
         return made
 
@@ -285,7 +284,7 @@ class _Reading:
             put(made)
 
     def read(self, placed: Sequence[Placed]) -> None:
-        """Read what is not kept yet; a unit whose parts are all there is put together."""
+        """Read what is not stored yet; a unit whose parts are complete is merged."""
         source = self.source
         cut = {one.unit: self.parts(one) for one in placed}
         missing = [(unit, k) for unit, parts in cut.items() for k in range(len(parts)) if self.look(unit, k) is None]

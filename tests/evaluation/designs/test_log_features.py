@@ -109,7 +109,7 @@ def test_numbers_whose_squares_are_none_are_refused(what, size):
         for method in ("lstd", "wdr"):
             if refused:
                 with pytest.raises(
-                    InputError, match=rf"the largest {what} is .* in size; gradtd can compute with 1e-50 to 1e\+50"
+                    InputError, match=rf"the largest {what} is .* in size, and gradtd can compute with 1e-50 to 1e\+50"
                 ):
                     evaluate(table, algorithm=method, **how)
             else:

@@ -107,7 +107,11 @@ def test_a_log_without_noise_has_a_value_and_no_interval(method, hyper, reward):
         (lambda: walk(60), {"algorithm": "td", "alpha": 1e3}, "td diverged on this log, so its weights mean nothing"),
         (lambda: walk(60), {"algorithm": "td", "alpha": 1e3}, "100% of the refits failed or diverged"),
         (lambda: walk(200), {"clip": 1.0}, "standard errors off). Clip less"),
-        (lambda: walk(60), {"algorithm": "monte_carlo"}, "monte_carlo gives no value: the log is not the target's own"),
+        (
+            lambda: walk(60),
+            {"algorithm": "monte_carlo"},
+            "monte_carlo gives no value: the log comes from another policy",
+        ),
         (lambda: walk(60), {"algorithm": "wis", "resamples": 0}, "wis gives no interval: 0 refits, and an interval"),
     ],
 )

@@ -1,10 +1,11 @@
 """The design protocol: the widest table of features of the checks, and the steps of a chunk over its rows.
 
 Each fit uses some columns of the widest table, so one pass over the log serves every fit. The sums and the fits are the
-same for every kind of log: `Design.rows` turns a chunk of whole episodes into `Rows`, and they read only these.
+same for every kind of log: `Design.rows` turns a chunk of whole episodes into `Rows`, which is all that they read.
 
-A row here is a row of the widest table. `Log.row` numbers observations. Both numbers are the same in `real`, where each
-observation has one row, and differ in `states` (one row for equal observations, others for pairs of them) and `pairs`.
+A row here means a row of the widest table. `Log.row` contains the numbers of observations. Both numbers agree in
+`real`, where each observation has one row. They differ in `states` (one row for equal observations, and rows for pairs
+of them) and in `pairs`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Ladder:
 
     rungs: dict[str, Integers]
     checkers: dict[str, Integers]
-    """rungs and checkers: columns by the name of the fit, the smallest first. Checkers are never reported. Every
+    """rungs and checks: columns by the name of the fit, the smallest first. Checks are never reported. Every
     column is in some fit."""
     headlines: tuple[str, ...]
     """Rungs that may be reported. Their columns come first in the table. `GIVEN` names the rung whose features exist
@@ -63,12 +64,12 @@ class Ladder:
 class Rows:
     """Rows of the widest table for a chunk of steps; step i goes from ``row[i]`` to ``next_row[i]``.
 
-    After a step that terminated the discount is 0, so any row may follow. Rows that are not stored are made fastest if
-    step i is in row i, and leads to row i + 1 within an episode: `rows_of_chunk` sorts the rows of other orders.
+    After a step that terminated the discount is 0, so any row may follow. Rows that are not stored are computed fastest
+    if step i is in row i and, within an episode, leads to row i + 1: `rows_of_chunk` reorders other rows.
 
-    They are stored (``table``) where rows come again and again, as those of states do. Otherwise ``make_writer``
-    returns a function that writes their first ``n_columns`` when they are needed; each thread needs a writer of its
-    own, as writers share scratch memory between calls.
+    They are stored (``table``) if rows recur, as those of states do. Otherwise ``make_writer`` returns a function that
+    writes their first ``n_columns`` on demand; each thread needs its own writer, because writers reuse scratch memory
+    between calls.
     """
 
     row: Any
@@ -89,11 +90,11 @@ class Rows:
         return cls(row, next_row, n_rows, n_columns, table, starts=starts)
 
     def first(self, columns: int) -> Rows:
-        """The same rows with their first columns alone: fits that need no more do not pay for the widest table."""
+        """The same rows with only their first columns, for fits that do not need the widest table."""
         return replace(self, n_columns=columns, table=None if self.table is None else self.table[:, :columns])
 
     def writer(self) -> Writer | None:
-        """A writer of these rows; None where they are stored."""
+        """A writer of these rows; None if they are stored."""
         return None if self.table is not None or self.make_writer is None else self.make_writer(self.n_columns)
 
     @property
@@ -102,7 +103,7 @@ class Rows:
         return self.table is not None and not isinstance(self.table, np.ndarray)
 
     def at(self, index: Any) -> Floats:
-        """These rows, dense."""
+        """These rows, as a dense array."""
         if self.table is not None:
             found = self.table[index]
             return np.asarray(found.toarray() if self.sparse else found)
@@ -116,8 +117,8 @@ class Rows:
 class Design(Protocol):
     """Turns the steps of a log into rows; one small class for each kind of log.
 
-    A design of a log in parts is fitted to a sample, or to all states, then pickled for the workers, and makes the rows
-    of chunks that it has not seen. Only in memory may it keep arrays of the whole log, as `RealDesign.table`.
+    A design of a log in parts is fitted to a sample, or to all states, then pickled for the workers. It computes rows
+    of chunks that it has not seen. Only in memory may it store arrays of the whole log, as `RealDesign.table` does.
     """
 
     @property
@@ -161,7 +162,7 @@ class Steps:
 
     @property
     def start_rows(self) -> Integers:
-        """The row that every piece starts in."""
+        """The row in which every piece starts."""
         rows = self.rows
         return np.asarray(rows.row[self.begins[:-1]] if rows.starts is None else rows.starts)
 
@@ -184,7 +185,7 @@ class Steps:
         )
 
     def decay(self, lam: float) -> Floats:
-        """lam times the discount of the step before, 0 where a piece begins."""
+        """lam times the discount of the previous step, 0 at the beginning of a piece."""
         decay = np.zeros(len(self))
         decay[1:] = lam * np.asarray(self.discount)[:-1]
         decay[self.begins[:-1]] = 0.0
@@ -209,8 +210,8 @@ def steps_of(
 ) -> Steps:
     """The steps of a log over rows of a design.
 
-    ``pieces`` numbers the blocks that episodes are cut into, if any. ``tracing`` are the traces asked for, some of
-    which need ``chances``, the target's probabilities of the actions taken.
+    ``pieces`` numbers the blocks that episodes are cut into, if any. ``tracing`` describes the requested traces, some
+    of which need ``chances``, the target's probabilities of the actions taken.
     """
     refuse_extreme_steps(log, rho)
     discount = discounts(log, gamma)
@@ -237,7 +238,7 @@ class Chunk(NamedTuple):
 
 
 def read_chunks(steps: Steps, part: slice, lam: float = 0.0, products: Floats | None = None) -> Iterator[Chunk]:
-    """Steps in chunks, with the rows they need; each row is made once."""
+    """Steps in chunks, with the rows they need; each row is computed once."""
     rows = steps.rows
     write = rows.writer()
     for begin in range(part.start, part.stop, CHUNK):
@@ -246,7 +247,7 @@ def read_chunks(steps: Steps, part: slice, lam: float = 0.0, products: Floats | 
 
 
 def rows_of_chunk(rows: Rows, some: slice, write: Writer | None) -> tuple[Any, Integers, Integers]:
-    """The rows that some steps need, and which of them each step is in and leads to; the stored table as it is."""
+    """The rows that some steps need, with each step's row and next row; a stored table is returned unchanged."""
     row, after = (np.asarray(a[some], np.int64) for a in (rows.row, rows.next_row))
     if write is None:
         return rows.table, row, after
@@ -285,9 +286,9 @@ def numbers_of(steps: Steps, some: slice, lam: float, products: Floats | None = 
 def stream_of(
     log: Log, table: Any, rows: Rows, episode: Integers, rho: Floats, gamma: float, target: Floats | None = None
 ) -> Stream:
-    """A log's steps over a table of features, as a `gradtd.Stream`: what the estimators and the rules read.
+    """The steps of a log over a table of features, as a `gradtd.Stream`, which the estimators and the algorithms read.
 
-    ``target`` has the target's probabilities of the actions taken, which some traces need.
+    ``target`` contains the target's probabilities of the actions taken, which some traces need.
     """
     refuse_extreme_steps(log, rho)
     steps = np.zeros(len(log), STEP)
@@ -319,7 +320,7 @@ finite.
 def refuse_extreme_steps(log: Log, rho: Floats) -> None:
     """Refuse rewards and ratios that are too large or too small to compute with."""
     refuse_extreme("reward", log.reward, "rescale the rewards")
-    refuse_extreme("ratio", rho, "check the probabilities, or cut ratios (clip=20)")
+    refuse_extreme("ratio", rho, "check the probabilities, or clip ratios (clip=20)")
 
 
 def refuse_extreme(what: str, values: Floats, advice: str) -> None:
@@ -327,6 +328,6 @@ def refuse_extreme(what: str, values: Floats, advice: str) -> None:
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if largest > EXTREME or 0 < largest < 1 / EXTREME:
         raise InputError(
-            f"the largest {what} is {largest:.3g} in size; gradtd can compute with {1 / EXTREME:g} to {EXTREME:g}: "
-            f"{advice}."
+            f"the largest {what} is {largest:.3g} in size, and gradtd can compute with {1 / EXTREME:g} to "
+            f"{EXTREME:g}: {advice}."
         )

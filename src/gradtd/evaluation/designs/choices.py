@@ -1,8 +1,9 @@
 """Action features: of the actions in the log, and their expectation under the target.
 
-With features phi(s) times chi(a), the expectation over the target's action is phi(s) times that of chi(a). So a row
-needs an observation and one short vector: chi of the action taken, or its mean under the target. Over discrete actions
-the mean is exact; over real ones it is one action of a deterministic target, or the mean of some samples of it.
+With features phi(s) times chi(a), the expectation over the target's action is phi(s) times that of chi(a). A row
+therefore needs an observation and one short vector: chi of the action taken, or its mean under the target. Over
+discrete actions the mean is exact; over real ones it is chi of the action of a deterministic target, or the mean over
+samples.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, ac
 
 
 def refuse_probabilities_of_taken(log: Log, target: Any) -> Any:
-    """The target as a function of all actions. Refuses probabilities of the actions taken only."""
+    """The target as a function of all actions. Refuses probabilities of only the actions taken."""
     target = prepared(log, "target", target)
     column = isinstance(target, str) and target in log.extra
     if target is None or column or isinstance(target, InOrder):
@@ -150,9 +151,7 @@ def real_choices(
     actions = as_columns(log.action)
     fitted, bias = action_map(of_action or OF_REAL_ACTIONS, actions)
     if fitted is None:
-        raise InputError(
-            "one-hot features are for discrete actions, and the log's are real: name another action_features map."
-        )
+        raise InputError("one-hot features need discrete actions, and the log's are real: use other action_features.")
     ask = RealTarget(target, actions.shape[1], samples, seed)
     starts = log.row[episode_begins(pieces)[:-1]]
     goes_on = np.flatnonzero(~log.terminated)
@@ -236,7 +235,7 @@ class Chooser:
     of_action: Features | None
     bias: bool
     n_actions: int
-    """of_action, bias, n_actions: the map of actions, as in `ActionFeatures`; no actions where these are real"""
+    """of_action, bias, n_actions: the map of actions, as in `ActionFeatures`; no actions if these are real"""
     span: Any = None  # the smallest and largest real action of the log
 
     @property
@@ -256,8 +255,8 @@ class Chooser:
         found = discrete_choices(log, self.target, self.of_action, log.episode, self.n_actions)
         if found.n_actions > self.n_actions:
             raise InputError(
-                f"the target chose action {found.n_actions - 1}, but the log has {self.n_actions} actions: let it "
-                "return probabilities of every action."
+                f"the target chose action {found.n_actions - 1}, but the log has {self.n_actions} actions: return "
+                f"probabilities of every action."
             )
         return found
 
@@ -265,7 +264,7 @@ class Chooser:
         """The target's probabilities of every action in these states."""
         if are_names(self.target):
             raise InputError(
-                "values of actions of discrete states in parts need a target that is a function of the state, got "
+                "action values of discrete states in parts need a target that is a function of the state, got "
                 "columns of probabilities: give a function, or read the log into memory, in_parts=False."
             )
         found = as_policy("target", self.target, self.n_actions, True, more=True)(states)
@@ -291,7 +290,7 @@ def make_chooser(table: ParquetTable, names: Any, log: Log, target: Any, of_acti
     target
         The policy to evaluate.
     of_action
-        The map of actions asked for.
+        The requested map of actions.
     """
     if log.action is None:
         raise InputError(
@@ -299,22 +298,23 @@ def make_chooser(table: ParquetTable, names: Any, log: Log, target: Any, of_acti
         )
     if callable(of_action) and not hasattr(of_action, "transform"):
         raise InputError(
-            "a function of observations and actions is for logs in memory: name a map of actions, or in_parts=False."
+            "action_features as a function of observations and actions needs the log in memory: name a map of "
+            "actions, or give in_parts=False."
         )
     _refuse_labels(log)
     ranges = table.ranges(names)
     if ranges is None:
         raise InputError(
-            f"values of actions in parts need the range of {', '.join(names)}, and the files of {table.name!r} have no "
-            "statistics of it: write them with statistics, as pyarrow does."
+            f"action values in parts need the range of {', '.join(names)}, and the files of {table.name!r} have no "
+            f"statistics of it: write them with statistics, as pyarrow does."
         )
     if not log.discrete_actions:
         actions = np.r_[as_columns(log.action), ranges]
         fitted, bias = action_map(of_action or OF_REAL_ACTIONS, actions)
         if RealTarget(target, actions.shape[1], 1, 0).random:
             raise InputError(
-                "a target that draws real actions is for logs in memory, as samples would depend on how a log is cut: "
-                "give a function of observations alone, or in_parts=False."
+                "a target that samples real actions needs the log in memory, because samples would depend on how "
+                "the log is cut: give a function of observations alone, or in_parts=False."
             )
         return Chooser(target, fitted, bias, 0, (ranges[0], ranges[1]))
     target = refuse_probabilities_of_taken(log, target)
@@ -334,6 +334,6 @@ def _actions_of(target: Any, log: Log, seen: int) -> int:
 def _refuse_labels(log: Log) -> None:
     if log.action_labels is not None:
         raise InputError(
-            "values of actions of a log that is read in parts need actions that are numbered 0, 1, ..., got labels "
-            f"such as {log.action_labels[0]!r}: number them, or read the log into memory, in_parts=False."
+            f"action values of a log in parts need actions that are numbered 0, 1, ..., got labels such as "
+            f"{log.action_labels[0]!r}: number them, or read the log into memory, in_parts=False."
         )

@@ -1,8 +1,8 @@
 """Turns a log into features: fits the map, makes the whitened table of observations, and cuts independent pieces.
 
-If episodes have a fixed length, the value falls with the remaining time. Features without the time give one value for
-all times, which is wrong at the start: a fit with a few smooth functions of the time since the start finds the right
-one. If the time does not matter, both fits agree.
+If episodes have a fixed length, the value decreases with the remaining time. Features without the time give one value
+for all times, which is wrong at the start; a fit with a few smooth functions of the time since the start gives the
+right value. If the time does not matter, both fits agree.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ TOO_MANY = "{} states are too many for this log: the {} most frequent have a fea
 class LogFeatures:
     """A log in features: the fitted map, the table of all its observations, and the pieces for the bootstrap.
 
-    ``log`` does not hold its observations, which may be as large as the table, so that they can be freed. ``C`` is the
-    mean of x x' over its steps, for a dense table.
+    ``log`` does not contain its observations, which may be as large as the table, so that they can be freed. ``C`` is
+    the mean of x x' over its steps, for a dense table.
     """
 
     log: Log

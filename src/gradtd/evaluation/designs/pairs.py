@@ -88,7 +88,7 @@ def function_table(
 def pair_ladder(inner: Ladder, K: int, given: int = 0) -> Ladder:
     """The fits of observations, extended to pairs: every column times each of K action features.
 
-    ``given`` columns of a function of pairs come first, if the user gave one.
+    Columns of a function of pairs, ``given`` by the user, come first.
     """
 
     def of_pairs(columns: Integers) -> Integers:
@@ -103,7 +103,7 @@ def pair_ladder(inner: Ladder, K: int, given: int = 0) -> Ladder:
 
 
 def pair_rows(inner: Rows, laid: PairRows, n_columns: int, given: Any = None) -> Rows:
-    """Rows made on demand: those of ``inner`` times mixtures, after the columns ``given``."""
+    """Rows computed on demand: those of ``inner`` times mixtures, after the columns ``given``."""
 
     def make_writer(columns: int) -> Writer:
         write_inner = inner.writer()
@@ -143,7 +143,7 @@ class PairDesign:
 
 @dataclass(frozen=True, eq=False)
 class StoredPairs:
-    """Rows of pairs for a log in memory, made once."""
+    """Rows of pairs for a log in memory, computed once."""
 
     ladder: Ladder
     inner: Any
@@ -156,7 +156,7 @@ class StoredPairs:
 def store_pairs(inner: Any, inner_rows: Rows, laid: PairRows, given: Any = None) -> StoredPairs:
     """The design of pairs over one of observations; its table is stored if it is small or sparse.
 
-    ``given`` are features of pairs from the user's function, one row for each row of ``laid``.
+    ``given`` contains features of pairs from the user's function, one row for each row of ``laid``.
     """
     ladder = pair_ladder(inner.ladder, laid.mix.shape[1], 0 if given is None else given.shape[1])
     if inner_rows.sparse:

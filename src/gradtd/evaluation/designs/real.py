@@ -51,7 +51,7 @@ class RealDesign:
         return Rows(log.row, log.next_row, len(log.observations), self.ladder.n_columns, make_writer=make)
 
     def _writer(self, base: Any, observations: Any, columns: int) -> Writer:
-        """A writer of the first ``columns``; of cosines and waves no more are made than these hold."""
+        """A writer of the first ``columns``, which computes only the cosines and waves that these need."""
         of_columns, kept = None, slice(None)
         before = 0 if base is None else min(base.shape[1], columns)
         if self.polynomials is not None:
@@ -94,7 +94,7 @@ class RealDesign:
 
 
 def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limits: Limits = DEFAULT) -> RealDesign:
-    """Rungs of more and more polynomials and cosines of the observations, and random waves to check them.
+    """Rungs of increasing numbers of polynomials and cosines of the observations, and random waves to check them.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def _polynomial(columns: int, most: int) -> Polynomial | None:
 
 
 def are_polynomials(features: Features) -> bool:
-    """Whether this is a fitted polynomial map, of all columns or of those that vary."""
+    """Whether this is a fitted polynomial map of all columns, or of those that vary."""
     inner = features.inner if isinstance(features, Selected) else features
     return isinstance(inner, Polynomial) and inner.fitted
 
@@ -177,7 +177,7 @@ def _name(polynomials: Features) -> str:
 
 
 def _rung_sizes(sizes: list[int], columns: int, steep: float) -> list[int]:
-    """Numbers of cosines per rung, each at least ``steep`` times the one before."""
+    """Numbers of cosines per rung, each at least ``steep`` times the previous one."""
     cuts = [sizes[-1]]
     for size in sizes[-2:0:-1]:
         if steep * size <= cuts[0] and size > columns + 1:
@@ -194,7 +194,7 @@ def random_waves(observations: Any, varies: Integers, count: int) -> Waves:
         j = int(np.flatnonzero(~np.isfinite(sd))[0])
         low, high = seen[:, j].min(), seen[:, j].max()
         raise InputError(
-            f"observation column {varies[j]} ranges from {low:g} to {high:g}, which gradtd cannot scale: rescale it."
+            f"observation column {varies[j]} ranges from {low:g} to {high:g}, which is too wide to scale: rescale it."
         )
     turns = np.zeros((observations.shape[1], count))
     rng = np.random.default_rng(0)
@@ -206,7 +206,7 @@ def random_waves(observations: Any, varies: Integers, count: int) -> Waves:
 def network_design(
     observations: Any, tables: Sequence[Any], n_steps: int, n_pieces: int, limits: Limits = DEFAULT
 ) -> RealDesign:
-    """The network's columns are the only headline. They are checked with cosines beside them, and by other seeds.
+    """The network's columns are the only headline. Cosines added to them check them, and networks of other seeds.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class States(NamedTuple):
 
 
 def states_of(log: Log, pieces: Integers | None = None) -> States:
-    """The states of a log or of a chunk of one; ``pieces`` numbers blocks, where episodes are cut into these."""
+    """The states of a log or of a chunk of one; ``pieces`` numbers the blocks, if episodes are cut into blocks."""
     values, state = np.unique(np.ravel(log.observations), return_inverse=True)
     now, S = state[log.row], len(values)
     kinds, count = np.unique(_before(now, log.episode if pieces is None else pieces, S) * S + now, return_counts=True)

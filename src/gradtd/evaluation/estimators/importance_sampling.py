@@ -1,25 +1,25 @@
 """Importance-sampling estimators: whole-episode and per-decision, weighted, and doubly robust.
 
-With w_t the product of the ratios of an episode up to and with step t, g_t that of the discounts before it, and V the
-value function that was learned:
+Let w_t be the product of the ratios of an episode up to and including step t, g_t the product of the discounts before
+it, and V the learned value function:
 
 ** ``monte_carlo``: mean of sum g_t r_t, if the log is the target's own;
 * ``is``, ``wis``: mean of w_T sum g_t r_t; weighted: divided by the mean of w_T;
 * ``pdis``, ``wpdis``: mean of sum g_t w_t r_t; weighted: divided by the mean of w_t at every t, where
   finished episodes keep their last weight;
-* ``dr``, ``wdr``: mean of V(s_0) + sum g_t w_t (r_t + discount V(s_{t+1}) - V(s_t)); weighted alike. A V of states
-  needs no model of actions: E[w_t | past] = w_{t-1}, so what V adds has mean zero, and where V is right, little
-  variance is left.
+* ``dr``, ``wdr``: mean of V(s_0) + sum g_t w_t (r_t + discount V(s_{t+1}) - V(s_t)); ``wdr`` is weighted in the same
+  way. With state values V no model of actions is needed: E[w_t | past] = w_{t-1}, so the terms with V have mean zero,
+  and if V is right, they remove most of the variance.
 
 At a truncation, the sums of the first five end; ``dr`` continues with V.
 
 The module also has double reinforcement learning (Kallus and Uehara, 2020), with marginal weights from the
 least-squares solve. The value of least squares is linear in the rewards: v = -m.A^-1 b = sum of w_t r_t, with m the
-mean start features and w_t = -rho_t x_t.(A^-T m) / n. These weights estimate how often the target is where the log was,
-discounted, over how often the log was there (linear DICE). No ratios are multiplied along an episode. ``drl`` takes
-both halves, V and w, from episodes that it does not judge: with theta and A^-T m of the other folds, the mean over the
+mean start features and w_t = -rho_t x_t.(A^-T m) / n. These weights estimate the discounted frequency of the target's
+states, relative to their frequency in the log (linear DICE). They need no products of ratios along an episode. ``drl``
+takes both V and w from episodes that it does not evaluate: with theta and A^-T m of the other folds, the mean over the
 episodes of a fold of V(s_0) + sum of w_t (r_t + discount V(s_{t+1}) - V(s_t)). On the same folds the second term would
-vanish and leave least squares. The errors in V and w multiply.
+vanish, which leaves least squares. The error is the product of the errors in V and w.
 
 The verdict is about the requested method. Readers compare its row with the others, so `mark_rows` marks rows with a
 weak interval.
@@ -57,7 +57,7 @@ _WEIGHT, _REWARD, _ERROR, _OVER = range(4)
 def contribute(steps: Any, values: Floats, begins: Integers, of_step: Floats, of_episode: Floats) -> None:
     """Compute w_t, g_t w_t r_t and g_t w_t delta_t for every step, and the contributions of every episode.
 
-    ``values`` are those of the rows of features. All estimators are made from these products of ratios.
+    ``values`` contains the values of the rows of features. All estimators are computed from these products of ratios.
     """
     for e in range(begins.shape[0] - 1):
         w, g, plain, decision, errors = 1.0, 1.0, 0.0, 0.0, 0.0
@@ -150,7 +150,7 @@ def episode_weights(stream: Stream, begins: Integers) -> Floats:
 def beyond_cuts(stream: Stream, begins: Integers) -> float:
     """The mean over episodes of the product of their discounts, which is 0 where one terminated.
 
-    For a constant reward, it is the share of an infinite return that comes after the truncation.
+    For a constant reward, this is the share of an infinite return that comes after the truncation.
     """
     with np.errstate(divide="ignore"):
         return float(np.exp(np.add.reduceat(np.log(stream.steps["discount"]), begins[:-1])).mean())
@@ -173,7 +173,7 @@ def fold_of_steps(stream: Stream, begins: Integers) -> Any:
 
 
 def marginal_weights(stream: Stream, left: Floats, traces: Any = None) -> Floats:
-    """One weight per step; ``left`` is A^-T times the mean start features. The sum of w r is the value."""
+    """One weight per step. ``left`` is A^-T times the mean start features. The sum of w r is the value."""
     weights = values_of(stream.features, left)[stream.steps["row"]] if traces is None else values_of(traces, left)
     weights *= stream.steps["rho"]  # in place, because arrays as long as the log dominate memory
     weights /= -len(stream)
@@ -199,8 +199,8 @@ def double_rl(
 ) -> Double:
     """Double reinforcement learning, cross-fitted over episodes; episode e is in fold e mod ``folds``.
 
-    The error is that of a mean of independent contributions, one per episode: they are the estimate's influences.
-    ``known`` are sums by fold, if already computed.
+    The error is that of a mean of independent contributions, one per episode, which are the influences of the estimate.
+    ``known`` contains sums by fold, if already computed.
     """
     n = len(begins) - 1
     fold = fold_of_episodes(n, folds)
@@ -252,7 +252,7 @@ def mark_rows(
     sandwich: float,
     limits: Limits = DEFAULT,
 ) -> dict[str, Estimate]:
-    """The rows with their marks. Rows that learn a value function are always "ok": the verdict judges those.
+    """The rows with their marks. Rows that learn a value function are always "ok", because the verdict evaluates them.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The value of a policy against lambda: a check of the features that needs only the log.
 
 If the features can represent the value, LSTD(lam) gives the same answer for every lam. Otherwise the answers differ: at
-lam = 0 it relies most on the features, at lam = 1 on returns alone. So sufficient features give a line that is flat
-within its error, and a slope is a sign of bias at its left end. The error grows to the right.
+lam = 0 it relies most on the features, at lam = 1 on returns alone. Sufficient features therefore give a line that is
+flat within its error, and a slope is a sign of bias at small lambda. The error grows with lambda.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class LambdaValues:
         Parameters
         ----------
         path : str or Path
-            A file to write, too, that ends in .png, .svg or .pdf.
+            A file to write as well, whose name ends in .png, .svg or .pdf.
         """
         from gradtd.output.plots import show_figure
 
@@ -156,7 +156,7 @@ def value_against_lambda(
 def lambda_values(
     stream: Stream, wanted: Floats, trace: str, level: float, episode: Integers | None = None
 ) -> LambdaValues:
-    """The same; ``episode`` numbers the episodes of traces, if the stream's episodes are pieces of them."""
+    """The same; If the stream's episodes are pieces of longer ones, ``episode`` numbers the latter, for traces."""
     begins = stream.begins
     starts = start_features(stream, begins)
     values, psi = np.empty(len(wanted)), np.empty((len(wanted), len(begins) - 1))

@@ -188,7 +188,7 @@ def _matrix(places: Integers, values: Floats, d: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """The solution of the log's equations: the weights, the value of the start states, and its standard error.
+    """The solution of the equations of the log: the weights, the value of the start states, and its standard error.
 
     ``left`` is A^-T times the mean start features: the sensitivity of the value to each residual. ``psi`` has the
     influence of every episode, or of every group of them, on the value.
@@ -231,7 +231,7 @@ def least_squares(
     traces: Any = None,
     **known: Any,
 ) -> LeastSquares:
-    """LSTD, A theta + b = 0, and the value of the start states with its sandwich error.
+    """LSTD: solves A theta + b = 0 and returns the value of the start states with its sandwich error.
 
     The error is that of an M-estimate clustered by episodes: with v = mean of phi_0.theta, the influence of episode e
     is psi_e = phi_0e.theta - v - E / n (sum over its steps of rho delta x).(A^-T mean phi_0), and the variance of v is
@@ -261,7 +261,7 @@ def solve_sums(found: Sums, start: Floats) -> LeastSquares:
 def step_influences(
     stream: Stream, theta: Floats, left: Floats, traces: Any = None, fold: Integers | None = None
 ) -> Floats:
-    """rho delta (e.left) of every step, with delta = r + discount V(s') - V(s) by theta, and e its x or its trace.
+    """rho delta (e.left) of every step, where delta = r + discount V(s') - V(s) by theta, and e is x or the trace.
 
     With ``fold``, theta and left have one row per fold, and each step uses its fold's.
     """
@@ -284,7 +284,7 @@ def standard_error(psi: Floats) -> Floats:
 
 
 def can_refit(stream: Stream, fit: LeastSquares, resamples: int, traces: Any = None) -> bool:
-    """Whether refits need moderate memory and time, and such equations could be solved."""
+    """Whether refits need moderate memory and time and their equations can be solved."""
     table: Any = stream.features
     if isinstance(table, np.ndarray):
         return stream.n_features <= DENSE and resamples * stream.n_features**2 <= MOST_NUMBERS

@@ -1,4 +1,4 @@
-"""Applies every method to one log and one target: a value with its interval per method."""
+"""Applies every method to a log and a target, and returns a value with its interval for each."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """Estimates, the requested one first; its bootstrap values; the weights of the value function.
+    """Estimates, with the requested one first; its bootstrap values; the weights of the value function.
 
     ``fitted`` is the fit of a rule that makes updates, ``drawn`` the importance-sampling estimators on the log and on
     the ``resamples``, ``refits`` the number of refits of the requested method.
@@ -154,7 +154,7 @@ def make_case(
 ) -> Case:
     """Read the log once for the least-squares solution, and once more for one with traces.
 
-    ``C`` is the mean of x x', where it is known already.
+    ``C`` is the mean of x x', if it is already known.
     """
     begins = stream.begins
     starts = start_features(stream, begins)
@@ -288,10 +288,10 @@ def least_squares_row(case: Case, resamples: Resamples, progress: Progress | Non
 
 
 def importance_rows(case: Case, drawn: Estimates) -> dict[str, Estimate]:
-    """The importance-sampling estimators. If the log is the target's own, most equal Monte Carlo and are shown on
-    request.
+    """The importance-sampling estimators. If the log comes from the target itself, most of them equal Monte Carlo and
+    are shown only on request.
 
-    There is no off-policy Monte Carlo: its number would be another policy's value.
+    Off-policy, Monte Carlo would give another policy's value, so there is none.
     """
     on_its_own = ("monte_carlo", "dr", case.settings.method)
     ends = beyond_cuts(case.stream, case.begins) > case.settings.limits.most_beyond_cuts
@@ -304,7 +304,7 @@ def importance_rows(case: Case, drawn: Estimates) -> dict[str, Estimate]:
 
 
 def _refused(method: str) -> Estimate:
-    why = "the log is not the target's own: use another method"
+    why = "the log comes from another policy: use another method"
     if method == "drl":
         why = f"its folds need an exact solution, which is limited to {DENSE} dense features"
     return Estimate(method, None, None, None, None, why)

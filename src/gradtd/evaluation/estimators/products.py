@@ -1,14 +1,14 @@
-"""Products of a tall table of features, a chunk of rows at a time, and the traces that may stand for its rows.
+"""Products of a tall table of features, one chunk of rows at a time, and the traces that may replace its rows.
 
-A chunk fits into the cache, and nothing as large as the table is made next to it. BLAS shares a product among threads
-that wait for each other. On a machine with other work this costs far more than it saves: with four other processes on
-two cores, X'Y of 500,000 rows of 51 features took over ten seconds instead of 0.1. Where BLAS is held to one thread, a
-product is one call. Elsewhere it is a sum of products below `SMALL`, which BLAS leaves on the calling thread.
+A chunk fits into the cache, so nothing as large as the table is allocated. BLAS distributes a product over threads that
+wait for each other. On a busy machine this takes far longer than it saves: with four other processes on two cores, X'Y
+of 500,000 rows of 51 features took over ten seconds instead of 0.1. If BLAS is limited to one thread, a product is one
+call. Otherwise it is a sum of products below `SMALL`, which BLAS computes on the calling thread.
 
-Whitening gives features with C = I: the same values can be represented, and gradients find them in far fewer steps. A
-rule on features W'phi learns weights theta_w, and W theta_w are the weights for phi. With C = mean of phi phi' and
-W W' = C^-1 the condition of A no longer depends on how the features were chosen, only on the problem (NEU becomes
-MSPBE). It costs one more pass over the log, O(n d^2), and no memory: a dense table is changed in place.
+Whitening gives features with C = I: they represent the same values, and gradient methods find them in far fewer steps.
+A rule on features W'phi learns weights theta_w, and W theta_w are the weights for phi. With C = mean of phi phi' and W
+W' = C^-1, the condition number of A depends only on the problem, not on the choice of features (NEU becomes MSPBE). It
+takes one more pass over the log, O(n d^2), and no memory: a dense table is changed in place.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from gradtd.core.stream import Stream, begins_episode
 from gradtd.evaluation.estimators.solvers import DENSE, feature_scale, is_diagonal
 
 CHUNK, FEWEST_ROWS, ENTRIES = 16_384, 2_048, 2**17
-"""Most and fewest rows of a chunk. Between them a dense chunk has this many numbers, 1 MB, to stay in the cache."""
+"""Largest and smallest number of rows in a chunk. Within these limits a dense chunk has this many numbers, 1 MB, "
+  "so that it stays in the cache."""
 SPARSE_CHUNK = 2**18
-"""Entries of a chunk of sparse rows. Adding two sparse sums costs as much as they have entries, so chunks are large."""
+"""Entries of a chunk of sparse rows. Adding two sparse sums takes time proportional to their entries, so chunks "
+  "are large."""
 SMALL = 2**18
 """OpenBLAS does a product with at most this many multiplications on the calling thread."""
 FEWEST_SMALL = 64
@@ -37,20 +39,20 @@ FEWEST_SMALL = 64
 
 
 def chunks(n: int, most: int = CHUNK) -> Iterator[slice]:
-    """The numbers 0 to n, at most so many at a time."""
+    """The numbers 0 to n, in groups of limited size."""
     for begin in range(0, n, most):
         yield slice(begin, min(begin + most, n))
 
 
 def chunk_rows(table: Any) -> int:
-    """How many rows of a table to read at a time."""
+    """Number of rows of a table to read at a time."""
     if not isinstance(table, np.ndarray):
         return max(FEWEST_ROWS, int(SPARSE_CHUNK * table.shape[0] // max(table.nnz, table.shape[0])))
     return min(CHUNK, max(FEWEST_ROWS, ENTRIES // int(table.shape[1])))
 
 
 def rows_at(table: Any, rows: Any) -> Any:
-    """These rows of a table in float64, to be read only: a view where they follow each other, as steps of a log do."""
+    """These rows of a table in float64, read-only: a view if they are consecutive, as the steps of a log are."""
     first, last = int(rows[0]), int(rows[-1])
     if isinstance(table, np.ndarray) and last - first == len(rows) - 1 and (rows[1:] - rows[:-1] == 1).all():
         return widened(table[first : last + 1])
@@ -58,7 +60,7 @@ def rows_at(table: Any, rows: Any) -> Any:
 
 
 def widened(rows: Any) -> Any:
-    """Rows in float64, as sums are; no copy where they are float64 already."""
+    """Rows in float64, as needed for sums; no copy if they are already float64."""
     return rows if rows.dtype == np.float64 else rows.astype(np.float64)
 
 
@@ -73,7 +75,7 @@ def cross(x: Any, y: Any) -> Any:
 
 
 def times(x: Floats, W: Floats, out: Floats | None = None) -> Floats:
-    """x W of a dense chunk, written to ``out`` where that is given."""
+    """x W of a dense chunk, written to ``out`` if it is given."""
     rows = SMALL // W.size
     out = np.empty((len(x), W.shape[1])) if out is None else out
     if rows < FEWEST_SMALL or blas.is_held():
@@ -101,10 +103,11 @@ def squared_lengths(rows: Any) -> Floats:
 
 
 def trace_rows(stream: Stream, tracing: Tracing | None, episode: Integers | None = None) -> Any:
-    """The traces of a log, one row per step, dense or sparse as its features are; None where they are the features.
+    """The traces of a log, one row per step, dense or sparse as its features are; None if they are the features
+    themselves.
 
-    They stand for x where it is the left factor of the equations. ``episode`` numbers the episodes that traces run
-    through, where those of the stream are pieces of them.
+    They replace x as the left factor of the equations. ``episode`` numbers the episodes that traces run through, if the
+    stream's episodes are pieces of longer ones.
     """
     if tracing is None or tracing.lam == 0:
         return None
@@ -131,7 +134,7 @@ def decays(tracing: Tracing, rho: Floats, discount: Floats, episode: Integers, t
 
 
 REDUNDANT = 1e-10
-"""Directions with a share of the variance below this, features scaled to one, are left out as redundant."""
+"""Directions with a smaller share of the variance, with features scaled to one, are dropped as redundant."""
 AS_DENSE, AS_DENSE_SOLVED = 2**25, 2**22
 """A sparse table with at most this many entries, zeros counted, is made dense to be whitened: for a rule that makes
 updates, and where equations are solved at once, which needs no whitening. Cells stay sparse: their C is diagonal."""
@@ -139,7 +142,7 @@ updates, and where equations are solved at once, which needs no whitening. Cells
 
 @one_thread()
 def second_moments(table: Any, rows: Any) -> Any:
-    """C = mean of x x' over these rows; dense, or sparse for cells and where there are many sparse features."""
+    """C = mean of x x' over these rows; sparse for cells and for many sparse features."""
     C: Any = 0.0
     for part in chunks(len(rows), chunk_rows(table)):
         x = rows_at(table, rows[part])
@@ -149,9 +152,9 @@ def second_moments(table: Any, rows: Any) -> Any:
 
 
 def condition(C: Any) -> float | None:
-    """The condition number of C with every feature scaled to mean square one, directions of no variance left out.
+    """The condition number of C with every feature scaled to mean square one, without directions of zero variance.
 
-    One for cells; None where C is sparse otherwise.
+    One for cells; None if C is sparse otherwise.
     """
     if not isinstance(C, np.ndarray):
         return 1.0 if is_diagonal(C) else None
@@ -162,7 +165,7 @@ def condition(C: Any) -> float | None:
 
 
 def whitener(C: Floats, redundant: float = REDUNDANT) -> Floats:
-    """W with W'C W = I, zero columns for directions that the features do not have."""
+    """W with W'C W = I, with zero columns for directions that do not occur."""
     scale = feature_scale(C)
     eigenvalues, vectors = np.linalg.eigh(scale[:, None] * C * scale)
     kept = eigenvalues > redundant * eigenvalues[-1]
@@ -172,7 +175,7 @@ def whitener(C: Floats, redundant: float = REDUNDANT) -> Floats:
 
 @one_thread()
 def whiten(table: Any, C: Any, as_dense: int = AS_DENSE) -> tuple[Any, Floats]:
-    """The table in whitened features, and W (a vector where it is diagonal); a dense table is changed in place."""
+    """The table in whitened features, and W (a vector if it is diagonal); a dense table is changed in place."""
     n_rows, d = table.shape
     if not isinstance(table, np.ndarray):
         if d > DENSE or n_rows * d > as_dense or is_diagonal(C):
@@ -188,14 +191,14 @@ def whiten(table: Any, C: Any, as_dense: int = AS_DENSE) -> tuple[Any, Floats]:
 
 
 def whitened_moments(table: Any, C: Any, W: Floats | None) -> Any:
-    """C of a dense table that was whitened by W, or left as it is; None for a sparse one."""
+    """C of a dense table that was whitened by W, or left unchanged. None for a sparse one."""
     if not isinstance(table, np.ndarray) or not isinstance(C, np.ndarray):
         return None
     return C if W is None else W.T @ C @ W
 
 
 def original(W: Floats | None, theta: Floats) -> Floats:
-    """The weights of the features as they were."""
+    """The weights of the original features."""
     if W is None:
         return theta
     return np.asarray(W * theta if W.ndim == 1 else W @ theta)

@@ -23,28 +23,29 @@ from gradtd.running.session import Session
 from gradtd.running.settings import Setup
 
 UPDATES = 5_000
-"""Updates of a first fit, where one pass over the log makes fewer."""
+"""Number of updates of a first fit, if one pass over the log makes fewer."""
 MOST = 32
-"""A fit that still moves is made again with twice the updates, up to this many times those of the first fit."""
+"""A fit whose value still changes is repeated with twice the updates, up to this many times those of the first fit."""
 MOST_WORK = 2e9
-"""Numbers that all updates of a fit may read; those of a refit may read half as many."""
+"""Numbers that all updates of a fit may read; a refit may read half as many."""
 STILL = 0.1
 """A fit has converged when the second half of its updates moved the value by less than this share of its error."""
 NEAR = 0.25
-"""It must also be within this many standard errors of the least-squares solution: a rule can stand still far away."""
+"""It must also be within this many standard errors of the least-squares solution, because an algorithm can stall "
+  "far away."""
 STILL_REFIT = 0.2
-"""The same for a refit. It starts from the weights of the fit and has less far to go."""
+"""The same for a refit. It starts from the weights of the fit, which are closer to the solution."""
 SMALLEST, LARGEST = 32, 512
-"""Bounds of a batch, where its size is not given. Larger ones cost more than the noise they save."""
+"""Bounds of the batch size, if it is not given. Larger batches take more time than the reduced noise saves."""
 NOISE, REFIT_NOISE = 1 / 32, 1 / 8
 """Shares of the variance of an estimate that drawing batches may add, in a fit and in a refit."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Weights of a rule on a log, after so many updates (``fixed``: the user gave their number).
+    """Weights of an algorithm on a log after this many updates (``fixed``: the user gave the number).
 
-    ``moved`` is how far the value moved in the second half of them.
+    ``moved`` is the change of the value in the second half of them.
     """
 
     theta: Floats
@@ -56,23 +57,23 @@ class Fit:
 
     @property
     def told(self) -> dict[str, Any]:
-        """The hyper-parameters it was given that can be printed: numbers and words."""
+        """The given hyper-parameters that can be printed: numbers and strings."""
         return {name: value for name, value in self.session.given.items() if isinstance(value, (int, float, str))}
 
 
 def batches(setup: Setup) -> bool:
-    """Whether a rule draws batches from its buffers, so that it may start with the whole log in them."""
+    """Whether an algorithm draws batches from its buffers, so that it can start with the whole log in them."""
     return setup.draws.batches and not setup.algorithm.stored
 
 
 def suited(rule: Algorithm | str, hyper: Mapping[str, Any], found: Sums) -> dict[str, Any]:
-    """Hyper-parameters that suit a log that is all there, completed by those given.
+    """Hyper-parameters that suit a complete log, with those given by the user.
 
-    They are for a rule that draws two batches, as Impression GTD does. A log that is all there is a distribution of its
-    own, and two draws from it are independent. With one buffer the mean update is the gradient of the log's own NEU,
-    A'(A theta + b), which is never unstable. With two halves it would be A1'(A2 theta + b2): its solution uses half of
-    the log, and A1'A2 need not be positive. A batch is large enough that the A of two of them is more signal than
-    noise, which allows longer steps.
+    They are for algorithms that draw two batches, such as Impression GTD. Conditional on a complete log, two draws from
+    it are independent. With one buffer the mean update is the gradient of the log's own NEU, A'(A theta + b), which is
+    always stable. With two halves it would be A1'(A2 theta + b2): its solution uses only half of the log, and A1'A2
+    need not be positive definite. A batch is large enough that the A of two of them is more signal than noise, which
+    allows longer steps.
     """
     if as_algorithm(rule).draws != "two batches":
         return dict(hyper)
@@ -93,11 +94,11 @@ def fit_rule(
     seed: int,
     updates: int | None = None,
 ) -> Fit:
-    """Learn from a whole log until the value of the start states stands still.
+    """Learn from a whole log until the value of the start states stops changing.
 
-    ``start`` are the mean features of the start states, ``near`` is their value by least squares and ``error`` its
-    standard error: a fit that stands still, but not there, goes on too. ``updates`` fixes the number of steps instead.
-    A fit ends when it has read ``MOST_WORK`` numbers.
+    ``start`` contains the mean features of the start states, ``near`` their value by least squares and ``error`` its
+    standard error: a fit that stalls elsewhere also continues. ``updates`` fixes the number of steps instead. A fit
+    ends when it has read ``MOST_WORK`` numbers.
     """
     session = Session(rule, hyper, n_steps=len(stream))
     setup = session.setup
@@ -115,7 +116,7 @@ def fit_rule(
 
 
 def _refuse_what_needs_a_stream(setup: Setup, updates: int | None) -> None:
-    """A log that is all there is read many times over, where a stream passes once."""
+    """A complete log is read many times, whereas a stream passes once."""
     name = setup.algorithm.name
     if setup.algorithm.stored and updates is not None:
         raise InputError(f"{name} takes one pass over a log, got n_updates={updates}: leave it out.")
@@ -127,7 +128,8 @@ def _refuse_what_needs_a_stream(setup: Setup, updates: int | None) -> None:
 
 
 def first_count(stream: Stream, setup: Setup, noise: float = NOISE) -> int:
-    """Steps of a first fit: passes over the log, or enough batches that drawing them adds little noise."""
+    """Number of steps of a first fit: several passes over the log, or enough batches to keep the noise of drawing
+    small."""
     n = len(stream)
     if setup.algorithm.stored:
         return n
@@ -137,7 +139,7 @@ def first_count(stream: Stream, setup: Setup, noise: float = NOISE) -> int:
 
 
 def _affordable(stream: Stream, setup: Setup, work: float) -> float:
-    """How many updates read this many numbers."""
+    """Number of updates that read this many numbers."""
     return work / (max(setup.m1, 1) * stream.n_features)
 
 
@@ -152,9 +154,10 @@ def refit_rule(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Floats:
-    """The value of the start states by the rule refitted on every resample, from the weights of the fit on.
+    """The value of the start states by the algorithm refitted on every bootstrap sample, starting from the weights of
+    the fit.
 
-    A refit that still moves is made again with twice the updates, up to those of the fit. NaN where it failed.
+    A refit whose value still changes is repeated with twice the updates, up to those of the fit. NaN if it failed.
     """
     values = np.full(len(resamples), np.nan)
 
@@ -198,7 +201,8 @@ def _until(
     most: float,
     unit: Integers | None = None,
 ) -> Run:
-    """Run a rule for ``count`` steps, and with twice as many until it stands still, at most ``most`` times as many."""
+    """Run an algorithm for ``count`` steps, and with twice as many until its value stops changing, at most ``most``
+    times as many."""
     largest = most * count
     while True:
         wanted = room_for(np.array([count // 2, count]), stream.n_features)

@@ -1,7 +1,7 @@
-"""Solvers of the log's equations, A v = c and A'v = c: dense, by a Krylov method, or sparsely factored.
+"""Solvers of the log's equations, A v = c and A'v = c: dense, by a Krylov method, or with sparse factors.
 
-Each takes the cheapest way that is exact. All work in units in which every feature has mean square one. A feature whose
-equation is empty, because no step has it or only steps with ratio 0 do, keeps the weight 0.
+Each uses the cheapest exact method. All scale features to mean square one. A feature whose equation is empty, because
+no step or only steps with ratio 0 have it, keeps the weight 0.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from gradtd.core.arrays import Floats, Integers
 DENSE = 1500
 """Up to this many features matrices are dense, unless features are cells."""
 SINGULAR = 1e-11
-"""Directions along which the scaled matrix is smaller than this, relative to its largest, are left at zero."""
+"""Directions in which the scaled matrix is smaller than this, relative to its largest direction, are left at zero."""
 REGULAR = 1e7
-"""Condition number, in the 1-norm, up to which a matrix is inverted by elimination: nine digits are left."""
+"""Condition number, in the 1-norm, up to which a matrix is inverted by elimination: nine digits remain."""
 EXACT, GOOD_ENOUGH = 1e-14, 1e-11
-"""Residual, as a share of the right side, at which a Krylov method stops, and which it must reach to count."""
+"""Residual, relative to the right side, at which a Krylov method stops and which it must reach."""
 A_ROUND, ROUNDS, MOST_ITERATIONS = 1e-6, 5, 400
 """BiCGSTAB starts anew from the true residual once that has fallen so far: at most so many rounds of so many
-iterations. Its own residual drifts away from the true one."""
+iterations. The residual that it tracks drifts away from the true one."""
 FILLED = 5e7
-"""Entries of a band up to which a sparse matrix is factored: its factors fill the band, 400 MB."""
+"""Entries of a band up to which a sparse matrix is factorised: its factors fill the band, 400 MB."""
 Preconditioner = Callable[[Floats], Floats]
 
 
 def feature_scale(C: Any) -> Floats:
-    """One over the root mean square of every feature, 0 for a feature that is always 0."""
+    """One over the root mean square of every feature, and 0 for a feature that is always 0."""
     square = C.diagonal()
     return np.asarray(np.divide(1.0, np.sqrt(square), out=np.zeros_like(square), where=square > 0))
 
 
 def is_diagonal(C: Any) -> bool:
-    """Whether a sparse C is diagonal: features are cells, of which every row has one at most."""
+    """Whether a sparse C is diagonal, that is, every row has at most one feature (cells)."""
     return not isinstance(C, np.ndarray) and bool(C.count_nonzero() == np.count_nonzero(C.diagonal()))
 
 
 def solver_of(A: Any, C: Any) -> Solver | SparseSolver:
-    """The solver that suits A: dense, or sparse where A is."""
+    """The solver that suits A: dense, or sparse if A is sparse."""
     return Solver(A, C) if isinstance(A, np.ndarray) else SparseSolver(A, C)
 
 
 class Solver:
     """Solves A v = c and A'v = c for a dense A, by minimum norm.
 
-    The inverse comes from a factorisation by elimination where A is far from singular, at a twentieth of the cost of
-    the singular values that are needed elsewhere.
+    The inverse comes from elimination if A is far from singular, which takes a twentieth of the time of the singular
+    values that are otherwise needed.
     """
 
     how = "a dense factorisation"
@@ -72,13 +72,13 @@ class Solver:
 
     @cached_property
     def condition(self) -> float | None:
-        """The condition number of A in scaled units, directions along which it vanishes left out."""
+        """The condition number of A in scaled units, without the directions in which it vanishes."""
         s = np.linalg.svd(self._scaled, compute_uv=False)
         return float(s[0] / s[s > SINGULAR * s[0]][-1]) if s[0] > 0 else np.inf
 
     @property
     def like(self) -> Preconditioner | None:
-        """What nearly solves similar equations, in scaled units: a preconditioner for refits."""
+        """An approximate inverse for similar equations, in scaled units: a preconditioner for refits."""
         return lambda v: np.asarray(self.inverse @ v)
 
     def solve(self, c: Floats, transposed: bool = False) -> Floats:
@@ -87,7 +87,7 @@ class Solver:
 
 
 def _regular_inverse(matrix: Floats, live: Integers) -> Floats | None:
-    """The inverse on these rows and columns, 0 elsewhere; None where the matrix is nearly singular."""
+    """The inverse on these rows and columns, 0 elsewhere. None if the matrix is nearly singular."""
     inverse = np.zeros_like(matrix)
     part = matrix[np.ix_(live, live)]
     try:
@@ -102,9 +102,9 @@ def _regular_inverse(matrix: Floats, live: Integers) -> Floats | None:
 
 
 def solved_each(matrices: Floats, right: Floats) -> Floats:
-    """The solution of each of several systems of equations, by minimum norm.
+    """The solutions of several systems of equations, by minimum norm.
 
-    Elimination solves all of them at once where none is nearly singular.
+    Elimination solves all of them at once if none is nearly singular.
     """
     try:
         inverses = np.linalg.inv(matrices)
@@ -117,12 +117,12 @@ def solved_each(matrices: Floats, right: Floats) -> Floats:
 
 
 class SparseSolver:
-    """Solves A v = c and A'v = c for a sparse A; where A is singular, by minimum norm.
+    """Solves A v = c and A'v = c for a sparse A, by minimum norm if A is singular.
 
-    For cells A is, but for a scale of each row, gamma times a stochastic matrix minus one, and BiCGSTAB needs some
-    dozens of iterations, each as cheap as reading A. Where it does not converge, A is factored: densely up to `DENSE`
-    features, sparsely where a band holds it (slow chains and grids, on which Krylov methods are slow, are narrow).
-    LSMR solves the rest.
+    For cells A is, up to a scale of each row, gamma times a stochastic matrix minus one, and BiCGSTAB needs a few dozen
+    iterations, each as cheap as reading A. If it does not converge, A is factorised: as a dense matrix up to `DENSE`
+    features, as a sparse one if it is banded. (Krylov methods are slow on slowly mixing chains and grids, whose
+    matrices are banded.) LSMR solves the remaining cases.
     """
 
     def __init__(self, A: Any, C: Any, like: Preconditioner | None = None, exact: float = EXACT) -> None:
@@ -148,7 +148,7 @@ class SparseSolver:
 
     @property
     def like(self) -> Preconditioner | None:
-        """What nearly solves similar equations, in scaled units; None where their own diagonal is good enough."""
+        """An approximate inverse for similar equations, in scaled units. None if the diagonal is sufficient."""
         if self._other is None:
             return self._like
         other, live, n = self._other, self.live, len(self.scale)
@@ -161,7 +161,7 @@ class SparseSolver:
         return about
 
     def solve(self, c: Floats, transposed: bool = False, guess: Floats | None = None) -> Floats:
-        """The solution; a guess of it, for c that is not transposed, saves iterations."""
+        """The solution; an initial guess saves iterations if the equations are not transposed."""
         out, right = np.zeros(len(self.scale)), (self.scale * c)[self.live]
         if len(self.live):
             begin = None if guess is None else _over(guess[self.live], self.scale[self.live])
@@ -220,7 +220,7 @@ def _over(values: Floats, scale: Floats) -> Floats:
 
 
 def by_diagonal(matrix: Any) -> Preconditioner:
-    """Division by the diagonal, or by the largest entry of a row where the diagonal is nearly 0."""
+    """Division by the diagonal, or by the largest entry of a row if its diagonal entry is nearly 0."""
     diagonal, largest = matrix.diagonal(), abs(matrix).max(axis=1).toarray().ravel()
     by = np.where(np.abs(diagonal) > 1e-3 * largest, diagonal, np.where(largest > 0, largest, 1.0))
     return lambda v: np.asarray(v / by)
@@ -229,7 +229,7 @@ def by_diagonal(matrix: Any) -> Preconditioner:
 def krylov(
     matrix: Any, right: Floats, precondition: Preconditioner, guess: Floats | None = None, exact: float = EXACT
 ) -> Floats | None:
-    """The solution by BiCGSTAB, refined from its true residual until that is rounding; None where it fails.
+    """The solution by BiCGSTAB, refined from its true residual to rounding error. None if it fails.
 
     Parameters
     ----------
@@ -238,11 +238,11 @@ def krylov(
     right
         The right side.
     precondition
-        Nearly the matrix's inverse.
+        An approximate inverse of the matrix.
     guess
-        Where to start.
+        The initial guess.
     exact
-        Residual, as a share of the right side, at which it stops.
+        Residual, relative to the right side, at which it stops.
     """
     from scipy.sparse.linalg import LinearOperator, bicgstab
 
