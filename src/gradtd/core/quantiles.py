@@ -41,7 +41,7 @@ def normal(chance: float) -> float:
     return float(ndtri(chance))
 
 
-def boundary(episodes: float, level: float, narrowest: float = NARROWEST) -> float:
+def boundary(episodes: float, level: float) -> float:
     """The half-width of an asymptotic confidence sequence in standard errors: it holds at every look at growing data.
 
     With t episodes whose influences have deviation s the sequence is (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
@@ -60,5 +60,5 @@ def boundary(episodes: float, level: float, narrowest: float = NARROWEST) -> flo
     at_best = 1 - 2 * log(alpha)
     for _ in range(60):
         at_best = log(1 + at_best) - 2 * log(alpha)
-    grown = episodes * at_best / narrowest
+    grown = episodes * at_best / NARROWEST
     return sqrt(2 * (grown + 1) / grown * log(sqrt(grown + 1) / alpha))

@@ -36,7 +36,7 @@ from gradtd.evaluation.intervals import Interval, as_dependent, faults, interval
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.log_questions import Groups
 from gradtd.evaluation.report.estimate import ENDED_BY_A_CUT, ESTIMATORS, BehaviourValue
-from gradtd.evaluation.sensitivity import Against, Bounded, Conditioning, Confounding, anytime, confounding
+from gradtd.evaluation.sensitivity import Against, Bounded, Conditioning, Confounding, anytime, beyond_own, confounding
 from gradtd.evaluation.settings import Settings
 from gradtd.logs import Log, Ratios
 
@@ -116,8 +116,7 @@ def behaviour_value(seen: SeenLog, decision: Decision, settings: Settings) -> Be
     fits = (Fit("behaviour", own_value, own_psi, 0.0, 0), Fit("gain", value - own_value, psi - own_psi, 0.0, 0))
     if settings.block_length is not None:
         fits = (as_dependent(fits[0], settings.limits), as_dependent(fits[1], settings.limits))
-    plain = interval(decision.fit, settings.level, settings.limits)
-    down, up = max(0.0, plain[0] - decision.shown.low), max(0.0, decision.shown.high - plain[1])
+    down, up = beyond_own(decision, settings.level, settings.limits)
     (low, high), (least, most) = (interval(fit, settings.level, settings.limits) for fit in fits)
     found = (own_value, low, high, value - own_value, least - down, most + up)
     return BehaviourValue(*found) if np.isfinite(found).all() else None
@@ -237,8 +236,7 @@ def group_values(of_groups: Sequence[GroupFit], decision: Decision, settings: Se
     """The value of every group."""
     level, limits = settings.level, settings.limits
     times = together(np.array([one.fit.psi for one in of_groups]), level, settings.seed)
-    own = interval(decision.fit, level, limits)
-    down, up = max(0.0, own[0] - decision.shown.low), max(0.0, decision.shown.high - own[1])
+    down, up = beyond_own(decision, level, limits)
     made = []
     for name, episodes, fit in of_groups:
         low, high = interval(fit, level, limits)

@@ -141,12 +141,17 @@ class Against:
     psi: Floats | float = 0.0
 
 
+def beyond_own(decision: Decision, level: float, limits: Limits) -> tuple[float, float]:
+    """How far the interval shown reaches below and above that of its fit, by the bias that checks found."""
+    low, high = interval(decision.fit, level, limits)
+    return max(0.0, low - decision.shown.low), max(0.0, decision.shown.high - high)
+
+
 def confounding(
     log: Bounded, decision: Decision, strength: float, against: Against, level: float, limits: Limits = DEFAULT
 ) -> Confounding:
     """The interval at a strength, and the strength at which the interval contains a value."""
-    own = interval(decision.fit, level, limits)
-    down, up = max(0.0, own[0] - decision.shown.low), max(0.0, decision.shown.high - own[1])
+    down, up = beyond_own(decision, level, limits)
 
     def ends(bounds: list[LeastSquares], psi: Floats | float = 0.0) -> tuple[float, float]:
         low = _side(bounds[0], psi, decision, level, limits) - down

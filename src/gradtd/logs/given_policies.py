@@ -79,17 +79,12 @@ def read_beside(source: Any, policies: Mapping[str, Any], **reading: Any) -> tup
             actions = f", and no action; the actions are {listed(log.action_labels)}" if log.action_labels else ""
             raise InputError(f"there is no column {policy!r}{actions}; the columns are {listed(table.kinds)}.")
     said = {name: "behaviour" if name == "behaviour" else "target" for name in policies}
-    return log, {name: from_table(log, policy, said[name]) for name, policy in policies.items()}
+    return log, {name: prepared(log, said[name], policy, "table") for name, policy in policies.items()}
 
 
 def is_action(log: Log, word: str) -> bool:
     """Whether a word is an action label of the log."""
     return log.discrete_actions and word in map(str, log.action_labels or range(log.n_actions))
-
-
-def from_table(log: Log, given: Any, name: str = "target") -> Any:
-    """A policy given with a table, aligned with the steps of the log read from it."""
-    return prepared(log, name, given, "table")
 
 
 def prepared(log: Log, name: str, given: Any, order: str | None = None) -> Any:
