@@ -47,6 +47,7 @@ from gradtd.evaluation.report.verdict import judge
 from gradtd.evaluation.settings import ACTION, Settings, refuse_unknown_chances
 from gradtd.evaluation.step_blocks import StepFile
 from gradtd.features import Features, OneHot, default_features, make_features
+from gradtd.features.choose import fit_features
 from gradtd.logs import Log, Ratios
 from gradtd.logs.calibration import with_doubt
 from gradtd.logs.files import ParquetTable
@@ -174,7 +175,7 @@ def fit_design(
         return _fit_states(find_states(seen, reader, executor), seen.episodes, reader, settings, chooser)
     named = not is_auto(settings.features)
     observations = observed(folder.table, log)
-    features = None if not named else _few(_fitted(settings.features, observations))
+    features = None if not named else _few(fit_features(settings.features, observations))
     base = None if features is None else features.transform(observations)
     design: Any
     if chooser is None:
@@ -231,11 +232,6 @@ def _pair_design(
     columns = int(min(episodes / K, np.sqrt(settings.limits.most_work / rows) / K, MOST_CHECKED / K))
     inner = real_design(observations, base, max(rows // K, 1), columns, settings.limits)
     return PairDesign(pair_ladder(inner.ladder, K), replace(inner, features=features), chooser.choices)
-
-
-def _fitted(features: Any, observations: Any) -> Features:
-    made = make_features(features)
-    return made if made.fitted else made.fit(observations)
 
 
 def _few(features: Features) -> Features:

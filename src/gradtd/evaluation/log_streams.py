@@ -19,6 +19,7 @@ from gradtd.evaluation.chunks import ChunkReader, Folder, LogChunk, find_states,
 from gradtd.evaluation.designs.base import known_chances, rows_of_log, stream_of
 from gradtd.evaluation.settings import Settings
 from gradtd.features import Features, make_features
+from gradtd.features.choose import fit_features
 from gradtd.logs import ratios
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.given_policies import read_beside
@@ -59,8 +60,7 @@ def log_stream(
     """
     discount = checks.fraction("gamma", gamma)
     read, policies = read_beside(log, {"target": target, "behaviour": behaviour}, **reading)
-    fitted = make_features(features)
-    fitted = fitted if fitted.fitted else fitted.fit(read.observations)
+    fitted = fit_features(features, read.observations)
     found = ratios(read, policies["target"], behaviour=policies["behaviour"])
     table = fitted.rows(read.observations)
     rows = rows_of_log(read, table.shape[1])

@@ -63,6 +63,12 @@ def make_features(name_or_spec: Any, **parameters: Any) -> Features:
     )
 
 
+def fit_features(given: Any, observations: Any) -> Features:
+    """The feature map that `make_features` makes, fitted to observations unless it is fitted already."""
+    made = make_features(given)
+    return made if made.fitted else made.fit(observations)
+
+
 def _named(spec: str, parameters: Mapping[str, Any]) -> Features:
     name, settings = parse_settings("features", spec, "fourier:order=3")
     kind = FEATURES[checks.known_name("features", name.replace("_", "-"), FEATURES)]

@@ -19,8 +19,9 @@ from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers, dense
 from gradtd.core.checks import InputError
 from gradtd.core.stream import episode_begins
-from gradtd.features import Features, make_features
+from gradtd.features import Features
 from gradtd.features.actions import ActionFeatures
+from gradtd.features.choose import fit_features
 from gradtd.logs import Log
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.given_policies import policy_over, prepared
@@ -127,8 +128,7 @@ def action_map(of_action: Any, actions: Floats) -> tuple[Features | None, bool]:
     """The map of actions, fitted, and whether it needs a constant; None is one feature per action."""
     if of_action is None or (isinstance(of_action, str) and of_action in ("one-hot", "one_hot")):
         return None, False
-    chosen = make_features(of_action)
-    fitted = chosen if chosen.fitted else chosen.fit(actions)
+    fitted = fit_features(of_action, actions)
     table = dense(fitted.transform(actions))
     constant = ((table == table[0]).all(axis=0) & (table[0] != 0)).any()
     return fitted, not constant
