@@ -89,3 +89,48 @@ def test_a_target_that_exits_does_not_pass_the_gate(log, tmp_path, text):
     outcome = run(log, "--target", f"{tmp_path / 'exits.py'}:f", "--require", "usable")
     assert isinstance(outcome.exception, gradtd.InputError)
     assert "SystemExit" in str(outcome.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--target", "behaviour", "--better-than", "behaviour"), "is the only target"),
+        (("--target", "behaviour=target", "--better-than", "behaviour"), "name the target otherwise"),
+        (("--at-least", "nan"), "--at-least must be finite"),
+    ],
+)
+def test_a_condition_that_compares_nothing_is_refused(log, options, sentence):
+    """It would be met by every log."""
+    outcome = run(log, *options)
+    assert sentence in str(outcome.exception)
+
+
+@pytest.mark.parametrize("condition", [("--at-least", "-9"), ("--better-than", "behaviour")])
+def test_what_is_not_usable_meets_no_condition(log, tmp_path, condition):
+    few = tmp_path / "few.parquet"
+    pq.write_table(pq.read_table(log).slice(0, 12), few)
+    outcome = run(str(few), *condition)
+    assert outcome.exit_code == 3
+    assert "not usable" in outcome.output.splitlines()[-1]
+
+
+def test_a_card_does_not_replace_the_log(log, tmp_path):
+    rows = tmp_path / "log.json"
+    rows.write_text(pq.read_table(log).to_pandas().to_json(orient="records"))
+    before = rows.read_text()
+    outcome = run(str(rows), "--card", str(tmp_path / "log.html"), "--question", "why?")
+    assert "is no evaluation card" in str(outcome.exception)
+    assert rows.read_text() == before
+    again = ("--card", str(tmp_path / "card.html"), "--question", "why?")
+    assert [run(str(rows), *again).exit_code for _ in range(2)] == [0, 0]
+
+
+def test_what_is_saved_does_not_replace_the_log(log, tmp_path):
+    path = tmp_path / "log.npz"
+    table = pq.read_table(log)
+    np.savez(path, **{name: table[name].to_numpy() for name in table.column_names})
+    before = path.read_bytes()
+    assert "is the log" in str(run(str(path), "--save", str(path)).exception)
+    improved = CliRunner().invoke(app, ["improve", str(path), "--gamma", "1", "--save", str(path)])
+    assert "is the log" in str(improved.exception)
+    assert path.read_bytes() == before

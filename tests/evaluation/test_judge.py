@@ -110,3 +110,34 @@ def test_what_is_no_value_function_is_refused(world, values, sentence):
     log, target, _, _ = world
     with pytest.raises(gradtd.InputError, match=sentence):
         gradtd.judge(log, values, gamma=GAMMA, target=target)
+
+
+def test_a_function_that_writes_into_its_observations_changes_nothing(world):
+    log, target, _, v = world
+
+    def careless(seen):
+        seen *= 0
+        return seen + 0.5
+
+    given = {"careless": careless, "right": lambda seen: v[seen]}
+    found = gradtd.judge(log, given, gamma=GAMMA, target=target)
+    alone = gradtd.judge(log, {"right": given["right"]}, gamma=GAMMA, target=target)
+    assert found["right"].error == alone["right"].error
+
+
+def test_a_function_of_actions_is_given_their_labels(world):
+    log, target, q, _ = world
+    names = np.array(["left", "right"])
+
+    def by_label(seen, actions):
+        return np.where(actions == "right", q[seen, 1], q[seen, 0])
+
+    found = gradtd.judge(log | {"action": names[log["action"]]}, {"q": by_label}, gamma=GAMMA, target=target)
+    coded = gradtd.judge(log, {"q": q}, gamma=GAMMA, target=target)
+    assert found["q"].error == coded["q"].error
+
+
+@pytest.mark.parametrize("rows", [[[1, 2], [3]], lambda seen: [[1, 2], [3]]])
+def test_rows_of_several_lengths_are_refused(world, rows):
+    with pytest.raises(gradtd.InputError, match="the value function 'q'"):
+        gradtd.judge(world[0], {"q": rows}, gamma=GAMMA, target=world[1])

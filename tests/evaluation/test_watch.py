@@ -123,7 +123,7 @@ DAMAGES = {
 
 def _refused(watch):
     try:
-        watch.looks()
+        watch.files()
     except gradtd.InputError as error:
         return str(error)
     return "it was read"
@@ -207,3 +207,18 @@ def test_killed_and_started_again_it_has_the_same_bytes(tmp_path, some_episodes,
         subprocess.run([sys.executable, "-m", "gradtd", *given, str(folder)], check=True)
     assert _kept(out) == _kept(whole)
     assert set(_kept(out)) == {"looks.json", "looks.svg"}
+
+
+def test_a_file_that_changed_after_its_look_is_refused(tmp_path, some_episodes):
+    log, out = tmp_path / "log", tmp_path / "out"
+    _fill(log, some_episodes, range(2))
+    list(keep_watching(start_watch(log, out, **GIVEN), 0, once=True))
+    pq.write_table(some_episodes(200, 240), log / "day-00.parquet")
+    assert "'day-00.parquet' in" in _refused(start_watch(log, out, **GIVEN))
+
+
+def test_an_output_that_cannot_be_a_folder_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file", tmp_path / "file" / "out", tmp_path / ("x" * 300)):
+        with pytest.raises(gradtd.InputError, match="cannot write"):
+            start_watch(tmp_path, out, **GIVEN)

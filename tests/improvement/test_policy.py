@@ -1,5 +1,7 @@
 """The improved policy: saved, loaded, refused, and evaluated as a target."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -81,7 +83,7 @@ def test_actions_with_names_are_matched_by_name():
     first = gradtd.evaluate(columns, found.policy, 0.9, progress=False).value
     assert gradtd.evaluate(other, found.policy, 0.9, progress=False).value == pytest.approx(first)
     with pytest.raises(gradtd.InputError, match="actions that the log does not have: mid"):
-        found.policy.for_actions(["low", "high"], 2)
+        found.policy.for_log(replace(other, action_labels=("low", "high")))
 
 
 def test_files_of_strangers_are_refused(table, tmp_path):
@@ -124,5 +126,32 @@ def test_arrays_of_another_size_are_refused(linear, tmp_path, name):
     path = linear[1].policy.save(tmp_path / "policy.npz")
     header, arrays = read_arrays(path)
     write_arrays(path, arrays | {name: arrays[name][..., :-1]}, header)
+    with pytest.raises(gradtd.InputError, match="damaged"):
+        gradtd.load_policy(path)
+
+
+def test_a_log_with_other_observations_is_refused(tmp_path):
+    """The same two columns in another order give the policy other observations."""
+    rng = np.random.default_rng(0)
+    x, v = rng.uniform(-1, 1, (2, 800))
+    action = rng.integers(2, size=800)
+    reward = np.where(action == (x > 0), 1.0, 0.0)
+    table = {"x": x, "v": v, "action": action, "action_prob": np.full(800, 0.5), "reward": reward}
+    one, swapped = (
+        gradtd.LogFormat(one_step=True, columns={"observation": list(names)}) for names in (("x", "v"), ("v", "x"))
+    )
+    found = gradtd.improve(table, 1.0, least=5, features="fourier:order=2", progress=False, log_format=one)
+    policy = gradtd.load_policy(found.policy.save(tmp_path / "policy.npz"))
+    assert gradtd.evaluate(table, policy, 1.0, log_format=one, progress=False).value > 0.8
+    with pytest.raises(gradtd.InputError, match="learned from observations of x, v, and those of this log are v, x"):
+        gradtd.evaluate(table, policy, 1.0, log_format=swapped, progress=False)
+
+
+def test_states_that_are_no_numbers_are_refused(table, tmp_path):
+    path = table[1].policy.save(tmp_path / "policy.npz")
+    header, arrays = read_arrays(path)
+    states = arrays["states"].astype(float)
+    states[1] = np.nan
+    write_arrays(path, arrays | {"states": states}, header)
     with pytest.raises(gradtd.InputError, match="damaged"):
         gradtd.load_policy(path)

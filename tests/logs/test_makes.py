@@ -274,9 +274,17 @@ def test_rllib_json_in_a_file_and_in_a_folder(tmp_path):
         assert np.array_equal(log.reward, WANTED.reward)
         assert log.n_episodes == 3
     packed = json.dumps({"type": "SampleBatch", "obs": "BCJNGGhAXAAA", "rewards": [1.0], "dones": [True]})
-    (tmp_path / "packed.json").write_text(packed)
-    with pytest.raises(InputError, match=r'compressed by RLlib.*"compress_columns": '):
-        read_log(tmp_path / "packed.json")
+    for lines in (packed, f"{packed}\n{packed}"):
+        (tmp_path / "packed.json").write_text(lines)
+        with pytest.raises(InputError, match=r'compressed by RLlib.*"compress_columns": '):
+            read_log(tmp_path / "packed.json")
+
+
+def test_rllib_batches_of_one_policy(tmp_path):
+    """What RLlib writes where it was told of several agents: a line is a MultiAgentBatch."""
+    lines = [{"type": "MultiAgentBatch", "count": 6, "policy_batches": {"default_policy": x}} for x in rllib_lines()]
+    (tmp_path / "output.json").write_text("\n".join(map(json.dumps, lines)))
+    assert np.array_equal(read_log(tmp_path / "output.json").reward, WANTED.reward)
 
 
 def test_npz_and_structured_arrays(tmp_path):

@@ -36,7 +36,7 @@ Files = tuple[Path | None, Path | None, Path | None]
 """The requested page, plot and saved file of an evaluation."""
 
 
-def check_outputs(page: Path | None, plot: Path | None, save: Path | None, several: bool) -> None:
+def check_outputs(log: str, page: Path | None, plot: Path | None, save: Path | None, several: bool) -> None:
     """Refuse impossible outputs before the work begins."""
     if several and save:
         raise InputError("--save takes one target; --page shows several.")
@@ -44,7 +44,13 @@ def check_outputs(page: Path | None, plot: Path | None, save: Path | None, sever
         checks.picture_file("--plot", plot)
     for name, path, ending in (("--page", page, ".html"), ("--save", save, ".npz")):
         if path is not None:
-            checks.file_to_write(name, path, ending)
+            refuse_same_file(name, checks.file_to_write(name, path, ending), log)
+
+
+def refuse_same_file(name: str, path: Path, log: str) -> None:
+    """Refuse to write to the file that is read."""
+    if path.exists() and Path(log).exists() and path.samefile(log):
+        raise InputError(f"{name} {str(path)!r} is the log, which would be replaced: give another name.")
 
 
 def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: bool) -> None:
@@ -75,7 +81,7 @@ def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: 
         open_console().print(comparison)
     for what, path in (("page", page), ("picture", plot), ("saved", save)):
         if path is not None:
-            print(f"{what}: {path}")
+            print(f"{what}: {checks.printable(str(path))}")
 
 
 def _typed(evaluation: Evaluation) -> Evaluation:
@@ -136,14 +142,22 @@ class Gate:
         """
         if self.require is not None:
             checks.one_of("--require", self.require, ("usable", "unchecked"))
+        if self.at_least is not None:
+            checks.number("--at-least", self.at_least)
         if self.better_than == BEHAVIOUR and BEHAVIOUR not in targets:
             targets = {**(targets or {"target": None}), BEHAVIOUR: BEHAVIOUR}
+        if self.better_than == BEHAVIOUR and targets[BEHAVIOUR] != BEHAVIOUR:
+            raise InputError(f"--better-than {BEHAVIOUR} is the policy of the log: name the target otherwise.")
+        if self.better_than in targets and len(targets) == 1:
+            raise InputError(f"--better-than {self.better_than}: that is the only target. Also give one to compare.")
         if self.better_than is not None and self.better_than not in targets:
             raise InputError(
                 f"--better-than {self.better_than}: also give that target, --target {self.better_than}=..."
             )
         if self.card is not None:
-            checks.file_to_write("--card", self.card, ".html")
+            from gradtd.output.card import refuse_other_json
+
+            refuse_other_json(checks.file_to_write("--card", self.card, ".html"))
             if not (self.question or "").strip():
                 raise InputError("--card needs --question: the decision that needs the value, in one sentence.")
             if len(set(targets) - {BEHAVIOUR}) > 1:
@@ -188,9 +202,16 @@ class Gate:
             low = one.interval[0]
             if self.at_least is not None and not low >= self.at_least:
                 yield f"the interval of {name} begins at {low:.5g}, below --at-least {self.at_least:g}."
+            elif self.at_least is not None and one.verdict == "not usable":
+                yield f"the verdict of {name} is not usable, which does not meet --at-least {self.at_least:g}."
         if self.better_than is not None and isinstance(found, Evaluations):
             for difference in found.compare(against=self.better_than).differences:
-                if difference.low is None or not difference.low > 0:
+                if difference.verdict == "not usable":
+                    yield (
+                        f"{difference.first} is not shown to be better than {self.better_than}: the verdict of the "
+                        "difference is not usable."
+                    )
+                elif difference.low is None or not difference.low > 0:
                     ends = "none" if difference.low is None else f"{difference.low:.5g} to {difference.high:.5g}"
                     yield (
                         f"{difference.first} is not shown to be better than {self.better_than}: the interval of the "

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gradtd.cli.evaluation_output import open_console
+from gradtd.cli.evaluation_output import open_console, refuse_same_file
 from gradtd.cli.options import BEHAVIOUR, JSON, OUTPUT, THREADS, block_length, log_format, number, numeric, with_options
 from gradtd.core import checks
 
@@ -65,7 +65,7 @@ def improve(
     from gradtd.improvement.improve import improve as improve_log
 
     if save is not None:
-        checks.file_to_write("--save", save, ".npz")
+        refuse_same_file("--save", checks.file_to_write("--save", save, ".npz"), log)
     found = improve_log(
         log,
         gamma,

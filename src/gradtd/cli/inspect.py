@@ -61,5 +61,6 @@ def sample_log(
     log = sample(task, checks.whole_number("--episodes", episodes, 1), steps=steps, seed=seed)
     write_log(log, out)
     truth, _ = true_value(task)
-    print(f"{out}: {len(log)} steps of {task.name}. The true value of its target policy is {truth:.5g}.")
-    print(f"Estimate it: gradtd evaluate {out} --gamma {task.gamma:g}")
+    shown = checks.printable(str(out))
+    print(f"{shown}: {len(log)} steps of {task.name}. The true value of its target policy is {truth:.5g}.")
+    print(f"Estimate it: gradtd evaluate {shown} --gamma {task.gamma:g}")

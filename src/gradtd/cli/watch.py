@@ -11,6 +11,7 @@ import typer
 
 from gradtd.cli.options import COLUMN, FLAG, JSON, LOG, OBSERVATION, OUTPUT, named_columns, numeric
 from gradtd.cli.signals import keeping
+from gradtd.core.checks import printable
 
 
 def watch(
@@ -79,4 +80,4 @@ def watch(
             ends = f"{look.anytime_low:.5g} to {look.anytime_high:.5g}"
             print(f"{look.episodes:>9} {look.value:>10.5g} {ends:>24}  {look.verdict}, {look.file}", flush=True)
     if not as_json:
-        print(f"picture: {picture}")
+        print(f"picture: {printable(str(picture))}")

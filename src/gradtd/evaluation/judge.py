@@ -127,7 +127,7 @@ def judge(
     candidates
         Value functions by name. A function of observations that returns one number each (state values) or (n, actions)
         (action values), a function of observations and actions that returns one number each, or, for discrete
-        observations, a table [states] or [states, actions].
+        observations, a table [states] or [states, actions]. Actions with labels are given as labels.
     **how Passed to `gradtd.evaluate`, which estimates the error: for example ``value_function="action"`` if the log has
     no behaviour probabilities, ``level``, ``features``.
 
@@ -205,7 +205,7 @@ def _table(log: Log, name: str, given: Any) -> Floats:
     """The value function at every observation of the log: (rows,) or (rows, actions)."""
     seen = log.observations
     if not callable(given):
-        table = checks.finite_array(f"the value function {name!r}", given, np.ndim(given) or 1)
+        table = checks.finite_array(f"the value function {name!r}", given, _dimensions(given))
         if not log.discrete_observations:
             raise InputError(
                 f"The value function {name!r} is a table, but observations are real numbers: give a function."
@@ -214,9 +214,10 @@ def _table(log: Log, name: str, given: Any) -> Floats:
         checks.refuse_where("observation", outside, seen, f"must be a row of the table {name!r}, 0 to {len(table) - 1}")
         made = np.asarray(table[seen])
     elif _takes_actions(given):
-        made = np.column_stack([_asked(name, given(seen, np.full(len(seen), a))) for a in range(log.n_actions)])
+        actions = log.action_labels or range(log.n_actions)
+        made = np.column_stack([_asked(name, given(seen.copy(), np.full(len(seen), a))) for a in actions])
     else:
-        made = _asked(name, given(seen))
+        made = _asked(name, given(seen.copy()))  # a copy, since a function may write into what it is given
     if made.ndim not in (1, 2) or len(made) != len(seen):
         raise InputError(
             f"The value function {name!r} was given {len(seen)} observations and returned an array of shape "
@@ -231,8 +232,18 @@ def _table(log: Log, name: str, given: Any) -> Floats:
 
 
 def _asked(name: str, values: Any) -> Floats:
-    label = f"the value function {name!r}"
-    return checks.finite_array(label, np.atleast_1d(values), max(np.ndim(values), 1))
+    dimensions = _dimensions(values)
+    return checks.finite_array(
+        f"the value function {name!r}", np.atleast_1d(values) if dimensions == 1 else values, dimensions
+    )
+
+
+def _dimensions(values: Any) -> int:
+    """At least 1; 2 for rows of several lengths, which `checks.finite_array` refuses."""
+    try:
+        return max(np.ndim(values), 1)
+    except ValueError:
+        return 2
 
 
 def _takes_actions(function: Any) -> bool:

@@ -68,12 +68,13 @@ def look_at(path: Path) -> File:
     try:
         # Size, time and footer, not the rows: a survey must not read the whole folder.
         told = path.stat()
-        return File(str(path.resolve()), rows, told.st_size, told.st_mtime_ns, _footer(path))
+        return File(str(path.resolve()), rows, told.st_size, told.st_mtime_ns, footer_of(path))
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}.") from None
 
 
-def _footer(path: Path) -> str:
+def footer_of(path: Path) -> str:
+    """A digest of a Parquet file's metadata, which hold the sizes and the ranges of its columns."""
     with path.open("rb") as file:
         file.seek(-TAIL, os.SEEK_END)
         length = int.from_bytes(file.read(TAIL)[:4], "little")

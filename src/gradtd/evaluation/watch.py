@@ -16,8 +16,9 @@ from typing import Any
 
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.core.files import read_file, reading, write_text
+from gradtd.core.files import read_file, reading, write_text, writing
 from gradtd.evaluation.evaluate import evaluate
+from gradtd.evaluation.kept_units import footer_of
 from gradtd.evaluation.options import Inference, Machine
 from gradtd.evaluation.report.comparison import WORDS
 from gradtd.evaluation.report.result import Evaluation
@@ -67,10 +68,10 @@ class Watch:
         """The looks so far."""
         return self._kept()[1]
 
-    def _kept(self) -> tuple[list[str], list[Look]]:
-        """The saved names of all files up to the last look, and the looks; refuses invalid contents."""
+    def _kept(self) -> tuple[dict[str, str], list[Look]]:
+        """All files up to the last look with their digests, and the looks; refuses invalid contents."""
         if not self.path.exists():
-            return [], []
+            return {}, []
         with reading(self.path, "the looks that gradtd watch keeps"):
             told = json.loads(read_file(self.path))
             if told["format"] != FORMAT:
@@ -85,9 +86,12 @@ class Watch:
             counts = [(one.episodes, one.steps) for one in made]
             if [one.file for one in made] != names[self.first - 1 :] or len(set(names)) < len(names):
                 raise ValueError("files")
+            digests = [
+                str(one) for one in told.get("digests", [""] * len(names))
+            ]  # looks of an earlier version have none
             if any(now < before for pair in pairwise(counts) for before, now in zip(*pair, strict=True)):
                 raise ValueError("counts")
-        return names, made
+        return dict(zip(names, digests, strict=True)), made
 
     def _question(self) -> dict[str, Any]:
         """The settings shared by all looks; the folder of sums compares the rest."""
@@ -103,11 +107,18 @@ class Watch:
                 f"{str(self.folder)!r} lacks {', '.join(map(repr, gone[:3]))}, which earlier looks have read: put it "
                 "back, or use another output folder."
             )
+        changed = [name for name, digest in seen.items() if digest and footer_of(there[name]) != digest]
+        if changed:
+            raise InputError(
+                f"{', '.join(map(repr, changed[:3]))} in {str(self.folder)!r} changed after a look had read it: "
+                "their intervals no longer hold together. Use another output folder."
+            )
         return [there[name] for name in [*seen, *sorted(set(there) - set(seen))]]
 
     def advance(self) -> Iterator[Look]:
         """Yield a look after each new file; each is saved first."""
         files, made = self.files(), self.looks()
+        digests = [footer_of(path) for path in files]
         kept = {
             "inference": replace(self.asked.get("inference") or Inference(), anytime=True),
             "machine": replace(self.asked.get("machine") or Machine(), checkpoint=self.out / "sums"),
@@ -122,6 +133,7 @@ class Watch:
                 "format": FORMAT,
                 "question": self._question(),
                 "files": [path.name for path in files[:count]],
+                "digests": digests[:count],
                 "looks": [asdict(one) for one in made],
             }
             write_text(self.path, json.dumps(told, indent=1) + "\n")
@@ -165,7 +177,8 @@ def start_watch(folder: str | Path, out: str | Path, first: int = 1, *, level: f
         raise InputError(f"there is no folder {str(here)!r}: watch takes a folder of Parquet files.")
     if kept.resolve() == here.resolve():
         raise InputError("the output needs a separate folder, outside the one that is watched: give another one.")
-    kept.mkdir(parents=True, exist_ok=True)
+    with writing(kept, " Give another output folder."):
+        kept.mkdir(parents=True, exist_ok=True)
     return Watch(here, kept, checks.whole_number("first", first, 1), {"level": level} | asked)
 
 

@@ -10,7 +10,7 @@ error is the sum of both (at most 1.41 times that of independent episodes).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -153,7 +153,7 @@ def improve(
     chosen = max(distinct, key=lambda trial: _preference(judged[_name(trial)]))
     labels = tuple(read.action_labels) if read.action_labels else tuple(range(read.n_actions))
     return Improvement(
-        policy=_policy(experience, chosen, labels),
+        policy=replace(_policy(experience, chosen, labels), components=read.observation_names),
         changes=list_changes(read, experience, chosen.table, labels),
         **_answer(judged[_name(chosen)], found[_name(chosen)], half, head),
         **head,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +15,9 @@ from gradtd.core.files import read_arrays, reading, write_arrays
 from gradtd.features import Features, from_dict
 from gradtd.improvement.behaviour_model import BehaviourModel
 from gradtd.improvement.policy_iteration import Learned, moved
+
+if TYPE_CHECKING:
+    from gradtd.logs import Log
 
 FORMAT = "gradtd policy 1"
 
@@ -45,6 +47,9 @@ class ImprovedPolicy:
         The softmax model of the behaviour.
     halves
         What each half of the episodes taught.
+    components
+        The names of the observation's components in the log. `gradtd.evaluate` refuses a log with others, or in another
+        order.
     """
 
     actions: tuple[Any, ...]
@@ -55,6 +60,7 @@ class ImprovedPolicy:
     used: Integers | None = None
     model: BehaviourModel | None = None
     halves: tuple[Learned, ...] = ()
+    components: tuple[str, ...] = ()
 
     def __call__(self, observations: Any, behaviour: Any = None) -> Floats:
         """The probabilities of all actions, one row per observation.
@@ -111,9 +117,16 @@ class ImprovedPolicy:
         drawn = (rng.random(len(cumulative))[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
         return np.array(self.actions)[drawn]
 
-    def for_actions(self, labels: Sequence[Any] | None, n_actions: int) -> Any:
+    def for_log(self, log: Log) -> Any:
         """The same policy with its probabilities in the order of another log's actions."""
-        wanted = list(range(max(n_actions, len(self.actions)))) if labels is None else list(labels)
+        if len(self.components) > 1 and self.components != log.observation_names:
+            raise InputError(
+                f"the policy was learned from observations of {', '.join(self.components)}, and those of this log are "
+                f"{', '.join(log.observation_names)}: name the same columns in the same order, "
+                'columns={"observation": [...]}.'
+            )
+        labels = log.action_labels
+        wanted = list(range(max(log.n_actions, len(self.actions)))) if labels is None else list(labels)
         lacking = [action for action in self.actions if action not in wanted]
         if lacking:
             raise InputError(
@@ -140,6 +153,7 @@ class ImprovedPolicy:
         """
         target = checks.file_to_write("a policy", Path(path), ".npz")
         header: dict[str, Any] = {"format": FORMAT, "actions": [_plain(action) for action in self.actions]}
+        header["components"] = list(self.components)
         if self.states is not None:
             own = {name: np.stack([getattr(half, name) for half in self.halves]) for name in ("known", "best")}
             own |= {"states": self.states, "table": self.table, "elsewhere": self.elsewhere}
@@ -180,11 +194,9 @@ def load_policy(path: str | Path) -> ImprovedPolicy:
                 f"policies {FORMAT!r}."
             )
         actions = tuple(header["actions"])
-        return (
-            _restored_table(actions, header, arrays)
-            if "states" in arrays
-            else _restored_linear(actions, header, arrays)
-        )
+        components = tuple(map(str, header.get("components", ())))
+        restored = _restored_table if "states" in arrays else _restored_linear
+        return replace(restored(actions, header, arrays), components=components)
 
 
 def _restored_table(actions: tuple[Any, ...], header: dict[str, Any], arrays: dict[str, Any]) -> ImprovedPolicy:
@@ -194,7 +206,7 @@ def _restored_table(actions: tuple[Any, ...], header: dict[str, Any], arrays: di
     both = np.vstack([table, elsewhere])
     if table.shape != (len(states), len(actions)) or (both < 0).any() or np.abs(both.sum(axis=1) - 1).max() > 1e-6:
         raise ValueError("no probabilities")
-    if states.ndim != 1 or states.dtype.kind not in "if" or (states[1:] <= states[:-1]).any():
+    if states.ndim != 1 or states.dtype.kind not in "if" or not (states[1:] > states[:-1]).all():
         raise ValueError("no states")
     known, best, n = arrays["known"], arrays["best"], len(header["least"])
     if known.shape != (n, *table.shape) or known.dtype.kind != "b" or best.shape != (n, len(states)) or n == 0:

@@ -77,7 +77,7 @@ def _refuse_packed(columns: Mapping[str, Any], path: Path) -> None:
     """Refuse columns that RLlib compressed, since they contain pickles."""
     for name, values in columns.items():
         if role_of(name) in ("observation", "next_observation"):
-            first = next(iter(values), None) if isinstance(values, list) else values
+            first = next(iter(values), None) if isinstance(values, list | np.ndarray) else values
             if isinstance(first, str) and first.startswith("BCJNGGhA"):
                 raise InputError(
                     f"column {name!r} of {path.name!r} is compressed by RLlib as a pickle, and gradtd never "

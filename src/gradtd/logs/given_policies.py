@@ -240,8 +240,8 @@ def policy_over(log: Log, name: str, given: Any) -> ByRow:
 def policy_of(log: Log, name: str, given: Any) -> Policy:
     """A policy as a function of this log's observations."""
     names, known = component_names(log), (log.n_actions, log.discrete_observations)
-    if hasattr(given, "for_actions"):  # a policy with named actions
-        given = given.for_actions(log.action_labels, log.n_actions)
+    if hasattr(given, "for_log"):  # a policy with named actions
+        given = given.for_log(log)
     return as_policy(name, given, *known, more=True, labels=log.action_labels, columns=names)
 
 

@@ -101,6 +101,7 @@ def columns_of(source: Any) -> Columns | None:
 
 
 def _of_mapping(source: dict[Any, Any]) -> Columns:
+    source = dict(_as_mapping(source) or source)
     flat = flattened(source)
     if key := _key_of(flat, "reward"):
         rewards = _array(flat[key])
@@ -113,8 +114,6 @@ def _of_mapping(source: dict[Any, Any]) -> Columns:
     inside = [key for key in source if str(key).lower() in CONTAINERS]
     if len(inside) == 1 and (found := columns_of(source[inside[0]])) is not None:
         return found
-    if "policy_batches" in source and len(source["policy_batches"]) == 1:  # RLlib's, of one policy
-        return _of_mapping(dict(next(iter(source["policy_batches"].values()))))
     return Columns(flat)
 
 
@@ -147,7 +146,8 @@ def _as_mapping(item: Any) -> Mapping[Any, Any] | None:
     if _is_tensordict(item):
         return dict(item.to_dict())
     if isinstance(item, Mapping):
-        return item
+        batches = item.get("policy_batches")  # RLlib's
+        return _as_mapping(next(iter(batches.values()))) if isinstance(batches, Mapping) and len(batches) == 1 else item
     if hasattr(item, "_asdict"):
         return dict(item._asdict())
     if hasattr(item, "rewards") or hasattr(item, "rews"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradtd.core import checks
 from gradtd.core.checks import InputError
-from gradtd.core.files import write_text
+from gradtd.core.files import read_file, write_text, writing
 from gradtd.output.pages import render
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Version of the JSON document; readers refuse unknown versions."""
+DOCUMENT = "gradtd evaluation card"
 MARK = {"usable": "yes", "unchecked": "maybe", "not usable": "no"}
 BLOCK = 1 << 20
 CANNOT_SHOW = (
@@ -74,10 +75,27 @@ def write_card(
     if not question.strip():
         raise InputError("A card needs a question: the decision that needs the value, in one sentence.")
     files = [data] if isinstance(data, str | Path) else list(data)
+    refuse_other_json(target)
     card = content(evaluation, question, files, period, command)
-    write_text(target.with_suffix(".json"), json.dumps(card, indent=2) + "\n")
-    write_text(target, render("card.html", card=card, mark=MARK[evaluation.verdict]))
+    with writing(target.parent, what="the card "):
+        write_text(target.with_suffix(".json"), json.dumps(card, indent=2) + "\n")
+        write_text(target, render("card.html", card=card, mark=MARK[evaluation.verdict]))
     return target
+
+
+def refuse_other_json(page: Path) -> None:
+    """Refuse a card beside a JSON file of the same name that is no card, for example the log itself."""
+    path = page.with_suffix(".json")
+    if not path.exists():
+        return
+    try:
+        ours = json.loads(read_file(path))["document"] == DOCUMENT
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        ours = False
+    if not ours:
+        raise InputError(
+            f"{str(path)!r} is no evaluation card, and a card {page.name!r} would replace it: give another name."
+        )
 
 
 def content(
@@ -89,7 +107,7 @@ def content(
     told = evaluation.to_dict()
     names = ("value", "interval", "level", "verdict", "reasons", "warnings", "notes", "gamma", "target", "method")
     return {
-        "document": "gradtd evaluation card",
+        "document": DOCUMENT,
         "format": FORMAT,
         "question": question.strip(),
         **{name: told[name] for name in names},

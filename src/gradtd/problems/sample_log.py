@@ -37,7 +37,7 @@ def sample_log(
     >>> gradtd.sample_log("random_walk_tabular", 100)
     Log(random_walk_tabular: 884 steps, 100 episodes (100 terminated, 0 truncated), discrete observations; has rho)
     """
-    task = as_problem(problem)
+    task, seed = as_problem(problem), checks.seed_number(seed)
     draw = sampler(task)
     if task.continuing:
         count = checks.whole_number("steps", 10_000 if steps is None else steps, 1)
