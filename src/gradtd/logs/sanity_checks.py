@@ -219,7 +219,7 @@ def find_faults(table: Table, roles: Roles, first: InputError) -> Faults:
             work = _check_of(role, column, roles, table)
             if work is not None:
                 faults.attempt(work)
-    told = _attempted(missing_told, table, roles)
+    told = Faults().attempt(missing_told, table, roles)
     if told and told not in str(first):
         faults.add(f"the observation lacks values.{told}")
     return faults
@@ -235,13 +235,6 @@ def _check_of(role: str, column: Column, roles: Roles, table: Table) -> Any:
     named = {"episode": column.ranks, "t": column.times, "reward": column.numbers}
     flags = dict.fromkeys(("terminated", "truncated", "start"), column.flags)
     return (named | flags | {"rho": column.numbers}).get(role)
-
-
-def _attempted(work: Any, *arguments: Any) -> Any:
-    try:
-        return work(*arguments)
-    except InputError:
-        return None
 
 
 def missing_told(table: Table, roles: Roles) -> str:

@@ -116,7 +116,10 @@ class Understood:
             {"role": use.role, "columns": list(use.columns), "why": use.why, "guessed": use.guessed}
             for use in self.columns
         ]
-        made["actions"] = [{"action": _plain(action), "count": count} for action, count in self.actions]
+        made["actions"] = [
+            {"action": action.item() if isinstance(action, np.generic) else action, "count": count}
+            for action, count in self.actions
+        ]
         return made | {name: list(made[name]) for name in LISTS}
 
     @classmethod
@@ -165,10 +168,6 @@ class Understood:
 
 def _why(use: ColumnUse) -> str:
     return "as you said" if use.why == SAID else f"{use.why}{' ?' if use.guessed else ''}"
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def uses_of(roles: Roles) -> tuple[ColumnUse, ...]:
@@ -224,17 +223,17 @@ def guesses(roles: Roles, lengths: Integers, ended: Flags, limit: int | None, un
             f"Column {single['rho']!r} was read as the importance ratio because of its name. If that is right, use "
             f"columns={{'rho': {single['rho']!r}}}; otherwise columns={{'rho': None}}."
         )
-    twice = [name for name in roles.several.get("observation", ()) if name in (*single.values(), *_acts(roles))]
+    twice = [
+        name
+        for name in roles.several.get("observation", ())
+        if name in (*single.values(), *roles.several.get("action", ()))
+    ]
     if twice:
         found.append(
             f"Column {twice[0]!r} is part of the observation and also has another role. An observation must not "
             "contain what happens after it: leave the column out of the observation."
         )
     return tuple(found)
-
-
-def _acts(roles: Roles) -> list[str]:
-    return roles.several.get("action", [])
 
 
 def alike(labels: Sequence[Any]) -> tuple[str, ...]:
