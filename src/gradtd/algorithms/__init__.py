@@ -10,11 +10,10 @@ from gradtd.algorithms import (
     least_squares,
     minibatch_tdc,
     mirror_prox,
-    saga_gtd,
-    svrg_gtd,
     td,
     true_online,
     two_step_sizes,
+    variance_reduction,
 )
 from gradtd.core import checks
 from gradtd.core.algorithm import Algorithm
@@ -32,8 +31,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         minibatch_tdc,
         least_squares,
         krylov_gtd,
-        svrg_gtd,
-        saga_gtd,
+        variance_reduction,
         control,
     )
     for algorithm in module.ALGORITHMS
