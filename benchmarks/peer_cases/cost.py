@@ -20,7 +20,7 @@ def _megabytes(field: str) -> float | None:
     return int(line.split()[1]) / 1024
 
 
-def measured(run: Callable[[], Any]) -> tuple[Any, dict[str, float | None]]:
+def measured(run: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
     """What `run` returns, and its cost. The kernel forgets the peak so far before `run` begins.
 
     Memory that earlier estimates have freed goes back to the kernel first: one that fits into it would cost nothing.
