@@ -26,14 +26,8 @@ STORED: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 class ResultsFolder:
     """A results folder that one command writes to.
 
-    Parameters
-    ----------
-    folder
-        Where it is. It is made where there is none. One that is not empty must have been written by this command.
-    made_by, format
-        The command, and the version of what it leaves there.
-    option
-        The option that names another folder.
+    It is made where there is none. One that is not empty must have been written by this command, in this format.
+    ``option`` names the option that takes another folder.
     """
 
     def __init__(self, folder: Path, made_by: str, format: int, option: str = "--out") -> None:

@@ -104,19 +104,8 @@ class _Place(NamedTuple):
 class StepFile:
     """Blocks of steps by tenths of the groups, so that the jackknife can skip a tenth.
 
-    Parameters
-    ----------
-    folder
-        Where the file is written, once there are more than `IN_MEMORY` steps.
-    table
-        The table of the steps' rows.
-    groups
-        Groups of episodes; each tenth has neighbouring ones.
-    lam
-        The lambda of the requested traces, 0 for none.
-    n_labels
-        Groups of starts: the group of an episode in a block is its group of episodes times this, and its group of
-        starts.
+    The file is written once there are more than `IN_MEMORY` steps. With ``n_labels`` groups of starts, the group of an
+    episode in a block is its group of episodes times this, and its group of starts.
     """
 
     def __init__(

@@ -107,16 +107,7 @@ def code_of(name: str, action: Any, actions: Actions) -> int:
 class Asked:
     """A policy that is called with observations: all at once, or one by one if it needs that.
 
-    Parameters
-    ----------
-    name
-        The policy's name in messages.
-    function
-        The function to call.
-    actions
-        The actions it chooses from.
-    mode
-        "all" or "one"; found by a trial call if not given.
+    ``mode`` is "all" or "one"; it is found by a trial call if not given.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], actions: Actions, mode: str = "") -> None:

@@ -45,14 +45,9 @@ def chosen_figures(names: Iterable[str]) -> tuple[Figure, ...]:
 
 
 class Plan:
-    """The jobs of some figures.
+    """The jobs of some figures. All of them bring the runs that only claims use, and those over lambda.
 
-    Parameters
-    ----------
-    figures
-        The figures that were asked for. All of them bring the runs that only claims use, and those over lambda.
-    runs
-        Runs of every line. A sweep takes a quarter of them.
+    A sweep takes a quarter of the runs.
     """
 
     def __init__(self, figures: tuple[Figure, ...], runs: int) -> None:
@@ -120,20 +115,8 @@ def reproduce(
 ) -> tuple[Reproduction, Store]:
     """Run the reproduction of some figures, or of all, into a folder, or resume it there.
 
-    Parameters
-    ----------
-    names
-        Labels of figures, with or without ``fig:``; none for all of them.
-    out
-        The folder for results. Finished jobs there are not run again.
-    runs
-        Independent runs of every line.
-    threads
-        Threads, by default one per core.
-    scheduler
-        A Dask scheduler whose workers run the jobs, or ``local:2``; by default threads do.
-    progress
-        Called after every job.
+    Without names it is all of them. Finished jobs in the folder are not run again. The workers of a Dask scheduler run
+    the jobs, if one is given; else threads do.
     """
     figures = chosen_figures(names)
     runs = checks.whole_number("--runs", runs, 2)

@@ -37,18 +37,8 @@ def _bytes(arrays: Mapping[str, Any]) -> int:
 class Session:
     """A rule with its hyper-parameters, ready to run; shared parts are created once.
 
-    Parameters
-    ----------
-    algorithm
-        The rule, or its name.
-    hyper
-        Its hyper-parameters, as a user gives them.
-    n_steps
-        Number of steps of a run; 0 if unknown.
-    block
-        Steps that count as one episode, if the problem has no episodes and the user gives no block.
-    compile
-        False runs plain Python; by default the environment decides.
+    ``n_steps`` is the number of steps of a run, 0 if unknown. ``block`` are the steps that count as one episode, if the
+    problem has no episodes and the user gives no block.
     """
 
     def __init__(
@@ -181,18 +171,9 @@ class Session:
     ) -> int:
         """One run over one stream; fills the snapshots, returns the step of divergence or -1.
 
-        Parameters
-        ----------
-        stream, theta0, seed
-            The stream, the initial weights, and the run's (seed, run).
-        wanted
-            The steps after which weights are recorded, and the array for them.
-        count
-            The number of steps, if not one pass over the stream.
-        unit
-            Numbers of the independent pieces that two buffers must not share, if those are not the episodes.
-        filled
-            The buffers hold the whole stream from the first step on.
+        ``count`` is the number of steps, if not one pass over the stream. ``unit`` numbers the independent pieces that
+        two buffers must not share, if those are not the episodes. With ``filled`` the buffers hold the whole stream
+        from the first step on.
         """
         steps = len(stream) if count is None else count
         self.refuse_sparse(stream)

@@ -277,21 +277,7 @@ class Chooser:
 
 
 def make_chooser(table: ParquetTable, names: Any, log: Log, target: Any, of_action: Any) -> Chooser:
-    """Build the chooser from a sample of the log and the ranges of its actions.
-
-    Parameters
-    ----------
-    table
-        The files.
-    names
-        The columns of actions.
-    log
-        The sample.
-    target
-        The policy to evaluate.
-    of_action
-        The requested map of actions.
-    """
+    """Build the chooser from a sample of the log and the ranges of its actions."""
     if log.action is None:
         raise InputError(
             "value_function='action' needs the log's actions, and gradtd found no action column: name it with columns."

@@ -96,16 +96,8 @@ class RealDesign:
 def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limits: Limits = DEFAULT) -> RealDesign:
     """Rungs of increasing numbers of polynomials and cosines of the observations, and random waves to check them.
 
-    Parameters
-    ----------
-    observations
-        Real numbers, one row per observation of the log or of a sample of it.
-    base
-        The user's features, the first rung and only headline; None if gradtd chooses the rung.
-    n_steps, n_pieces
-        Sizes of the log, which limit the number of columns of a rung.
-    limits
-        Limits on the number of columns.
+    ``base`` are the user's features, the first rung and only headline; None if gradtd chooses the rung. The sizes of
+    the log limit the number of columns of a rung.
     """
     cosines = Cosines(n=1).fit(observations)
     varies = cosines.learned["varies"]
@@ -208,16 +200,7 @@ def network_design(
 ) -> RealDesign:
     """The network's columns are the only headline. Cosines added to them check them, and networks of other seeds.
 
-    Parameters
-    ----------
-    observations
-        Real numbers, one row per observation.
-    tables
-        Columns of the network of every training seed, whitened or not; the first is the one reported.
-    n_steps, n_pieces
-        Sizes of the log.
-    limits
-        Limits on the number of columns.
+    ``tables`` has the columns of the network of every training seed, whitened or not; the first is the one reported.
     """
     base = np.concatenate(tables, axis=1)
     made = real_design(observations, base, n_steps, n_pieces, limits)

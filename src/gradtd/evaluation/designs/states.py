@@ -125,21 +125,8 @@ def state_design(
 ) -> StateDesign:
     """The user's features, then one per frequent state, then one per consecutive pair of states.
 
-    If gradtd chooses one feature per state and there are many states, there are also rungs on which only the most
-    frequent states have a separate feature.
-
-    Parameters
-    ----------
-    states
-        The states, their counts, and their transitions.
-    base
-        Their features, one row for each state.
-    n_pieces
-        Independent pieces of the log.
-    chosen
-        Whether gradtd chose one feature per state.
-    limits
-        Minimum counts for a state to get a feature.
+    If gradtd chooses one feature per state (``chosen``) and there are many states, there are also rungs on which only
+    the most frequent states have a separate feature. ``base`` has the features, one row for each state.
     """
     from scipy.sparse import csr_array, hstack, vstack
 

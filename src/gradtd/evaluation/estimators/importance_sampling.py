@@ -252,23 +252,7 @@ def mark_rows(
     sandwich: float,
     limits: Limits = DEFAULT,
 ) -> dict[str, Estimate]:
-    """The rows with their marks. Rows that learn a value function are always "ok", because the verdict evaluates them.
-
-    Parameters
-    ----------
-    rows
-        Estimates by the name of the method.
-    stream
-        The steps.
-    contributions
-        The contributions of each episode, one row per episode.
-    begins
-        The first step of every episode, and the number of steps.
-    sandwich
-        The sandwich error of least squares.
-    limits
-        The thresholds.
-    """
+    """The rows with their marks. Rows that learn a value function are always "ok": the verdict evaluates them."""
     products = episode_weights(stream, begins)
     cut = beyond_cuts(stream, begins) > limits.most_beyond_cuts
     made = {}

@@ -72,18 +72,8 @@ def sums(
 ) -> Sums:
     """Read the log once. Cost O(n d^2), for sparse rows O(n k^2) with k entries per row.
 
-    Parameters
-    ----------
-    stream
-        The steps, over a table of features.
-    progress
-        Called with the number of steps read.
-    traces
-        One row per step, which replaces x as the left factor.
-    C
-        The mean of x x', if already computed.
-    fold
-        The fold of every step, if sums by fold are needed.
+    ``traces`` has one row per step, which replaces x as the left factor. ``C`` is the mean of x x', if already
+    computed. ``fold``, the fold of every step, asks for sums by fold.
     """
     n = len(stream)
     group: Any = np.zeros(n, np.int8) if fold is None else fold

@@ -231,18 +231,8 @@ def krylov(
 ) -> Floats | None:
     """The solution by BiCGSTAB, refined from its true residual to rounding error. None if it fails.
 
-    Parameters
-    ----------
-    matrix
-        A sparse, square matrix.
-    right
-        The right side.
-    precondition
-        An approximate inverse of the matrix.
-    guess
-        The initial guess.
-    exact
-        Residual, relative to the right side, at which it stops.
+    ``precondition`` is an approximate inverse of the matrix; ``exact`` the residual, relative to the right side, at
+    which it stops.
     """
     from scipy.sparse.linalg import LinearOperator, bicgstab
 

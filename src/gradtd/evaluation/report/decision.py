@@ -50,16 +50,8 @@ def decide_among(
 ) -> tuple[TargetDecision, ...]:
     """A decision about every target. The best of the usable ones is excluded with a chance of at most 1 - level.
 
-    Parameters
-    ----------
-    verdicts
-        The verdict on every target; only those that are usable are compared.
-    psi
-        The influences of the episodes on every value; empty if it has none.
-    interval
-        Gives the interval of a paired difference.
-    level
-        The level at which all differences hold together.
+    Only usable targets are compared. ``psi`` are the influences of the episodes on every value, empty if it has none;
+    ``interval`` gives the interval of a paired difference.
     """
     usable = [name for name, verdict in verdicts.items() if verdict == "usable"]
     single = _level_of_pairs(usable, psi, level)

@@ -258,20 +258,7 @@ def diagnose(
 ) -> Diagnostics:
     """Compute all diagnostics of one target on one log.
 
-    Parameters
-    ----------
-    steps
-        Sums over the steps of the log.
-    square
-        The equations, and their solution.
-    decision
-        The decision of the checks, if any.
-    settings
-        The settings.
-    value
-        The value reported.
-    **more
-        Further fields of `Diagnostics`: about the method's fit and the target's choices.
+    ``more`` are further fields of `Diagnostics`: about the method's fit and the target's choices.
     """
     limits, tracing = settings.limits, settings.tracing
     # Standard errors below rounding would turn any difference into many standard errors.

@@ -314,26 +314,8 @@ def build_evaluation(
 ) -> Evaluation:
     """Build the evaluation with its verdict, for logs in memory and in parts.
 
-    Parameters
-    ----------
-    diagnostics
-        What was measured.
-    estimates
-        Every method, the requested one first.
-    level
-        The level of the intervals.
-    theta, features, resampled, influences, pictured, checks, target, log
-        As `Evaluation` has them.
-    warnings
-        Warnings about the ratios, shown after those of the reader and before those of the rules.
-    notes
-        Changes made to the log.
-    understood
-        How it was interpreted.
-    extras
-        Further fields of `Evaluation`: the additional answers.
-    limits
-        The thresholds.
+    ``estimates`` has the requested method first. Warnings about the ratios are shown after those of the reader and
+    before those of the rules.
     """
     headline, verdict = estimates[0], judge(diagnostics, estimates, limits)
     understood = understood or Understood()

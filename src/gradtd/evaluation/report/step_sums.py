@@ -173,16 +173,8 @@ class _Sums(NamedTuple):
 def sum_steps(log: Log, found: Ratios, discount: Floats, begins: Integers, weights: Floats) -> StepSums:
     """The sums of a chunk of a log.
 
-    Parameters
-    ----------
-    log, found
-        The steps and their ratios.
-    discount
-        The discount of every step, 0 at terminations.
-    begins
-        The first steps of the independent pieces, and the number of steps.
-    weights
-        The product of ratios and discounts up to every step.
+    ``begins`` are the first steps of the independent pieces and the number of steps; ``weights`` the products of ratios
+    and discounts up to every step.
     """
     rho, reward, discount = (np.ascontiguousarray(a, np.float64) for a in (found.rho, log.reward, discount))
     steps = _Steps(log.row, log.next_row, rho, reward, discount, weights, begins)

@@ -125,13 +125,7 @@ def lab_page() -> str:
 
 
 def write_lab(path: Path | str) -> Path:
-    """Write the lab to a file and say where it is.
-
-    Parameters
-    ----------
-    path
-        The HTML file; folders on the way are made.
-    """
+    """Write the lab to an HTML file and say where it is; folders on the way are made."""
     path = Path(path)
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
