@@ -1,6 +1,6 @@
 """`gradtd.improve` on worlds with known values: is "better" true, do intervals hold, how much is found?
 
-    python benchmarks/improve.py --seeds 1000:1030 --out improve.jsonl     # adds what the file lacks
+    python benchmarks/improve.py --seeds 2000:2030 --out improve.jsonl     # adds what the file lacks
     python benchmarks/improve.py --out improve.jsonl --summary             # the tables
     python benchmarks/improve.py --optimism --worlds bandit,queue --seeds 1000:1020   # judged on the log that taught it
 
@@ -116,6 +116,7 @@ def measure(case: Any) -> dict[str, Any]:
         "candidates": [
             [
                 c.least,
+                c.iterations,
                 c.moved,
                 *([] if c.difference is None else [c.difference.value, c.difference.low, c.difference.verdict]),
             ]

@@ -54,3 +54,26 @@ def test_a_file_that_is_no_policy_is_one_sentence(log):
     made = CliRunner().invoke(app, ["evaluate", log, "--gamma", "1", "--one-step", "--target", "other.npz"])
     assert isinstance(made.exception, gradtd.InputError)
     assert "is not a policy that gradtd saved" in str(made.exception)
+
+
+def test_real_actions_become_bins(log):
+    rng = np.random.default_rng(1)
+    state, action = rng.integers(2, size=500), rng.normal(0, 0.7, 500)
+    reward = -((action - np.array([-0.7, 0.7])[state]) ** 2)
+    rows = [f"{s},{a},{r}" for s, a, r in zip(state, action, reward, strict=True)]
+    with open("real.csv", "w") as file:
+        file.write("\n".join(["obs,action,reward", *rows]) + "\n")
+    said = typed("improve", "real.csv", "--gamma", "1", "--one-step", "--bins", "-0.4,0.4", "--save", "policy.npz")
+    assert said.startswith("Better by")
+    assert "-> below -0.4" in said
+    told = json.loads(typed("improve", "real.csv", "--gamma", "1", "--one-step", "--bins", "3", "--json"))
+    assert len({change["more"] for change in told["changes"]}) == 2
+    again = typed("evaluate", "real.csv", "--gamma", "1", "--one-step", "--target", "policy.npz", "--json")
+    assert json.loads(again)["value"] > reward.mean() + 0.2
+
+
+def test_iterations_are_candidates(log):
+    told = json.loads(
+        typed("improve", log, "--gamma", "1", "--one-step", "--least", "5", "--iterations", "1,3", "--json")
+    )
+    assert [one["iterations"] for one in told["candidates"]] == [1, 3]

@@ -37,7 +37,7 @@ def test_a_better_policy_is_found_with_its_evidence():
     assert {change.more for change in found.changes} == {1}
     told = json.loads(json.dumps(found.to_dict()))
     assert told["answer"] == "better"
-    assert [one["least"] for one in told["candidates"]] == [2, 5, 20, 80]
+    assert [(one["least"], one["iterations"]) for one in told["candidates"]] == [(n, 20) for n in (1, 2, 5, 20, 80)]
 
 
 def test_no_step_is_judged_by_a_policy_that_its_half_taught():
@@ -49,7 +49,7 @@ def test_no_step_is_judged_by_a_policy_that_its_half_taught():
     made = []
     for one in (columns, other):
         experience = make_experience(gradtd.read_log(one), 0.9, None, None, None)
-        made.append(_learn_candidate(experience, half, 2, 0.0).judged)
+        made.append(_learn_candidate(experience, half, 2, 20, 0.0).judged)
     assert (made[0][half == 0] == made[1][half == 0]).all()
     assert (made[0][half == 1] != made[1][half == 1]).any()
 
@@ -59,7 +59,7 @@ def test_the_policy_is_the_mean_of_what_both_halves_taught():
     log = gradtd.read_log(columns)
     experience = make_experience(log, 0.9, None, None, None)
     half = _halves(log.n_episodes, 0)[log.episode]
-    trial = _learn_candidate(experience, half, 5, 2.0)
+    trial = _learn_candidate(experience, half, 5, 20, 2.0)
     both = [trial.judged[half == 1][experience.place[half == 1] == s][0] for s in range(6)]
     other = [trial.judged[half == 0][experience.place[half == 0] == s][0] for s in range(6)]
     np.testing.assert_allclose(trial.table, (np.array(both) + np.array(other)) / 2)
@@ -139,6 +139,9 @@ def test_estimated_behaviour_and_blocks_are_passed_on():
     [
         ({"least": []}, "least needs at least one number"),
         ({"least": 0.5}, "least"),
+        ({"iterations": 0}, "iterations must be at least 1"),
+        ({"iterations": []}, "iterations needs at least one number"),
+        ({"bins": 3}, "bins are for real actions"),
         ({"caution": -1}, "caution"),
         ({"behaviour": "nobody"}, "nobody"),
         ({"block_length": 0}, "block_length"),
@@ -149,7 +152,20 @@ def test_what_is_refused(given, message):
         gradtd.improve(bandit(0), 1.0, log_format=BANDIT, progress=False, **given)
 
 
-def test_real_actions_are_refused():
-    log = bandit(0) | {"action": np.random.default_rng(0).normal(size=600)}
-    with pytest.raises(gradtd.InputError, match="improve needs discrete actions"):
-        gradtd.improve(log, 1.0, log_format=BANDIT, progress=False)
+def test_without_actions_there_is_nothing_to_improve():
+    log = {name: column for name, column in bandit(0).items() if name != "action"}
+    with pytest.raises(gradtd.InputError, match="improve needs actions, and arrays has no action column"):
+        gradtd.improve(log, 1.0, behaviour="estimate", log_format=BANDIT, progress=False)
+
+
+def test_features_have_candidates_of_one_step_and_of_many():
+    """One iteration is greedy on the behaviour's values; it is learned as such and named so."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (600, 2))
+    action = rng.integers(2, size=600)
+    log = {"obs": x, "action": action, "action_prob": np.full(600, 0.5), "reward": action * x[:, 0]}
+    found = gradtd.improve(log, 1.0, log_format=BANDIT, features="fourier:order=1", progress=False)
+    named = [(one.least, one.iterations) for one in found.candidates]
+    assert named == [(n, k) for n in (5, 20, 80, 320) for k in (1, 20)]
+    one = gradtd.improve(log, 1.0, log_format=BANDIT, features="fourier:order=1", least=5, iterations=1, progress=False)
+    assert [(c.least, c.iterations) for c in one.candidates] == [(5, 1)]

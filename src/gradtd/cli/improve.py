@@ -28,11 +28,28 @@ def improve(
             rich_help_panel=LEARNING,
         ),
     ] = None,
+    bins: Annotated[
+        str | None,
+        typer.Option(
+            help="For real actions: the number of bins, by default 5, or the edges between bins, separated by commas.",
+            metavar="NUMBERS",
+            rich_help_panel=LEARNING,
+        ),
+    ] = None,
     least: Annotated[
         str | None,
         typer.Option(
             help="Minimum count of an action in a state for its probability to change, separated by commas: "
-            "5,20. Each number gives one candidate. By default 2,5,20,80.",
+            "5,20. Each number gives a candidate. By default 1,2,5,20,80, for real observations 5,20,80,320.",
+            metavar="NUMBERS",
+            rich_help_panel=LEARNING,
+        ),
+    ] = None,
+    iterations: Annotated[
+        str | None,
+        typer.Option(
+            help="Policy iterations, separated by commas: each number gives a candidate for every --least. 1 takes the "
+            "actions that are best by the behaviour's values. By default 20, for real observations 1,20.",
             metavar="NUMBERS",
             rich_help_panel=LEARNING,
         ),
@@ -61,7 +78,6 @@ def improve(
     ] = None,
 ) -> None:
     """Learn a better policy from a log, and evaluate it on episodes that it was not learned from."""
-    from gradtd.improvement.improve import LEAST
     from gradtd.improvement.improve import improve as improve_log
 
     if save is not None:
@@ -71,7 +87,9 @@ def improve(
         gamma,
         behaviour=behaviour,
         features=features,
-        least=LEAST if least is None else [number(one.strip()) for one in least.split(",")],
+        bins=_bins(bins),
+        least=_numbers(least),
+        iterations=_numbers(iterations),
         caution=caution,
         level=level,
         block_length=block_length,
@@ -87,6 +105,15 @@ def improve(
     open_console().print(found)
     if save is not None:
         print(_saved(found.policy is not None, found.better, save))
+
+
+def _numbers(given: str | None) -> list[Any] | None:
+    return None if given is None else [number(one.strip()) for one in given.split(",")]
+
+
+def _bins(given: str | None) -> Any:
+    numbers = _numbers(given)
+    return numbers[0] if numbers is not None and len(numbers) == 1 else numbers
 
 
 def _saved(there: bool, better: bool, path: Path) -> str:

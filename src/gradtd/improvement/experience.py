@@ -48,11 +48,9 @@ class Experience:
 
 def make_experience(log: Log, gamma: float, features: Any, behaviour: Any, block: int | None) -> Experience:
     """Read a log for policy iteration. Discrete states have a value each unless features are named."""
-    if not log.discrete_actions or log.action is None:
-        what = "has no action column" if log.action is None else "has real-valued actions"
+    if log.action is None:
         raise InputError(
-            f"improve needs discrete actions, and {log.name} {what}. Name the column, columns={{'action': ...}}, or "
-            "round the actions to a few values."
+            f"improve needs actions, and {log.name} has no action column. Name it, columns={{'action': ...}}."
         )
     episode = pieces_of(log, block)
     steps: dict[str, Any] = {

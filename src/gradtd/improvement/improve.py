@@ -28,16 +28,20 @@ from gradtd.evaluation.options import Inference, LogFormat, Machine, record_of
 from gradtd.evaluation.report.comparison import WORDS, Difference, Evaluations
 from gradtd.evaluation.report.decision import simultaneous_level
 from gradtd.evaluation.report.result import Evaluation
+from gradtd.improvement.action_bins import make_bins
 from gradtd.improvement.changes import list_changes
 from gradtd.improvement.experience import Experience, make_experience
 from gradtd.improvement.policy import ImprovedPolicy
-from gradtd.improvement.policy_iteration import Learned, learn
+from gradtd.improvement.policy_iteration import MOST_ITERATIONS, Learned, learn
 from gradtd.improvement.result import BETTER, CANNOT_TELL, NO_EVIDENCE, Candidate, Improvement
 from gradtd.logs import Probabilities
 from gradtd.logs.given_policies import read_beside
 from gradtd.logs.policies import GivenPolicy
 
-LEAST = (2, 5, 20, 80)
+LEAST = {"states": (1, 2, 5, 20, 80), "features": (5, 20, 80, 320)}
+"""How often an action must have been taken, by default: one candidate each."""
+ITERATIONS = {"states": (MOST_ITERATIONS,), "features": (1, MOST_ITERATIONS)}
+"""Policy iterations by default. Features cannot say well what the log did not follow: one step often gains more."""
 CAUTION = 2.0
 POWER = 0.84
 """Quantile of the normal distribution for a chance of 80 % to show a difference."""
@@ -51,6 +55,7 @@ class _Trial:
     """A candidate: what both halves taught, its probabilities at every place, and those that judge every step."""
 
     least: float
+    iterations: int
     halves: tuple[Learned, ...]
     table: Floats
     judged: Floats
@@ -63,7 +68,9 @@ def improve(
     *,
     behaviour: GivenPolicy | None = None,
     features: Any = None,
-    least: float | Sequence[float] = LEAST,
+    bins: int | Sequence[float] | None = None,
+    least: float | Sequence[float] | None = None,
+    iterations: int | Sequence[int] | None = None,
     caution: float = CAUTION,
     level: float = 0.95,
     block_length: int | None = None,
@@ -81,7 +88,7 @@ def improve(
     Parameters
     ----------
     log
-        A file, a frame, a dictionary of arrays, a `Log`: whatever `gradtd.read_log` reads. Actions are discrete.
+        A file, a frame, a dictionary of arrays, a `Log`: whatever `gradtd.read_log` reads.
     gamma
         The discount factor, 0 to 1.
     behaviour
@@ -90,9 +97,18 @@ def improve(
     features
         What values are linear in, in the forms of `gradtd.evaluate`. By default discrete states have a value each, and
         real observations the default features.
+    bins
+        For real actions: how many bins with equal shares of the log's actions, by default 5, or the edges between bins.
+        The policy chooses a bin and draws inside it as the behaviour does. ``behaviour`` is then of bins, and by
+        default "estimate".
     least
         How often the log must have taken an action in a state for its probability to move: 20, or several numbers. Each
-        gives one candidate. For features that are not one per state the number is that of effective steps.
+        gives a candidate. By default 1, 2, 5, 20 and 80; for features that are not one per state, where it is the
+        number of effective steps, 5, 20, 80 and 320.
+    iterations
+        Policy iterations, or several numbers, each of which gives a candidate for every ``least``. 1 takes the actions
+        that are best by the behaviour's own values, 20 goes on until the policy stays as it is. By default 20; for
+        features that are not one per state both.
     caution
         Standard errors that the value of an action is lowered by before the best one is taken.
     level
@@ -119,16 +135,25 @@ def improve(
     ('better', [1, 1, 1])
     """
     checks.fraction("gamma", gamma)
-    thresholds = _thresholds(least)
+    thresholds = None if least is None else _thresholds(least)
+    counts = None if iterations is None else _counts(iterations)
     caution = checks.number_at_least("caution", caution, 0)
     if block_length is not None:
         checks.whole_number("block_length", block_length, 1)
     reading = vars(record_of(LogFormat, "log_format", log_format, {}))
     read, policies = read_beside(log, {BEHAVIOUR: behaviour}, **reading)
     behaviour = policies[BEHAVIOUR]
+    grid = None
+    if read.action is not None and not read.discrete_actions:
+        grid = make_bins(read, bins)
+        read, behaviour = grid.of(read), "estimate" if behaviour is None else behaviour
+    elif bins is not None:
+        raise InputError(f"bins are for real actions, and those of {read.name} are discrete.")
     experience = make_experience(read, gamma, features, behaviour, block_length)
+    kind = "features" if experience.states is None else "states"
+    settings = [(one, count) for one in thresholds or LEAST[kind] for count in counts or ITERATIONS[kind]]
     half = _halves(int(experience.episode[-1]) + 1, seed)
-    trials = [_learn_candidate(experience, half[experience.episode], one, caution) for one in thresholds]
+    trials = [_learn_candidate(experience, half[experience.episode], *one, caution) for one in settings]
     distinct = _distinct(trials)
     targets: dict[str, Any] = {_name(t): Probabilities(t.judged, order="steps") for t in distinct}
     common: dict[str, Any] = {"behaviour": behaviour, "seed": seed, "progress": progress, "level": level_of(level)}
@@ -139,7 +164,7 @@ def improve(
         found = evaluate(read, features="one-hot", **common)  # chosen by the behaviour alone, so without optimism
     judged = dict(zip(map(_name, distinct), _compare(distinct, found, half, level), strict=True))
     head: dict[str, Any] = {
-        "candidates": tuple(Candidate(t.least, t.moved, _of_same(t, distinct, judged)) for t in trials),
+        "candidates": tuple(Candidate(t.least, t.iterations, t.moved, _of_same(t, distinct, judged)) for t in trials),
         "evaluations": found,
         "behaviour_value": found[BEHAVIOUR].value,
         "behaviour_interval": found[BEHAVIOUR].interval,
@@ -149,11 +174,11 @@ def improve(
         "log": read.name,
     }
     if not distinct:
-        return _nothing_moved(experience, thresholds[0], head)
+        return _nothing_moved(experience, settings[0][0], head)
     chosen = max(distinct, key=lambda trial: _preference(judged[_name(trial)]))
     labels = tuple(read.action_labels) if read.action_labels else tuple(range(read.n_actions))
     return Improvement(
-        policy=replace(_policy(experience, chosen, labels), components=read.observation_names),
+        policy=replace(_policy(experience, chosen, labels), components=read.observation_names, bins=grid),
         changes=list_changes(read, experience, chosen.table, labels),
         **_answer(judged[_name(chosen)], found[_name(chosen)], half, head),
         **head,
@@ -167,21 +192,30 @@ def _thresholds(least: Any) -> list[float]:
     return sorted({checks.number_at_least("least", one, 1) for one in given})
 
 
+def _counts(iterations: Any) -> list[int]:
+    given = [iterations] if np.ndim(iterations) == 0 else list(iterations)
+    if not given:
+        raise InputError("iterations needs at least one number, got an empty list.")
+    return sorted({checks.whole_number("iterations", one, 1) for one in given})
+
+
 def _halves(episodes: int, seed: int) -> Integers:
     """The half, 0 or 1, of every episode."""
     return np.asarray(np.random.default_rng(checks.seed_number(seed)).permutation(episodes) % 2)
 
 
 def _name(trial: _Trial) -> str:
-    return f"{trial.least:g}"
+    return f"{trial.least:g} times, {trial.iterations} iterations"
 
 
-def _learn_candidate(experience: Experience, half: Integers, least: float, caution: float) -> _Trial:
-    halves = tuple(learn(experience, np.flatnonzero(half == k), least, caution) for k in (0, 1))
+def _learn_candidate(experience: Experience, half: Integers, least: float, iterations: int, caution: float) -> _Trial:
+    halves = tuple(learn(experience, np.flatnonzero(half == k), least, caution, iterations) for k in (0, 1))
     tables = [one.probabilities(experience.behaviour) for one in halves]
     judged = np.where((half == 0)[:, None], tables[1][experience.place], tables[0][experience.place])
     moved = np.abs(judged - experience.behaviour[experience.place]).sum(axis=1).mean() / 2
-    return _Trial(least, halves, (tables[0] + tables[1]) / 2, judged, float(moved) if moved > 1e-12 else 0.0)
+    return _Trial(
+        least, iterations, halves, (tables[0] + tables[1]) / 2, judged, float(moved) if moved > 1e-12 else 0.0
+    )
 
 
 def _distinct(trials: list[_Trial]) -> list[_Trial]:

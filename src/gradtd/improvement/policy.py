@@ -13,6 +13,7 @@ from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.files import read_arrays, reading, write_arrays
 from gradtd.features import Features, from_dict
+from gradtd.improvement.action_bins import ActionBins
 from gradtd.improvement.behaviour_model import BehaviourModel
 from gradtd.improvement.policy_iteration import Learned, moved
 
@@ -50,6 +51,8 @@ class ImprovedPolicy:
     components
         The names of the observation's components in the log. `gradtd.evaluate` refuses a log with others, or in another
         order.
+    bins
+        The bins of a real action, which are then the actions; None where actions are discrete.
     """
 
     actions: tuple[Any, ...]
@@ -61,6 +64,7 @@ class ImprovedPolicy:
     model: BehaviourModel | None = None
     halves: tuple[Learned, ...] = ()
     components: tuple[str, ...] = ()
+    bins: ActionBins | None = None
 
     def __call__(self, observations: Any, behaviour: Any = None) -> Floats:
         """The probabilities of all actions, one row per observation.
@@ -104,7 +108,7 @@ class ImprovedPolicy:
         return np.isin(np.ravel(seen), self.states) if self.states is not None else np.ones(len(seen), bool)
 
     def act(self, observations: Any, rng: np.random.Generator) -> Any:
-        """Draw one action for every observation.
+        """Draw one action for every observation; a real one as the log's actions in its bin.
 
         Parameters
         ----------
@@ -115,7 +119,7 @@ class ImprovedPolicy:
         """
         cumulative = self(observations).cumsum(axis=1)
         drawn = (rng.random(len(cumulative))[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
-        return np.array(self.actions)[drawn]
+        return np.array(self.actions)[drawn] if self.bins is None else self.bins.draw(drawn, rng)
 
     def for_log(self, log: Log) -> Any:
         """The same policy with its probabilities in the order of another log's actions."""
@@ -154,9 +158,10 @@ class ImprovedPolicy:
         target = checks.file_to_write("a policy", Path(path), ".npz")
         header: dict[str, Any] = {"format": FORMAT, "actions": [_plain(action) for action in self.actions]}
         header["components"] = list(self.components)
+        binned = {} if self.bins is None else {f"bins.{name}": values for name, values in vars(self.bins).items()}
         if self.states is not None:
             own = {name: np.stack([getattr(half, name) for half in self.halves]) for name in ("known", "best")}
-            own |= {"states": self.states, "table": self.table, "elsewhere": self.elsewhere}
+            own |= {"states": self.states, "table": self.table, "elsewhere": self.elsewhere} | binned
             return write_arrays(target, own, header | {"least": [half.least for half in self.halves]})
         assert self.features is not None
         assert self.model is not None
@@ -171,7 +176,7 @@ class ImprovedPolicy:
             "features": {k: v for k, v in described.items() if not isinstance(v, np.ndarray)},
             "least": [half.least for half in self.halves],
         }
-        return write_arrays(target, arrays, header)
+        return write_arrays(target, arrays | binned, header)
 
     def __repr__(self) -> str:
         what = f"{len(self.states)} states" if self.states is not None else f"{self.features!r}"
@@ -194,9 +199,20 @@ def load_policy(path: str | Path) -> ImprovedPolicy:
                 f"policies {FORMAT!r}."
             )
         actions = tuple(header["actions"])
+        restored = (_restored_table if "states" in arrays else _restored_linear)(actions, header, arrays)
         components = tuple(map(str, header.get("components", ())))
-        restored = _restored_table if "states" in arrays else _restored_linear
-        return replace(restored(actions, header, arrays), components=components)
+        return replace(restored, components=components, bins=_restored_bins(len(actions), arrays))
+
+
+def _restored_bins(n_actions: int, arrays: dict[str, Any]) -> ActionBins | None:
+    if "bins.edges" not in arrays:
+        return None
+    edges = checks.finite_array("edges", arrays["bins.edges"], 1)
+    quantiles = checks.finite_array("quantiles", arrays["bins.quantiles"], 2)
+    sizes = (len(edges) + 1, len(quantiles), quantiles.shape[1] > 1)
+    if sizes != (n_actions, n_actions, True) or (np.diff(edges) <= 0).any():
+        raise ValueError("no bins")
+    return ActionBins(edges, quantiles)
 
 
 def _restored_table(actions: tuple[Any, ...], header: dict[str, Any], arrays: dict[str, Any]) -> ImprovedPolicy:

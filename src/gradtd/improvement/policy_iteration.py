@@ -8,6 +8,9 @@ compared all come from steps of the log:
     A = sum of x (x - discount E_pi x(s', .))',  b = sum of r x,  q = A^-1 b
     pi(.|s): the known action with the largest q takes the probability of all known ones; the rest stays
 
+With one iteration the policy is greedy on the behaviour's values, which needs no data of a policy that the log never
+followed (Brandfonbrener et al. 2021); further ones can gain more and go wrong more easily.
+
 q is lowered by ``caution`` standard errors before it is compared. For features that are not one per state, the number
 of times is 1 / phi'(sum of phi phi' over steps with a)^-1 phi: the count of (s, a) where states have a feature each.
 Lagoudakis and Parr (2003) have the iteration, Laroche, Trichelair and Tachet des Combes (2019) the lump (SPIBB).
@@ -95,14 +98,16 @@ def _counts(rows: Floats, inverse: Floats) -> Floats:
 
 
 @one_thread()
-def learn(experience: Experience, steps: Integers, least: float, caution: float = 0.0) -> Learned:
-    """Policy iteration on these steps of the log, until the policy stays as it is."""
+def learn(
+    experience: Experience, steps: Integers, least: float, caution: float = 0.0, iterations: int = MOST_ITERATIONS
+) -> Learned:
+    """Policy iteration on these steps of the log, until the policy stays as it is or ``iterations`` are done."""
     if experience.table is None:
-        return _learn_table(experience, steps, least, caution)
-    return _learn_linear(experience, steps, least, caution)
+        return _learn_table(experience, steps, least, caution, iterations)
+    return _learn_linear(experience, steps, least, caution, iterations)
 
 
-def _learn_table(experience: Experience, steps: Integers, least: float, caution: float) -> Learned:
+def _learn_table(experience: Experience, steps: Integers, least: float, caution: float, iterations: int) -> Learned:
     from scipy.sparse import csc_array, csr_array, identity
     from scipy.sparse.linalg import splu
 
@@ -121,7 +126,7 @@ def _learn_table(experience: Experience, steps: Integers, least: float, caution:
     reward, discount = experience.reward[steps], experience.discount[steps]
     right = np.bincount(column, reward, n)
     behaviour, best = experience.behaviour, np.full(S, -1)
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(iterations):
         pi = moved(behaviour, known, best)
         blocks = np.zeros((S, A + 1))
         blocks[:, :A] = pi * known
@@ -148,7 +153,7 @@ def _table(values: Floats, met: Integers, S: int, A: int) -> Floats:
     return table.reshape(S, A + 1)[:, :A]
 
 
-def _learn_linear(experience: Experience, steps: Integers, least: float, caution: float) -> Learned:
+def _learn_linear(experience: Experience, steps: Integers, least: float, caution: float, iterations: int) -> Learned:
     assert experience.table is not None
     table, A = experience.table, experience.n_actions
     place, action, after = experience.place[steps], experience.action[steps], experience.after[steps]
@@ -170,7 +175,7 @@ def _learn_linear(experience: Experience, steps: Integers, least: float, caution
     best = np.full(len(table), -1)
     weights: Floats = np.zeros((d, A))
     spread: Floats = np.zeros(A)
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(iterations):
         pi = moved(behaviour_after, known_after, best[after])
         chosen = np.c_[pi * known_after, (pi * ~known_after).sum(axis=1)]
         z = _in_blocks(following, chosen)

@@ -27,6 +27,8 @@ class Candidate:
     ----------
     least
         How often the log must have taken an action for its probability to move.
+    iterations
+        Policy iterations that learned it, at most.
     moved
         Share of the behaviour's choices that it changes, over the steps of the log.
     difference
@@ -34,6 +36,7 @@ class Candidate:
     """
 
     least: float
+    iterations: int
     moved: float
     difference: Difference | None
 
@@ -169,11 +172,11 @@ def _of_candidates(candidates: tuple[Candidate, ...]) -> Table:
         numbers = (None, None, None) if row is None else (row.value, row.low, row.high)
         cells = ["-" if number is None else f"{number:.5g}" for number in numbers]
         word = "moves nothing" if row is None else row.verdict
-        rows.append((f"{one.least:g}", f"{one.moved:.1%}", *cells, word))
+        rows.append((f"{one.least:g}", str(one.iterations), f"{one.moved:.1%}", *cells, word))
     title = (
         "Candidates: an action's probability moves where the log took it at least so often (intervals hold together)"
     )
-    return Table(title, ["times", "moved", "difference", "low", "high", "verdict"], rows)
+    return Table(title, ["times", "iterations", "moved", "difference", "low", "high", "verdict"], rows)
 
 
 def _of_changes(changes: tuple[Change, ...]) -> Table:

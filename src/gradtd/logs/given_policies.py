@@ -71,7 +71,7 @@ def read_beside(source: Any, policies: Mapping[str, Any], **reading: Any) -> tup
     """
     policies = {name: spelled(policy) for name, policy in policies.items()}
     if isinstance(source, Log):
-        return read_log(source, keep=kept_columns(*policies.values()), **reading), dict(policies)
+        return _in_bins(read_log(source, keep=kept_columns(*policies.values()), **reading), dict(policies))
     table = open_table(source)
     log = read_log(table, keep=kept_columns(*policies.values(), known=table.kinds), **reading)
     for policy in policies.values():
@@ -79,7 +79,17 @@ def read_beside(source: Any, policies: Mapping[str, Any], **reading: Any) -> tup
             actions = f", and no action; the actions are {listed(log.action_labels)}" if log.action_labels else ""
             raise InputError(f"there is no column {policy!r}{actions}; the columns are {listed(table.kinds)}.")
     said = {name: "behaviour" if name == "behaviour" else "target" for name in policies}
-    return log, {name: prepared(log, said[name], policy, "table") for name, policy in policies.items()}
+    return _in_bins(log, {name: prepared(log, said[name], policy, "table") for name, policy in policies.items()})
+
+
+def _in_bins(log: Log, policies: dict[str, Any]) -> tuple[Log, dict[str, Any]]:
+    """The log with bins as its actions, if a policy chooses among bins of a real action."""
+    binned = [policy.bins for policy in policies.values() if getattr(policy, "bins", None) is not None]
+    if not binned or log.action is None or log.discrete_actions:
+        return log, policies
+    if any(not np.array_equal(one.edges, binned[0].edges) for one in binned):
+        raise InputError("the policies have different bins of the action: evaluate them one at a time.")
+    return binned[0].of(log), policies | {"behaviour": policies.get("behaviour") or "estimate"}
 
 
 def is_action(log: Log, word: str) -> bool:
