@@ -1,7 +1,7 @@
 """Control with networks: Impression Q beside DQN, double DQN, semi-gradient Q and EQRC, on equal samples.
 
     python benchmarks/control.py run --out control --seconds 600      # what is missing, until time is up
-    python benchmarks/control.py show --out control --picture docs/control.png
+    python benchmarks/control.py show --out control --picture docs/control.png --page control.html
 
 Settings, stated before the run. Worlds: CartPole and Acrobot with Gymnasium's limits, MountainCar with 1000 steps,
 and MinAtar's Breakout (400 inputs, minimal actions, none sticky) with 1000 steps. All agents: two layers of 64 ReLU
@@ -22,14 +22,14 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 import numpy as np
-from control_cases.scores import difference, interval, iqm, resampled
+from control_cases.report import Curves, Runs, difference_tables, draw_worlds, markdown, middle_tables, write_page
 
 SEEDS = (range(1000, 1010), range(1010, 1020), range(1020, 1030))
 STEP_SIZES = (1e-3, 3e-4, 3e-3)
@@ -39,12 +39,12 @@ AGENTS = (*FIRST, "eqrc", "double_dqn", "dqn_50")
 BINS = 100
 
 
-def cells() -> Iterator[tuple[str, str, float, range]]:
+def cells(worlds: Sequence[str] = WORLDS) -> Iterator[tuple[str, str, float, range]]:
     """In the order that makes a fair table soonest."""
     for agents in (FIRST, AGENTS[len(FIRST) :]):
         for step_size in STEP_SIZES:
             for seeds in SEEDS:
-                for world in WORLDS:
+                for world in worlds:
                     for agent in agents:
                         yield world, agent, step_size, seeds
 
@@ -68,7 +68,7 @@ def make_agent(name: str, net: Any) -> Callable[[Any], Any]:
     return made[name]
 
 
-def run_cells(out: Path, seconds: float) -> None:
+def run_cells(out: Path, seconds: float, worlds: Sequence[str]) -> None:
     """Run what the folder lacks, until the time is up."""
     import jax
     from control_cases.loop import Protocol, curves
@@ -81,7 +81,7 @@ def run_cells(out: Path, seconds: float) -> None:
     jax.config.update("jax_compilation_cache_dir", str(out / "compiled"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     begun, longest = time.monotonic(), 0.0
-    for world, agent, step_size, seeds in cells():
+    for world, agent, step_size, seeds in cells(worlds):
         path = out / name_of(world, agent, step_size, seeds)
         if path.exists():
             continue
@@ -105,106 +105,28 @@ def run_cells(out: Path, seconds: float) -> None:
         print(f"{path.stem}: score {binned.mean():.3f}, {cpu:.0f} s of CPU, {wall:.0f} s", flush=True)
 
 
-Curves = dict[tuple[str, str, float], Any]
-
-
-def show(out: Path, picture: Path | None) -> None:
-    """The tables of what is there, and the picture."""
+def read_runs(out: Path) -> Runs:
+    """What the folder has."""
     kept: Curves = {}
     for cell in cells():
         path = out / name_of(*cell)
         if path.exists():
             with np.load(path) as file:
                 kept[cell[:3]] = np.concatenate([kept.get(cell[:3], np.empty((0, BINS))), file["curves"]])
-    counts = sorted({len(curves) for curves in kept.values()})
-    print(f"{len(kept)} of {len(AGENTS) * len(WORLDS) * len(STEP_SIZES)} cells; seeds of a cell: {counts}\n")
-    steps = sorted(STEP_SIZES)
-    print("Interquartile mean of the score, by world\n")
-    print("| world | agent | " + " | ".join(f"{step:g}" for step in steps) + " |\n|---|---|" + "---|" * len(steps))
-    for world in WORLDS:
-        for agent in AGENTS:
-            found = [_iqm_of(kept, (world,), agent, step) for step in steps]
-            if any(found):
-                print(f"| {world} | {agent} | " + " | ".join(one or "-" for one in found) + " |")
-    print("\nAll worlds\n")
-    print("| agent | " + " | ".join(f"{step:g}" for step in steps) + " |\n|---|" + "---|" * len(steps))
-    for agent in AGENTS:
-        found = [_iqm_of(kept, WORLDS, agent, step) for step in steps]
-        if any(found):
-            print(f"| {agent} | " + " | ".join(one or "-" for one in found) + " |")
-    print("\nImpression Q minus the other\n")
-    print("| worlds | other | " + " | ".join(f"{step:g}" for step in steps) + " |\n|---|---|" + "---|" * len(steps))
-    for name, worlds in [("all", WORLDS), *((world, (world,)) for world in WORLDS)]:
-        for agent in AGENTS[1:]:
-            pairs = [[_scores(kept, worlds, one, step) for one in (AGENTS[0], agent)] for step in steps]
-            found = [_told(*pair) for pair in pairs]
-            if any(found):
-                print(f"| {name} | {agent} | " + " | ".join(one or "-" for one in found) + " |")
-    if picture:
-        _draw(kept, picture)
+    return Runs(kept, WORLDS, AGENTS, sorted(STEP_SIZES))
 
 
-def _told(one: Any, other: Any) -> str:
-    """The difference with its interval; nothing where a cell is missing."""
-    if one is None or other is None:
-        return ""
-    return "{:+.3f} [{:+.3f}, {:+.3f}]".format(*difference(one, other))
-
-
-def _scores(kept: Curves, worlds: tuple[str, ...], agent: str, step: float) -> Any:
-    """(worlds, seeds) where all of it is there."""
-    if any((world, agent, step) not in kept for world in worlds):
-        return None
-    scores = [kept[world, agent, step].mean(axis=1) for world in worlds]
-    fewest = min(map(len, scores))
-    return np.array([one[:fewest] for one in scores])
-
-
-def _iqm_of(kept: Curves, worlds: tuple[str, ...], agent: str, step: float) -> str:
-    scores = _scores(kept, worlds, agent, step)
-    if scores is None:
-        return ""
-    low, high = interval(resampled(scores, np.random.default_rng(0)))
-    return f"{iqm(scores):.3f} [{low:.3f}, {high:.3f}]"
-
-
-def _draw(kept: Curves, path: Path) -> None:
-    """Single runs and their mean at the middle step-size; the score against the step-size."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, len(WORLDS), figsize=(4 * len(WORLDS), 6))
-    at = (np.arange(BINS) + 0.5) * 50_000 / BINS
-    for column, world in enumerate(WORLDS):
-        curves, areas = axes[0, column], axes[1, column]
-        for number, agent in enumerate(AGENTS):
-            color = f"C{number}"
-            runs = kept.get((world, agent, 1e-3))
-            if runs is not None:
-                curves.plot(at, runs.T, color=color, alpha=0.08, linewidth=0.6)
-                curves.plot(at, runs.mean(axis=0), color=color, label=agent)
-            rows = [(step, kept[world, agent, step]) for step in sorted(STEP_SIZES) if (world, agent, step) in kept]
-            middles = [float(iqm(runs.mean(axis=1)[None])) for _, runs in rows]
-            ends = [interval(resampled(runs.mean(axis=1)[None], np.random.default_rng(0))) for _, runs in rows]
-            areas.errorbar(
-                [step * 1.04 ** (number - 2) for step, _ in rows],
-                middles,
-                np.abs(np.array(ends).reshape(-1, 2).T - middles),
-                color=color,
-                marker="o",
-                label=agent,
-            )
-        curves.set(title=world, xlabel="steps", ylim=(0, 1))
-        areas.set(xscale="log", xlabel="step-size", ylim=(0, 1))
-        areas.minorticks_off()
-        areas.set_xticks(sorted(STEP_SIZES), [f"{one:g}" for one in sorted(STEP_SIZES)])
-    axes[0, 0].set_ylabel("return of the last episode (0 to 1)")
-    axes[1, 0].set_ylabel("score, interquartile mean")
-    axes[1, 0].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=90)
+def show(out: Path, image: Path | None, page: Path | None) -> None:
+    """The tables of what is there, the picture and the page."""
+    runs = read_runs(out)
+    counts = sorted({len(curves) for curves in runs.curves.values()})
+    print(f"{len(runs.curves)} of {len(AGENTS) * len(WORLDS) * len(STEP_SIZES)} cells; seeds of a cell: {counts}\n")
+    for table in (*middle_tables(runs), *difference_tables(runs)):
+        print(markdown(table))
+    if image:
+        draw_worlds(runs, image)
+    if page:
+        write_page(runs, page, str(__doc__))
 
 
 def main() -> None:
@@ -212,12 +134,14 @@ def main() -> None:
     parser.add_argument("do", choices=("run", "show"))
     parser.add_argument("--out", type=Path, default=Path("control"))
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=WORLDS)
     parser.add_argument("--picture", type=Path)
+    parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
     if asked.do == "run":
-        run_cells(asked.out, asked.seconds)
+        run_cells(asked.out, asked.seconds, asked.worlds)
     else:
-        show(asked.out, asked.picture)
+        show(asked.out, asked.picture, asked.page)
 
 
 if __name__ == "__main__":
