@@ -12,28 +12,25 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.lax.linalg import triangular_solve
 
-GRID = tuple(10.0 ** (k / 2) for k in range(-6, 9))
+GRID = tuple(10.0**k for k in range(-3, 5))
 """Ridges that are compared, from .001 to 10,000."""
 
 
-def likelihoods(K: Any, errors: Any) -> tuple[Any, Any]:
-    """For every ridge of the grid: the log likelihood, its scale at its best, and (K + ridge kbar I)^-1 errors.
+def evidence_ridge(K: Any, errors: Any) -> Any:
+    """(K + ridge kbar I)^-1 errors, averaged over the ridges of the grid by how likely each makes the errors.
 
-    One eigendecomposition serves all ridges.
+    Each ridge has its Cholesky factor; all eight cost less than one eigendecomposition, which would serve every ridge.
     """
     K, errors = jax.lax.stop_gradient(K), jax.lax.stop_gradient(errors)
     m, kbar = len(K), jnp.mean(jnp.diag(K)) + jnp.finfo(K.dtype).tiny
-    size, Q = jnp.linalg.eigh(K / kbar)
-    along = Q.T @ errors
-    ridges = jnp.asarray(GRID, K.dtype)
-    spread = jnp.clip(size, 0.0)[None] + ridges[:, None]
-    quadratic = jnp.sum(along**2 / spread, axis=1)
-    fit = -0.5 * (m * jnp.log(quadratic + jnp.finfo(K.dtype).tiny) + jnp.sum(jnp.log(spread), axis=1))
-    return fit, (along / spread) @ Q.T / kbar
-
-
-def evidence_ridge(K: Any, errors: Any) -> Any:
-    """(K + ridge kbar I)^-1 errors, averaged over the ridges of the grid by how likely each makes the errors."""
-    fit, shares = likelihoods(K, errors)
-    return jax.nn.softmax(fit) @ shares
+    ridges = jnp.asarray(GRID, K.dtype)[:, None, None]
+    factor = jnp.linalg.cholesky(K / kbar + ridges * jnp.eye(m, dtype=K.dtype))
+    column = jnp.broadcast_to(errors[:, None], (len(GRID), m, 1))
+    half = triangular_solve(factor, column, left_side=True, lower=True)
+    quadratic = jnp.sum(half**2, axis=(1, 2))
+    log_determinant = 2 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)), axis=1)
+    fit = -0.5 * (m * jnp.log(quadratic + jnp.finfo(K.dtype).tiny) + log_determinant)
+    shares = triangular_solve(factor, half, left_side=True, lower=True, transpose_a=True)[..., 0]
+    return jax.nn.softmax(fit) @ shares / kbar
