@@ -9,10 +9,10 @@ import pytest
 from gradtd import Machine, evaluate, load_evaluation, sample_log
 from gradtd.evaluation import decide as decide_module
 from gradtd.evaluation.checks import Fits
-from gradtd.evaluation.decide import Decision, decide
+from gradtd.evaluation.decide import decide
 from gradtd.evaluation.designs.base import GIVEN, Ladder
 from gradtd.evaluation.fits import Fit
-from gradtd.evaluation.intervals import Interval, extrapolation, paired_error
+from gradtd.evaluation.intervals import extrapolation, paired_error
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.memory import plan_targets
 from gradtd.evaluation.settings import Settings
@@ -193,48 +193,6 @@ def test_a_richer_fit_that_is_away_makes_its_side_longer(monkeypatch, way, noise
     assert not found.differs
     assert found.hull.low == pytest.approx(found.own.low - (longer if way < 0 else 0.0))
     assert found.hull.high == pytest.approx(found.own.high + (longer if way > 0 else 0.0))
-
-
-def two_decisions(apart, noise, word="usable"):
-    """A decision, and one of the same episodes that is so many errors away."""
-    rng = np.random.default_rng(0)
-    psi, more = rng.normal(size=(2, 400))
-    fit = Fit(GIVEN, 1.0, psi - psi.mean(), 0.0, 3)
-    own = Interval(1.0 - 2 * fit.error, 1.0 + 2 * fit.error)
-    made = Decision(GIVEN, fit, own, own, 8 * fit.error, "", 1, 1, False, (), 1.0, shown=own)
-    away = replace(fit, value=1.0 + apart * fit.error, psi=fit.psi + noise * (more - more.mean()))
-    return made, replace(made, fit=away, memory=word == "usable", faults=("no",) if word == "not usable" else ())
-
-
-def test_what_more_observations_say_is_a_bias():
-    made, other = two_decisions(1.5, 0.6)
-    longer = made.beside(other)
-    bias = np.sqrt((1.5 * made.fit.error) ** 2 - paired_error(made.fit, other.fit) ** 2)
-    assert longer.word == "usable"
-    assert longer.hull == pytest.approx((made.own.low, made.own.high + bias))
-    assert longer.shown == pytest.approx((made.own.low, made.own.high + bias))
-    assert made.beside(two_decisions(-1.5, 0.6)[1]).hull == pytest.approx((made.own.low - bias, made.own.high))
-
-
-def test_what_more_observations_say_far_away_refuses():
-    made, other = two_decisions(3.0, 0.6)
-    refused = made.beside(other)
-    assert (refused.word, refused.hides_past) == ("not usable", pytest.approx(5.0, rel=0.05))
-    assert made.beside(two_decisions(3.0, 0.6, "not usable")[1]) is made  # too small a log for them
-
-
-def test_memory_time_or_past_that_move_the_richest_fit_are_a_doubt(monkeypatch):
-    """More than two paired errors, and more than 0.4 errors of the value: the smaller difference is no reason."""
-    rng = np.random.default_rng(0)
-    psi, more = rng.normal(size=(2, 400))
-    fit = Fit(GIVEN, 1.0, psi - psi.mean(), 0.0, 3)
-    ladder = Ladder({GIVEN: np.arange(3)}, {}, (GIVEN,), complete=True, endless=False)
-    for apart, noise, doubted in ((0.5, 0.2, True), (-0.5, 0.2, True), (0.3, 0.1, False), (0.5, 0.3, False)):
-        moved = replace(fit, value=1.0 + apart * fit.error, psi=fit.psi + noise * (more - more.mean()))
-        fits = Fits({GIVEN: fit}, {}, {}, {GIVEN: moved}, 0.9)
-        monkeypatch.setattr(decide_module, "all_fits", lambda *_, fits=fits: fits)
-        found = decide(SimpleNamespace(ladder=ladder, other_lambda=lambda limits: 0.9))
-        assert found.doubt is doubted, (apart, noise)
 
 
 def test_the_limit_of_ever_more_columns():

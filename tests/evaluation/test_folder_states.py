@@ -65,7 +65,7 @@ def _evaluate(log, **more):
 def test_with_a_group_for_each_episode_it_is_what_it_is_in_memory(paths, evaluate_both, monkeypatch, n, features, more):
     """Value, interval, all fits of the checks and the diagnostics; steps are in a file, or in memory."""
     monkeypatch.setattr(step_blocks, "BLOCK", 30)
-    monkeypatch.setattr(step_blocks.StepFile.__init__, "__defaults__", (0.0, 500))
+    monkeypatch.setattr(step_blocks, "IN_MEMORY", 500)
     ours, memory = evaluate_both(paths[n], features=features, **more)
     assert ours.value == pytest.approx(memory.value, rel=1e-8)
     assert ours.interval == pytest.approx(memory.interval, rel=1e-6)
@@ -117,7 +117,7 @@ def test_neither_order_nor_cuts_nor_threads_nor_the_file_matter(paths, tmp_path,
     assert cut.value == pytest.approx(whole.value, rel=1e-10)
     assert cut.interval == pytest.approx(whole.interval, rel=1e-8)
     assert (cut.verdict, cut.reasons, cut.steps) == (whole.verdict, whole.reasons, whole.steps)
-    monkeypatch.setattr(step_blocks.StepFile.__init__, "__defaults__", (0.0, 500))
+    monkeypatch.setattr(step_blocks, "IN_MEMORY", 500)
     assert cut.to_dict() == _evaluate(tmp_path, features="one-hot", threads=2).to_dict()
 
 

@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from gradtd import Inference, InputError, LogFormat, Machine, evaluate, read_log
-from gradtd.evaluation.past_observations import MOST_DOUBTED, MOST_TRIED, is_doubted, remedies, with_past
+from gradtd.evaluation.markov import TIME
+from gradtd.evaluation.past_observations import MOST_TRIED, remedies, with_past
 from gradtd.evaluation.settings import Settings
-from naive.evaluation import walk
+from naive.evaluation import moving, walk
 
 
 def looking_alike(episodes=256, chance=0.7, seed=0):
@@ -92,20 +93,31 @@ def test_what_hides_the_action_before_is_cured_by_two_observations():
     assert cured.interval[0] <= -0.4 <= cured.interval[1]
 
 
-@pytest.mark.parametrize("log", [looking_alike(), falling(), falling(real=True)])
+def value_of_moving(gamma=0.9):
+    """The mean position of `moving` under a target that pushes up in 3 of 5 steps."""
+    x = v = total = 0.0
+    for t in range(500):
+        total += gamma**t * x
+        x, v = 0.9 * x + 0.5 * v, 0.9 * v + 0.3 * 0.2
+    return total
+
+
+@pytest.mark.parametrize("log", [moving(np.random.default_rng(0), seen=False), falling(), falling(real=True)])
 def test_chosen_features_try_it_by_themselves(log):
-    found = evaluate(log, gamma=1.0, progress=False)
+    gamma = 0.9 if "action" in log else 1.0
+    found = evaluate(log, gamma=gamma, progress=False)
     assert found.verdict == "usable"
     assert any("are not Markov states" in note for note in found.notes)
-    truth = -0.4 if "action" in log else sum(1 - 0.9 * t / 12 for t in range(12))
+    truth = value_of_moving() if "action" in log else sum(1 - 0.9 * t / 12 for t in range(12))
     assert found.interval[0] <= truth <= found.interval[1]
 
 
-@pytest.mark.parametrize("log", [looking_alike(), falling()])
+@pytest.mark.parametrize("log", [moving(np.random.default_rng(0), seen=False), falling()])
 def test_a_log_in_parts_that_hides_something_is_read_as_in_memory(log, tmp_path):
     """The same value, interval and word: the past is tried for it, too."""
-    pq.write_table(pa.table({name: np.asarray(values) for name, values in log.items()}), tmp_path / "log.parquet")
-    how = {"gamma": 1.0, "progress": False}
+    table = {name: np.asarray(values).reshape(len(log["episode"]), -1)[:, 0] for name, values in log.items()}
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    how = {"gamma": 0.9 if "action" in log else 1.0, "progress": False}
     parts = evaluate(tmp_path, machine=Machine(threads=1, in_parts=True), **how)
     memory = evaluate(log, machine=Machine(threads=1), **how)
     assert (parts.verdict, parts.value) == ("usable", pytest.approx(memory.value, rel=1e-9))
@@ -115,15 +127,28 @@ def test_a_log_in_parts_that_hides_something_is_read_as_in_memory(log, tmp_path)
 
 def test_a_long_log_is_left_as_it_is():
     """Neither in memory nor in parts: the word is the same, and the reason says what to type."""
-    told = SimpleNamespace(episodes=500, hidden_time=5.0, hidden_state=None, hull_of_limit=0.5, steps=100)
+    told = SimpleNamespace(
+        episodes=500,
+        steps=100,
+        hidden_time=5.0,
+        hidden_state=None,
+        predicted_by=None,
+        hull_of_limit=0.5,
+        rewards_late=None,
+    )
     settings = Settings(gamma=1.0)
     assert [one.with_time for one in remedies(settings, told, False)] == [True]
     assert list(remedies(settings, told, True)) == []  # features were named
-    assert is_doubted(settings, True, False, 100, 500)
-    told.steps = MOST_TRIED + 1
+    told.hidden_time, told.predicted_by = None, "earlier steps"
+    tried = [(one.with_time, one.history) for one in remedies(settings, told, False)]
+    assert tried == [(False, 2), (False, 3), (True, 1)]
+    told.predicted_by = TIME
+    tried = [(one.with_time, one.history) for one in remedies(settings, told, False)]
+    assert tried == [(True, 1), (False, 2), (False, 3)]
+    told.rewards_late = True
     assert list(remedies(settings, told, False)) == []
-    assert not is_doubted(settings, True, False, MOST_DOUBTED + 1, 500)
-    assert not is_doubted(settings, False, False, 100, 500)
+    told.rewards_late, told.steps = None, MOST_TRIED + 1
+    assert list(remedies(settings, told, False)) == []
 
 
 def test_the_later_part_of_a_log():

@@ -205,3 +205,22 @@ def double_rl(stream, folds):
             total += -step["rho"] * (phi[step["row"]] @ left) * delta
         said.append(total)
     return np.mean(said), np.std(said, ddof=1) / np.sqrt(len(said))
+
+
+def moving(rng, episodes=200, length=15, seen=True):
+    """A position that moves by a velocity, which the observation tells or hides; the reward is the position."""
+    log = {"episode": np.repeat(np.arange(episodes), length)}
+    x, v = rng.normal(size=(2, episodes))
+    rows, actions, rewards = [], [], []
+    for _ in range(length):
+        action = rng.random(episodes) < 0.5
+        rows.append(np.c_[x, v] if seen else x[:, None])
+        actions.append(action)
+        rewards.append(x)
+        x, v = 0.9 * x + 0.5 * v, 0.9 * v + 0.3 * (2 * action - 1) + 0.2 * rng.normal(size=episodes)
+    log["obs"] = np.stack(rows, 1).reshape(episodes * length, -1)
+    log["action"] = np.stack(actions, 1).ravel().astype(int)
+    log["reward"] = np.stack(rewards, 1).ravel()
+    log["rho"] = np.where(log["action"] == 1, 1.2, 0.8)
+    log["truncated"] = np.tile(np.arange(length) == length - 1, episodes)
+    return log

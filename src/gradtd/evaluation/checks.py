@@ -22,8 +22,10 @@ from gradtd.evaluation.fits import Equations as FitSums
 from gradtd.evaluation.fits import Fit, Solution, Solutions, plain_sums, solve_all
 from gradtd.evaluation.history import MOST_COLUMNS, MOST_KNOWN, Known, Remembered, fits_with_past, most_steps
 from gradtd.evaluation.influences import SUMS, PieceReader, PieceSums, by_group, fits_from, robust_fit, summed
-from gradtd.evaluation.intervals import as_dependent
+from gradtd.evaluation.intervals import as_dependent, faults
 from gradtd.evaluation.limits import DEFAULT, Limits
+from gradtd.evaluation.markov import MOST_STEPS as TESTED
+from gradtd.evaluation.markov import Predicted, predicted
 from gradtd.evaluation.moments import Moments, read_moments, shape_of
 from gradtd.evaluation.sparse_moments import SparseMoments, read_sparse_moments, solve_sparse
 from gradtd.evaluation.step_blocks import StepBlocks, first_pieces
@@ -51,6 +53,8 @@ class Fits:
         The value after truncations, if pieces are truncated.
     rare
         Share of the target's time in states with few visits, less the log's own share.
+    markov
+        Tests whether the past predicts the next step, though the observation and the action are known.
     """
 
     plain: dict[str, Fit]
@@ -62,6 +66,7 @@ class Fits:
     alone: bool = False
     behind: BehindCuts | None = None
     rare: float = 0.0
+    markov: list[Predicted] = field(default_factory=list)
 
     @property
     def dependence(self) -> float:
@@ -161,7 +166,20 @@ def all_fits(equations: Equations, lam: float, limits: Limits = DEFAULT) -> Fits
     first = solutions.plain[[s.name for s in solutions.plain].index(GIVEN)] if GIVEN in ladder.rungs else None
     visits = None if first is None or ladder.endless else equations.visits(first.columns)
     rare = 0.0 if first is None or visits is None else rarely_visited(first, *visits, limits)
-    return Fits(plain, traced, robust, timed, lam, past, alone, behind, rare)
+    markov = _markov_tests(equations, solutions.plain, plain, limits)
+    return Fits(plain, traced, robust, timed, lam, past, alone, behind, rare, markov)
+
+
+def _markov_tests(
+    equations: Equations, solutions: list[Solution], plain: Mapping[str, Fit], limits: Limits
+) -> list[Predicted]:
+    """Tests of the Markov property, with the value function of the richest headline that the log can carry."""
+    names = [name for name in equations.ladder.headlines if not faults(plain[name], limits)]
+    if not names:
+        return []
+    best = max(names, key=lambda name: plain[name].columns)
+    solution = next(one for one in solutions if one.name == best)
+    return predicted(equations.some_steps(TESTED), solution, plain[best], float(equations.pieces.sum()))
 
 
 def rarely_visited(solution: Solution, visits: Floats, weights: Floats, limits: Limits = DEFAULT) -> float:

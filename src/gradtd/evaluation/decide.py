@@ -13,6 +13,7 @@ from gradtd.evaluation.designs.base import GIVEN, Ladder
 from gradtd.evaluation.fits import Fit
 from gradtd.evaluation.intervals import NO_INTERVAL, Compared, Interval, extrapolation, faults, interval, paired_error
 from gradtd.evaluation.limits import DEFAULT, Limits
+from gradtd.evaluation.markov import Predicted
 
 JUDGED = 0.95
 """The level at which fits are compared."""
@@ -73,10 +74,10 @@ class Decision:
         The share of the value after truncations; None if few pieces are truncated.
     bias
         The largest bias shown by a check, beyond its own error.
-    doubt
-        Whether traces, the time or the past move the richest fit: a reason to use more than one observation.
     rare
         Share of the target's time in states that the log rarely visited, if it is above the limit; else 0.
+    predicted
+        What predicts the next step, though the observation and the action are known, if anything does.
     shown
         The hull at the requested level.
     """
@@ -99,8 +100,8 @@ class Decision:
     behind: float | None = None
     bias: float = 0.0
     shown: Interval = NO_INTERVAL
-    doubt: bool = False
     rare: float = 0.0
+    predicted: Predicted | None = None
 
     @property
     def hidden(self) -> bool:
@@ -112,26 +113,10 @@ class Decision:
         shown = Interval(max(self.shown.low, low), min(self.shown.high, high))
         return replace(self, shown=shown) if shown.low < shown.high else self
 
-    def beside(self, other: Decision, limits: Limits = DEFAULT) -> Decision:
-        """The decision, compared with one on the same episodes with more information in the observation.
-
-        The distance counts as bias; if it is large, the observations hide part of the state. A log that is too small
-        for more observations changes nothing.
-        """
-        if self.faults or other.word == "not usable" or len(other.fit.psi) != len(self.fit.psi):
-            return self
-        check = Compared("past", self.fit, other.fit)
-        hides = check.apart_errors if check.is_far(self.fit, limits) else 0.0
-        bias = 0.0 if check.error > limits.most_blind * self.fit.error else check.bias
-        down = max(0.0, self.hull.low - (self.own.low + min(0.0, bias)))
-        up = max(0.0, self.own.high + max(0.0, bias) - self.hull.high)
-        hull, shown = (Interval(one.low - down, one.high + up) for one in (self.hull, self.shown))
-        return replace(self, hull=hull, shown=shown, hides_past=max(self.hides_past, hides))
-
     @property
     def word(self) -> str:
         """The verdict of the checks alone."""
-        if self.faults or self.differs or self.hidden or self.rare or self.hull.width > self.limit:
+        if self.faults or self.differs or self.hidden or self.predicted or self.rare or self.hull.width > self.limit:
             return "not usable"
         return "usable" if self.memory and (self.richer or not self.needs_richer) else "unchecked"
 
@@ -173,21 +158,8 @@ class _Judge:
             return self.likely_error(one.fit) * (1.0 if one.word == "usable" else self.limits.prefer_usable)
 
         rare = self.fits.rare if self.fits.rare > self.limits.most_rarely_visited else 0.0
-        return replace(min(made, key=score), doubt=self.doubtful(), rare=rare)
-
-    def doubtful(self) -> bool:
-        """Whether traces, the time or the past move the richest headline that the log supports."""
-        fits, limits = self.fits, self.limits
-        sound = [fits.plain[name] for name in self.ladder.headlines if self.sound(fits.plain[name])]
-        if not sound:
-            return False
-        fit = max(sound, key=lambda one: one.columns)
-        past = {name: both.past for name, both in fits.past.items()}
-        beside = [group[fit.name] for group in (fits.traced, fits.timed, past) if fit.name in group]
-        moved = [Compared("", fit, one) for one in beside if self.sound(one) and len(one.psi) == len(fit.psi)]
-        return any(
-            one.apart_errors > limits.doubtful and abs(one.apart) > limits.doubtful_errors * fit.error for one in moved
-        )
+        predicted = next((one for one in self.fits.markov if one.is_far(self.limits)), None)
+        return replace(min(made, key=score), rare=rare, predicted=predicted)
 
     def likely_error(self, fit: Fit) -> float:
         """The estimated error of a value: its standard error, jackknife bias and feature bias.

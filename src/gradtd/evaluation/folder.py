@@ -45,7 +45,6 @@ from gradtd.evaluation.report.result import Evaluation
 from gradtd.evaluation.report.step_sums import StepSums
 from gradtd.evaluation.report.verdict import judge
 from gradtd.evaluation.settings import ACTION, Settings, refuse_unknown_chances
-from gradtd.evaluation.step_blocks import StepFile
 from gradtd.features import Features, OneHot, default_features, make_features
 from gradtd.features.choose import fit_features
 from gradtd.logs import Log, Ratios
@@ -266,7 +265,7 @@ def _evaluate_job(job: Job, source: Source, sample: Sample, settings: Settings) 
     if job.of_states:
         with tempfile.TemporaryDirectory(prefix="gradtd-") as folder:
             lam = 0.0 if settings.tracing is None else settings.tracing.lam
-            steps, numbers = StepFile(Path(folder), job.table, job.groups, lam, n_labels=job.n_labels), StepSums()
+            steps, numbers = job.step_file(Path(folder), lam), StepSums()
 
             def put(sums: PartSums) -> None:
                 numbers.add(sums.steps)

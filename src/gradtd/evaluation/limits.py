@@ -145,13 +145,13 @@ class Limits:
     cannot carry an interval lie below it, and none of 189 usable logs."""
     far: float = 3.0
     """Paired errors at which a fit with the time or the past, or an imprecise fit, refutes the value."""
-    doubtful: float = 2.0
-    """Paired errors that memory, the time or the past must move the richest fit for a look with two observations."""
-    doubtful_errors: float = 0.4
-    """Errors of the value that they must move it besides: less than that cannot hurt."""
     most_rarely_visited: float = 0.1
     """Share of the target's time that may go to states with fewer than ``fewest_visits`` visits, beyond the log's own
     share there. Logs whose goal was never reached had .14 to .64, sound ones .05 at most."""
+    most_chance: float = 0.003
+    """Probability by chance below which the past predicts what comes next."""
+    most_predicted: float = 2.0
+    """Errors of the value that the predicted part must be worth over an episode besides."""
     least_left: float = 0.75
     """Minimum shift by time or past features added to the richest rung, relative to the median over all rungs."""
     prefer_usable: float = 1.5

@@ -15,7 +15,6 @@ from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.action_values import PairPlan, plan_pairs, traces_as_given
 from gradtd.evaluation.checks import products
-from gradtd.evaluation.decide import Decision
 from gradtd.evaluation.designs.base import known_chances
 from gradtd.evaluation.estimators.importance_sampling import DR, marginal_weights
 from gradtd.evaluation.estimators.lambda_values import against_lambda
@@ -24,7 +23,7 @@ from gradtd.evaluation.estimators.products import trace_rows
 from gradtd.evaluation.extra_answers import SeenLog, extra_answers, with_model_error
 from gradtd.evaluation.limits import Limits
 from gradtd.evaluation.log_questions import HeldOut, is_by_row
-from gradtd.evaluation.past_observations import described, episodes_since, is_doubted, remedies, with_past
+from gradtd.evaluation.past_observations import described, episodes_since, remedies, with_past
 from gradtd.evaluation.plan import Plan, is_network, make_network_plan, make_plan
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.diagnostics import diagnose
@@ -133,7 +132,7 @@ def evaluate_target(
     for more in remedies(settings, made.diagnostics, plan.named):
         try:
             other = make_plan(with_past(plan.log, more), more)
-            again = evaluate_plan(other, found, name, more, progress, plan.log)
+            again = evaluate_plan(other, found, name, more, progress)
         except InputError:  # no features of these observations
             continue
         if again.verdict == "usable":
@@ -143,15 +142,12 @@ def evaluate_target(
 
 
 def evaluate_plan(
-    plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None, log: Log | None = None
+    plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None
 ) -> Evaluation:
-    """From design rows to moments and fits, the decision, the estimates, and the report.
-
-    ``log`` is the log as it was given, where its past was added because the observations hide something.
-    """
+    """From design rows to moments and fits, the decision, the estimates, and the report."""
     chances = known_chances(plan.log, found)
     refuse_unknown_chances(settings, chances)
-    decision = decide_plan(plan, found, settings, chances, log)
+    decision = plan.decide(settings, found.rho, chances)
     ready = plan.features_for(decision)
     stream = ready.stream(found.rho, settings.gamma, chances)
     trace_rows(stream, settings.tracing, ready.log.episode)  # saved, since traces continue across blocks
@@ -195,27 +191,6 @@ def evaluate_plan(
         understood=ready.log.understood.with_target(found.shares, ready.log.action_labels),
         limits=settings.limits,
     )
-
-
-def decide_plan(plan: Plan, found: Ratios, settings: Settings, chances: Any, log: Log | None = None) -> Decision | None:
-    """What the checks say; where one of them moved the richest fit, also beside one observation more.
-
-    So it is where the past was added to the ``log``: what two observations say is checked by three.
-    """
-    decision = plan.decide(settings, found.rho, chances)
-    episodes = len(plan.log.starts)
-    if decision is None:
-        return None
-    if log is None and not is_doubted(settings, decision.doubt, plan.named, len(plan.log), episodes):
-        return decision
-    longer = replace(settings, history=settings.history + 1)
-    try:
-        other = make_plan(with_past(plan.log if log is None else log, longer), longer).decide(
-            longer, found.rho, chances
-        )
-    except InputError:  # no features of these observations
-        return decision
-    return decision if other is None else decision.beside(other, settings.limits)
 
 
 def measure(case: Case, theta: Floats) -> dict[str, Any]:

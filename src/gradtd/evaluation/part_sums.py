@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from gradtd.evaluation.designs.pairs import PairStateDesign
 from gradtd.evaluation.designs.states import StateDesign
 from gradtd.evaluation.moments import Moments, Shape, read_moments, shape_of
 from gradtd.evaluation.report.step_sums import StepSums, sum_steps
-from gradtd.evaluation.step_blocks import Block, block_of, join_blocks
+from gradtd.evaluation.step_blocks import Block, StepFile, block_of, join_blocks
 from gradtd.features import Features
 from gradtd.logs import Log, Ratios
 from gradtd.logs.parts import Part
@@ -66,6 +67,11 @@ class Job:
         """The stored table of a design of states."""
         assert isinstance(self.design, StateDesign | PairStateDesign)
         return self.design.table
+
+    def step_file(self, folder: Path, lam: float) -> StepFile:
+        """Where the steps of a design of states are stored."""
+        cell = self.design.state_of_row if isinstance(self.design, StateDesign) else None
+        return StepFile(folder, self.table, self.groups, lam, n_labels=self.n_labels, cell=cell)
 
     def steps(self, log: Log, found: Ratios) -> Steps:
         """The steps of a chunk over the rows of the design."""

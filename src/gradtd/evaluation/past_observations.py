@@ -14,6 +14,7 @@ import numpy as np
 from gradtd.core.arrays import Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import episode_begins
+from gradtd.evaluation.markov import TIME
 from gradtd.evaluation.report.estimate import AUTO
 from gradtd.evaluation.settings import STATE, Settings
 from gradtd.logs import Log, Ratios
@@ -22,9 +23,6 @@ MOST_TIMES = 30
 """Maximum number of distinct times for discrete observations; longer episodes are cut into spans of equal counts."""
 FEWEST_EPISODES = 100
 """Minimum number of episodes for trying the past automatically."""
-MOST_DOUBTED = 200_000
-"""Steps up to which two observations are looked at where one is only doubted: that costs as much as the other checks.
-"""
 MOST_TRIED = 1_000_000
 """Steps up to which that is done: a log in parts is read as a whole for it."""
 LONGEST = 3
@@ -168,17 +166,18 @@ def remedies(settings: Settings, told: Any, named: bool) -> Iterator[Settings]:
     """Settings to try if checks show that the observations hide the time or part of the state."""
     if not _is_open(settings, told.episodes, named) or told.steps > MOST_TRIED:
         return
+    if told.rewards_late:  # a fault of the log, which the past would only conceal
+        return
     differ = told.hull_of_limit is not None and told.hull_of_limit > 1
-    if told.hidden_time is not None or differ:
-        yield replace(settings, with_time=True)
-    if told.hidden_state is not None or differ:
-        for history in range(2, LONGEST + 1):
-            yield replace(settings, history=history)
-
-
-def is_doubted(settings: Settings, doubt: bool, named: bool, steps: int, episodes: int) -> bool:
-    """Whether the last two observations are looked at beside one, because a check moved the richest fit."""
-    return doubt and _is_open(settings, episodes, named) and steps <= MOST_DOUBTED
+    by_time, by_past = told.predicted_by == TIME, told.predicted_by not in (None, TIME)
+    time = [replace(settings, with_time=True)]
+    past = [replace(settings, history=history) for history in range(2, LONGEST + 1)]
+    if told.hidden_time is not None or by_time or (differ and not by_past):
+        yield from time
+    if told.hidden_state is not None or told.predicted_by is not None or differ:
+        yield from past
+    if by_past and told.hidden_time is None:
+        yield from time
 
 
 def _is_open(settings: Settings, episodes: int, named: bool) -> bool:

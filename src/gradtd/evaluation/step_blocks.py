@@ -83,6 +83,7 @@ class Block(NamedTuple):
     discount: Floats
     rho: Floats
     decay: Floats
+    action: Integers
     begins: Integers
     starts: Integers
     group: Integers
@@ -92,7 +93,7 @@ class Block(NamedTuple):
         return len(self.row)
 
 
-KINDS = (np.int32, np.int32, *(np.float64,) * 4, np.int64, np.int32, np.int32)
+KINDS = (np.int32, np.int32, *(np.float64,) * 4, np.int32, np.int64, np.int32, np.int32)
 """The file type of every array of a block."""
 
 
@@ -105,13 +106,22 @@ class StepFile:
     """Blocks of steps by tenths of the groups, so that the jackknife can skip a tenth.
 
     The file is written once there are more than `IN_MEMORY` steps. With ``n_labels`` groups of starts, the group of an
-    episode in a block is its group of episodes times this, and its group of starts.
+    episode in a block is its group of episodes times this, and its group of starts. ``cell`` is the
+    state of every row of the table.
     """
 
     def __init__(
-        self, folder: Path, table: Any, groups: int, lam: float = 0.0, in_memory: int = IN_MEMORY, n_labels: int = 0
+        self,
+        folder: Path,
+        table: Any,
+        groups: int,
+        lam: float = 0.0,
+        in_memory: int | None = None,
+        n_labels: int = 0,
+        cell: Integers | None = None,
     ) -> None:
-        self._path, self.table, self.lam, self._in_memory = folder / "steps", table, lam, in_memory
+        self._path, self.table, self.lam, self.cell = folder / "steps", table, lam, cell
+        self._in_memory = IN_MEMORY if in_memory is None else in_memory
         self.n_labels = n_labels or 1
         self._first = group_edges(groups)[:-1]
         self.tenths = min(TENTHS, groups)
@@ -158,9 +168,10 @@ class StepFile:
 
     def steps(self, block: Block) -> Steps:
         """A block over the rows of the table."""
-        rows = Rows.stored(block.row, block.next_row, self.table, block.starts)
+        rows = Rows.stored(block.row, block.next_row, self.table, block.starts, self.cell)
         traced = Traced(self.lam, block.decay) if self.lam else None
-        return Steps(rows, block.reward, block.discount, block.rho, block.begins, traced=traced)
+        action = block.action if len(block.action) and block.action[0] >= 0 else None
+        return Steps(rows, block.reward, block.discount, block.rho, block.begins, traced=traced, action=action)
 
     def chunks(self) -> Iterator[Group]:
         for tenth, block in self.blocks():
@@ -195,7 +206,7 @@ def _read(file: IO[bytes] | None, place: _Place) -> Block:
 def join_blocks(blocks: Sequence[Block]) -> Block:
     """Join blocks.
 
-    >>> one = Block(*(np.arange(2) for _ in range(6)), np.array([0, 2]), np.array([0]), np.array([7]))
+    >>> one = Block(*(np.arange(2) for _ in range(7)), np.array([0, 2]), np.array([0]), np.array([7]))
     >>> join_blocks([one, one]).begins
     array([0, 2, 4])
     """
@@ -212,7 +223,8 @@ def block_of(steps: Steps, group: Integers) -> Block:
     decay = np.zeros(len(steps)) if steps.traced is None else steps.traced.decay
     reward, discount, rho = (np.asarray(a, np.float64) for a in (steps.reward, steps.discount, steps.rho))
     row, after, starts = (np.asarray(a, np.int64) for a in (steps.rows.row, steps.rows.next_row, steps.start_rows))
-    return Block(row, after, reward, discount, rho, decay, steps.begins, starts, group)
+    action = np.full(len(steps), -1) if steps.action is None else steps.action.astype(np.int64)
+    return Block(row, after, reward, discount, rho, decay, action, steps.begins, starts, group)
 
 
 def take_pieces(block: Block, pieces: Integers) -> Block:
@@ -223,5 +235,5 @@ def take_pieces(block: Block, pieces: Integers) -> Block:
     begins = np.r_[0, np.cumsum(lengths)]
     # The steps of the selected pieces in sequence, without a loop over pieces.
     at = np.repeat(block.begins[:-1][pieces] - begins[:-1], lengths) + np.arange(begins[-1])
-    row, after, reward, discount, rho, decay = (array[at] for array in block[:6])
-    return Block(row, after, reward, discount, rho, decay, begins, block.starts[pieces], block.group[pieces])
+    row, after, reward, discount, rho, decay, action = (array[at] for array in block[:7])
+    return Block(row, after, reward, discount, rho, decay, action, begins, block.starts[pieces], block.group[pieces])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradtd import Machine, evaluate
+from gradtd import Inference, Machine, evaluate
 from naive.evaluation import walk
 
 
@@ -13,8 +13,8 @@ def noisy(episodes=100, seed=0):
     return log | {"reward": log["reward"] + np.random.default_rng(seed).normal(0.5, 0.2, len(log["reward"]))}
 
 
-def found(log):
-    return evaluate(log, gamma=0.9, machine=Machine(threads=1))
+def found(log, **more):
+    return evaluate(log, gamma=0.9, machine=Machine(threads=1), **more)
 
 
 def test_a_sound_log_has_none():
@@ -79,10 +79,14 @@ def test_a_column_of_rewards_shifted_by_a_row(seed):
     assert told.numbers["rewards_late"] is True
 
 
-def test_first_rewards_that_are_all_zero_are_a_warning():
-    """Rewards that are noise fit any row. That the first of each episode is 0 is a sign, and no proof."""
-    told = found(late(noisy()))
+def test_first_rewards_that_are_all_zero():
+    """Rewards that are noise fit any row. That the first of each episode is 0 is a warning, where the time is known."""
+    log = late(noisy())
+    told = found(log, inference=Inference(with_time=True))
     assert any("The first reward of every episode is 0" in warning for warning in told.warnings)
+    told = found(log)
+    assert told.verdict == "not usable"
+    assert any("one row too late" in reason for reason in told.reasons)
 
 
 def test_episodes_that_appear_twice():

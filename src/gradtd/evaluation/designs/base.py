@@ -82,12 +82,16 @@ class Rows:
     """The start row of every piece, if these differ from the rows of the first steps."""
     choices: Any = None
     """The target's choices in these steps, if rows are pairs."""
+    cell: Integers | None = None
+    """The state of every row, if observations are discrete."""
 
     @classmethod
-    def stored(cls, row: Any, next_row: Any, table: Any, starts: Integers | None = None) -> Rows:
+    def stored(
+        cls, row: Any, next_row: Any, table: Any, starts: Integers | None = None, cell: Integers | None = None
+    ) -> Rows:
         """Rows of a stored table."""
         n_rows, n_columns = table.shape
-        return cls(row, next_row, n_rows, n_columns, table, starts=starts)
+        return cls(row, next_row, n_rows, n_columns, table, starts=starts, cell=cell)
 
     def first(self, columns: int) -> Rows:
         """The same rows with only their first columns, for fits that do not need the widest table."""
@@ -152,6 +156,7 @@ class Steps:
     blocks: bool = False  # whether pieces are neighbouring parts of longer episodes
     traced: Traced | None = None  # the requested traces, if any
     threads: int = 1  # number of threads
+    action: Any = None  # the actions taken, if they are discrete and known
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -182,6 +187,7 @@ class Steps:
             rho=numbers[2],
             traced=kept,
             begins=self.begins[first : last + 1] - part.start,
+            action=None if self.action is None else self.action[part],
         )
 
     def decay(self, lam: float) -> Floats:
@@ -219,7 +225,8 @@ def steps_of(
     traced = None
     if tracing is not None:  # traces run on from block to block, so they follow the episodes
         traced = Traced(tracing.lam, decays(tracing, rho, discount, log.episode, chances))
-    return Steps(rows, log.reward, discount, rho, begins, pieces is not None, traced)
+    action = log.action if log.discrete_actions else None
+    return Steps(rows, log.reward, discount, rho, begins, pieces is not None, traced, action=action)
 
 
 RHO, DISCOUNT, REWARD, DECAY, PRODUCT, OWN_DECAY = range(6)

@@ -96,7 +96,7 @@ class StateDesign:
         now, after = state[log.row], state[log.next_row]
         before = _before(now, log.episode if pieces is None else pieces, S)
         row, next_row = self._place(before, now), self._place(now, after)
-        return Rows.stored(row, next_row, self.table)
+        return Rows.stored(row, next_row, self.table, cell=self.state_of_row)
 
     def _place(self, before: Integers, now: Integers) -> Integers:
         """The rows of pairs; a pair without a row uses that of its state."""

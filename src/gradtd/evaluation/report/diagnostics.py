@@ -186,6 +186,14 @@ class Diagnostics:
     """Distance of the fit with past features, in paired errors, if it shows that the observations hide part of the
     state.
     """
+    predicted_by: str | None = None
+    """What the next step still depends on, given the observation and the action: the step before, earlier steps, the
+    time or the ratio.
+    """
+    predicted_effect: float | None = None
+    """What that is worth over an episode, in standard errors of the value."""
+    predicted_chance: float | None = None
+    """The probability of such a prediction by chance."""
     behind_cuts: float | None = None
     """Share of the value after truncations, according to the value function."""
     late_steps_differ: float | None = None
@@ -306,6 +314,9 @@ def _checked(decision: Decision | None, limits: Limits) -> dict[str, Any]:
         "differs": decision.differs or None,
         "hidden_time": decision.hides or None,
         "hidden_state": decision.hides_past or None,
+        "predicted_by": None if decision.predicted is None else decision.predicted.what,
+        "predicted_effect": None if decision.predicted is None else decision.predicted.effect,
+        "predicted_chance": None if decision.predicted is None else decision.predicted.p,
         "behind_cuts": decision.behind,
         "late_steps_differ": decision.hides_cut or None,
         "rarely_visited": decision.rare or None,

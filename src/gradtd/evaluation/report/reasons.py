@@ -315,6 +315,17 @@ REASONS: tuple[Rule, ...] = (
         "actions to the observation (history=2), or use richer features.",
     ),
     Rule(
+        "not Markov",
+        "given the observation and the action, what comes next still depends on the step before, earlier steps, the "
+        "time or the ratio (by chance in fewer than {limits.most_chance:.1%} of logs), and over an episode this is "
+        "worth more than {limits.most_predicted:g} standard errors",
+        lambda e: e.d.predicted_by is not None,
+        "The observations are not Markov states: given the observation and the action, what comes next still depends "
+        "on {d.predicted_by}. Over an episode this is worth {d.predicted_effect:.0f} standard errors of the value "
+        "(p = {d.predicted_chance:.1g}). Add what the observation lacks: previous observations and actions "
+        "(history=2) or the time (with_time=True).",
+    ),
+    Rule(
         "behind the cuts",
         "a fit to late steps gives another value after truncations, more than {limits.far:g} paired errors and a "
         "standard error away",

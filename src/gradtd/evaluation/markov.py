@@ -1,0 +1,184 @@
+"""A test of the Markov property that needs no importance ratios: does the past predict what comes next?
+
+If observations are Markov states, the target y = r + gamma v(next observation) of any value function v depends on the
+observation and the action alone. Earlier steps, the time and the importance ratio add nothing. So both y and these
+columns are regressed on the observation and the action, and the residuals must be uncorrelated (the generalised
+covariance measure of Shah and Peters, 2020, tested over episodes). The test uses every step of the behaviour policy, so
+it has power where products of ratios have none. It does not say in which direction a value is wrong, only how large the
+part of y is that the past predicts: over a whole episode, in standard errors of the value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradtd.compiled import engine
+from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation.designs.base import Steps, rows_of_chunk
+from gradtd.evaluation.fits import Fit, Solution
+from gradtd.evaluation.limits import Limits
+
+MOST_STEPS = 20_000
+"""About how many steps are read."""
+FEWEST_PIECES = 20
+"""Minimum number of pieces for this test."""
+PIECES_PER_DIRECTION = 5
+"""Pieces for each tested direction of the past: their covariance is estimated over pieces."""
+STEPS_PER_COLUMN = 7
+"""Steps with an action for each feature of real observations that both sides are regressed on;"""
+FEWEST_COLUMNS, MOST_COLUMNS = 4, 300
+"""the minimum and maximum number of these features."""
+MOST_STATES = 40
+"""States, and actions, with a column of their own in the past: the most frequent ones."""
+MOST_FEATURES = 12
+"""Features of real observations in the past, the first ones."""
+TIME = "the time since the start"
+"""The name of that test."""
+DECAYS = (0.5, 0.9)
+"""Decay per step of the sums over earlier steps."""
+ALMOST_KNOWN = 1e-3
+"""Share of its deviation that the observation and the action must leave of a column of the past."""
+REDUNDANT = 1e-6
+"""Directions of the past with a smaller share of the largest variance are dropped."""
+
+
+class Predicted(NamedTuple):
+    """What predicts the next step, its p-value, and its effect.
+
+    ``effect`` is the standard deviation of the predicted part, summed over the target's discounted steps, in standard
+    errors of the value, without what chance would give.
+    """
+
+    what: str
+    p: float
+    effect: float
+
+    def is_far(self, limits: Limits) -> bool:
+        return self.p < limits.most_chance and self.effect > limits.most_predicted
+
+
+def predicted(steps: Steps, solution: Solution, fit: Fit, n_pieces: float) -> list[Predicted]:
+    """The tests of the Markov property, the most significant first; none if episodes have one step or are few.
+
+    ``steps`` are the first of a log with ``n_pieces`` pieces, and ``solution`` and ``fit`` those of the whole log.
+    """
+    longest = int(np.diff(steps.begins).max(initial=0))
+    of_pairs = steps.rows.choices is not None or (steps.rows.cell is None and steps.rows.table is not None)
+    if steps.traced is not None or of_pairs or steps.n_pieces < FEWEST_PIECES or longest < 2 or not fit.error > 0:
+        return []
+    seen = _see(steps, solution)
+    scale = seen.horizon * n_pieces / steps.n_pieces / fit.error
+    made = []
+    for what, columns in _past(steps, seen).items():
+        p, size = _tested(seen, columns, steps.begins)
+        made.append(Predicted(what, p, scale * size))
+    return sorted(made, key=lambda one: one.p)
+
+
+class _Seen(NamedTuple):
+    """The steps as the test sees them.
+
+    ``group`` numbers the observation and action of every step where observations are discrete, else the action alone,
+    and ``known`` are features of the observation. ``residual`` is what both leave of y. ``features`` and ``actions``
+    are columns for the past.
+    """
+
+    group: Integers
+    known: Any
+    features: Floats
+    actions: Floats
+    residual: Floats
+    horizon: float
+
+
+def _see(steps: Steps, solution: Solution) -> _Seen:
+    """Regress y on the observation and the action."""
+    rows, n = steps.rows, len(steps)
+    made, here, there = rows_of_chunk(rows, slice(0, n), rows.writer())
+    own = made[:, solution.columns]
+    value, left = (np.asarray(own @ weights).ravel() for weights in (solution.theta[: own.shape[1]], solution.left))
+    rho, discount, reward = (np.asarray(a, np.float64) for a in (steps.rho, steps.discount, steps.reward))
+    y = reward + discount * value[there]
+    if steps.action is None:  # without it, y is that of the target
+        y, code = rho * y, np.zeros(n, np.int64)
+    else:
+        code = np.unique(steps.action, return_inverse=True)[1].ravel()
+    if rows.cell is not None:
+        known, state = None, np.asarray(rows.cell)[np.asarray(rows.row)]
+        group = np.unique(state * (1 + int(code.max())) + code, return_inverse=True)[1].ravel()
+        features = _often(state)
+    else:
+        group, known = code, np.c_[np.ones(n), made[here][:, :MOST_COLUMNS]]
+        features = known[:, 1 : 1 + MOST_FEATURES]
+    residual = _left(y[:, None], group, known)[:, 0]
+    return _Seen(group, known, features, _often(code)[:, 1:], residual, abs(float(rho @ left[here])))
+
+
+def _often(code: Integers) -> Floats:
+    """A column for each of the most frequent numbers, 1 where it is."""
+    often = np.argsort(-np.bincount(code), kind="stable")[:MOST_STATES]
+    return np.asarray(code[:, None] == often, np.float64)
+
+
+def _left(columns: Floats, group: Integers, known: Any) -> Floats:
+    """What the observation and the action leave of these columns."""
+    count = np.bincount(group)
+    if known is None:
+        means = np.stack([np.bincount(group, column) / count for column in columns.T], axis=1)
+        return np.asarray(columns - means[group])
+    left = np.zeros_like(columns)
+    for a in np.flatnonzero(count >= FEWEST_COLUMNS * STEPS_PER_COLUMN):  # steps with rarer actions do not count
+        some = np.flatnonzero(group == a)
+        x = known[some, : max(FEWEST_COLUMNS, len(some) // STEPS_PER_COLUMN)]
+        square = x.T @ x
+        square.flat[:: len(square) + 1] += 1e-9 * np.trace(square) / len(square)
+        left[some] = columns[some] - x @ np.linalg.solve(square, x.T @ columns[some])
+    return left
+
+
+def _past(steps: Steps, seen: _Seen) -> dict[str, Floats]:
+    """Columns that may predict: the step before and sums over earlier ones, the time, and the ratio."""
+    n, begins = len(steps), steps.begins
+    rho, reward = np.asarray(steps.rho, np.float64), np.asarray(steps.reward, np.float64)
+    ratio, reward = rho / (1 + rho), reward / (float(reward.std()) or 1.0)
+    told = np.c_[seen.features, ratio, reward, ratio * reward, seen.actions]
+    before = [engine.compile_once(decayed_sums)(told, begins, decay, np.empty_like(told)) for decay in (0.0, *DECAYS)]
+    time = np.arange(n) - np.repeat(begins[:-1], np.diff(begins))
+    waves = np.cos(np.pi * np.arange(1, 5) * (time / max(int(time.max()), 1))[:, None])
+    more = np.concatenate(before[1:], axis=1)
+    made = {"the step before": before[0], "earlier steps": more, TIME: waves}
+    return made if steps.action is None else made | {"the importance ratio": ratio[:, None]}
+
+
+def decayed_sums(told: Any, begins: Any, decay: float, sums: Any) -> Any:
+    """Exponentially decayed sums over the earlier steps of a piece."""
+    for e in range(begins.shape[0] - 1):
+        for k in range(told.shape[1]):
+            total = 0.0
+            for t in range(begins[e], begins[e + 1]):
+                sums[t, k] = total
+                total = decay * total + told[t, k]
+    return sums
+
+
+def _tested(seen: _Seen, columns: Floats, begins: Integers) -> tuple[float, float]:
+    """The p-value that these columns do not predict y, and the standard deviation of what they predict."""
+    from scipy.stats import f
+
+    size = columns.std(axis=0)
+    left = _left(columns, seen.group, seen.known)
+    left = left[:, left.std(axis=0) > ALMOST_KNOWN * size]
+    if not left.shape[1]:
+        return 1.0, 0.0
+    n, E = len(left), len(begins) - 1
+    squares, turn = np.linalg.eigh(left.T @ left / n)
+    squares, turn = squares[::-1], turn[:, ::-1]
+    k = min(int((squares > REDUNDANT * squares[0]).sum()), E // PIECES_PER_DIRECTION)
+    scores = (left @ (turn[:, :k] / np.sqrt(squares[:k]))) * seen.residual[:, None]
+    of_piece = np.add.reduceat(scores, begins[:-1])
+    mean, cov = of_piece.mean(axis=0), np.cov(of_piece.T).reshape(k, k) / E
+    statistic = float(mean @ np.linalg.pinv(cov) @ mean) * (E - k) / (k * (E - 1))
+    beyond = max(float(mean @ mean) - float(np.trace(cov)), 0.0)  # without what chance would give
+    return float(f.sf(statistic, k, E - k)), float(np.sqrt(beyond)) * E / n
