@@ -1,7 +1,7 @@
 """Worlds that nothing was tuned on when they were written.
 
-A shop's stock, a queue, a moving point, a wearing machine and one-step choices were held out first. They have been
-looked at since. A tank, a clinic and a courier are held out now.
+A shop's stock, a queue, a moving point, a wearing machine, one-step choices, a tank, a clinic and a courier were held
+out once, and have been used for tuning since. A tracker, a network of queues and a season of sales are held out now.
 
 The dial hides nothing, some or much of what matters. Truths are exact or come from 20 000 roll-outs.
 """
@@ -313,3 +313,102 @@ def courier_cases(seed: int, count: int) -> Iterator[Case]:
         episodes = _episodes(rng)
         log = simulate(problem, behaviour, target, episodes, rng, show=show, actions=True)
         yield Case("courier", dial, episodes, dial == "nothing", problem.truth(target), log, problem.gamma)
+
+
+class Tracker(Moved):
+    """A target that moves in a line, and a camera that turns after it: the reward falls with the angle between."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__(rng)
+        self.k, self.A, self.gamma, self.end = 3, 3, 0.95, float(rng.uniform(0.02, 0.05))
+        self.turn, self.noise = rng.uniform(0.1, 0.3), float(rng.choice([0.02, 0.1]))
+        self.lean = {name: 0.8 * rng.standard_normal((3, 3)) for name in ("behaviour", "target")}
+        self.start = np.array([rng.uniform(-0.5, 0.5), 0.0, rng.uniform(-0.1, 0.1)]), np.array([0.3, 0.3, 0.1])
+        self.step = [partial(self._turned, by=by) for by in (-self.turn, 0.0, self.turn)]
+
+    def _turned(self, s: np.ndarray, by: float) -> np.ndarray:
+        where = s[:, 0] + s[:, 2]
+        back = np.where(np.abs(where) > 2, -s[:, 2], s[:, 2])  # it turns at the walls
+        return np.c_[np.clip(where, -2, 2), np.clip(s[:, 1] + by, -2, 2), back]
+
+    def shaken(self, after: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        after[:, 2] += self.noise * rng.standard_normal(len(after))
+        return np.clip(after, -3, 3)
+
+    def reward(self, s: np.ndarray) -> np.ndarray:
+        return np.cos(np.clip(s[:, 0] - s[:, 1], -np.pi, np.pi))
+
+
+tracker_cases = partial(_moved_cases, Tracker, 929, 2)
+
+
+def network_cases(seed: int, count: int) -> Iterator[Case]:
+    """Jobs of two kinds in two queues and one server; the kind at work sets its speed, and is seen, half seen or not."""
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, 930])
+        dial, n, end = DIAL[k % 3], 4, rng.uniform(0.02, 0.06)
+        arrive, speed = rng.uniform(0.2, 0.45, 2), np.array([rng.uniform(0.6, 0.9), rng.uniform(0.2, 0.45)])
+        S = n * n * 2
+        P, r = np.zeros((S, 2, S)), np.zeros((S, 2))
+        for s in range(S):
+            kind, first, second = s // (n * n), s % (n * n) // n, s % n
+            for a in range(2):  # which queue is served next, once the job at work is done
+                for done in (0, 1):
+                    for in1 in (0, 1):
+                        for in2 in (0, 1):
+                            chance = speed[kind] if done else 1 - speed[kind]
+                            chance *= (arrive[0] if in1 else 1 - arrive[0]) * (arrive[1] if in2 else 1 - arrive[1])
+                            one, two, at = min(first + in1, n - 1), min(second + in2, n - 1), kind
+                            if done:
+                                at = a
+                                one, two = (max(one - 1, 0), two) if a == 0 else (one, max(two - 1, 0))
+                            P[s, a, at * n * n + one * n + two] += chance * (1 - end)
+                r[s, a] = -0.2 * (first + 2 * second) - 0.1 * a
+        start = np.zeros(S)
+        start[0] = 1.0
+        problem = Finite(P, r, 0.3, start, 0.95)
+        behaviour, target = (_soft(rng.standard_normal((S, 2)), 1.0) for _ in range(2))
+        show = np.arange(S)
+        hidden = {"nothing": np.zeros(S, bool), "some": rng.random(S) < 0.4, "much": np.ones(S, bool)}[dial]
+        show[hidden] %= n * n
+        episodes = _episodes(rng)
+        log = simulate(problem, behaviour, target, episodes, rng, show=show, actions=True)
+        yield Case("network", dial, episodes, dial == "nothing", problem.truth(target), log, problem.gamma)
+
+
+def season_cases(seed: int, count: int) -> Iterator[Case]:
+    """A price is set each day of a season; demand falls with the days left, which are seen, seen roughly or not."""
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, 931])
+        dial, T, stock = DIAL[k % 3], int(rng.integers(10, 25)), int(rng.integers(8, 16))
+        prices, gamma = np.array([1.0, 1.5, 2.2]), 1.0
+        level, fall, taste = rng.uniform(0.8, 1.8), rng.uniform(0.3, 0.9), rng.uniform(0.8, 1.6)
+        scores = {name: 0.8 * rng.standard_normal((stock + 1, 3)) for name in ("behaviour", "target")}
+        law = {name: _soft(one, 1.0) for name, one in scores.items()}
+
+        def run(name: str, n: int, rng=rng, law=law, T=T, stock=stock, level=level, fall=fall, taste=taste):
+            left = np.full(n, stock)
+            for t in range(T):
+                p = law[name][left]
+                a = (rng.random(n)[:, None] >= p.cumsum(1)[:, :-1]).sum(1)
+                mean = level * (1 - fall * t / T) * prices[a] ** -taste
+                sold = np.minimum(rng.poisson(mean), left)
+                yield left, a, prices[a] * sold
+                left = left - sold
+
+        total = np.zeros(ROLLOUTS)
+        for _, _, earned in run("target", ROLLOUTS):
+            total += earned
+        episodes = _episodes(rng)
+        left, a, r = (np.array(one).T for one in zip(*run("behaviour", episodes), strict=True))
+        n = episodes * T
+        time = np.tile(np.arange(T), episodes)
+        rough = {"nothing": time, "some": time // (T // 2), "much": 0 * time}[dial]
+        seen, begins = left.ravel() * 100 + rough, np.arange(episodes + 1) * T
+        nxt = np.minimum(np.arange(1, n + 1), n - 1)
+        discount = np.full(n, gamma)
+        discount[begins[1:] - 1] = 0.0
+        p_b, p_t = (law[name][left.ravel(), a.ravel()] for name in ("behaviour", "target"))
+        log = as_log(seen, np.arange(n), nxt, r.ravel(), discount, p_t / p_b, begins, a.ravel())
+        error = float(total.std() / np.sqrt(ROLLOUTS))
+        yield Case("season", dial, episodes, dial == "nothing", float(total.mean()), log, gamma, error=error)
