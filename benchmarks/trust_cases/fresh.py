@@ -343,7 +343,7 @@ tracker_cases = partial(_moved_cases, Tracker, 929, 2)
 
 
 def network_cases(seed: int, count: int) -> Iterator[Case]:
-    """Jobs of two kinds in two queues and one server; the kind at work sets its speed, and is seen, half seen or not."""
+    """Jobs of two kinds in two queues, one server: the kind at work sets its speed, and is seen, half seen or not."""
     for k in range(count):
         rng = np.random.default_rng([seed, k, 930])
         dial, n, end = DIAL[k % 3], 4, rng.uniform(0.02, 0.06)
@@ -386,12 +386,12 @@ def season_cases(seed: int, count: int) -> Iterator[Case]:
         scores = {name: 0.8 * rng.standard_normal((stock + 1, 3)) for name in ("behaviour", "target")}
         law = {name: _soft(one, 1.0) for name, one in scores.items()}
 
-        def run(name: str, n: int, rng=rng, law=law, T=T, stock=stock, level=level, fall=fall, taste=taste):
+        def run(name: str, n: int, rng=rng, law=law, T=T, stock=stock, demand=(level, fall, taste), prices=prices):
             left = np.full(n, stock)
             for t in range(T):
                 p = law[name][left]
                 a = (rng.random(n)[:, None] >= p.cumsum(1)[:, :-1]).sum(1)
-                mean = level * (1 - fall * t / T) * prices[a] ** -taste
+                mean = demand[0] * (1 - demand[1] * t / T) * prices[a] ** -demand[2]
                 sold = np.minimum(rng.poisson(mean), left)
                 yield left, a, prices[a] * sold
                 left = left - sold
