@@ -207,3 +207,24 @@ def test_threads_make_the_same_numbers():
         assert one.interval == two.interval
         assert one.checks == two.checks
         np.testing.assert_array_equal(one.influences, two.influences)
+
+
+def test_one_step_logs_need_no_features_of_the_context():
+    """Every context is new, so no richer features can check the value; with a constant it is right without them."""
+    rng = np.random.default_rng(0)
+    n, target = 2000, np.array([0.1, 0.2, 0.3, 0.4])
+    action = rng.integers(0, 4, n)
+    log = {
+        "episode": np.arange(n),
+        "obs": np.arange(n),
+        "action": action,
+        "reward": (rng.random(n) < 0.1 + 0.1 * action).astype(float),
+        "terminated": np.ones(n, bool),
+        "action_prob": np.full(n, 0.25),
+        "target": target[action],
+    }
+    found = evaluate(log, gamma=1.0)
+    assert found.verdict == "usable"
+    assert found.interval[0] < target @ (0.1 + 0.1 * np.arange(4)) < found.interval[1]
+    without = evaluate(log, gamma=1.0, features=lambda x: np.c_[np.cos(x)])  # no constant: too poor
+    assert without.verdict != "usable"

@@ -11,7 +11,7 @@ from gradtd import Machine, evaluate
 from gradtd.evaluation.designs.base import Rows, Steps
 from gradtd.evaluation.fits import Fit, Solution
 from gradtd.evaluation.limits import DEFAULT
-from gradtd.evaluation.markov import DECAYS, decayed_sums, predicted
+from gradtd.evaluation.markov import predicted
 from naive.evaluation import moving
 
 
@@ -84,6 +84,15 @@ def test_the_step_before_and_the_time_by_hand():
     p, effect = by_hand(steps, solution, fit, before)
     assert found["the step before"].p == pytest.approx(p, rel=1e-6)
     assert found["the step before"].effect == pytest.approx(effect, rel=1e-6)
+    means = []
+    for decay in (0.5, 0.9):
+        mean = np.zeros_like(now)
+        for t in np.flatnonzero(~first):
+            mean[t] = decay * mean[t - 1] * (not first[t - 1]) + (1 - decay) * now[t - 1]
+        means.append(mean)
+    p, effect = by_hand(steps, solution, fit, np.concatenate(means, axis=1))
+    assert found["earlier steps"].p == pytest.approx(p, rel=1e-4)
+    assert found["earlier steps"].effect == pytest.approx(effect, rel=1e-4)
     time = np.arange(n) % 12
     p, effect = by_hand(steps, solution, fit, np.cos(np.pi * np.arange(1, 5) * time[:, None] / 11))
     assert found["the time since the start"].p == pytest.approx(p, rel=1e-6)
@@ -116,12 +125,6 @@ def test_a_small_part_of_what_comes_next_is_no_objection():
     made = predicted(steps, solution, wide, steps.n_pieces)
     assert made[0].p < DEFAULT.most_chance
     assert not made[0].is_far(DEFAULT)
-
-
-def test_sums_over_earlier_steps_begin_anew_in_every_episode():
-    told = np.array([[1.0], [2.0], [4.0], [8.0]])
-    sums = decayed_sums(told, np.array([0, 3, 4]), DECAYS[0], np.empty_like(told))
-    np.testing.assert_array_equal(sums[:, 0], [0, 1, 2.5, 0])
 
 
 def test_a_hidden_velocity_is_found_and_a_seen_one_is_not():

@@ -211,13 +211,20 @@ class _Judge:
         widest = min(limits.hull_deviations * fit.spread, limits.hull_times_widest * own.width)
         limit = max(limits.hull_times * own.width, widest)
         complete = ladder.complete and name == GIVEN
-        # The value of one-step episodes needs no features: with a constant it is weighted importance sampling, and
-        # further features only reduce variance.
-        chosen = fits.alone and name != GIVEN
+        chosen = fits.alone and (name != GIVEN or self._spans_constant(fit))
         needs_richer = not (complete or chosen or self._saturated(fit))
         made = Decision(name, fit, own, own, limit, "", 0, 0, needs_richer, tuple(why), fits.dependence)
         made = replace(made, behind=None if fits.behind is None else fits.behind.share)
         return made if why else self.against(made)
+
+    def _spans_constant(self, fit: Fit) -> bool:
+        """Whether the features contain a constant: then the value is the doubly robust one.
+
+        The value of one-step episodes needs no more: with a constant it is weighted importance sampling, and further
+        features only reduce variance.
+        """
+        robust = self.fits.robust.get(fit.name)
+        return robust is not None and abs(robust.value - fit.value) <= self.limits.rounding * fit.error
 
     def _saturated(self, fit: Fit) -> bool:
         """Whether many more columns add no rank, because the features already separate all observations."""

@@ -18,6 +18,7 @@ from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.designs.base import Steps, rows_of_chunk
 from gradtd.evaluation.fits import Fit, Solution
+from gradtd.evaluation.history import run_means
 from gradtd.evaluation.limits import Limits
 
 MOST_STEPS = 20_000
@@ -37,7 +38,7 @@ MOST_FEATURES = 12
 TIME = "the time since the start"
 """The name of that test."""
 DECAYS = (0.5, 0.9)
-"""Decay per step of the sums over earlier steps."""
+"""Decay per step of the means over earlier steps."""
 ALMOST_KNOWN = 1e-3
 """Share of its deviation that the observation and the action must leave of a column of the past."""
 REDUNDANT = 1e-6
@@ -69,32 +70,35 @@ def predicted(steps: Steps, solution: Solution, fit: Fit, n_pieces: float) -> li
     if steps.traced is not None or of_pairs or steps.n_pieces < FEWEST_PIECES or longest < 2 or not fit.error > 0:
         return []
     seen = _see(steps, solution)
-    scale = seen.horizon * n_pieces / steps.n_pieces / fit.error
-    made = []
-    for what, columns in _past(steps, seen).items():
-        p, size = _tested(seen, columns, steps.begins)
+    past = _past(steps, seen)
+    left = _left(np.concatenate([seen.y[:, None], *past.values()], axis=1), seen.group, seen.known)
+    scale, at, made = seen.horizon * n_pieces / steps.n_pieces / fit.error, 1, []
+    for what, columns in past.items():
+        of_past = left[:, at : at + columns.shape[1]]
+        of_past = of_past[:, of_past.std(axis=0) > ALMOST_KNOWN * columns.std(axis=0)]
+        p, size = _tested(left[:, 0], of_past, steps.begins)
         made.append(Predicted(what, p, scale * size))
+        at += columns.shape[1]
     return sorted(made, key=lambda one: one.p)
 
 
 class _Seen(NamedTuple):
     """The steps as the test sees them.
 
-    ``group`` numbers the observation and action of every step where observations are discrete, else the action alone,
-    and ``known`` are features of the observation. ``residual`` is what both leave of y. ``features`` and ``actions``
-    are columns for the past.
+    ``group`` numbers the observation and action of every step if observations are discrete, else the action alone, and
+    ``known`` are features of the observation. ``features`` and ``actions`` are columns for the past.
     """
 
+    y: Floats
     group: Integers
     known: Any
     features: Floats
     actions: Floats
-    residual: Floats
     horizon: float
 
 
 def _see(steps: Steps, solution: Solution) -> _Seen:
-    """Regress y on the observation and the action."""
+    """The target y, and what is known of every step."""
     rows, n = steps.rows, len(steps)
     made, here, there = rows_of_chunk(rows, slice(0, n), rows.writer())
     own = made[:, solution.columns]
@@ -112,8 +116,7 @@ def _see(steps: Steps, solution: Solution) -> _Seen:
     else:
         group, known = code, np.c_[np.ones(n), made[here][:, :MOST_COLUMNS]]
         features = known[:, 1 : 1 + MOST_FEATURES]
-    residual = _left(y[:, None], group, known)[:, 0]
-    return _Seen(group, known, features, _often(code)[:, 1:], residual, abs(float(rho @ left[here])))
+    return _Seen(y, group, known, features, _often(code)[:, 1:], abs(float(rho @ left[here])))
 
 
 def _often(code: Integers) -> Floats:
@@ -139,12 +142,18 @@ def _left(columns: Floats, group: Integers, known: Any) -> Floats:
 
 
 def _past(steps: Steps, seen: _Seen) -> dict[str, Floats]:
-    """Columns that may predict: the step before and sums over earlier ones, the time, and the ratio."""
+    """Columns that may predict: the step before and means over earlier ones, the time, and the ratio."""
     n, begins = len(steps), steps.begins
     rho, reward = np.asarray(steps.rho, np.float64), np.asarray(steps.reward, np.float64)
     ratio, reward = rho / (1 + rho), reward / (float(reward.std()) or 1.0)
     told = np.c_[seen.features, ratio, reward, ratio * reward, seen.actions]
-    before = [engine.compile_once(decayed_sums)(told, begins, decay, np.empty_like(told)) for decay in (0.0, *DECAYS)]
+    before = []
+    for decay in (0.0, *DECAYS):
+        means = np.empty_like(told)
+        engine.compile_once(run_means)(told, begins, decay, means)
+        means[1:] = means[:-1].copy()
+        means[begins[:-1]] = 0.0
+        before.append(means)
     time = np.arange(n) - np.repeat(begins[:-1], np.diff(begins))
     waves = np.cos(np.pi * np.arange(1, 5) * (time / max(int(time.max()), 1))[:, None])
     more = np.concatenate(before[1:], axis=1)
@@ -152,33 +161,19 @@ def _past(steps: Steps, seen: _Seen) -> dict[str, Floats]:
     return made if steps.action is None else made | {"the importance ratio": ratio[:, None]}
 
 
-def decayed_sums(told: Any, begins: Any, decay: float, sums: Any) -> Any:
-    """Exponentially decayed sums over the earlier steps of a piece."""
-    for e in range(begins.shape[0] - 1):
-        for k in range(told.shape[1]):
-            total = 0.0
-            for t in range(begins[e], begins[e + 1]):
-                sums[t, k] = total
-                total = decay * total + told[t, k]
-    return sums
+def _tested(residual: Floats, left: Floats, begins: Integers) -> tuple[float, float]:
+    """The p-value that the columns ``left`` of the past do not predict y, and the size of what they predict."""
+    from scipy.special import fdtrc
 
-
-def _tested(seen: _Seen, columns: Floats, begins: Integers) -> tuple[float, float]:
-    """The p-value that these columns do not predict y, and the standard deviation of what they predict."""
-    from scipy.stats import f
-
-    size = columns.std(axis=0)
-    left = _left(columns, seen.group, seen.known)
-    left = left[:, left.std(axis=0) > ALMOST_KNOWN * size]
     if not left.shape[1]:
         return 1.0, 0.0
     n, E = len(left), len(begins) - 1
     squares, turn = np.linalg.eigh(left.T @ left / n)
     squares, turn = squares[::-1], turn[:, ::-1]
     k = min(int((squares > REDUNDANT * squares[0]).sum()), E // PIECES_PER_DIRECTION)
-    scores = (left @ (turn[:, :k] / np.sqrt(squares[:k]))) * seen.residual[:, None]
+    scores = (left @ (turn[:, :k] / np.sqrt(squares[:k]))) * residual[:, None]
     of_piece = np.add.reduceat(scores, begins[:-1])
     mean, cov = of_piece.mean(axis=0), np.cov(of_piece.T).reshape(k, k) / E
     statistic = float(mean @ np.linalg.pinv(cov) @ mean) * (E - k) / (k * (E - 1))
     beyond = max(float(mean @ mean) - float(np.trace(cov)), 0.0)  # without what chance would give
-    return float(f.sf(statistic, k, E - k)), float(np.sqrt(beyond)) * E / n
+    return float(fdtrc(k, E - k, statistic)), float(np.sqrt(beyond)) * E / n
