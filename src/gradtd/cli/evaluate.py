@@ -226,7 +226,6 @@ def machine_options(
     checkpoint: Annotated[Path | None, CHECKPOINT] = None,
     scheduler: Annotated[str | None, SCHEDULER] = None,
 ) -> Any:
-    """The options of `Machine`."""
     from gradtd.evaluation.options import Machine
 
     return Machine(threads=threads, in_parts=in_parts, checkpoint=checkpoint, scheduler=scheduler)

@@ -167,7 +167,6 @@ def log_format(
     log_probabilities: Annotated[bool, LOG_PROBABILITIES] = False,
     drop_duplicates: Annotated[bool, DROP_DUPLICATES] = False,
 ) -> Any:
-    """The options of `LogFormat`."""
     from gradtd.evaluation.options import LogFormat
 
     return LogFormat(

@@ -233,7 +233,6 @@ class GroupFit(NamedTuple):
 
 
 def group_values(of_groups: Sequence[GroupFit], decision: Decision, settings: Settings) -> tuple[GroupValue, ...]:
-    """The value of every group."""
     level, limits = settings.level, settings.limits
     times = together(np.array([one.fit.psi for one in of_groups]), level, settings.seed)
     down, up = beyond_own(decision, level, limits)

@@ -247,7 +247,6 @@ def _dimensions(values: Any) -> int:
 
 
 def _takes_actions(function: Any) -> bool:
-    """Whether a function takes observations and actions."""
     try:
         wanted = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

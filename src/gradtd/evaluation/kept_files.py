@@ -265,7 +265,6 @@ class Store:
             return None
 
     def keep(self, unit: Unit, key: dict[str, Any], sums: PartSums, part: int | None = None) -> None:
-        """Keep the sums of a unit or of a part of it."""
         arrays, header = _stored(sums)
         self._write(self._path(unit, key, part), arrays, header | key)
 

@@ -111,7 +111,6 @@ def _name_of(option: str, given: Any) -> str:
 
 
 def _groups(name: str, values: Any) -> Groups:
-    """Groups by the value of every episode."""
     labels, codes = np.unique([str(one) for one in values], return_inverse=True)
     if not 2 <= len(labels) <= MOST_GROUPS:
         raise InputError(

@@ -179,7 +179,6 @@ class Reduction:
         self._waiting.append((level, 1, sums))
 
     def total(self) -> PartSums:
-        """The total."""
         while len(self._waiting) > 1:
             last = self._waiting.pop()[2]
             self._waiting[-1][2].add(last)

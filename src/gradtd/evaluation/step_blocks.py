@@ -228,7 +228,6 @@ def block_of(steps: Steps, group: Integers) -> Block:
 
 
 def take_pieces(block: Block, pieces: Integers) -> Block:
-    """Some of the pieces of a block."""
     if len(pieces) == len(block.group):
         return block
     lengths = np.diff(block.begins)[pieces]

@@ -117,7 +117,6 @@ class Roles:
 
     @property
     def columns(self) -> list[str]:
-        """All columns with a role."""
         several = (name for names in self.several.values() for name in names)
         return list(dict.fromkeys([*self.single.values(), *several, *self.keep]))
 

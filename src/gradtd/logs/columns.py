@@ -62,7 +62,6 @@ class Column:
         return self._finite(values, cure)
 
     def _finite(self, values: NDArray[Any], cure: str = "") -> NDArray[Any]:
-        """The column as finite floats."""
         found = np.ascontiguousarray(checks.numeric_array(self.name, values, values.ndim), np.float64)
         lost = np.asarray(~np.isfinite(found).all(axis=tuple(range(1, found.ndim))))
         refuse_rows(f"column {self.name!r}", lost, found, "must be finite", cure=cure)

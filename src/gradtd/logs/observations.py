@@ -153,7 +153,6 @@ def _put(observations: NDArray[Any], place: Integers, block: NDArray[Any]) -> No
 
 
 def _are_whole(values: NDArray[Any]) -> bool:
-    """Whether these numbers are whole."""
     return bool(((values == np.floor(values)) & (np.abs(values) < 2.0**63)).all())
 
 

@@ -104,7 +104,6 @@ def by_name(log: Log, columns: Sequence[Any]) -> list[int] | None:
 
 
 def steps_in_table(log: Log) -> Integers:
-    """The table row of every step."""
     return np.arange(len(log)) if log.given is None else np.asarray(log.given[: len(log)])
 
 

@@ -171,7 +171,6 @@ def _why(use: ColumnUse) -> str:
 
 
 def uses_of(roles: Roles) -> tuple[ColumnUse, ...]:
-    """The columns of every role."""
     found = {**{role: [name] for role, name in roles.single.items()}, **roles.several}
     return tuple(
         ColumnUse("user" if role == "episode" and roles.cut else role, tuple(names), roles.why.get(role, SAID))

@@ -315,7 +315,6 @@ def leads_since(curves: Curves, a: str, *others: str) -> Outcome:
 
 @criterion
 def every(curves: Curves, *criteria: Criterion) -> Outcome:
-    """All of these."""
     return combined([judge(curves) for judge in criteria])
 
 

@@ -229,7 +229,6 @@ def _label(algorithm: str, problem: str) -> str:
 
 
 def _behaviours_own(problem: str) -> Problem:
-    """The problem with the behaviour for target."""
     task = as_problem(problem)
     return replace(task, target=task.behaviour)
 

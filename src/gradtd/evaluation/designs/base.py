@@ -89,7 +89,6 @@ class Rows:
     def stored(
         cls, row: Any, next_row: Any, table: Any, starts: Integers | None = None, cell: Integers | None = None
     ) -> Rows:
-        """Rows of a stored table."""
         n_rows, n_columns = table.shape
         return cls(row, next_row, n_rows, n_columns, table, starts=starts, cell=cell)
 

@@ -157,7 +157,6 @@ def cut_into_blocks(episode: Integers, block: int) -> Integers:
 
 
 def _varying(table: Floats) -> Any:
-    """Which features vary."""
     varies = np.zeros(table.shape[1], bool)
     for part in chunks(len(table), chunk_rows(table)):
         varies |= (table[part] != table[0]).any(axis=0)

@@ -163,7 +163,6 @@ def _by_group(group: Integers, column: Integers, value: Floats, shape: tuple[int
 
 
 def _matrices(A: Any, b: Any, square: Floats) -> list[GroupSums]:
-    """The sums of every single group."""
     rows, d = [slice(*ends) for ends in pairwise(A.indptr)], b.shape[1]
     matrices = [_matrix(A.indices[row], A.data[row], d) for row in rows]
     return list(map(GroupSums, matrices, b.toarray(), square))

@@ -96,7 +96,6 @@ def values_of(table: Any, theta: Floats) -> Floats:
 
 
 def squared_lengths(rows: Any) -> Floats:
-    """The squared length of every row."""
     if isinstance(rows, np.ndarray):
         return np.asarray(np.einsum("ij,ij->i", rows, rows))
     return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()

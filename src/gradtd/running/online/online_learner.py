@@ -123,7 +123,6 @@ class OnlineLearner:
         put_many(self._queue, tables, numbers, over)
 
     def _interval(self, i: int, phi: Any, level: Any, anytime: Any) -> ValueInterval:
-        """The interval of one run."""
         run, queue = self._queue.runs[i], self._queue
         if run.moments is None:
             raise InputError("interval needs moments from the first step on: make the learner with intervals=True.")
