@@ -107,12 +107,10 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
     limit, target = None if clip is None else checks.number_above("clip", clip, 0), spelled(target)
     if isinstance(target, str) and target == "behaviour":
         return Ratios(np.ones(len(log)), shares=_weighted_shares(log, np.ones(len(log))))
-    if target is None and behaviour is None and log.rho is not None and (log.target is None or log.behaviour is None):
-        rho, notes, over = _clipped(log.rho, limit)
-        return Ratios(rho, notes, clipped=over, shares=_weighted_shares(log, log.rho))
     if target is None and behaviour is None and log.rho is not None:
-        assert log.target is not None
-        assert log.behaviour is not None
+        if log.target is None or log.behaviour is None:
+            rho, notes, over = _clipped(log.rho, limit)
+            return Ratios(rho, notes, clipped=over, shares=_weighted_shares(log, log.rho))
         refuse_other_ratios(log.rho, log.target, log.behaviour)
     target = prepared(log, "target", target)
     found = _Chances(log.target) if target is None and log.target is not None else _target(log, target)
