@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import gradtd
-from gradtd.output.pages import evaluation_schema
+from gradtd.output.schema import evaluation_schema
 
 WALK = "random_walk_tabular"
 

@@ -1,8 +1,7 @@
-"""Filled templates of self-contained pages, and the JSON Schema of an evaluation."""
+"""Self-contained pages: a filled template with embedded images."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +22,3 @@ def render(template: str, **values: Any) -> str:
 def _shown(value: Any) -> Any:
     """Text without control characters, some of which HTML forbids and UTF-8 cannot encode."""
     return printable(value, lines=True) if type(value) is str else value  # HTML has another type
-
-
-FORMAT = 1
-"""Version of the schema. New fields do not change it; removed or changed fields do."""
-
-
-def evaluation_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of one evaluation.
-
-    >>> evaluation_schema()["$id"]
-    'gradtd-evaluation-1'
-    """
-    path = Path(__file__).parent / "schemas" / f"evaluation-{FORMAT}.json"
-    return dict(json.loads(path.read_text()))

@@ -26,7 +26,7 @@ from gradtd.evaluation.sensitivity import Anytime, Confounding
 from gradtd.features import Features
 from gradtd.features.actions import ActionFeatures, PairFunction
 from gradtd.logs import Understood
-from gradtd.output.pages import FORMAT
+from gradtd.output.schema import FORMAT
 
 if TYPE_CHECKING:
     import pandas
