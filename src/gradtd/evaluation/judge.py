@@ -117,8 +117,7 @@ def judge(
     """Test value functions from other programs: FQE, a critic, a simulator, a spreadsheet.
 
     Returns a `Judgement`: the error of every claimed value with an interval, whether the log agrees with it, and which
-    value
-    function the log prefers.
+    value function the log prefers.
 
     Parameters
     ----------
@@ -128,8 +127,9 @@ def judge(
         Value functions by name. A function of observations that returns one number each (state values) or (n, actions)
         (action values), a function of observations and actions that returns one number each, or, for discrete
         observations, a table [states] or [states, actions]. Actions with labels are given as labels.
-    **how Passed to `gradtd.evaluate`, which estimates the error: for example ``value_function="action"`` if the log has
-    no behaviour probabilities, ``level``, ``features``.
+    **how
+        Passed to `gradtd.evaluate`, which estimates the error: for example ``value_function="action"`` if the log has
+        no behaviour probabilities, ``level``, ``features``.
 
     >>> import gradtd
     >>> import numpy as np
