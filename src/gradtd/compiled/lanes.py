@@ -16,10 +16,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradtd.compiled.linalg import fill
 from gradtd.compiled.loop import blend, check_every, step_size, within
 from gradtd.compiled.online import DIVERGED, DONE, GIVEN, NEWS, SEEN, SIZE, WAITING, take_step
+from gradtd.compiled.prefetch import prefetch_entry, prefetch_row
 from gradtd.core.algorithm import Now
 from gradtd.core.arrays import Batch, Floats, Integers, Plain
 from gradtd.core.stream import StreamView
@@ -28,10 +30,12 @@ from gradtd.core.stream import StreamView
 class Stack(NamedTuple):
     """Vectors of all lanes, (features, lanes); reward, discount and rho of the steps held, (steps, 3, lanes).
 
+    ``alike`` says of each whether it is one number for all lanes, then the first is read: the rest stays in memory.
     ``filled`` says of how many steps they are there: of none after those in the windows were moved.
     """
 
     numbers: Floats
+    alike: NDArray[np.uint8]
     theta: Floats
     z: Floats
     u: Floats
@@ -47,7 +51,8 @@ def new_stack(steps: int, n_features: int, lanes: int) -> Stack:
     """Room for so many steps and lanes."""
     theta, z, u, v, g, q = np.zeros((6, n_features, lanes))
     loss, along = np.zeros((2, lanes))
-    return Stack(np.zeros((steps, 3, lanes)), theta, z, u, v, g, q, loss, along, np.zeros(1, np.int64))
+    numbers, alike = np.zeros((steps, 3, lanes)), np.zeros((steps, 3), np.uint8)
+    return Stack(numbers, alike, theta, z, u, v, g, q, loss, along, np.zeros(1, np.int64))
 
 
 _AT_ONCE = 64
@@ -66,9 +71,12 @@ def from_lane(stacked: Floats, i: int, vector: Floats) -> None:
         vector[k] = stacked[k, i]
 
 
-def _add_differences(out: Floats, discount: Floats, after: float, x: float, v: Floats) -> None:
+def _add_four_multiples(
+    out: Floats, numbers: tuple[float, float, float, float], u: Floats, v: Floats, w: Floats, z: Floats
+) -> None:
+    a, b, c, d = numbers
     for i in range(out.shape[0]):
-        out[i] += (discount[i] * after - x) * v[i]
+        out[i] = out[i] + a * u[i] + b * v[i] + c * w[i] + d * z[i]
 
 
 def _add_multiples(out: Floats, x: float, v: Floats) -> None:
@@ -76,24 +84,42 @@ def _add_multiples(out: Floats, x: float, v: Floats) -> None:
         out[i] += x * v[i]
 
 
+def _add_differences(out: Floats, discount: Floats, after: float, x: float, v: Floats) -> None:
+    for i in range(out.shape[0]):
+        out[i] += (discount[i] * after - x) * v[i]
+
+
 def _add_gradients(out: Floats, c: Floats, discount: Floats, after: float, x: float) -> None:
     for i in range(out.shape[0]):
         out[i] += c[i] * (discount[i] * after - x)
 
 
-def _add_rewards(out: Floats, reward: Floats) -> None:
-    for i in range(out.shape[0]):
-        out[i] = reward[i] + out[i]
+def _add_rewards(out: Floats, reward: Floats, alike: int) -> None:
+    if alike:
+        one = reward[0]
+        for i in range(out.shape[0]):
+            out[i] = one + out[i]
+    else:
+        for i in range(out.shape[0]):
+            out[i] = reward[i] + out[i]
 
 
-def _weigh(out: Floats, scale: float, rho: Floats) -> None:
-    for i in range(out.shape[0]):
-        out[i] = scale * rho[i] * out[i]
+def _weigh(out: Floats, scale: float, rho: Floats, alike: int) -> None:
+    if alike:
+        one = scale * rho[0]
+        for i in range(out.shape[0]):
+            out[i] = one * out[i]
+    else:
+        for i in range(out.shape[0]):
+            out[i] = scale * rho[i] * out[i]
 
 
-def _add_products(out: Floats, u: Floats, v: Floats) -> None:
-    for i in range(out.shape[0]):
-        out[i] += u[i] * v[i]
+def _add_products(out: Floats, u: Floats, alike: int, v: Floats) -> None:
+    if alike:
+        _add_multiples(out, u[0], v)
+    else:
+        for i in range(out.shape[0]):
+            out[i] += u[i] * v[i]
 
 
 def _clear(stacked: Floats) -> None:
@@ -101,21 +127,54 @@ def _clear(stacked: Floats) -> None:
         fill(stacked[k], 0.0)
 
 
+def _is_one_number(values: Floats) -> int:
+    """Whether all are the same, as bits: -0 + -0 is another number than 0 + -0."""
+    first = values[0]
+    for i in range(1, values.shape[0]):
+        if values[i] != first or np.copysign(1.0, values[i]) != np.copysign(1.0, first):
+            return 0
+    return 1
+
+
+def _prefetch(stack: Stack, t: Any) -> None:
+    """Ask for the numbers of a step: drawn steps lie far apart."""
+    for j in range(3):
+        if stack.alike[t, j]:
+            prefetch_entry(stack.numbers[t, j], 0)
+        else:
+            prefetch_row(stack.numbers[t], np.uint64(j))
+
+
 def stacked_td_update(stack: Stack, stream: StreamView, batch: Batch, v: Floats, out: Floats, rewarded: bool) -> None:
     """out = A v + b of every lane, averaged over a batch; without b where nothing is rewarded"""
     _clear(out)
-    scale = 1.0 / batch.shape[0]
+    scale, d = 1.0 / batch.shape[0], v.shape[0]
     features, along = stream.features, stack.along
     for j in range(batch.shape[0]):
-        step, numbers = stream.steps[batch[j]], stack.numbers[batch[j]]
+        if j + 2 < batch.shape[0]:
+            _prefetch(stack, batch[j + 2])
+        step, numbers, alike = stream.steps[batch[j]], stack.numbers[batch[j]], stack.alike[batch[j]]
         row, after = np.uint64(step.row), np.uint64(step.next_row)
         fill(along, 0.0)
-        for k in range(v.shape[0]):
-            _add_differences(along, numbers[1], features[after, k], features[row, k], v[k])
+        if alike[1]:
+            gamma = numbers[1, 0]
+            for k in range(0, d - 3, 4):
+                four = (
+                    gamma * features[after, k] - features[row, k],
+                    gamma * features[after, k + 1] - features[row, k + 1],
+                    gamma * features[after, k + 2] - features[row, k + 2],
+                    gamma * features[after, k + 3] - features[row, k + 3],
+                )
+                _add_four_multiples(along, four, v[k], v[k + 1], v[k + 2], v[k + 3])
+            for k in range(d - d % 4, d):
+                _add_multiples(along, gamma * features[after, k] - features[row, k], v[k])
+        else:
+            for k in range(d):
+                _add_differences(along, numbers[1], features[after, k], features[row, k], v[k])
         if rewarded:
-            _add_rewards(along, numbers[0])
-        _weigh(along, scale, numbers[2])
-        for k in range(v.shape[0]):
+            _add_rewards(along, numbers[0], alike[0])
+        _weigh(along, scale, numbers[2], alike[2])
+        for k in range(d):
             _add_multiples(out[k], np.float64(features[row, k]), along)
 
 
@@ -124,21 +183,36 @@ def stacked_transpose_apply(
 ) -> None:
     """out = A' u of every lane, averaged over a batch; where it is rewarded, loss = b . u besides"""
     _clear(out)
-    scale = 1.0 / batch.shape[0]
+    scale, d = 1.0 / batch.shape[0], u.shape[0]
     features, along = stream.features, stack.along
     if rewarded:
         fill(stack.loss, 0.0)
     for j in range(batch.shape[0]):
-        step, numbers = stream.steps[batch[j]], stack.numbers[batch[j]]
+        if j + 2 < batch.shape[0]:
+            _prefetch(stack, batch[j + 2])
+        step, numbers, alike = stream.steps[batch[j]], stack.numbers[batch[j]], stack.alike[batch[j]]
         row, after = np.uint64(step.row), np.uint64(step.next_row)
         fill(along, 0.0)
-        for k in range(u.shape[0]):
-            _add_multiples(along, features[row, k], u[k])
-        _weigh(along, scale, numbers[2])
+        for k in range(0, d - 3, 4):
+            four = (
+                np.float64(features[row, k]),
+                np.float64(features[row, k + 1]),
+                np.float64(features[row, k + 2]),
+                np.float64(features[row, k + 3]),
+            )
+            _add_four_multiples(along, four, u[k], u[k + 1], u[k + 2], u[k + 3])
+        for k in range(d - d % 4, d):
+            _add_multiples(along, np.float64(features[row, k]), u[k])
+        _weigh(along, scale, numbers[2], alike[2])
         if rewarded:
-            _add_products(stack.loss, numbers[0], along)
-        for k in range(u.shape[0]):
-            _add_gradients(out[k], along, numbers[1], features[after, k], features[row, k])
+            _add_products(stack.loss, numbers[0], alike[0], along)
+        if alike[1]:
+            gamma = numbers[1, 0]
+            for k in range(d):
+                _add_multiples(out[k], gamma * features[after, k] - features[row, k], along)
+        else:
+            for k in range(d):
+                _add_gradients(out[k], along, numbers[1], features[after, k], features[row, k])
 
 
 @lru_cache(maxsize=64)  # the same function for the same rule and types: it is compiled once
@@ -174,6 +248,9 @@ def lanes_kernel(parts: tuple[Plain, ...], unpack: Plain) -> Plain:
                     stack.numbers[t, 0, i] = step.reward
                     stack.numbers[t, 1, i] = step.discount
                     stack.numbers[t, 2, i] = step.rho
+            for t in range(begin, end):
+                for j in range(3):
+                    stack.alike[t, j] = _is_one_number(stack.numbers[t, j])
         stack.filled[0] = leader.counts[SIZE]
         begun = first.clock[0].seen
         count = leader.counts[GIVEN] - begun

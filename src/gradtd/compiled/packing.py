@@ -22,7 +22,7 @@ def words_of(value: Any) -> list[int]:
     if isinstance(value, tuple):
         return [word for part in value for word in words_of(part)]
     if isinstance(value, np.ndarray):
-        return [value.__array_interface__["data"][0], value.size, value.itemsize, *value.shape, *value.strides]
+        return [value.ctypes.data, value.size, value.itemsize, *value.shape, *value.strides]
     if isinstance(value, float):
         return [struct.unpack("<q", struct.pack("<d", value))[0]]
     return [int(value)]

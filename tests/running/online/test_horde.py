@@ -87,25 +87,31 @@ SIDE_BY_SIDE = [
 def test_demons_that_draw_the_same_batches_learn_side_by_side_to_the_same_bytes(
     rule, threads, compile, tmp_path, monkeypatch
 ):
-    """Of 17 demons one diverges, and one has another seed; steps are moved to the front, saved, and given singly."""
+    """Of 17 demons one diverges, and one has another seed; steps are moved to the front, saved, and given singly.
+
+    Some rewards, ratios and discounts are the same for all demons, others differ.
+    """
     monkeypatch.setattr("gradtd.running.online.window.LEAST", 40)
     monkeypatch.setattr("gradtd.running.online.groups.FEWEST_LANES", 4)
     rng = np.random.default_rng(0)
     steps = LONG.steps[:400]
     over = LONG.steps.episode[1:401] != steps.episode
+    features = np.column_stack((LONG.features, LONG.features[:, 0] ** 2))
     given = {name: rng.random((400, 17)) * 2 for name in ("reward", "rho")}
+    given["discount"] = np.where(steps.discount == 0, 0.0, rng.random((17, 400))).T
+    for begin, table in enumerate(given.values()):
+        table[begin::3] = table[begin::3, :1]
     alphas = [{} if "alpha" not in rule else {"alpha": 1e6 if i == 3 else 0.03 + i / 500} for i in range(17)]
     demons = {f"d{i}": own | ({"seed": 5} if i == 9 else {}) for i, own in enumerate(alphas)}
-    horde = Horde(D, demons, capacity=25, threads=threads, compile=compile, **rule)
+    horde = Horde(D + 1, demons, capacity=25, threads=threads, compile=compile, **rule)
     for begin, end in ((0, 150), (150, 230), (230, 400)):
         for t in range(begin, begin + 3):
             numbers = {name: table[t] for name, table in given.items()}
-            rows = LONG.features[steps.row[t]], LONG.features[steps.next_row[t]]
-            more = {"discount": float(steps.discount[t]), "truncated": bool(over[t])}
-            horde.update(rows[0], phi_next=rows[1], **numbers, **more)
+            rows = features[steps.row[t]], features[steps.next_row[t]]
+            horde.update(rows[0], phi_next=rows[1], **numbers, truncated=bool(over[t]))
         rest = slice(begin + 3, end)
         columns = {name: dict(zip(demons, table[rest].T, strict=True)) for name, table in given.items()}
-        horde.partial_fit(gradtd.Stream(LONG.features, steps[rest]), **columns)
+        horde.partial_fit(gradtd.Stream(features, steps[rest]), **columns)
         if over[end - 1]:
             horde.new_episode()
         assert sum(len(group.runs) for group in horde._queue.groups if group.lanes) >= 15
@@ -114,9 +120,10 @@ def test_demons_that_draw_the_same_batches_learn_side_by_side_to_the_same_bytes(
             horde = Horde.load(tmp_path / "horde.npz", threads=threads, compile=compile)
     for i, name in enumerate(demons):
         own = steps.copy()
-        own["reward"], own["rho"] = given["reward"][:, i], given["rho"][:, i]
-        alone = Learner(D, capacity=25, compile=compile, **rule | demons[name])
-        alone.partial_fit(gradtd.Stream(LONG.features, own.view(np.recarray)))
+        for column, table in given.items():
+            own[column] = table[:, i]
+        alone = Learner(D + 1, capacity=25, compile=compile, **rule | demons[name])
+        alone.partial_fit(gradtd.Stream(features, own.view(np.recarray)))
         assert horde.theta[name].tobytes() == alone.theta.tobytes(), name
         assert (horde.updates[name], horde.diverged_at[name]) == (alone.updates, alone.diverged_at)
         for one, other in zip(horde._queue.runs[i].run.state, alone._queue.runs[0].run.state, strict=True):

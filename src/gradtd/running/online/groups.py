@@ -42,7 +42,7 @@ class Grouping:
     def __init__(self, n_features: int, compile: bool | None) -> None:
         self.n_features, self.compile = n_features, compile
         self._kernels: dict[Any, tuple[Plain, bool]] = {}
-        self._stacks: dict[Any, Stack] = {}
+        self._stacks: dict[tuple[int, ...], tuple[Stack, list[int]]] = {}
 
     def groups(self, runs: list[OnlineRun], arguments: list[tuple[Any, ...]], threads: int) -> list[Group]:
         """The groups of these runs; with 0 ``threads`` none learn side by side."""
@@ -66,12 +66,17 @@ class Grouping:
     def _side_by_side(self, runs: list[OnlineRun], arguments: list[tuple[Any, ...]], lanes: list[int]) -> Group:
         """A group of runs that draw the same batches."""
         session, steps = runs[lanes[0]].session, len(runs[lanes[0]].window.steps)
-        key = (*lanes, steps)
-        if key not in self._stacks:
-            self._stacks = {old: stack for old, stack in self._stacks.items() if not set(old[:-1]) & set(lanes)}
-            self._stacks[key] = new_stack(steps, self.n_features, len(lanes))
-        stack = self._stacks[key]
-        stack.filled[0] = 0  # the steps held may have moved
+        key, moves = tuple(lanes), [runs[i].window.moves for i in lanes]
+        stack, moved = self._stacks.get(key, (None, None))
+        if stack is None or len(stack.numbers) != steps:
+            before, stack = stack, new_stack(steps, self.n_features, len(lanes))
+            if before is not None and moved == moves:
+                n = stack.filled[0] = before.filled[0]
+                stack.numbers[:n], stack.alike[:n] = before.numbers[:n], before.alike[:n]
+        elif moved != moves:
+            stack.filled[0] = 0
+        self._stacks = {old: kept for old, kept in self._stacks.items() if not set(old) & set(lanes)}
+        self._stacks[key] = stack, moves
         rule = session.setup.algorithm
         parts = (*(rule.lanes or ()), used_of(rule), *session.drawing)
         found = self.kernel(partial(lanes_kernel, parts), parts, [(*arguments[i], stack) for i in lanes])

@@ -28,9 +28,18 @@ def too_tight(length: int, needed: int) -> bool:
 
 def move_to_front(array: NDArray[Any], kept: Integers) -> None:
     """array[:len(kept)] = array[kept], for increasing indices, a piece at a time so that no second copy is made."""
+    if len(kept) and kept[-1] + 1 == len(kept):
+        return
+    if array.dtype.names:
+        array = as_bytes(array)
     for i in range(0, len(kept), _PIECE):
         piece = kept[i : i + _PIECE]
         array[i : i + len(piece)] = array[piece]
+
+
+def as_bytes(records: NDArray[Any]) -> NDArray[Any]:
+    """Records of a contiguous array as blocks of bytes, which NumPy copies ten times as fast as field by field."""
+    return records.view(np.ndarray).view(f"V{records.itemsize}")
 
 
 def resized(array: NDArray[Any], length: int, used: int) -> NDArray[Any]:

@@ -209,7 +209,7 @@ class StepQueue:
 
     def try_put(self, cut: int) -> bool:
         """The same for numbers that compiled code checks; False if it refuses them."""
-        self.pack()
+        self._pack_rows()
         code = self._put(self._shared.address(), cut)
         if code == FULL:
             self.make_room(1)
@@ -325,6 +325,11 @@ class StepQueue:
         self._put, self._shared = self._grouping.kernel(put_kernel, "put", [shared])
         self._packed_at = version
         return self
+
+    def _pack_rows(self) -> None:
+        """`pack` for a step that is put: that reads what all runs share, and asking each of a hundred takes longer."""
+        if self._packed_at is None or self.rows is None or self._packed_at[0] != self.rows.version:
+            self.pack()
 
     def put_block(self, table: Any, ends: Integers, numbers: NDArray[np.float64], episode: Integers) -> None:
         """Learn from steps whose checked rows are in a table; ``ends`` has the row and the next row of each."""

@@ -20,7 +20,7 @@ from gradtd.compiled.traces import Tracer, most_entries
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.memory_limits import refuse_beyond_memory
 from gradtd.core.stream import STEP, StreamView
-from gradtd.running.online.growing_rows import GrowingRows, move_to_front, resized, roomy, too_tight
+from gradtd.running.online.growing_rows import GrowingRows, as_bytes, move_to_front, resized, roomy, too_tight
 from gradtd.running.settings import Setup
 
 UNBOUNDED = 2**62
@@ -99,7 +99,7 @@ class Window:
 
     def restore(self, given: int, steps: NDArray[Any], side: NDArray[np.uint8], unit: Integers, traces: Any) -> None:
         """Store these steps, as after a given number of steps; their traces follow `store`."""
-        self.counts[GIVEN], self.size = given, len(steps)
+        self.counts[GIVEN], self.size, self.moves = given, len(steps), self.moves + 1
         if isinstance(self.traces, GrowingRows):
             self.traces.keep(traces)
         else:
@@ -176,12 +176,18 @@ class Window:
         if not self.has_buffers:
             return np.arange(max(0, self.size - self.keeps), self.size)
         begin, arrived, members = self.buffers.begin, self.buffers.arrived, self.buffers.members
-        parts = [members[max(b, b + a - self.keeps) : b + a] for b, a in zip(begin, arrived, strict=True)]
-        return np.sort(np.concatenate(parts)).astype(np.int64)
+        held = np.zeros(self.size, bool)
+        for b, a in zip(begin, arrived, strict=True):
+            held[members[max(b, b + a - self.keeps) : b + a]] = True
+        return np.flatnonzero(held)
 
     def drop_the_rest(self, more: int) -> None:
         """Move replayable steps to the front, and reserve capacity."""
         before = self.size
+        if self._holds_all():
+            if too_tight(len(self.steps), before + more):
+                self._allocate(self.steps, self.side, self.unit, roomy(before + more))
+            return
         kept = self.held() if self.has_buffers else np.arange(max(0, before - max(self.keeps, self.recent)), before)
         for array in (self.steps, self.side, self.unit, self.traces):
             if isinstance(array, GrowingRows):
@@ -195,9 +201,15 @@ class Window:
         else:
             self._all_arrived()
 
+    def _holds_all(self) -> bool:
+        """Whether every stored step is replayable."""
+        if self.has_buffers:
+            return int(self.buffers.arrived.sum()) == self.size and int(self.buffers.arrived.max()) <= self.keeps
+        return self.size <= max(self.keeps, self.recent)
+
     def _forget(self, before: int) -> None:
         """Steps behind those held point to row 0: compiled code may look where the next ones will lead."""
-        self.steps[self.size : before] = np.zeros((), STEP)
+        as_bytes(self.steps)[self.size : before] = as_bytes(np.zeros(1, STEP))
 
     def clear(self) -> None:
         """Drop all steps of a diverged run."""
@@ -287,10 +299,15 @@ def places_of_used(rows: int, windows: Sequence[Window]) -> tuple[Integers, Inte
     used = np.zeros(rows, bool)
     for window in windows:
         window.drop_the_rest(0)
+    whole = [window for window in windows if 0 < window.size == window.given]  # it has every row of the others
+    for window in whole[:1] or windows:
         for end in ("row", "next_row"):
             used[window.steps[end][: window.size]] = True
     place = np.cumsum(used) - 1
+    kept = np.flatnonzero(used)
+    if len(kept) and kept[-1] + 1 == len(kept):
+        return kept, place  # no row moves
     for window in windows:
         for end in ("row", "next_row"):
             window.steps[end][: window.size] = place[window.steps[end][: window.size]]
-    return np.flatnonzero(used), place
+    return kept, place
