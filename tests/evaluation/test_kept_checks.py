@@ -8,6 +8,7 @@ import pytest
 import gradtd
 from gradtd.core.files import read_arrays, write_arrays
 from gradtd.evaluation.kept_sums import _bytes_of, _table_of
+from gradtd.evaluation.kept_units import within
 
 pytestmark = pytest.mark.usefixtures("small_units")
 
@@ -179,3 +180,9 @@ def test_steps_that_do_not_fit_are_read_again(states, tmp_path, name):
 
     _change(tmp_path / "sums", "sums", change)
     assert _evaluate(states, tmp_path / "sums").to_dict() == found.to_dict()
+
+
+def test_limits_beyond_single_precision_are_compared_without_a_warning():
+    rewards = np.array([1.0, 3e38], np.float32)
+    assert within(rewards, -2e50, 2e50)
+    assert not within(rewards, -2e50, 2.0)

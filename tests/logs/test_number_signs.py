@@ -197,3 +197,12 @@ def test_ratios_without_actions_are_not_compared_with_other_rows(episodes):
     """The next observation tells the action that was taken, and so the ratio: nothing is shifted."""
     found = gradtd.evaluate(gradtd.sample_log("random_walk_tabular", episodes), gamma=1.0, progress=False)
     assert not found.warnings
+
+
+def test_numbers_near_the_largest_give_no_warning_of_numpy():
+    from gradtd.logs.number_signs import _linear, _step_sizes
+
+    large = np.array([1.7e308, 1.7e308, -1.7e308, 1.7e308])
+    with np.errstate(all="raise"):
+        assert not _linear(large, large)
+        _step_sizes(large[:, None])

@@ -198,7 +198,7 @@ def array(value: Any, kind: str, ndim: int) -> bool:
 
 def within(value: Any, low: float, high: float) -> bool:
     """Numbers from ``low`` up to, and without, ``high``."""
-    return bool(not value.size or (value.min() >= low and value.max() < high))
+    return bool(not value.size or (float(value.min()) >= low and float(value.max()) < high))
 
 
 def words(value: Any) -> bool:

@@ -101,8 +101,8 @@ def _first_seen(log: Log) -> NDArray[Any]:
 
 def _linear(one: NDArray[Any], other: NDArray[Any]) -> bool:
     """Whether one column is a line of another that varies."""
-    a, b = one - one.mean(), other - other.mean()
     with np.errstate(over="ignore", invalid="ignore"):
+        a, b = one - one.mean(), other - other.mean()
         size = float(a @ a) * float(b @ b)
         return 0 < size < np.inf and float(a @ b) ** 2 > (1 - 1e-12) * size
 
@@ -213,4 +213,5 @@ MOST_MIXED, CLOSER = 0.2, 0.7
 
 def _step_sizes(seen: Floats) -> Floats:
     """Squared distances of rows from those before, each column in units of its variance."""
-    return np.asarray((np.diff(seen, axis=0) ** 2 / np.maximum(seen.var(axis=0), 1e-300)).sum(axis=1))
+    with np.errstate(over="ignore", invalid="ignore"):  # near the largest numbers; nan is no sign of anything
+        return np.asarray((np.diff(seen, axis=0) ** 2 / np.maximum(seen.var(axis=0), 1e-300)).sum(axis=1))

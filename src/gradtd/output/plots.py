@@ -64,8 +64,9 @@ class Curve:
 def mean_and_error(values: Floats) -> tuple[Floats, Floats]:
     """Mean over runs and its standard error (NaN for a single run)."""
     runs = values.shape[0]
-    error = values.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(values.shape[1:], np.nan)
-    return values.mean(axis=0), error
+    with np.errstate(over="ignore", invalid="ignore"):  # of runs that diverged
+        error = values.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(values.shape[1:], np.nan)
+        return values.mean(axis=0), error
 
 
 def styled(curves: Mapping[str, Floats]) -> list[Curve]:

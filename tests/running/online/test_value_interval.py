@@ -125,7 +125,12 @@ def test_values_whose_squares_overflow_have_no_interval(size):
 
 @pytest.mark.parametrize(
     "change",
-    [{"moments.A": np.zeros((2, 2))}, {"moments.counts": np.zeros(5, np.int64)}, {"moments.since": np.full(2, 2**40)}],
+    [
+        {"moments.A": np.zeros((2, 2))},
+        {"moments.counts": np.zeros(5, np.int64)},
+        {"moments.since": np.full(2, 2**40)},
+        {"moments.squares": np.full((2, 2 * D, 2 * D), 1e-9)},
+    ],
 )
 def test_a_file_whose_moments_are_damaged_is_refused(change, tmp_path):
     path = tmp_path / "it.npz"

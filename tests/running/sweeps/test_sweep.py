@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import gradtd
 from gradtd.cli.app import app
 from gradtd.core import files, results_folder
+from gradtd.output.plots import mean_and_error
 from gradtd.running.sweeps import sweep as sweeping
 from gradtd.running.sweeps import units
 from gradtd.running.sweeps.grid import combinations, settings_of
@@ -361,3 +362,10 @@ def test_problems_as_tables_and_grids_in_words():
     assert list(dict.fromkeys(s.given["alpha"] for s in mixed.settings)) == [0.1, "auto", None]
     several = small_sweep(algorithms={"td": [{"alpha": 0.1}, {"alpha": [0.1, 0.2]}]})
     assert [s.given for s in several.settings] == [{"alpha": 0.1}, {"alpha": 0.2}]
+
+
+def test_numbers_of_runs_that_diverged_have_an_error_without_a_warning():
+    with np.errstate(all="raise"):
+        mean, error = mean_and_error(np.array([[1e300, 1.0], [-1e300, 3.0]]))
+    assert mean.tolist() == [0.0, 2.0]
+    assert error.tolist() == [np.inf, 1.0]

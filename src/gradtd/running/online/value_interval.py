@@ -120,6 +120,14 @@ class EpisodeMoments:
             or (self.since < 0).any()
         ):
             raise InputError("the file's moments have counts that are none: it is damaged.")
+        own = self.squares.diagonal(axis1=1, axis2=2)
+        sizes = np.sqrt(np.maximum(own, 0.0)) * (1 + 1e-6)
+        if (
+            (own < 0).any()
+            or (np.abs(self.sums) > sizes * np.sqrt(self.since)[:, None]).any()
+            or (np.abs(self.squares) > sizes[:, :, None] * sizes[:, None, :]).any()
+        ):  # the inequality of Cauchy and Schwarz
+            raise InputError("the file's moments have squares that no episodes give: it is damaged.")
 
     def take(self, steps: Any, x: Floats, after: Floats, e: Floats) -> None:
         """Steps that follow those taken before: their records, features, next features and traces."""
