@@ -106,21 +106,21 @@ def run_cells(out: Path, seconds: float, worlds: Sequence[str]) -> None:
 
 
 def read_runs(out: Path) -> Runs:
-    """What the folder has."""
+    """The cells of which the folder has all seeds."""
     kept: Curves = {}
     for cell in cells():
         path = out / name_of(*cell)
         if path.exists():
             with np.load(path) as file:
                 kept[cell[:3]] = np.concatenate([kept.get(cell[:3], np.empty((0, BINS))), file["curves"]])
-    return Runs(kept, WORLDS, AGENTS, sorted(STEP_SIZES))
+    whole = {cell: curves for cell, curves in kept.items() if len(curves) == sum(map(len, SEEDS))}
+    return Runs(whole, WORLDS, AGENTS, sorted(STEP_SIZES))
 
 
 def show(out: Path, image: Path | None, page: Path | None) -> None:
     """The tables of what is there, the picture and the page."""
     runs = read_runs(out)
-    counts = sorted({len(curves) for curves in runs.curves.values()})
-    print(f"{len(runs.curves)} of {len(AGENTS) * len(WORLDS) * len(STEP_SIZES)} cells; seeds of a cell: {counts}\n")
+    print(f"{len(runs.curves)} of {len(AGENTS) * len(WORLDS) * len(STEP_SIZES)} cells are whole\n")
     for table in (*middle_tables(runs), *difference_tables(runs)):
         print(markdown(table))
     if image:
