@@ -136,7 +136,10 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
             "gradtd cannot estimate the behaviour from a log that is read in parts: give a column of probabilities."
         )
     if settings.cluster is not None:
-        raise InputError("cluster needs the log in memory: leave it out, or give in_parts=False.")
+        raise InputError(
+            "cluster needs the log in memory: the error of a log in parts comes from groups of episodes by the hash of "
+            "their id, not by a column. Leave cluster out, or give in_parts=False."
+        )
     if settings.checkpoint is not None:
         for name in ("time_column", "by", "trained_on"):
             if getattr(settings, name) is not None:
