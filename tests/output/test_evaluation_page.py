@@ -53,7 +53,7 @@ def test_a_page_needs_no_other_file(tmp_path):
     assert not re.search(r"https?:|file:|url\(|@import|<script|<link", outside)
     assert "gradtd evaluate &lt;log&gt; &amp; more" in text
     assert ">unchecked</span>" in text  # refits of a named method are not the checked interval
-    assert text.count("<figure") == 6 - 1  # all values of the start states are one: no picture of them
+    assert text.count("<figure") == 7 - 1  # all values of the start states are one: no picture of them
     assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
 
 
@@ -106,8 +106,8 @@ def test_pages_and_pictures_of_whatever_was_found(how, tmp_path):
 
 def test_pictures():
     made = evaluation()
-    assert list(figures(made)) == ["estimates", "checks", "lambda", "resamples", "ratios"]
-    assert list(figures(evaluation(target="behaviour"))) == ["estimates", "checks", "lambda", "resamples"]
+    assert list(figures(made)) == ["estimates", "checks", "lambda", "resamples", "over_log", "ratios"]
+    assert list(figures(evaluation(target="behaviour"))) == ["estimates", "checks", "lambda", "resamples", "over_log"]
     spread = evaluation(log=walk(40) | {"obs": np.minimum(walk(40)["t"] + walk(40)["episode"] % 3, 4)})
     assert "starts" in figures(spread)
     axes = estimates_figure(made).axes[0]
@@ -116,6 +116,21 @@ def test_pictures():
     assert shown[0] == "LSTD"
     first = axes.get_lines()[0]
     assert first.get_xdata().tolist() == list(made.interval)
+
+
+def test_returns_and_values_over_the_log():
+    """By hand: 40 episodes in 4 parts of 10; the mean of the parts' values is the value."""
+    log = walk(40)
+    made = evaluation(log=log)
+    last, mean, error, value = made.pictured["over_log"]
+    begins = np.flatnonzero(np.r_[True, np.diff(log["episode"]) != 0])
+    since = np.arange(len(log["reward"])) - np.repeat(begins, np.diff(np.r_[begins, len(log["reward"])]))
+    returns = np.add.reduceat(0.9**since * log["reward"], begins)
+    assert last.tolist() == [10, 20, 30, 40]
+    assert mean == pytest.approx(returns.reshape(4, 10).mean(1))
+    assert error == pytest.approx(returns.reshape(4, 10).std(1, ddof=1) / np.sqrt(10))
+    assert value.mean() == pytest.approx(made.value)
+    assert "over_log" not in figures(evaluation(log=walk(15)))
 
 
 def test_an_interval_that_is_too_wide_is_cut_and_marked():

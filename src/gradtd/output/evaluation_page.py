@@ -52,6 +52,12 @@ WEAK = "#a8a8a8"
 """Rows whose interval cannot be trusted."""
 
 
+OVER_LOG_CAPTION = (
+    "Mean returns of neighbouring episodes with two standard errors, and the value that each part implies. If the "
+    "value rises or falls over the log, the environment changed; if only the returns do, the behaviour policy changed."
+)
+
+
 def estimates_figure(evaluation: Evaluation) -> Any:
     """Every method's value and interval, the requested one on top.
 
@@ -159,6 +165,23 @@ def histogram_figure(evaluation: Evaluation, what: str, title: str, name: str, u
     return figure
 
 
+def over_log_figure(evaluation: Evaluation) -> Any:
+    """Mean returns of the log, and the value by the influences, of its parts in order."""
+    last, mean, error, value = evaluation.pictured["over_log"]
+    figure, axes = canvas("Over the log")
+    middle = (np.r_[0.0, last[:-1]] + last) / 2
+    axes.axhspan(*evaluation.interval, color=COLOURS[0], alpha=0.12, linewidth=0)
+    axes.errorbar(
+        middle, mean, 2 * error, fmt="s-", color=COLOURS[1], markersize=4, linewidth=1, label="returns logged"
+    )
+    if np.isfinite(value).all():
+        axes.plot(middle, value, "o-", color=COLOURS[0], markersize=4, linewidth=1.6, label="value by part")
+    axes.set_xlabel("episode, in the order of the log")
+    axes.set_ylabel("discounted return")
+    figure.legend(frameon=False, fontsize=9, loc="outside lower center", ncols=2)
+    return figure
+
+
 def confounding_figure(evaluation: Evaluation) -> Any:
     """The interval against the strength of an unrecorded cause, and the reference value."""
     cause = evaluation.confounding
@@ -202,6 +225,8 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
     if np.isfinite(evaluation.resampled).sum() > 1:
         caption = "How the value varies with the episodes logged. A long tail or two peaks are a warning."
         made["resamples"] = resamples_figure(evaluation), caption
+    if "over_log" in evaluation.pictured:
+        made["over_log"] = over_log_figure(evaluation), OVER_LOG_CAPTION
     if not evaluation.diagnostics.on_policy:
         drawn = histogram_figure(
             evaluation,

@@ -10,6 +10,7 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.progress import Progress
 from gradtd.core.stream import Stream
+from gradtd.evaluation.checks import products
 from gradtd.evaluation.decide import Decision
 from gradtd.evaluation.estimators.bootstrap import (
     Resamples,
@@ -51,6 +52,10 @@ from gradtd.evaluation.settings import STATE, Settings
 
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
 """Default number of refits, reduced if 100 refits of a rule would read more numbers than this."""
+
+
+FEWEST_IN_PART, MOST_PARTS = 10, 20
+"""Episodes in each part of the picture of returns over the log, and the most parts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,7 +330,24 @@ def for_pictures(case: Case, theta: Floats) -> dict[str, Floats]:
     """Small data for the plots: histograms of the ratios and of the start values."""
     counts, edges = histogram(np.asarray(case.stream.steps["rho"]))
     start_counts, start_edges = histogram(np.asarray(case.starts @ theta).ravel())
-    return {"rho": counts, "rho_edges": edges, "starts": start_counts, "starts_edges": start_edges}
+    made = {"rho": counts, "rho_edges": edges, "starts": start_counts, "starts_edges": start_edges}
+    return made | ({"over_log": over_log(case)} if case.n_episodes >= 2 * FEWEST_IN_PART else {})
+
+
+def over_log(case: Case) -> Floats:
+    """Parts of the log in order, (4, parts): last episode, mean return of the log, its error, and value by influences.
+
+    The last row is NaN if there are no influences.
+    """
+    discount, reward = (np.asarray(case.stream.steps[name]) for name in ("discount", "reward"))
+    weight = products(np.ones(len(reward)), discount, case.begins)
+    returns, psi = np.add.reduceat(weight * reward, case.begins[:-1]), influences_of(case)
+    parts = np.array_split(np.arange(len(returns)), min(MOST_PARTS, len(returns) // FEWEST_IN_PART))
+    by_part = np.full(len(parts), np.nan)
+    if len(psi) == len(returns) and case.decision is not None:
+        by_part = np.array([case.decision.fit.value + psi[part].mean() for part in parts])
+    rows = [(part[-1] + 1, returns[part].mean(), returns[part].std(ddof=1) / np.sqrt(len(part))) for part in parts]
+    return np.vstack([np.array(rows).T, by_part])
 
 
 def histogram(values: Floats, bins: int = 40, weights: Floats | None = None) -> tuple[Floats, Floats]:

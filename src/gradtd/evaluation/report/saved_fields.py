@@ -76,6 +76,9 @@ def refuse_unshown(made: Evaluation) -> None:
         sound = counts.ndim == 1 and edges.shape == (len(counts) + 1,) and np.isfinite(edges).all()
         if not (sound and len(counts) and (counts >= 0).all() and (np.diff(edges) >= 0).all()):
             raise ValueError(name)
+    over_log = made.pictured.get("over_log")
+    if over_log is not None and (over_log.ndim != 2 or len(over_log) != 4 or not over_log.size):
+        raise ValueError("over_log")
     _refuse_lambda(made)
     _refuse_rows(made)
     in_notebook(made)
