@@ -299,7 +299,7 @@ def draw_looks(looks: Sequence[Look], level: float, path: Path) -> Path:
         color=COLOURS[0],
         alpha=0.15,
         linewidth=0,
-        label="holds at every look",
+        label="is valid at every look",
     )
     axes.fill_between(
         x,
