@@ -237,8 +237,9 @@ def draw(cells: dict[tuple[str, str], dict[str, Row]], path: Path) -> None:
         axes.plot(ratios[name], np.full(len(ratios[name]), y), "o", ms=4, alpha=0.35, color=colour, mew=0)
         axes.plot(np.median(ratios[name]), y, "|", ms=14, mew=2.5, color=colour)
     axes.set_xscale("log")
-    axes.set_yticks(range(len(names)), names)
-    axes.set_xlabel("error over the least error of the cell (bar: median over cells)")
+    axes.set_yticks(range(len(names)), [f"{name} ({len(ratios[name])})" for name in names])
+    axes.set_ylim(-0.7, len(names) - 0.3)
+    axes.set_xlabel("error over the least of the cell (bar: median; in brackets: cells)")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
 
