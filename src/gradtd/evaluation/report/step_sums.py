@@ -6,12 +6,12 @@ Sums of chunks are added, so logs in memory and in files have the same diagnosti
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.logs import Log, Ratios
 from gradtd.logs.log import merge_notes
@@ -22,7 +22,7 @@ BY_STEP = (
     *("elsewhere", "r2", "r4", "early_rewards", "rho", "rho2", "not_one"),
     *("weights", "weights2", "off", "off2", "beyond"),
 )
-"""Quantities summed by the compiled loop: over steps, and in the second line over episodes."""
+"""Quantities summed: over steps, and in the second line over episodes."""
 BY_CHUNK = ("steps", "episodes", "terminated", "truncated", "inside", "strangers", "ends_unknown", "clipped")
 """Quantities given by each chunk of a log."""
 LARGEST = ("largest_ratio", "largest_reward", "smallest_reward")
@@ -152,45 +152,45 @@ def effective_size(weights: Floats) -> float:
     return float(part.sum() ** 2 / (part**2).sum())
 
 
-class _Steps(NamedTuple):
-    """Steps of some episodes; ``weight`` is that of doubly robust."""
-
-    row: Any
-    next_row: Any
-    rho: Floats
-    reward: Floats
-    discount: Floats
-    weight: Floats
-    begins: Integers
-
-
-class _Sums(NamedTuple):
-    numbers: Floats
-    ratios: Floats
-    by_time: Floats
-
-
 def sum_steps(log: Log, found: Ratios, discount: Floats, begins: Integers, weights: Floats) -> StepSums:
     """The sums of a chunk of a log.
 
     ``begins`` are the first steps of the independent pieces and the number of steps; ``weights`` the products of ratios
     and discounts up to every step.
     """
-    rho, reward, discount = (np.ascontiguousarray(a, np.float64) for a in (found.rho, log.reward, discount))
-    steps = _Steps(log.row, log.next_row, rho, reward, discount, weights, begins)
-    made = _Sums(np.zeros(len(BY_STEP)), np.zeros((2, BINS)), np.zeros((2, int(np.diff(begins).max()))))
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        engine.compile_once(count_steps)(steps, made)
+    rho = np.asarray(found.rho, np.float64)
+    numbers, ratios = np.zeros(len(BY_STEP)), np.zeros((2, BINS))
+    by_time = np.zeros((2, int(np.diff(begins).max())))
+    with np.errstate(all="ignore"):
+        for pieces in _runs_of_pieces(begins):
+            part = slice(int(pieces[0]), int(pieces[-1]))
+            t, length = pieces[:-1] - part.start, np.diff(pieces)
+            follows = np.asarray(log.next_row[part])[:-1] == np.asarray(log.row[part])[1:]
+            follows[t[1:] - 1] = True  # the next row is of another piece
+            r, size = rho[part], np.log2(rho[part])
+            reward, left = (np.asarray(a[part], np.float64) for a in (log.reward, discount))
+            square = reward * reward
+            # The product of a long episode may over- or underflow, its logarithm does not.
+            whole, off = 2.0 ** np.add.reduceat(size, t), np.add.reduceat(r, t) - length
+            of_steps = (~follows, square, square * square, (reward != 0) & (left != 0), r, r * r, r != 1)
+            of_pieces = (whole, whole * whole, off, off * off, np.multiply.reduceat(left, t))
+            numbers += [x.sum(dtype=np.float64) for x in (*of_steps, *of_pieces)]
+            place = np.clip((size - LOWEST) * PER_OCTAVE, 0, BINS - 1).astype(np.int64)
+            time, weight = np.arange(len(r)) - np.repeat(t, length), weights[part]
+            ratios += [np.bincount(place, x, BINS) for x in (None, r)]
+            for k, x in enumerate((weight, weight * weight)):
+                made = np.bincount(time, x)
+                by_time[k, : len(made)] += made
     inside = len(log) - (len(begins) - 1)  # pieces, which may be blocks: the loop does not look across their ends
     ends = (log.terminated.sum(), log.truncated.sum())
     chunk = (len(log), len(begins) - 1, *ends, inside, log.strangers * len(log), not log.ends_known, found.clipped)
-    numbers = dict(zip((*BY_STEP, *BY_CHUNK), map(float, (*made.numbers, *chunk)), strict=True))
-    largest = dict(zip(LARGEST, map(float, (rho.max(), reward.max(), -reward.min())), strict=True))
+    sums = dict(zip((*BY_STEP, *BY_CHUNK), map(float, (*numbers, *chunk)), strict=True))
+    largest = dict(zip(LARGEST, map(float, (rho.max(), log.reward.max(), -log.reward.min())), strict=True))
     return StepSums(
-        numbers,
+        sums,
         largest,
-        made.ratios,
-        made.by_time,
+        ratios,
+        by_time,
         top_hundredth(rho),
         found.unseen_mass,
         found.unseen_pairs,
@@ -201,41 +201,17 @@ def sum_steps(log: Log, found: Ratios, discount: Floats, begins: Integers, weigh
     )
 
 
-def count_steps(steps: Any, made: Any) -> None:
-    """Add all episodes."""
-    begins = steps.begins
-    for p in range(begins.shape[0] - 1):
-        count_piece(steps, begins[p], begins[p + 1], made)
+_AT_ONCE = 2**16
+"""Steps that are summed at a time, or a longer piece: arrays of more leave the caches."""
 
 
-def count_piece(steps: Any, first: int, last: int, made: Any) -> None:
-    """Add an episode, summing it separately first to reduce rounding errors."""
-    elsewhere, r2, r4, early, ratio, ratio2, not_one, logs, left = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0
-    for i in range(first, last):
-        rho, discount, square = steps.rho[i], steps.discount[i], steps.reward[i] * steps.reward[i]
-        r2 += square
-        r4 += square * square
-        ratio += rho
-        ratio2 += rho * rho
-        if steps.reward[i] != 0 and discount != 0:
-            early += 1
-        if rho != 1:
-            not_one += 1
-        if i + 1 < last and steps.next_row[i] != steps.row[i + 1]:
-            elsewhere += 1
-        of_rho = np.log2(rho)
-        logs += of_rho
-        left *= discount
-        place = int(min(max((of_rho - LOWEST) * PER_OCTAVE, 0.0), BINS - 1.0))
-        made.ratios[0, place] += 1
-        made.ratios[1, place] += rho
-        made.by_time[0, i - first] += steps.weight[i]
-        made.by_time[1, i - first] += steps.weight[i] * steps.weight[i]
-    # The product of a long episode may over- or underflow, its logarithm does not.
-    whole, off = 2.0**logs, ratio - (last - first)
-    sums = (elsewhere, r2, r4, early, ratio, ratio2, not_one, whole, whole * whole, off, off * off, left)
-    for k in range(len(sums)):
-        made.numbers[k] += sums[k]
+def _runs_of_pieces(begins: Integers) -> Iterator[Integers]:
+    """The first steps of some pieces after another, and the end of the last of them."""
+    first = 0
+    while first < len(begins) - 1:
+        last = max(first + 1, int(np.searchsorted(begins, begins[first] + _AT_ONCE, "right")) - 1)
+        yield begins[first : last + 1]
+        first = last
 
 
 def top_hundredth(rho: Floats) -> float:
