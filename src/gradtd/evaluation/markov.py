@@ -31,6 +31,8 @@ STEPS_PER_COLUMN = 7
 """Steps with an action for each feature of real observations that both sides are regressed on;"""
 FEWEST_COLUMNS, MOST_COLUMNS = 4, 300
 """the minimum and maximum number of these features."""
+NEIGHBOURS = 10
+"""Nearest observations whose mean is subtracted besides."""
 MOST_STATES = 40
 """States, and actions, with a column of their own in the past: the most frequent ones."""
 MOST_FEATURES = 12
@@ -72,6 +74,8 @@ def predicted(steps: Steps, solution: Solution, fit: Fit, n_pieces: float) -> li
     seen = _see(steps, solution)
     past = _past(steps, seen)
     left = _left(np.concatenate([seen.y[:, None], *past.values()], axis=1), seen.group, seen.known)
+    if seen.known is not None:
+        left -= _of_neighbours(left, seen, steps.begins)
     scale, at, made = seen.horizon * n_pieces / steps.n_pieces / fit.error, 1, []
     for what, columns in past.items():
         of_past = left[:, at : at + columns.shape[1]]
@@ -141,6 +145,27 @@ def _left(columns: Floats, group: Integers, known: Any) -> Floats:
     return left
 
 
+def _of_neighbours(left: Floats, seen: _Seen, begins: Integers) -> Floats:
+    """The mean of what is left at the nearest observations with the same action in other pieces.
+
+    Features are smooth. Where an episode terminates at a threshold, y jumps, and they miss it.
+    """
+    from scipy.spatial import KDTree
+
+    deviation = seen.features.std(axis=0)
+    places = seen.features[:, deviation > 0] / deviation[deviation > 0]
+    piece = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
+    means = np.zeros_like(left)
+    for a in np.flatnonzero(np.bincount(seen.group) > 2 * NEIGHBOURS):
+        some = np.flatnonzero(seen.group == a)
+        near = some[KDTree(places[some]).query(places[some], NEIGHBOURS + 1)[1]]
+        weight = np.asarray(piece[near] != piece[some][:, None], np.float64)
+        weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1.0)
+        for k in range(NEIGHBOURS + 1):
+            means[some] += weight[:, k, None] * left[near[:, k]]
+    return means
+
+
 def _past(steps: Steps, seen: _Seen) -> dict[str, Floats]:
     """Columns that may predict: the step before and means over earlier ones, the time, and the ratio."""
     n, begins = len(steps), steps.begins
@@ -158,7 +183,9 @@ def _past(steps: Steps, seen: _Seen) -> dict[str, Floats]:
     waves = np.cos(np.pi * np.arange(1, 5) * (time / max(int(time.max()), 1))[:, None])
     more = np.concatenate(before[1:], axis=1)
     made = {"the step before": before[0], "earlier steps": more, TIME: waves}
-    return made if steps.action is None else made | {"the importance ratio": ratio[:, None]}
+    if steps.action is None or seen.known is not None:  # a ratio is no smooth function of what is observed
+        return made
+    return made | {"the importance ratio": ratio[:, None]}
 
 
 def _tested(residual: Floats, left: Floats, begins: Integers) -> tuple[float, float]:
