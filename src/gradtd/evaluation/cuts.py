@@ -67,31 +67,28 @@ def behind_cuts(steps: Steps, ladder: Ladder, plain: Mapping[str, Fit]) -> Behin
     left_over = np.multiply.reduceat(discount, steps.begins[:-1])  # the discount after the last step
     ends = np.where(cut, left_over, 0.0)[:, None] * after[last]
     y, z = discount[:, None] * after - x, np.asarray(steps.rho, np.float64)[:, None] * x
-    reward = np.asarray(steps.reward, np.float64)
-    every, only = (
-        _fit(name, (x, y, z, reward), ends, steps.begins, some.astype(np.float64))
-        for some in (np.ones(len(steps), bool), late)
-    )
+    reward, C = np.asarray(steps.reward, np.float64), x.T @ x
+    every, only = (_fit(name, (y, some, reward), C, ends, steps.begins) for some in (z, z * late[:, None]))
     return BehindCuts(every, only, plain[name].value)
 
 
-def _fit(
-    name: str, of_steps: tuple[Floats, Floats, Floats, Floats], starts: Floats, begins: Integers, weight: Floats
-) -> Fit:
-    """LSTD on weighted steps, its value at ``starts``, one row for each piece, and the influences of pieces."""
-    x, y, z, reward = of_steps
-    z = z * weight[:, None]
+def _fit(name: str, of_steps: tuple[Floats, Floats, Floats], C: Floats, starts: Floats, begins: Integers) -> Fit:
+    """LSTD on steps, its value at ``starts``, one row for each piece, and the influences of pieces.
+
+    The left factors z are 0 in steps that do not count; ``C`` is of all steps.
+    """
+    y, z, reward = of_steps
     edges = group_edges(len(starts))
     parts = [slice(int(begins[a]), int(begins[b])) for a, b in pairwise(edges)]
     sums = Equations(
         np.array([z[part].T @ y[part] for part in parts]),
         np.array([z[part].T @ reward[part] for part in parts]),
-        x.T @ x,
+        C,
         np.array([starts[a:b].sum(axis=0) for a, b in pairwise(edges)]),
         np.diff(edges).astype(np.float64),
-        np.zeros(x.shape[1]),
+        np.zeros(len(C)),
     )
-    solved = solve(name, sums, np.arange(x.shape[1]))
+    solved = solve(name, sums, np.arange(len(C)))
     pull = np.add.reduceat((reward + y @ solved.theta) * (z @ solved.left), begins[:-1])
     psi = starts @ solved.theta - solved.value - len(starts) * pull
     return Fit(name, solved.value, psi, solved.bias, solved.rank)
