@@ -236,3 +236,12 @@ def test_rows_that_no_page_can_show_are_refused(odd, saved, tmp_path):
     write_arrays(tmp_path / "it.npz", arrays, header | {"evaluation": told | {"estimates": rows}})
     with pytest.raises(InputError, match="not an evaluation that gradtd saved"):
         load_evaluation(tmp_path / "it.npz")
+
+
+@pytest.mark.parametrize("change", [{"steps": np.nan}, {"episodes": None}, {"gamma": np.nan}, {"estimates": []}])
+def test_a_file_without_its_sizes_or_rows_is_refused(saved, tmp_path, change):
+    """It would be loaded, and fail when it is shown."""
+    header, arrays = saved
+    write_arrays(tmp_path / "it.npz", arrays, header | {"evaluation": header["evaluation"] | change})
+    with pytest.raises(InputError, match="not an evaluation that gradtd saved"):
+        load_evaluation(tmp_path / "it.npz")

@@ -69,6 +69,8 @@ def refuse_unshown(made: Evaluation) -> None:
         raise ValueError("verdict, level or arrays")
     if any(array.dtype.kind != "f" or _beyond(array) for array in (*own, *made.pictured.values())):
         raise ValueError("arrays of other numbers")
+    if not made.estimates or not (0 <= made.gamma <= 1 and made.episodes >= 0 and made.steps >= 0):
+        raise ValueError("rows or sizes")
     if len(made.theta) not in (0, made.features.n_features):
         raise ValueError("theta")
     for name in ("rho", "starts"):
