@@ -82,7 +82,7 @@ def test_no_sentence_names_a_parameter_of_python(file, text):
         ("take features='auto', or", "take --features auto, or"),
         ("got n_updates=5: leave", "got --n-updates 5: leave"),
         ("interval_method='percentile' needs", "--percentile needs"),
-        ("give more, or interval_method='student'.", "give more, or no --percentile."),
+        ("Give more, or interval_method='student'.", "Give more, or no --percentile."),
         ("capacity=50 would", "--set capacity=50 would"),
         ("got lam=0.5: leave it out", "got --lam 0.5: leave it out"),
         ("trace='tree' needs", "--trace tree needs"),

@@ -123,7 +123,7 @@ def test_it_is_saved_shown_and_drawn(path, tmp_path):
     [
         ({"algorithm": "td", "alpha": 0.1}, "algorithm='td' needs the log in memory"),
         ({"block": 5}, "block_length needs the log in memory"),
-        ({"in_parts": False, "scheduler": "local:2"}, "a scheduler is for logs that are read in parts"),
+        ({"in_parts": False, "scheduler": "local:2"}, "a scheduler needs a log that is read in parts"),
         ({"behaviour": "estimate"}, "gradtd cannot estimate the behaviour"),
         ({"target": np.ones(5)}, "must be the name of a column or a function"),
         ({"features": "tiles:tilings=8,tiles=40"}, "at most 1000 features"),

@@ -98,7 +98,7 @@ def test_what_was_all_trained_on_is_refused():
     for given, said in (
         (sorted(set(log["episode"].tolist())), "looks better than it is"),
         ([1], "does not have, such as '1'"),
-        ("hours", "must hold 0 and 1"),
+        ("hours", "must contain 0 and 1"),
         ("nothing", "is no column of the log"),
         (3, "a list of ids"),
         (iter([10, 13]), "a list of ids"),  # a second evaluation would leave nothing out
@@ -160,7 +160,7 @@ def test_a_cut_whose_end_has_no_time_has_the_median():
     }
     timed, said = with_times(log, gradtd.read_log(log), "hours")
     assert timed.elapsed.tolist() == [1.0, 3.0, 2.0]
-    assert "Cut-off steps" in said[0]
+    assert "Truncated steps" in said[0]
 
 
 def test_times_in_parts_are_those_in_memory(tmp_path, small_units):
@@ -229,7 +229,7 @@ def test_episodes_that_were_trained_on_are_left_out_in_parts(tmp_path, small_par
         _in_parts(path, trained_on=[*ids, "1_0"])  # Python reads it as the number 10, which is there
     with pytest.raises(gradtd.InputError, match="Keep some episodes out"):
         _in_parts(path, trained_on=np.unique(log["episode"]).tolist())
-    with pytest.raises(gradtd.InputError, match="must hold 0 and 1"):
+    with pytest.raises(gradtd.InputError, match="must contain 0 and 1"):
         _in_parts(path, trained_on="ward")
     with pytest.raises(gradtd.InputError, match="'trains' is no column"):
         _in_parts(path, trained_on="trains")
@@ -287,7 +287,7 @@ def test_times_that_go_back_or_are_text_are_refused():
     log = _log(20)
     with pytest.raises(gradtd.InputError, match="goes back"):
         _evaluate(log | {"hours": -log["hours"]}, time_column="hours")
-    with pytest.raises(gradtd.InputError, match="must hold numbers"):
+    with pytest.raises(gradtd.InputError, match="must contain numbers"):
         _evaluate(log, time_column="ward")
 
 

@@ -101,8 +101,8 @@ def test_what_is_not_an_option_is_refused_with_the_nearest_one(given, message):
         (Inference, {"resamples": -1}, "resamples must be between 0 and 10000"),
         (Inference, {"block_length": 0}, "block_length must be at least 1"),
         (Inference, {"interval_method": "percentile", "resamples": 20}, "needs at least 200 resamples, got 20"),
-        (Machine, {"in_parts": False, "checkpoint": "sums"}, "a checkpoint is for logs that are read in parts"),
-        (Machine, {"in_parts": False, "scheduler": "local:2"}, "a scheduler is for logs that are read in parts"),
+        (Machine, {"in_parts": False, "checkpoint": "sums"}, "a checkpoint needs a log that is read in parts"),
+        (Machine, {"in_parts": False, "scheduler": "local:2"}, "a scheduler needs a log that is read in parts"),
     ],
 )
 def test_a_record_is_checked_where_it_is_made(record, given, message):

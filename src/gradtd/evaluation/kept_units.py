@@ -2,8 +2,9 @@
 
 A unit contains whole episodes, so its sums depend only on its files.
 
-Everything read from a folder of sums must be consistent with this log: a checksum detects damage, not forgery.
-Inconsistent data are recomputed, or refused if that is impossible. Forged sums that are consistent are not detected.
+Everything read from a folder of sums must be consistent with this log, because a checksum detects damage but not
+forgery. Inconsistent data are computed again, or refused if that is impossible. Forged sums that are consistent are not
+detected.
 """
 
 from __future__ import annotations
@@ -142,14 +143,14 @@ def cut_files(files: Sequence[File], begins: Any, at: int) -> list[Unit]:
 
 
 def place(units: Sequence[Unit], seen: Survey) -> list[Placed]:
-    """Where units are in the survey of their files."""
+    """The position of units in the survey of their files."""
     edges = np.cumsum([0, *(unit.rows for unit in units)])
     at = np.searchsorted(seen.begins, edges)
     return [Placed(unit, int(a), int(b)) for unit, (a, b) in zip(units, itertools.pairwise(at), strict=True)]
 
 
 def refuse_apart(seen: Survey, known: int, files: Sequence[File]) -> None:
-    """Refuse episodes whose rows are not together; ``known`` rows are of units that were planned before."""
+    """Refuse episodes whose rows are not contiguous; ``known`` rows belong to units that were planned before."""
     new = int(np.searchsorted(seen.begins, known))
     again = np.flatnonzero(np.isin(seen.hashes[new:], seen.hashes[:new])) + new
     if known and (len(again) or seen.begins[new] != known):
@@ -225,7 +226,7 @@ def check_fitted(header: Mapping[str, Any], job: Job) -> None:
 
 
 def _check_ladder(ladder: Ladder) -> None:
-    """Every column of the widest table is in some fit, so no table is wider than the file shows."""
+    """Every column of the widest table belongs to some fit, so no table is wider than the file shows."""
     need(isinstance(ladder.complete, bool) and isinstance(ladder.endless, bool), "ladder")
     need(words(list(ladder.sets)) and words(ladder.headlines), "names of fits")
     need(ladder.headlines and set(ladder.headlines) <= set(ladder.rungs), "headlines")
@@ -233,7 +234,7 @@ def _check_ladder(ladder: Ladder) -> None:
         need(array(columns, "i", 1) and len(columns) and columns.min() >= 0, "columns of a fit")
         need(len(np.unique(columns)) == len(columns), "columns of a fit")
     used = np.unique(np.concatenate(list(ladder.sets.values())))
-    need(len(used) == ladder.n_columns, "columns that no fit has")
+    need(len(used) == ladder.n_columns, "columns without a fit")
 
 
 def _check_real(design: RealDesign, named: bool) -> None:

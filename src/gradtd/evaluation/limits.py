@@ -38,21 +38,21 @@ class Limits:
     most_top_weight: float = 0.5
     """Share of the total weight that the largest 1 % of the ratios may hold."""
     fewest_steps_for_top_weight: int = 100
-    """Steps from which on that share is judged: in a smaller log 1 % is less than one step."""
+    """Minimum number of steps for this test: in a smaller log 1 % is less than one step."""
     most_mean_ratio_errors: float = 4.0
-    """Errors that the mean ratio may be away from 1. By chance it is further away in 1 of 16,000 logs."""
+    """Maximum distance of the mean ratio from 1, in standard errors. By chance it is larger in 1 of 16,000 logs."""
 
     # What the target does and the log lacks.
     most_unseen: float = 0.01
     """Probability per step of actions that the log never took."""
     most_unseen_in_state: float = 0.05
-    """The same for actions never taken in that state. It is larger, because rare actions are missing in a state by
-    chance.
+    """The same for actions never taken in that state. The limit is higher, because rare actions are missing in a state
+    by chance.
     """
     most_never_taken: float = 0.2
     """Action values: share of the target's choices that the log never took in that state."""
     most_never_taken_effect: float = 0.5
-    """Action values: errors that the value may move if the target never made those choices."""
+    """Action values: maximum change of the value, in standard errors, if the target never made those choices."""
     most_out_of_range: float = 0.05
     """Share of the target's real actions outside the range of the log's."""
 
@@ -67,79 +67,84 @@ class Limits:
     most_behind_cuts: float = 0.2
     """Share of the value after truncations, above which there is a warning."""
     most_beyond_rewards: float = 1.0
-    """Errors that a value may lie outside what the rewards allow."""
+    """Maximum distance of a value from the range that the rewards allow, in standard errors."""
 
     most_drift: float = 4.0
     """Student's t of the slope of episodes' influences over their order. By chance it is larger in 1 of 16,000 logs."""
     most_repeated: float = 0.05
-    """Share of the longer episodes that may be equal to an earlier one."""
+    """Maximum share of the longer episodes that are equal to an earlier one."""
 
     # Agreement of a method with least squares, with its own refits and with doubly robust.
     most_from_lstd: float = 1.0
-    """Errors between the value of an algorithm and the least-squares solution."""
+    """Maximum distance of an algorithm's value from the least-squares solution, in standard errors."""
     most_moved: float = 0.5
-    """Errors that the value may move in the second half of the updates."""
+    """Maximum change of the value in the second half of the updates, in standard errors."""
     warn_moved: float = 0.25
     """The same, for a warning."""
     most_refits_lost: float = 0.1
     """Share of the refits that may fail or diverge."""
     least_error_ratio: float = 2 / 3
-    """Error by refits over the sandwich error. Below it the refits did not follow their resamples."""
+    """Minimum standard error by refits, relative to the sandwich error. Below it the refits did not follow their
+    bootstrap samples."""
     most_from_dr: float = 4.0
-    """Errors between the value and doubly robust, where at least ``fewest_episodes`` carry its weights."""
+    """Maximum distance of the value from doubly robust, in standard errors, if the effective number of episodes of its
+    weights is at least ``fewest_episodes``."""
     warn_from_dr: float = 2.0
     """The same, for a warning."""
     warn_condition: float = 1e8
-    """Condition number of A: above it half of the digits of a solution are lost."""
+    """Maximum condition number of A: above it a solution loses half of its digits."""
     most_uncovered: float = 0.05
     """Share of the checked interval that the interval of a method may leave out on one side. A convention."""
     rounding: float = 1e-6
-    """An error below this share of the value counts as none: all episodes say the same."""
+    """A standard error below this share of the value counts as zero: all episodes agree."""
 
     # Rows of the other methods: weak beyond these.
     row_fewest_products: float = 20.0
-    """Episodes that the products of ratios must be worth."""
+    """Minimum effective number of episodes of products of ratios."""
     row_most_product_errors: float = 3.0
-    """Errors that the mean product may be away from 1."""
+    """Maximum distance of the mean product from 1, in standard errors."""
     row_fewest_episodes: float = 8.0
-    """Episodes that must carry the error of a row, (sum psi^2)^2 / sum psi^4."""
+    """Minimum effective number of episodes behind the error of a row, (sum psi^2)^2 / sum psi^4."""
     row_most_error_ratio: float = 1.5
-    """Cross-fitted error over the sandwich error. Above it the folds are too small for the features."""
+    """Maximum cross-fitted error, relative to the sandwich error. Above it the folds are too small for the features."""
 
     # Is the log large enough for a fit?
     fewest_effective_pieces: float = 2.5
-    """Pieces that the value must rest on, by their influence. With few of them the interval is wide, and that is
-    enough; below this limit their number itself is not known, because it rests on the same few pieces."""
+    """Minimum effective number of pieces behind the value. A small number makes the interval wide, which is sufficient;
+    below this limit the number itself is unreliable, because it depends on the same few pieces."""
     most_bias: float = 0.5
-    """Bias by the jackknife over tenths of the pieces, in errors."""
+    """Maximum jackknife bias over tenths of the pieces, in standard errors."""
     freedom_share: float = 1 / 3
-    """Share of the degrees of freedom that the observed kurtosis gives: samples show too little kurtosis."""
+    """Share of the degrees of freedom implied by the observed kurtosis that is used, because samples show too little
+    kurtosis."""
     skew_share: float = 1.45
-    """The side of the skew is longer by this many errors for every unit of skewness."""
+    """The interval is longer on the side of the skew by this many standard errors per unit of skewness."""
     no_error: float = 1e-8
-    """An error, as a share of the value, that counts as none: fits are regularised by 1e-9."""
+    """A standard error, as a share of the value, that counts as zero: fits are regularised by 1e-9."""
     most_lags: int = 20
     """Lags of the correlation between neighbouring blocks (Newey-West)."""
     most_dependence: float = 3.0
-    """Variance over that of independent blocks. Above it the blocks are too short."""
+    """Maximum variance relative to that of independent blocks. Above it the blocks are too short."""
 
     # The decision between features.
     hull_times: float = 2.0
-    """Width of the checked interval over that of the chosen features alone."""
+    """Maximum width of the checked interval relative to that of the chosen features alone."""
     most_blind: float = 2.0
-    """Paired error of a check, in errors of the value: with a larger one it has no power."""
+    """Maximum paired error of a check, in standard errors of the value: above it the check has no power."""
     hull_deviations: float = 0.4
-    """A checked interval this wide, in deviations of the value over the states visited, is allowed too."""
+    """A checked interval of this width, in standard deviations of the value over the visited states, is also
+    allowed,"""
     hull_times_widest: float = 4.5
-    """Width of even such an interval over that of the chosen features alone. Above it the features are too poor."""
+    """up to this width relative to that of the chosen features alone. Above it the features are too poor."""
     most_extrapolation: float = 3.5
-    """Steps to richer features by which the interval is extended, where features could always be richer."""
+    """Number of steps to richer features by which the interval is extended, if features could always be richer."""
     richer_columns: float = 1.15
-    """Factor in columns at which a fit counts as richer."""
+    """Factor in the number of columns at which a fit counts as richer."""
     step_columns: float = 1.5
-    """Factor in columns between two rungs at which their difference shows how fast the value changes."""
+    """Factor in the number of columns between two rungs at which their difference shows how fast the value changes."""
     most_lacking: float = 0.2
-    """Share of the target's choices that the log may lack, unless they can move the value by half an interval only."""
+    """Maximum share of the target's choices that the log lacks, unless they can move the value by at most half an
+    interval."""
     fewest_surprises: float = 0.5
     """Effective number of steps behind the error, if TD errors were equal at all steps. All 15 Open Bandit logs that
     cannot carry an interval lie below it, and none of 189 usable logs."""
@@ -155,57 +160,58 @@ class Limits:
     least_left: float = 0.75
     """Minimum shift by time or past features added to the richest rung, relative to the median over all rungs."""
     prefer_usable: float = 1.5
-    """Factor by which a usable value's estimated error may exceed that of an unusable one."""
+    """A usable value is preferred unless its estimated error is larger than that of an unusable one by this factor."""
     sample_errors: float = 2.0
-    """Errors that a share measured on a sample must be away from its limit."""
+    """Minimum distance of a share measured on a sample from its limit, in standard errors."""
 
     # Fits with memory: traces and doubly robust.
     least_lambda: float = 0.4
-    """Least lambda of the fits with traces. Where ratios allow no longer ones, such a fit is not enough as a check."""
+    """Minimum lambda of the fits with traces. If ratios allow no longer traces, such a fit is not sufficient as a
+    check."""
     largest_lambda: float = 0.9
-    """Largest lambda of the fits with traces."""
+    """Maximum lambda of the fits with traces."""
     least_growth: float = 1.5
-    """Second moment that products of ratios may reach over a trace, in small logs."""
+    """Maximum second moment of products of ratios over a trace, in small logs."""
     largest_growth: float = 4.0
     """The same in large logs."""
     pieces_per_growth: float = 50
-    """Between the two, the second moment may be the number of pieces over this number."""
+    """Between the two, the maximum second moment is the number of pieces divided by this number."""
     fewest_products: float = 20.0
-    """Effective pieces that products of ratios must leave for doubly robust to be a check."""
+    """Minimum effective number of pieces of products of ratios for doubly robust to be a check."""
     late_weight: float = 0.05
     """Share of the weight at the start above which the weights of a later time matter."""
 
     # The ladder of features, and richer ones that check them.
     fewest_visits: int = 10
-    """Visits that give a state a feature of its own; a pair of states needs twice as many."""
+    """Minimum visits for a state to have its own feature; a pair of states needs twice as many."""
     fewest_states: int = 30
-    """States that may always have a feature of their own."""
+    """Number of states that may always have their own feature."""
     pieces_per_state: int = 8
     """Pieces per additional state."""
     fewest_grouped_states: int = 8
-    """States with a feature of their own, on the least rung on which rare states share one."""
+    """Number of states with their own feature on the smallest rung on which rare states share one."""
     most_grouped_rungs: int = 4
     """Rungs on which rare states share a feature."""
     fewest_columns: int = 30
-    """Columns of the widest rung: never fewer,"""
+    """Minimum number of columns of the widest rung,"""
     most_columns: int = 220
     """never more,"""
     steps_per_column: float = 20
-    """and one per this many steps."""
+    """plus one per this many steps."""
     fewest_waves: int = 20
-    """Random waves that check a ladder of cosines."""
+    """Number of random waves that check a ladder of cosines."""
     most_waves: int = 80
     """Their maximum number."""
     most_work: float = 2e10
-    """Multiplications that reading the log for all fits may take: it bounds the width of their table."""
+    """Maximum number of multiplications for reading the log for all fits, which limits the width of their table."""
     rung_share: float = 0.66
     """Share of that width for rungs; the rest is for random waves."""
     rung_growth: float = 1.5
-    """Times the columns of a rung that the next one has at least."""
+    """Minimum factor in the number of columns between two rungs."""
 
     @property
     def no_width(self) -> float:
-        """Width of an interval, as a share of the value, whose error counts as none.
+        """Width of an interval, as a share of the value, whose error counts as zero.
 
         30 errors: Student's t with one degree of freedom on both sides, and some skew.
         """

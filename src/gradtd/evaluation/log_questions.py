@@ -1,6 +1,6 @@
-"""Handles questions about the log: irregular times, episodes the target was trained on, groups of starts.
+"""Handles questions about the log: irregular times, episodes used for training, groups of starts.
 
-Their columns are further ones of the log's table, aligned with its steps.
+Their columns are extra columns of the log's table, aligned with its steps.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def with_times(source: Any, log: Log, name: str) -> tuple[Log, tuple[str, ...]]:
     apart, unknown = elapsed_times(log, values, rows, name)
     if not unknown:
         return replace(log, elapsed=apart), ()
-    note = "Cut-off steps whose end has no time in the log, taken as the median of the others"
+    note = "Truncated steps whose end has no time in the log, so the median of the others was used"
     return replace(log, elapsed=apart), (f"{note}: {unknown}.",)
 
 
@@ -139,7 +139,7 @@ def clusters_of(source: Any, log: Log, settings: Settings) -> Groups:
 
 def _clusters_note(clusters: Groups) -> str:
     count = f"{len(clusters.names)} clusters of {len(clusters.of_episode)} episodes"
-    return f"Errors are clustered by {clusters.column!r}: {count}. Rows of other methods take episodes as independent."
+    return f"Errors are clustered by {clusters.column!r}: {count}. Rows of other methods treat episodes as independent."
 
 
 def trained_episodes(source: Any, log: Log, settings: Settings) -> NDArray[np.bool_]:
@@ -169,7 +169,9 @@ NO_IDS = "trained_on by ids needs a column of episodes: add one, or give a colum
 
 def _marks(name: str, values: Any) -> NDArray[np.bool_]:
     if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
-        raise InputError(f"trained_on={name!r} must hold 0 and 1, one for the episodes the target was trained on.")
+        raise InputError(
+            f"trained_on={name!r} must contain 0 and 1, where 1 marks the episodes the target was trained on."
+        )
     return np.asarray(values.astype(bool))
 
 
@@ -189,7 +191,7 @@ def _refuse_unknown_ids(unknown: set[str]) -> None:
 
 
 def columns_asked(settings: Settings, kinds: Mapping[str, str]) -> list[str]:
-    """The columns of a log in parts that tell groups of starts, and episodes that the target was trained on."""
+    """Columns of a log in parts that contain groups of starts, and episodes used for training."""
     asked = {} if settings.by is None else {"by": _name_of("by", settings.by)}
     if isinstance(settings.trained_on, str):
         asked["trained_on"] = settings.trained_on
@@ -201,7 +203,7 @@ def columns_asked(settings: Settings, kinds: Mapping[str, str]) -> list[str]:
 def ask_files(
     seen: Survey, kinds: Mapping[str, str], episode: str | None, settings: Settings
 ) -> tuple[Survey, Groups | None, tuple[str, ...]]:
-    """A log in parts with a label for every episode, its group or -1 for those left out; the groups; what to say."""
+    """A log in parts with a label for every episode, its group or -1 if it is excluded; the groups; notes."""
     groups, held = None, np.ones(seen.episodes, bool)
     said: tuple[str, ...] = ()
     if settings.trained_on is not None:
@@ -217,7 +219,7 @@ def ask_files(
 
 
 def _firsts(seen: Survey, at: int, rows: int) -> Integers:
-    """The first rows of episodes, among so many rows from one on."""
+    """The first rows of episodes, among this many rows from one on."""
     low, high = np.searchsorted(seen.begins[:-1], (at, at + rows))
     return seen.begins[low:high] - at
 
@@ -239,7 +241,8 @@ def _trained_in_files(seen: Survey, kinds: Mapping[str, str], episode: str | Non
 
 
 def _hash(one: str, text: bool) -> int | None:
-    """The hash that the files' column of episodes gives an id; None where that holds numbers and this is none."""
+    """The hash that the files' column of episodes gives an id; None if the column contains numbers and the id is not
+    one."""
     for kind in (str,) if text else (int, float):
         try:
             found = kind(one)
@@ -310,8 +313,8 @@ def elapsed_times(log: Log, values: NDArray[Any], rows: Integers, name: str) -> 
     """
     if values.dtype.kind not in "iuf":
         raise InputError(
-            f"time_column={name!r} must hold numbers in the unit of time that gamma is for, such as hours since the "
-            "start: convert it."
+            f"time_column={name!r} must contain numbers in the unit of time that gamma refers to, such as hours "
+            f"since the start: convert it."
         )
     time = np.where(rows >= 0, np.asarray(values, np.float64)[rows], np.nan)
     apart = time[log.next_row] - time[log.row]

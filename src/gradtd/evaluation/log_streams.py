@@ -37,12 +37,12 @@ def log_stream(
     behaviour: GivenPolicy | None = None,
     **reading: Any,
 ) -> Stream:
-    """A log as the `gradtd.Stream` that `learn`, `Learner.partial_fit` and the theory take.
+    """A log as the `gradtd.Stream` that `learn`, `Learner.partial_fit` and the theory accept.
 
     Parameters
     ----------
     log
-        Whatever `gradtd.read_log` reads.
+        Anything that `gradtd.read_log` reads.
     gamma
         The discount factor, 0 to 1.
     features
@@ -50,7 +50,7 @@ def log_stream(
     target
         The policy to evaluate, in the forms of `gradtd.evaluate`. By default the log's target or ratio column.
     behaviour
-        The policy that made the log, where the log does not say; "estimate" fits one.
+        The behaviour policy, if the log lacks its probabilities; "estimate" fits one.
     **reading
         Passed to `gradtd.read_log`, for example ``log_probabilities="convert"``.
 
@@ -80,27 +80,27 @@ def store_stream(
     duplicates: str = "refuse",
     progress: StageProgress | None = None,
 ) -> Stream:
-    """A log as a `gradtd.Stream` in a folder, mapped and not held in memory; `Stream.open` opens it again.
+    """A log as a `gradtd.Stream` in a folder, memory-mapped instead of read into memory. `Stream.open` opens it again.
 
     Parquet is read part by part. Episodes keep the order of the log.
 
     Parameters
     ----------
     log
-        Whatever `gradtd.read_log` reads.
+        Anything that `gradtd.read_log` reads.
     folder
-        The folder to write; it must not be there.
+        The folder to write, which must not exist.
     gamma
         The discount factor, 0 to 1.
     features
-        A fitted map, or one in the forms of `gradtd.evaluate`. Where the log is read in parts, a map that is not
-        fitted is fitted to a sample of its episodes and to the ranges that the files tell, or to all states. Sparse
-        features stay sparse.
+        A fitted map, or one in the forms of `gradtd.evaluate`. If the log is read in parts, a map that is not fitted is
+        fitted to a sample of its episodes and to the ranges stored in the files, or to all states. Sparse features stay
+        sparse.
     target
         The policy to evaluate; for Parquet the name of a column, or a function of observations. By default the log's
         target or ratio column.
     behaviour
-        The policy that made the log, where the log does not say.
+        The behaviour policy, if the log lacks its probabilities.
     columns, log_probabilities, duplicates
         As in `gradtd.read_log`.
     progress

@@ -1,4 +1,4 @@
-"""A log in memory: one part. Every target goes from design rows to moments, fits, a decision and a report."""
+"""A log in memory, as a single part. Every target goes from design rows to moments, fits, a decision and a report."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def plan_targets(
 
     If episodes are held out, ratios are computed on the whole log, because a policy may be given by row; everything
     else
-    uses only the held-out episodes.
+    else else uses only the held-out episodes.
     """
     plans: dict[str, tuple[Plan, Ratios]] = {}
     whole, log = log, log if held is None else held.log
@@ -53,7 +53,8 @@ def plan_targets(
         pairs = settings.value_function == ACTION and not is_own(policy)
         if held is not None and (pairs or is_deterministic(log, policy)) and is_by_row(policy):
             raise InputError(
-                "trained_on with action values needs the target as a function or a table: it was given by row."
+                "trained_on with action values needs the target as a function or a table, and it was given by row: "
+                "give a function."
             )
         if pairs:
             plans[name] = plan_pairs(log, policy, settings)
@@ -80,21 +81,21 @@ def plan_targets(
 
 
 DETERMINISTIC = (
-    "The target gives one real action per observation and no density, so it has no importance ratios, and gradtd took "
-    "values of actions. To say so, give value_function='action'; for ratios, give a function (observations, actions) "
-    "that returns the density of these actions. If the actions are discrete, list them with actions=[...]."
+    "The target gives one real action per observation and no density, so there are no importance ratios, and gradtd "
+    "used action values. To confirm, give value_function='action'; for ratios, give a function (observations, "
+    "actions) that returns the density of these actions. If the actions are discrete, list them with actions=[...]."
 )
 
 
 def is_own(policy: Any) -> bool:
-    """Whether the target is the policy that made the log: its values of observations need no probabilities either."""
+    """Whether the target is the behaviour policy, whose state values need no probabilities."""
     return isinstance(policy, str) and policy == "behaviour"
 
 
 def evaluate_targets(
     plans: Mapping[str, tuple[Plan, Ratios]], settings: Settings, progress: StageProgress | None
 ) -> Evaluations:
-    """Every target, as many at a time as there are threads; an error or Ctrl-C stops them all."""
+    """Evaluate all targets, as many at a time as there are threads; an error or Ctrl-C stops all."""
     alone = replace(settings, threads=1)
     stop = Event()
 
@@ -113,7 +114,7 @@ def evaluate_targets(
 
 
 def settings_for(plan: Plan, settings: Settings) -> Settings:
-    """The settings for one target: the log's own policy has values of observations, and ratios 1 in its traces."""
+    """The settings for one target: the behaviour policy has state values, and ratios 1 in its traces."""
     tracing = settings.tracing
     if isinstance(plan, PairPlan):
         traced = settings.with_trace(None if tracing is None else traces_as_given(tracing))
@@ -126,7 +127,7 @@ def settings_for(plan: Plan, settings: Settings) -> Settings:
 def evaluate_target(
     plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None
 ) -> Evaluation:
-    """Evaluate one target; if its observations hide something and gradtd chooses features, try with the past."""
+    """Evaluate one target; if its observations hide something and gradtd chooses features, also try the past."""
     settings = settings_for(plan, settings)
     made = evaluate_plan(plan, found, name, settings, progress)
     for more in remedies(settings, made.diagnostics, plan.named):
@@ -206,7 +207,7 @@ def measure(case: Case, theta: Floats) -> dict[str, Any]:
 
 
 def compare_methods(case: Case, solved: Solved) -> dict[str, Any]:
-    """Agreement of the requested method with the others, and the course of its fit; fields of `Diagnostics`."""
+    """Agreement of the requested method with the others, and the progress of its fit, as fields of `Diagnostics`."""
     told: dict[str, Any] = {"resamples": solved.resamples, "refits": solved.refits}
     if case.settings.value_function == STATE:
         told["from_dr"] = _from_doubly_robust(solved, case.settings.limits)
@@ -224,7 +225,7 @@ def compare_methods(case: Case, solved: Solved) -> dict[str, Any]:
 
 
 def _error_ratio(case: Case, solved: Solved) -> float:
-    """The error by refits over the sandwich error; NaN where one of them is missing, or is rounding only."""
+    """The error by refits relative to the sandwich error. NaN if one of them is missing, or is only rounding error."""
     error = solved.headline.error
     if error is None or not len(solved.resampled) or case.square.error < case.error:
         return float("nan")
@@ -232,7 +233,7 @@ def _error_ratio(case: Case, solved: Solved) -> float:
 
 
 def _from_doubly_robust(solved: Solved, limits: Limits) -> float | None:
-    """Standard errors of the difference between the value and the doubly robust one; NaN where that has none."""
+    """Standard errors of the difference between the value and the doubly robust one. NaN if there is none."""
     row, refits = solved.headline, solved.resampled
     if row.value is None or row.method in ESTIMATORS or not len(refits):
         return None

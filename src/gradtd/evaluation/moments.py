@@ -1,8 +1,8 @@
 """Sums over a log for many fits at once: over the widest table, by groups of pieces. Each fit selects its columns.
 
-With x the features of a step, y = discount x_next - x and z the trace of rho x (z = rho x where lambda is 0):
-A = sum of z y', b = sum of z r, C = sum of x x'. Reading the log once for the widest table costs O(n D^2). Every fit
-on some of the columns then costs O(d^3) and reads nothing. Sums of chunks and of parts are added.
+With x the features of a step, y = discount x_next - x and z the trace of rho x (z = rho x if lambda is 0): A = sum of z
+y', b = sum of z r, C = sum of x x'. Reading the log once for the widest table costs O(n D^2). Every fit on some of the
+columns then takes O(d^3) and reads nothing. Sums of chunks and of parts can be added.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Shape(NamedTuple):
 
     @property
     def left(self) -> int:
-        """Columns of the left factor: rho x or the trace asked for (D), other traces (n), a weight, rho t (K)."""
+        """Columns of the left factor: rho x or the requested trace (D), other traces (n), a weight, rho t (K)."""
         return self.wide + self.narrow + 1 + self.times
 
     @property
@@ -55,9 +55,9 @@ def shape_of(ladder: Ladder, clock: Floats) -> Shape:
 class Moments:
     """Sums by group (the first axis of the first three), then sums over all steps.
 
-    ``products`` is the sum of left'right, whose columns `Shape` names: one product for each run of steps has all
-    equations in it, and properties name its parts. ``missing`` = sum of (1 - rho) x. ``marginal`` = sum of
-    rho^2 x x', ``marginal_episodes`` the same of each episode's sum of rho x.
+    ``products`` is the sum of left'right, with the columns of `Shape`. One product for each run of steps contains all
+    equations, and properties return its parts. ``missing`` = sum of (1 - rho) x. ``marginal`` = sum of rho^2 x x';
+    ``marginal_episodes`` is the same for each episode's sum of rho x.
     """
 
     products: Floats
@@ -108,7 +108,7 @@ class Moments:
 
     @property
     def robust(self) -> Floats:
-        """Sum of w (y, r), with w the products of ratios that doubly robust has."""
+        """Sum of w (y, r), where w are the products of ratios of doubly robust."""
         D, n, _ = self.shape
         return self.products[:, D + n, : D + 1]
 
@@ -151,7 +151,7 @@ class Moments:
                 getattr(self, name).__iadd__(array)
 
     def tenths(self) -> Moments:
-        """The same sums by tenths of the groups; there are fewer than ten where there are fewer groups."""
+        """The same sums by tenths of the groups; if there are fewer than ten groups, fewer parts."""
         first = group_edges(len(self.pieces))[:-1]
         if len(first) == len(self.pieces):
             return self
@@ -172,7 +172,7 @@ def tenth_of(n: int) -> Integers:
 def read_moments(
     total: Moments, steps: Steps, group: Integers, lam: float, clock: Floats, weights: Floats | None = None
 ) -> None:
-    """Add the steps of some chunk. ``group`` has the group of every piece, equal ones together.
+    """Add the steps of a chunk. ``group`` has the group of every piece, with equal ones next to each other.
 
     With ``weights``, the products of ratios, also the sums of doubly robust and of marginal weights, which are
     needed if no
@@ -198,7 +198,7 @@ def read_moments(
 
 
 class _Reader:
-    """Adds runs of pieces: to its own totals, and to the sums of their groups, which no other run has."""
+    """Adds runs of pieces to its own totals and to the sums of their groups, which no other run changes."""
 
     def __init__(
         self, total: Moments, steps: Steps, group: Integers, lam: float, clock: Floats, weights: Floats | None
@@ -260,7 +260,7 @@ class _Reader:
 
 
 def _pieces_in(begins: Integers, start: int, stop: int) -> tuple[int, Integers]:
-    """The first piece that has one of these steps, and where the pieces begin among them."""
+    """The first piece that contains one of these steps, and where the pieces begin among them."""
     first = int(np.searchsorted(begins, start, "right")) - 1
     last = int(np.searchsorted(begins, stop, "left"))
     return first, (begins[first:last] - start).clip(min=0)
@@ -280,9 +280,7 @@ def _runs(begins: Integers, group: Integers, start: int, stop: int) -> Iterator[
 
 
 def _count_rows(total: Moments, steps: Steps, group: Integers, edges: Integers) -> None:
-    """A, b, C and missing from transition counts between rows: for recurring rows the cost does not grow with the
-    log.
-    """
+    """A, b, C and missing from transition counts between rows: if rows recur, the time does not grow with the log."""
     from scipy.sparse import coo_array
 
     rows = steps.rows
@@ -310,12 +308,12 @@ def fill_rows(
     wide: int,
     written: tuple[Floats, Floats, Floats],
 ) -> None:
-    """The factors of every step, as `Shape` has their columns, and its columns of the time.
+    """The factors of every step, with the columns of `Shape`, and its columns of the time.
 
-    ``at`` has its row, its next row and the steps since its piece began; the clock stops at its last time. A trace is
-    rho_t (x_t + decay_t z_{t-1}); the last one is kept in the first of ``traces``. Where the second has room for them,
-    the first columns are traces, too, with the decay of the traces asked for. The left factor, the right factor and
-    the columns of the time are ``written``.
+    ``at`` has its row, its next row and the number of steps since its piece began; the time stops at its last value. A
+    trace is rho_t (x_t + decay_t z_{t-1}); the last one is kept in the first of ``traces``. If the second has room for
+    them, the first columns are also traces, with the decay of the requested traces. The left factor, the right factor
+    and the columns of the time are ``written``.
     """
     (trace, last_trace), (left, right, time) = traces, written
     narrow, last = trace.shape[0], clock.shape[0] - 1

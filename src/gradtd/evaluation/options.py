@@ -1,6 +1,6 @@
-"""The options of `gradtd.evaluate` in three records: how the log is read, how the value is inferred, on what machine.
+"""The options of `gradtd.evaluate` in three groups: how the log is read, how the value is computed, and where.
 
-Each option is defined once here, with its default, check and description. `Settings` has the fields of all three.
+Each option is defined once here, with its default, check and description. `Settings` contains the fields of all three.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class LogFormat:
     one_step
         True if every row is a whole episode, as in the log of a bandit.
     actions
-        All actions in the order that probabilities have.
+        All actions in the order of the probabilities.
     time_limit
-        Steps after which an episode was cut off: an end at that step counts as truncated.
+        The environment's step limit: an end at exactly that step counts as truncated.
     missing
-        Missing values: "refuse" them, "drop" the rows, or mark them in a column of their own ("indicator").
+        Missing values: "refuse" them, "drop" the rows, or mark them in extra columns ("indicator").
 
     >>> LogFormat(time_limit=200)
     LogFormat(time_limit=200)
@@ -71,61 +71,60 @@ class Inference:
     Parameters
     ----------
     lam
-        Decay of eligibility traces, from 0 (none) to 1. Above 0 the value is that of the equations with traces, and so
-        are its interval and its checks; least squares without traces is shown next to it.
+        Decay of eligibility traces, from 0 (none) to 1. Above 0 the value, its interval and its checks use the
+        equations with traces; least squares without traces is shown next to it.
     trace
         The ratio in a trace: "rho", "clipped" (at 1), or "tree" (the target's probability of the action taken). With
-        action values "tree" needs no probabilities of the behaviour.
+        action values "tree" does not need the behaviour's probabilities.
     clip
-        The largest importance ratio allowed: less variance, and a bias.
+        Maximum importance ratio: clipping reduces variance and adds bias.
     resamples
         Bootstrap samples of whole episodes, 100 by default. The direct solution takes its interval from the checks, and
-        needs them for the comparison rows only. A rule, or lstd, is refitted on every one of them where they are given;
-        0 takes the sandwich error of least squares instead.
+        uses them only for the comparison rows. If given, an algorithm, or lstd, is refitted on each of them; 0 uses the
+        sandwich error of least squares instead.
     interval_method
         How refits become an interval. "student": value -+ t times their standard deviation. "percentile": their
-        quantiles, of 200 refits or more.
+        quantiles, for 200 refits or more.
     anytime
-        Whether to add an interval that holds at every look at a log that grows, ``result.anytime``. See
+        Whether to add an interval that is valid at every look at a growing log, ``result.anytime``. See
         ``docs/assumptions.md``.
     confounding
-        A factor above 1 by which a cause that nobody recorded may change the odds of every action:
-        ``result.confounding`` has the interval with such a cause, and how strong one would have to be to make the
-        interval contain ``against``.
+        A factor above 1 by which an unrecorded cause may change the odds of every action: ``result.confounding`` has
+        the interval for such a cause, and the strength at which the interval contains ``against``.
     against
-        A number, or "behaviour" for the value of the log's own policy, the default for values of states; for those of
-        actions it is zero.
+        A number, or "behaviour" for the value of the behaviour policy, the default for state values; for action values
+        the default is zero.
     by
         A column whose value in the first row of an episode names its group: ``result.groups`` has the value of each
-        group's starts, with intervals that hold for all groups at once.
+        group's starts, with simultaneous intervals.
     cluster
-        A column whose value names the cluster of an episode, such as its hospital: influences are summed by cluster
+        A column whose value names the cluster of an episode, such as its hospital. Influences are summed by cluster
         before the variance, so that episodes of one cluster may depend on each other.
     trained_on
         The episodes that the target was learned from: a column of 0 and 1, or a list of ids of episodes. The value is
-        that on the others.
+        computed on the others.
     time_column
         A column of times: gamma is then per unit of time, and steps that last longer are discounted more.
     own_refits
-        Whether a rule takes its interval from refits of its own. By default only where resamples are given.
+        Whether an algorithm takes its interval from its own refits. By default only if resamples are given.
     history
-        Observations that are taken as one: the last so many, with the actions between them. For logs whose observation
-        hides a part of the state. The target and the behaviour are still asked about the last one alone.
+        Number of past observations to use as one, with the actions between them. For logs whose observation
+        hides a part of the state. The target and the behaviour policy still receive only the last one.
     with_time
-        Whether the time since the start is a part of the observation.
+        Whether to add the time since the start to the observation.
     since
-        Evaluate the later part of the log: episodes from this number on, in the order of the log, or the last part of
-        them (0.5 for the second half). For a log that drifts.
+        Evaluate the later part of the log: episodes from this number on, or the last share of them (0.5 for the second
+        half). For a log that drifts.
     block_length
-        Steps that count as one independent piece, for logs of one long episode.
+        Number of steps that count as one independent piece, for logs of one long episode.
     n_updates
-        Number of updates of a rule. By default it goes on until its value no longer moves.
+        Number of updates of an algorithm. By default it continues until its value no longer changes.
     whiten
-        Whether to learn on whitened features (C = I). The values that can be represented stay the same, and step-sizes
-        become comparable.
+        Whether to learn on whitened features (C = I). The features represent the same values, and step-sizes become
+        comparable.
     action_features
-        With action values: the map of actions whose features are multiplied with those of the observations. By default
-        one feature for each discrete action, polynomials of order 2 of real ones. Or a function of observations and
+        For action values: the map of actions whose features are multiplied with those of the observations. By default
+        one feature per discrete action, and polynomials of order 2 for real actions. Or a function of observations and
         actions that returns all features.
     action_samples
         Number of actions sampled per state to average over a stochastic policy with real actions.
@@ -166,7 +165,9 @@ class Inference:
         if self.against is not None and self.against != "behaviour":
             checks.number("against", self.against)
         if self.against is not None and self.confounding is None:
-            raise InputError("against says what confounding is held against: give confounding, such as 1.5, with it.")
+            raise InputError(
+                "against sets what confounding is compared with: give confounding as well, such as confounding=1.5."
+            )
         checks.whole_number("action_samples", self.action_samples, 1)
         checks.whole_number("history", self.history, 1, MOST_HISTORY)
         checks.yes_or_no("with_time", self.with_time)
@@ -184,26 +185,26 @@ class Inference:
 
 
 def refuse_few_percentiles(inference: Inference) -> None:
-    """Percentiles of a handful of refits are far too close together."""
+    """Percentiles of a few refits are much too close together."""
     given = inference.resamples
     if inference.interval_method == "percentile" and given is not None and given < FEWEST_PERCENTILES:
         raise InputError(
-            f"interval_method='percentile' needs at least {FEWEST_PERCENTILES} resamples, got {given}: its ends are "
-            "the refits furthest out, and few refits do not get there; give more, or interval_method='student'."
+            f"interval_method='percentile' needs at least {FEWEST_PERCENTILES} resamples, got {given}: with few "
+            f"refits its ends are too close together. Give more, or interval_method='student'."
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What an evaluation runs on: ``evaluate(..., machine=Machine(threads=4))``.
+    """Where an evaluation runs: ``evaluate(..., machine=Machine(threads=4))``.
 
     Parameters
     ----------
     threads
-        Threads to compute on; by default one for each core.
+        Number of threads; by default one for each core.
     in_parts
-        Whether a Parquet log is read part by part, in a memory that does not depend on its length. By default where it
-        holds more than 2e8 numbers. The interval then comes from groups of episodes.
+        Whether a Parquet log is read part by part, so that memory does not depend on its length. By default if it holds
+        more than 2e8 numbers. The interval then comes from groups of episodes.
     checkpoint
         A folder that saves fitted features and the sums of every part of a Parquet log read in parts. After a kill, the
         evaluation continues from there. If files were added to the log, only those are read, with the features of the
@@ -225,11 +226,11 @@ class Machine:
             return
         if self.scheduler is not None:
             raise InputError(
-                "a scheduler is for logs that are read in parts: leave out in_parts=False, or the scheduler."
+                "a scheduler needs a log that is read in parts: leave out in_parts=False, or the scheduler."
             )
         if self.checkpoint is not None:
             raise InputError(
-                "a checkpoint is for logs that are read in parts: leave out in_parts=False, or the checkpoint."
+                "a checkpoint needs a log that is read in parts: leave out in_parts=False, or the checkpoint."
             )
 
     def __repr__(self) -> str:
@@ -246,12 +247,12 @@ RENAMED = {
     "samples": "action_samples",
     "sums": "checkpoint",
 }
-"""Keywords of `gradtd.evaluate` that have other names now."""
+"""Keywords of `gradtd.evaluate` that have been renamed."""
 Record = TypeVar("Record", LogFormat, Inference, Machine)
 
 
 def group_of(option: str) -> str | None:
-    """The keyword of the record that has this option."""
+    """The keyword of the group that has this option."""
     return next((group for group, record in GROUPS.items() if option in names_of(record)), None)
 
 
@@ -260,7 +261,7 @@ def names_of(record: Any) -> list[str]:
 
 
 def changed_fields(record: Any) -> str:
-    """A record as a call would make it: the fields that differ from their defaults."""
+    """A group as a call would create it, with the fields that differ from their defaults."""
     given = [f"{one.name}={getattr(record, one.name)!r}" for one in fields(record) if _changed(record, one)]
     return f"{type(record).__name__}({', '.join(given)})"
 
@@ -271,7 +272,7 @@ def _changed(record: Any, one: Any) -> bool:
 
 
 def record_of(kind: type[Record], name: str, given: Any, old: Mapping[str, Any]) -> Record:
-    """The record that was given, with what came as keywords of old; the default one where nothing was."""
+    """The given group, with the options that came as old keywords; the default group if there were none."""
     if given is not None and not isinstance(given, kind):
         raise InputError(
             f"{name} must be of the class {kind.__name__}, {name}={kind.__name__}(...), got {type(given).__name__}."
@@ -280,7 +281,7 @@ def record_of(kind: type[Record], name: str, given: Any, old: Mapping[str, Any])
 
 
 def take_old_keywords(given: dict[str, Any], stacklevel: int) -> dict[str, dict[str, Any]]:
-    """Take the options that were keywords of `gradtd.evaluate` once out of ``given``: group to option to value."""
+    """Remove the old keywords of `gradtd.evaluate` from ``given``, and return group to option to value."""
     taken: dict[str, dict[str, Any]] = {group: {} for group in ("", *GROUPS)}
     said = []
     for name in list(given):
@@ -297,7 +298,7 @@ def take_old_keywords(given: dict[str, Any], stacklevel: int) -> dict[str, dict[
 
 
 def spelled() -> dict[str, str]:
-    """Every option of the records, as a call of `gradtd.evaluate` gives it."""
+    """Every option of the groups, as in a call of `gradtd.evaluate`."""
     return {
         option: f"{group}={record.__name__}({option}=...)"
         for group, record in GROUPS.items()

@@ -33,7 +33,8 @@ MOST_GROUPS, FEWEST_GROUPS = 500, 40
 NUMBERS = 16_000_000
 """Approximate maximum size of the sums of all groups (128 MB): with many features there are fewer groups."""
 TOGETHER = 8
-"""Neighbours that are added one after the other: with more of them fewer wait in memory, and rounding adds up more."""
+"""Number of neighbours that are added in sequence: with more of them fewer wait in memory, but rounding errors
+accumulate."""
 
 
 def groups_for(shape: Shape) -> int:
@@ -43,7 +44,7 @@ def groups_for(shape: Shape) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What is computed of every part; it is sent to workers."""
+    """What is computed for every part; it is sent to workers."""
 
     reader: ChunkReader  # how rows become steps
     gamma: float
@@ -83,7 +84,7 @@ class Job:
 class PartSums:
     """The sums of some episodes: what the diagnostics need, and moments by group or the steps themselves.
 
-    ``starts`` are sums of start features, and behind them of ones, by group of episodes and by group of starts.
+    ``starts`` contains sums of start features, followed by sums of ones, by group of episodes and by group of starts.
     """
 
     steps: StepSums = field(default_factory=StepSums)
@@ -105,13 +106,13 @@ class PartSums:
 
 @dataclass(frozen=True, eq=False)
 class SumPart:
-    """What a worker is sent."""
+    """The data sent to a worker."""
 
     job: Job
 
     @one_thread()
     def __call__(self, part: Part) -> PartSums:
-        """Read a part, some ten thousand rows at a time."""
+        """Read a part, about ten thousand rows at a time."""
         job, made = self.job, PartSums()
         if not job.of_states:
             made.moments = Moments.zeros(job.groups, shape_of(job.design.ladder, job.clock))
@@ -147,7 +148,7 @@ class SumPart:
 
 
 def add_starts(made: PartSums, steps: Steps, group: Integers, job: Job) -> None:
-    """Add the starts of these episodes to the sums by ``group``, a number for both of its groups."""
+    """Add the starts of these episodes to the sums by ``group``, one number for both kinds of groups."""
     n = job.design.ladder.n_headline_columns
     if made.starts is None:
         made.starts = np.zeros((job.groups, job.n_labels, n + 1))
@@ -159,7 +160,7 @@ def add_starts(made: PartSums, steps: Steps, group: Integers, job: Job) -> None:
 
 
 class Reduction:
-    """Adds sums of neighbours, and sums of those: in one order, and few are kept at a time."""
+    """Adds sums of neighbours, then those sums, in a fixed order, with few in memory at a time."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, PartSums]] = []
@@ -186,7 +187,7 @@ class Reduction:
 
 
 class Source(ABC):
-    """A log in parts: the sums of its parts, in their order."""
+    """A log in parts: the sums of its parts, in order."""
 
     @property
     def later(self) -> bool:

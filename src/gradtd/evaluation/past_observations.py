@@ -24,13 +24,13 @@ MOST_TIMES = 30
 FEWEST_EPISODES = 100
 """Minimum number of episodes for trying the past automatically."""
 MOST_TRIED = 1_000_000
-"""Steps up to which that is done: a log in parts is read as a whole for it."""
+"""Maximum number of steps for this: a log in parts is read as a whole for it."""
 LONGEST = 3
-"""The history that is tried."""
+"""The history to try."""
 
 
 class _Laid(NamedTuple):
-    """Rows of a log, rearranged: those of the steps in order, then those that only follow a step.
+    """Rows of a log, rearranged: those of the steps in order, followed by those that only follow a step.
 
     ``here`` is the observation of each row, ``last`` the previous step (-1 for none), and ``time`` the number of
     previous
@@ -115,12 +115,14 @@ def _columns(
         columns.append((_spans(time) if discrete else time)[:, None])
         called.append("time")
     if discrete and action is not None and not codes:
-        raise InputError("history of discrete observations needs discrete actions: cut the actions into classes first.")
+        raise InputError(
+            "history with discrete observations needs discrete actions: group the actions into classes first."
+        )
     return np.concatenate(columns, axis=1), tuple(called)
 
 
 def _spans(time: Integers) -> Integers:
-    """Times, or spans of them with about equally many rows where there are many."""
+    """Times; if there are many, spans of them with about equal numbers of rows."""
     if time.max() < MOST_TIMES:
         return time
     edges = np.unique(np.quantile(time, np.linspace(0, 1, MOST_TIMES + 1)[1:-1]).astype(np.int64))
@@ -133,7 +135,7 @@ def _codes(columns: Integers) -> Integers:
 
 
 def episodes_since(log: Log, made: Mapping[str, Ratios], since: float) -> tuple[Log, dict[str, Ratios]]:
-    """The later part of a log, and of ratios: from the episode of this number on, or the last part, such as 0.5."""
+    """The later part of a log and its ratios: from the episode with this number on, or the last share, such as 0.5."""
     begins = episode_begins(log.episode)
     episodes = len(begins) - 1
     number = int(since if since >= 1 else since * episodes)
@@ -181,7 +183,7 @@ def remedies(settings: Settings, told: Any, named: bool) -> Iterator[Settings]:
 
 
 def _is_open(settings: Settings, episodes: int, named: bool) -> bool:
-    """Whether the past may be tried without being asked for."""
+    """Whether the past may be tried automatically."""
     asked = settings.history > 1 or settings.with_time or named or settings.method != AUTO
     if asked or settings.value_function != STATE or settings.block_length or settings.tracing is not None:
         return False

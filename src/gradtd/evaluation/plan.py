@@ -62,7 +62,7 @@ class Plan:
         return decide(BlockEquations(source, self.design.ladder, groups), settings.level, settings.limits)
 
     def features_for(self, decision: Decision | None) -> LogFeatures:
-        """The log in the user's features, or in those that the decision chose."""
+        """The log in the user's features, or in those chosen by the decision."""
         if self.ready is not None and (decision is None or decision.rung == GIVEN):
             return self.ready
         assert decision is not None
@@ -76,7 +76,7 @@ class Plan:
         asked, design = self.settings, self.design
         if isinstance(design, RealDesign):
             return make_log_features(self.log, design.chosen(rung), asked.block_length, asked.whiten)
-        assert isinstance(design, StateDesign), "a new kind of design makes the features of a rung here"
+        assert isinstance(design, StateDesign), "add the features of a new kind of design here"
         n = len(design.ladder.rungs[rung]) - 1
         seen = np.asarray(self.log.observations)[self.log.row]
         made = make_log_features(self.log, Grouped(n=n).fit(seen), asked.block_length, asked.whiten)

@@ -1,18 +1,20 @@
 """Bounds the effect of an unrecorded cause on the value, by the marginal sensitivity model.
 
-A cause u of action and outcome, drawn anew at every step, may change the odds of every action by a factor of at most L:
-odds(a | s, u) / odds(a | s) is between 1 / L and L. Then the true chance of an outcome Y = r + discount V(s') over the
-one seen where a was taken is between l = b + (1 - b) / L and h = b + (1 - b) L, with b the behaviour's probability of
-a, and has mean one. The least mean of Y is reached with h below the quantile q of share 1 / (1 + L) and l above it:
+A cause u of action and outcome, drawn independently at every step, may change the odds of every action by a factor of
+at most L: odds(a | s, u) / odds(a | s) is between 1 / L and L. Then the true probability of an outcome Y = r + discount
+V(s'), relative to that observed after a, is between l = b + (1 - b) / L and h = b + (1 - b) L, with b the behaviour's
+probability of a, and has mean one. The smallest mean of Y uses h below the quantile q of share 1 / (1 + L) and l above
+it:
 
     min E[w Y] = l E[Y] + (1 - l) (q - E[max(q - Y, 0)] (1 + L)),
 
-and any other q gives less (Kallus and Zhou 2020, arXiv 2002.04518; Bruns-Smith and Zhou, arXiv 2302.00662). So the
-bound is the solution of the log's equations with other rewards and discounts, which depend on the solution: it is
-solved a few times. Its influences are those of these equations, because q is where its derivative is zero.
-Each half of the episodes uses quantiles fitted to the other half, so that no quantile has seen its own outcome.
+and any other q gives a smaller value (Kallus and Zhou 2020, arXiv 2002.04518; Bruns-Smith and Zhou, arXiv 2302.00662).
+The bound is therefore the solution of the log's equations with other rewards and discounts, which depend on the
+solution, so it is solved a few times. Its influences are those of these equations, because the derivative with respect
+to q is zero. Each half of the episodes uses quantiles fitted to the other half, so that no quantile depends on its own
+outcome.
 
-`anytime` is the other extension of an interval: a confidence sequence, which holds at every look at a growing log.
+`anytime` is the other extension of an interval: a confidence sequence, which is valid at every look at a growing log.
 """
 
 from __future__ import annotations
@@ -53,11 +55,11 @@ class Confounding:
     against, against_name
         The reference value of the tipping point, and its name.
     tipping
-        The least strength at which the interval contains that number: 1 where it does so without a cause, infinite
-        where no strength up to 10 is enough.
+        The smallest strength at which the interval contains that number: 1 if it does so without a cause, infinite if
+        no strength up to 10 suffices.
     each
-        "action" if the strength bounds the odds of every action; "transition" if the behaviour's probabilities are not
-        known and it bounds the probability of every outcome.
+        "action" if the strength bounds the odds of every action; "transition" if the behaviour's probabilities are
+        unknown and it bounds the probability of every outcome.
     curve
         Rows (strength, low, high) of the plot.
     """
@@ -128,7 +130,7 @@ class Bounded:
         return self._solved(sign * steps["reward"], np.array(steps["discount"]))
 
     def behaviour(self) -> LeastSquares:
-        """The value of the log's own policy, in the same features."""
+        """The value of the behaviour policy, in the same features."""
         return of_behaviour(self.stream, self.starts, self.begins, self.C)
 
 
@@ -209,7 +211,7 @@ def tipping_point(gaps: Mapping[float, float]) -> float:
 
 @dataclass(frozen=True)
 class Anytime:
-    """A confidence interval that holds at every look.
+    """A confidence interval that is valid at every look.
 
     Parameters
     ----------
@@ -225,9 +227,9 @@ class Anytime:
 
 
 def anytime(decision: Decision, episodes: float, level: float, limits: Limits = DEFAULT) -> Anytime:
-    """Widen the interval of a decision so that it holds at every look.
+    """Widen the interval of a decision so that it is valid at every look.
 
-    Both sides of the interval by influences are scaled by the ratio of the sequence to a normal interval, which keeps
+    Both sides of the interval from influences are scaled by the ratio of the sequence to a normal interval, which keeps
     the corrections for skew and few effective episodes. The bias shown by the checks is added unscaled.
     """
     fit = decision.fit
@@ -238,7 +240,7 @@ def anytime(decision: Decision, episodes: float, level: float, limits: Limits = 
 
 
 FEWEST = 10
-"""With fewer outcomes in the other half than this, a group uses the quantile of all groups."""
+"""If the other half has fewer outcomes than this, a group uses the quantile of all groups."""
 MOST_FITTED = 5000
 """Maximum number of outcomes in a regression."""
 ROUNDS, WARM_ROUNDS, SMOOTH = 40, 8, 1e-3

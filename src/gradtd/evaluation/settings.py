@@ -50,7 +50,7 @@ class Settings(LogFormat, Inference, Machine):
 
     @property
     def most_discount(self) -> float:
-        """The largest discount that a step can have: gamma, or 1 where steps may take any time."""
+        """The largest possible discount of a step: gamma, or 1 if steps can take any time."""
         return self.gamma if self.time_column is None else 1.0
 
     @property
@@ -128,11 +128,11 @@ def refuse_without_ratios(settings: Settings) -> None:
     """Refuse options about ratios for action values, and traces with ratios above 1."""
     if settings.value_function == STATE:
         if settings.action_features is not None:
-            raise InputError("action features are for action values: add value_function='action'.")
+            raise InputError("action_features needs action values: add value_function='action'.")
         return
     if settings.history > 1 or settings.with_time or settings.since is not None:
         raise InputError(
-            "history, with_time and since are for state values: leave out either them or value_function='action'."
+            "history, with_time and since need state values: leave out either them or value_function='action'."
         )
     if isinstance(settings.features, str) and settings.features == NETWORK:
         raise InputError(
@@ -145,7 +145,7 @@ def refuse_without_ratios(settings: Settings) -> None:
     if settings.clip is not None:
         raise InputError(
             "value_function='action' does not use ratios, so clip has no effect: leave it out. Its traces have no "
-            "ratio above 1 either."
+            "ratio above 1."
         )
     if settings.tracing is not None and settings.tracing.kind == "rho":
         raise InputError(
@@ -180,4 +180,4 @@ def refuse_without_influences(settings: Settings) -> None:
             "leave one of them out."
         )
     if settings.confounding is not None and settings.tracing is not None:
-        raise InputError("confounding bounds values without traces: leave lam or confounding out.")
+        raise InputError("confounding supports only values without traces: leave lam or confounding out.")

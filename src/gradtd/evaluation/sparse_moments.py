@@ -2,8 +2,8 @@
 
 A row of the widest table has one entry for its cell, and one each for its state and its pair of states if those have a
 column. These sets are nested, so the rank is the number of deepest sets that rows are in. Sums have one entry per pair
-of consecutive rows. With traces they would have far more, so those equations are solved by a Krylov method that only
-multiplies by the matrix, with one pass over the steps forward or backward.
+of consecutive rows. With traces they would have far more. Those equations are solved by a Krylov method that only
+multiplies by the matrix, with one forward or backward pass over the steps.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SparseMoments:
 
 
 def read_sparse_moments(blocks: StepBlocks, table: Any) -> SparseMoments:
-    """Read all steps once. No matrix of all pairs of rows is made."""
+    """Read all steps once. It creates no matrix of all pairs of rows."""
     from scipy.sparse import diags_array
 
     S, G = table.shape[0], blocks.tenths
@@ -185,7 +185,7 @@ class _Time:
 
 
 def _read_time(blocks: StepBlocks, sums: SparseMoments, clock: Floats) -> _Time:
-    """Sums over rows of the table first, as features of a row are the same at all times."""
+    """Sums over rows of the table come first, because features of a row are the same at all times."""
     S, K = sums.table.shape[0], clock.shape[1]
     to, back, of_C = np.zeros((K, S)), np.zeros((K, S)), np.zeros((K, S))
     own, b, C_own = np.zeros((K, K)), np.zeros(K), np.zeros((K, K))
@@ -233,7 +233,7 @@ def _timed(sums: SparseMoments, time: _Time, clock: Floats, plain: Solution) -> 
 
 
 class Traces:
-    """Multiplies by A = sum of z y' and by its transpose; z is the trace of rho x, and no matrix is made.
+    """Multiplies by A = sum of z y' and by its transpose; z is the trace of rho x, and no matrix is formed.
 
     z_t = rho_t (x_t + decay_t z_{t-1}). So A v is the sum of x_t u_t with u_t = rho_t (y_t.v + decay_{t+1} u_{t+1}),
     backward, and A'w that of y_t s_t with s_t = rho_t (x_t.w + decay_t s_{t-1}), forward.
@@ -251,7 +251,7 @@ class Traces:
         return steps.decay(self.lam)
 
     def times(self, table: Any, v: Floats | None, without: int | None = None) -> Floats:
-        """A v, or b where there is no v; without a tenth where one is given."""
+        """A v, or b if there is no v; optionally without a tenth."""
         out, last = np.zeros(table.shape[0]), np.zeros(1)
         value = out if v is None else table @ v
         factors = (1.0, 0.0) if v is None else (0.0, 1.0)
@@ -300,7 +300,7 @@ def solve_with_traces(sums: SparseMoments, blocks: StepBlocks, columns: Integers
 def left_with_traces(
     sums: SparseMoments, blocks: StepBlocks, columns: Integers, starts: Sequence[Floats]
 ) -> list[Floats]:
-    """A^-T times each of these mean start features, where A has traces."""
+    """A^-T times each of these mean start features, for A with traces."""
     traced = _Traced(sums, Traces(blocks, sums, None), columns)
     return [traced.solve(start, transposed=True) for start in starts]
 

@@ -1,7 +1,7 @@
 """Steps of a log over rows of a stored table, in blocks of whole episodes by tenths: in memory, or in a file.
 
 For discrete observations a step is stored in 32 bytes. Fits of many states with traces would need matrices with too
-many entries. They read the steps about a hundred times instead, at some nanoseconds per step.
+many entries. They read the steps about a hundred times instead, at a few nanoseconds per step.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Group(NamedTuple):
 
 
 class StepBlocks(Protocol):
-    """Steps that can be read again and again."""
+    """Steps that can be read many times."""
 
     tenths: int
 
@@ -50,7 +50,7 @@ class StepBlocks(Protocol):
 
 
 class MemoryBlocks:
-    """The steps of a log in memory: one chunk, whose tenths are neighbouring pieces."""
+    """The steps of a log in memory: one chunk, whose tenths are contiguous pieces."""
 
     def __init__(self, steps: Steps, group: Integers | None = None) -> None:
         self.steps, self.group = steps, group

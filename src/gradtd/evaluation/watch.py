@@ -1,4 +1,4 @@
-"""Watches a growing folder: after every new file, a value with an interval that holds at all looks at once.
+"""Watches a growing folder: after every new file, a value with an interval that is valid at all looks at once.
 
 A look uses the files up to some file, in the order of their names. Sums of earlier files are saved, so only the new
 file is read. After a kill, the watch continues and gives the same looks.
@@ -127,7 +127,7 @@ class Watch:
             table = ParquetTable(self.folder.name, files[:count])
             found = evaluate(table, **(self.asked | kept))
             if found.anytime is None:
-                raise InputError(f"no interval holds at every look: {'; '.join(found.warnings)}")
+                raise InputError(f"no interval is valid at every look: {'; '.join(found.warnings)}")
             made.append(_look(files[count - 1].name, found, found.anytime))
             told = {
                 "format": FORMAT,
@@ -185,7 +185,7 @@ def start_watch(folder: str | Path, out: str | Path, first: int = 1, *, level: f
 def keep_watching(
     watch: Watch, every: float, once: bool = False, wait: Callable[[float], None] = time.sleep
 ) -> Iterator[Look]:
-    """Look every this many seconds, for ever; or once."""
+    """Look every this many seconds, forever; or once."""
     if checks.number_at_least("every", every, 0) > MOST_SECONDS:
         raise InputError(f"every must be at most {MOST_SECONDS:g} seconds, got {every:g}.")
     while True:

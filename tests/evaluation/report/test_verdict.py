@@ -302,7 +302,7 @@ REFUSED = {
     "features cannot represent it": {"from_dr": 4.1},
     "an infinite sum": {"gamma": 1, "terminated": 0},
     "heavy products": {"method": "dr", "ess_episodes": 19.0, "steps": 100},
-    "rewards after the cuts": {"method": "wis", "beyond_cuts": 0.011, "steps": 100},
+    "rewards after truncations": {"method": "wis", "beyond_cuts": 0.011, "steps": 100},
     "no width": {"row": (1.0, 1.0, 1.0)},
     "few influential episodes": {"effective_pieces": 2.4},
     "biased refits": {"refit_bias": 0.51},
@@ -311,7 +311,7 @@ REFUSED = {
     "dependent blocks": {"dependence": 3.1},
     "features named are too poor": {"hull_of_limit": 1.01, "hull_times": 2.6, "features_named": True},
     "fits differ": {"hull_of_limit": 1.01, "hull_times": 2.6, "features_named": False},
-    "a check is far away": {"differs": "with pairs of states"},
+    "an imprecise check is far away": {"differs": "with pairs of states"},
     "hidden time": {"hidden_time": 5.0},
     "outside the rewards": {"beyond_rewards": 1.1},
     "weak interval": {"mark": "weak"},
@@ -348,7 +348,7 @@ WARNED = {
     "many features": {"features_used": 199},
     "features not checked": {"from_dr": None},
     "features may not represent it": {"from_dr": 4.1, "ess_episodes": 19.0},
-    "every episode cut off": {"terminated": 0, "truncated": 100},
+    "every episode truncated": {"terminated": 0, "truncated": 100},
 }
 JUST_RIGHT = [
     {"episodes": 20, "ess": 50.0, "top_hundredth_carries": 0.5, "mean_ratio_off": -4.0},

@@ -1,6 +1,6 @@
 """The assumptions behind an interval: how each was checked, or why it cannot be, and what happens if it fails.
 
-And the evidence for a value in a few graded lines.
+It also grades the evidence for a value in a few lines.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _policies(d: Diagnostics, limits: Limits) -> Grade:
         said = f"{share:.1%} outside the range of the log's"
         return Grade("Target's actions", said, _distance(share, limits.most_out_of_range))
     if d.on_policy:
-        return Grade("Importance ratios", "all 1: the target made the log", GOOD)
+        return Grade("Importance ratios", "all 1: the target is the behaviour policy", GOOD)
     off = abs(d.mean_ratio_off)
     said = f"mean {d.mean_ratio:.4g}, {off:.1f} standard errors from 1"
     return Grade("Importance ratios", said, _distance(d.mean_ratio_distance, limits.most_mean_ratio_errors))

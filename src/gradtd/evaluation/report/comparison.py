@@ -49,7 +49,7 @@ class Difference:
     error
         Its standard error.
     unpaired_error
-        What the error would be if the two values came from different logs.
+        The standard error if the two values came from different logs.
     verdict
         The worse of the two verdicts.
     reason
@@ -69,7 +69,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rank:
-    """A target's place: its value, and the probability that it is the best of those compared.
+    """A target's rank: its value, and the probability that it is the best of those compared.
 
     Parameters
     ----------
@@ -96,13 +96,13 @@ class Comparison:
     Parameters
     ----------
     differences
-        One for each pair, or for each target against the one named.
+        One for each pair, or for each target compared with the named one.
     ranking
-        The targets, the largest value first.
+        The targets, sorted by value, the largest first.
     level
         The level of each single interval.
     decisions
-        Which targets are excluded and which may be the best, at this level for all of them together.
+        Which targets are excluded and which may be the best, at this level for all simultaneously.
     """
 
     differences: tuple[Difference, ...]

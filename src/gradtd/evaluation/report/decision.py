@@ -31,7 +31,7 @@ class TargetDecision:
         The target.
     decision
         "excluded": another target is better. "best": all others are excluded. "tied with the best": it may be the best.
-        "not judged": its value is not usable, or unchecked.
+        "not judged": its value is unchecked or not usable.
     by
         The target that excludes it by the widest margin, or empty.
     low, high
@@ -48,7 +48,7 @@ class TargetDecision:
 def decide_among(
     verdicts: Mapping[str, str], psi: Mapping[str, Floats], interval: Interval, level: float
 ) -> tuple[TargetDecision, ...]:
-    """A decision about every target. The best of the usable ones is excluded with a chance of at most 1 - level.
+    """A decision about every target. The probability that the best usable target is excluded is at most 1 - level.
 
     Only usable targets are compared. ``psi`` are the influences of the episodes on every value, empty if it has none;
     ``interval`` gives the interval of a paired difference.

@@ -1,6 +1,6 @@
 """The record of all diagnostics of an evaluation, on which the verdict is based.
 
-`diagnose` makes it, for logs in memory and in parts, from sums over the steps (`StepSums`), the equations and their
+`diagnose` computes it, for logs in memory and in parts, from sums over the steps (`StepSums`), the equations and their
 solution (`LeastSquares`) and the decision of the checks.
 """
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 SINGLE_PRECISION = 1e-6
-"""Distance of the mean ratio from 1 where one policy's probabilities were stored in 32 bits, a few roundings each."""
+"""Distance of the mean ratio from 1 that is explained by storing one policy's probabilities in 32 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnostics:
-    """What was measured about an evaluation.
+    """The diagnostics of an evaluation.
 
     A field with a default does not apply to every method: None means that it does not apply, NaN that it could not be
     computed. The other fields always apply; None means that the log does not have the information.
@@ -33,7 +33,7 @@ class Diagnostics:
 
     # The question, and the size of the log.
     method: str
-    """The method asked for."""
+    """The requested method."""
     gamma: float
     """The discount factor."""
     episodes: int
@@ -46,7 +46,7 @@ class Diagnostics:
     """Features that are not 0 in every step."""
 
     lam: float | None = None
-    """Lambda of the eligibility traces, where there are traces."""
+    """Lambda of the eligibility traces, if any."""
     trace: str | None = None
     """The kind of ratio in the traces."""
 
@@ -69,12 +69,12 @@ class Diagnostics:
     """The largest absolute reward."""
 
     drift: float | None = None
-    """Student's t of the slope over the order of episodes, of their influences or of what their rows leave unexplained
-    of their rewards, whichever is larger: 0 where nothing drifts."""
+    """Student's t of the slope over the order of episodes, for their influences or for the residuals of their rewards,
+    whichever is larger; 0 without drift."""
     rewards_late: bool | None = None
     """Whether the previous row explains the rewards better than their row."""
     first_rewards_none: bool | None = None
-    """Whether the first reward of every episode is 0 and hardly any other is."""
+    """Whether the first reward of every episode is 0 and almost no other is."""
     repeated: float | None = None
     """Share of the longer episodes that are equal to an earlier one."""
 
@@ -82,11 +82,11 @@ class Diagnostics:
     unseen_mass: float | None
     """The target's probability per step of actions that the log never took."""
     doubt: str | None = None
-    """What speaks against the recorded probabilities, given the observation."""
+    """Evidence against the recorded probabilities, given the observation."""
     unseen_pairs: float | None
-    """The same for actions in that state, where observations are discrete."""
+    """The same for actions in that state, if observations are discrete."""
     values: str | None = None
-    """"action" for action values. Their ratios are all 1, and the next three fields say what the log lacks."""
+    """"action" for action values. Their ratios are all 1, and the next three fields describe what the log lacks."""
     never_taken: float | None = None
     """Share of the target's choices, at next observations and starts, that the log never took in that state."""
     never_taken_effect: float | None = None
@@ -142,7 +142,7 @@ class Diagnostics:
     from_dr: float | None = None
     """Distance of the value from the doubly robust one, in standard errors of the difference."""
 
-    # What the checks found. They do not apply to importance sampling.
+    # The results of the checks. They do not apply to importance sampling.
     refits: int | None = None
     """Refits of the method on resampled episodes."""
     features_named: bool | None = None
@@ -158,7 +158,8 @@ class Diagnostics:
     lacking: float | None = None
     """Share of the target's choices that the log lacks, measured in the features."""
     lacking_moves: float | None = None
-    """How far these could move the value, if each had a typical TD error, over half the width of its interval."""
+    """Maximum change of the value due to these, if each had a typical TD error, relative to half the width of its
+    interval."""
     surprises_met: float | None = None
     """Effective number of steps behind the error, if TD errors were equal at all steps."""
     dependence: float | None = None
@@ -166,18 +167,18 @@ class Diagnostics:
     richer_checks: int | None = None
     """Richer fits precise enough to count."""
     memory_checks: int | None = None
-    """Fits with memory (the steps before, traces, doubly robust) precise enough to count."""
+    """Fits with memory (earlier steps, traces, doubly robust) that are precise enough to count."""
     complete: bool | None = None
     """Whether the features can represent any function of the observation."""
     hull_times: float | None = None
-    """Width of the checked interval over that of the chosen features alone."""
+    """Width of the checked interval relative to that of the chosen features alone."""
     hull_of_limit: float | None = None
-    """Width of the checked interval over what the limits allow."""
+    """Width of the checked interval relative to what the limits allow."""
     hull_low: float | None = None
     hull_high: float | None = None
     """The ends of the checked interval."""
     differs: str | None = None
-    """The name of an imprecise fit that differs significantly even so."""
+    """The name of an imprecise fit that nevertheless differs significantly."""
     hidden_time: float | None = None
     """Distance of the fit with the time since the start, in paired errors, if it shows that the observations hide the
     time.
@@ -199,13 +200,14 @@ class Diagnostics:
     late_steps_differ: float | None = None
     """Distance of the fit to late steps, in paired errors, if it gives another value after truncations."""
     rarely_visited: float | None = None
-    """Share of the target's time in states that the log hardly visited, where it is above its limit."""
+    """Share of the target's time in states that the log rarely visited, if it is above its limit."""
     beyond_rewards: float | None = None
-    """How far the value is outside of what the rewards allow, in standard errors."""
+    """Distance of the value from the range that the rewards allow, in standard errors."""
     estimated_behaviour: bool | None = None
     """Whether the probabilities of the behaviour policy were estimated."""
     model_moves: float | None = None
-    """Change of the value with another model of the behaviour, over the larger of two paired errors and one error."""
+    """Change of the value with another model of the behaviour policy, relative to the larger of two paired errors and
+    one error."""
 
     trained_on: bool | None = None
     """Whether episodes that the target was learned from were left out."""
@@ -228,8 +230,9 @@ class Diagnostics:
     def mean_ratio_distance(self) -> float:
         """Distance of the mean ratio from 1, in standard errors.
 
-        0 if two more ratios of the largest size would close the gap, since the standard error of a skewed mean that is
-        too low is too small, too. Also 0 if single precision explains the gap: equal ratios have no standard error.
+        0 if two more ratios of the largest size would close the gap, because for a skewed distribution a mean that is
+        too low comes with a standard error that is too small. Also 0 if single precision explains the gap, because
+        equal ratios have no standard error.
         """
         if abs(self.mean_ratio - 1) <= SINGLE_PRECISION:
             return 0.0
@@ -292,7 +295,7 @@ def diagnose(
 
 
 def _checked(decision: Decision | None, limits: Limits) -> dict[str, Any]:
-    """What the checks found. Checks are counted only where the fit itself has no fault."""
+    """The results of the checks. Checks count only if the fit itself has no fault."""
     if decision is None:
         return {}
     fit, sound = decision.fit, not decision.faults

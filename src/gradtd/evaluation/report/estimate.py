@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 AUTO = "auto"
-"""The default: direct solution of the equations that the library's rules solve step by step."""
+"""The default: direct solution of the equations that the library's algorithms solve iteratively."""
 UNTRACED = "lstd_without_traces"
 """The row of LSTD with lam = 0, shown with a value with traces."""
 NETWORK = "network"

@@ -1,7 +1,7 @@
 """Detects faults that the equations do not show: drift, rewards of another row, duplicated episodes.
 
 Rewards are regressed on the observation, the action and the next observation of their row. If the previous row explains
-them better, they are one row too late. If the residuals rise or fall over the log, the environment changed.
+them better, they are one row too late. If the residuals increase or decrease over the log, the environment changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BLOCK = 2048
 MOST_STATES, MOST_REAL, MOST_ACTIONS = 30, 8, 12
 """Maximum numbers of states, real columns and actions in the regressions."""
 MOST_FIRST, LEAST_LATER = 0.01, 0.9
-"""First rewards are suspicious if at most this share is not 0, but at least that share of the others."""
+"""First rewards are suspicious if at most this share of them is not 0, but at least that share of the others."""
 LEAST_GAINS = {False: (0.3, 4.0), True: (0.2, 3.0)}
 """Share of the variance that the row before explains which the own row must miss, and its standard errors: for rows of
 one episode, and with first rows, too, whose row before is the last of another episode. Columns that do not tell all of
@@ -151,8 +151,8 @@ def trend(values: Floats) -> float:
 def repeated(log: Log, begins: Integers) -> float:
     """Share of the longer episodes that are equal to an earlier one, row by row.
 
-    Short episodes of discrete problems can be equal by chance. So only episodes of at least the median length count,
-    and only if rewards or observations have more distinct values than a tenth of the steps. A log in which every
+    Short episodes of discrete problems can be equal by chance. Therefore only episodes of at least the median length
+    count, and only if rewards or observations have more distinct values than a tenth of the steps. A log in which every
     episode occurs an even number of times was read twice, whatever its values.
     """
     seen_rows = np.asarray(log.observations)

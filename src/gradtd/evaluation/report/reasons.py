@@ -48,10 +48,10 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "small marginal sample",
-        "a value function whose marginal weights are worth fewer than {limits.fewest_marginal_steps:g} steps, or "
-        "{limits.fewest_marginal_episodes:g} episodes",
+        "a value function whose marginal weights have an effective sample size below "
+        "{limits.fewest_marginal_steps:g} steps, or {limits.fewest_marginal_episodes:g} episodes",
         lambda e: e.small_marginal,
-        "The value rests on few steps of the log: its marginal weights have an effective sample size of "
+        "The value depends on few steps of the log: its marginal weights have an effective sample size of "
         "{d.ess_marginal:.0f} steps in {d.ess_marginal_episodes:.1f} episodes. Collect about {needed} episodes, or "
         "more data in the states that the target visits.",
     ),
@@ -62,8 +62,8 @@ REASONS: tuple[Rule, ...] = (
         lambda e: (
             e.d.top_hundredth_carries > e.limits.most_top_weight and e.d.steps >= e.limits.fewest_steps_for_top_weight
         ),
-        "The largest 1% of the ratios hold {d.top_hundredth_carries:.0%} of the total weight, so the estimate rests on "
-        "a few steps. Collect more steps, or evaluate a target closer to the behaviour policy.",
+        "The largest 1% of the ratios hold {d.top_hundredth_carries:.0%} of the total weight, so the estimate "
+        "depends on a few steps. Collect more steps, or evaluate a target closer to the behaviour policy.",
     ),
     Rule(
         "clipped ratios",
@@ -82,7 +82,7 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "doubtful probabilities",
-        "a bet against the recorded probabilities, chosen on half of the steps for what the observation tells, wins "
+        "a bet against the recorded probabilities, based on the observation and learned on half of the steps, wins "
         "100,000 times its stake on the other half",
         lambda e: e.d.doubt is not None,
         "{d.doubt}, given the observation. Check that each probability is that of the action taken in its row, and "
@@ -99,7 +99,7 @@ REASONS: tuple[Rule, ...] = (
     Rule(
         "unseen in the state",
         "the target takes actions that the log never took in that state, with a probability above "
-        "{limits.most_unseen_in_state:.0%}, and no check says what that does to the value",
+        "{limits.most_unseen_in_state:.0%}, and no check tests the effect on the value",
         lambda e: above(e.d.unseen_pairs, e.limits.most_unseen_in_state) and not e.checked,
         "The target takes actions that the log never took in that state, with probability {d.unseen_pairs:.1%} per "
         "step. The log has no data on their effect: collect episodes with these actions.",
@@ -139,16 +139,17 @@ REASONS: tuple[Rule, ...] = (
         "foreign next observations",
         "next observations are more than {limits.most_foreign:.0%} as far from the following rows as random rows are",
         lambda e: above(e.d.strangers, e.limits.most_foreign),
-        "next_observation does not match the following row ({d.strangers:.0%} as far off as random rows). Check that "
+        "next_observation does not match the following row (its distance is {d.strangers:.0%} of that of random "
+        "rows). Check that "
         "column, and that no rows are missing.",
     ),
     Rule(
         "few rewards",
-        "(sum r^2)^2 / sum r^4 is below {limits.fewest_effective_rewards:g}: one or two rewards exceed all others by "
-        "far",
+        "(sum r^2)^2 / sum r^4 is below {limits.fewest_effective_rewards:g}: one or two rewards are much larger "
+        "than all others",
         lambda e: e.d.reward_sample is not None and 0 < e.d.reward_sample < e.limits.fewest_effective_rewards,
-        "One or two rewards (the largest is {d.largest_reward:.3g}) exceed all others by far, and the value rests on "
-        "them. Check them, or collect more episodes.",
+        "One or two rewards (the largest is {d.largest_reward:.3g}) are much larger than all others, and the value "
+        "depends on them. Check them, or collect more episodes.",
     ),
     Rule(
         "still moving",
@@ -182,20 +183,20 @@ REASONS: tuple[Rule, ...] = (
         "narrow refits",
         "the error by refits is less than {limits.least_error_ratio:.0%} of the sandwich error",
         lambda e: below(e.d.error_ratio, e.limits.least_error_ratio),
-        "The interval is {d.error_ratio:.0%} as wide as the sandwich interval, because the refits did not follow their "
-        "resamples. Give more updates, or use algorithm='lstd'.",
+        "The interval is {d.error_ratio:.0%} as wide as the sandwich interval, because the refits did not follow "
+        "their bootstrap samples. Give more updates, or use algorithm='lstd'.",
     ),
     Rule(
         "too many features",
         "fewer than {limits.fewest_steps_per_feature:g} steps for every feature in use",
         lambda e: e.d.steps < e.limits.fewest_steps_per_feature * e.d.features_used,
-        "The log has {d.steps} steps for {d.features_used} features: they fit its noise, and the interval is too "
-        "narrow. Use fewer features, with at least {limits.few_steps_per_feature:g} steps for each.",
+        "The log has {d.steps} steps for {d.features_used} features, so they fit its noise, and the interval is "
+        "too narrow. Use fewer features, with at least {limits.few_steps_per_feature:g} steps for each.",
     ),
     Rule(
         "features cannot represent it",
-        "more than {limits.most_from_dr:g} standard errors from doubly robust, whose weights are worth "
-        "{limits.fewest_episodes} episodes or more, and nothing else was checked",
+        "more than {limits.most_from_dr:g} standard errors from doubly robust, whose weights have an effective "
+        "sample size of at least {limits.fewest_episodes} episodes, and nothing else was checked",
         lambda e: e.far_from_robust,
         "The doubly robust estimate is {d.from_dr:.1f} standard errors away: these features cannot represent the value "
         "of the target. Use other features, or algorithm='dr'.",
@@ -221,7 +222,7 @@ REASONS: tuple[Rule, ...] = (
         "The interval of {row.method} cannot be trusted: {row.reason}.",
     ),
     Rule(
-        "rewards after the cuts",
+        "rewards after truncations",
         f"{', '.join(ENDED_BY_A_CUT)}: more than {{limits.most_beyond_cuts:.0%}} of the discounted time lies after "
         "truncations",
         lambda e: e.cut_short,
@@ -237,10 +238,11 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "few influential episodes",
-        "the value rests on fewer than {limits.fewest_effective_pieces:g} episodes or blocks by their influence",
+        "the effective number of episodes or blocks behind the value is below {limits.fewest_effective_pieces:g}",
         lambda e: below(e.d.effective_pieces, e.limits.fewest_effective_pieces) and not e.no_width,
-        "The value rests on {d.effective_pieces:.1f} of {d.episodes} episodes by their influence, too few for an "
-        "interval. Collect about {needed} episodes; if rewards are rare, collect more episodes with a reward.",
+        "The value depends on {d.effective_pieces:.1f} of {d.episodes} episodes (effective number by their "
+        "influence), too few for an interval. Collect about {needed} episodes; if rewards are rare, collect more "
+        "episodes with a reward.",
     ),
     Rule(
         "biased refits",
@@ -252,17 +254,19 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "choices missing",
-        "the log lacks more than {limits.most_lacking:.0%} of the target's choices, as the features see it, and these "
-        "could move the value by more than half its interval",
+        "the log lacks more than {limits.most_lacking:.0%} of the target's choices, in terms of the features, and "
+        "these could move the value by more than half its interval",
         lambda e: above(e.d.lacking, e.limits.most_lacking) and above(e.d.lacking_moves, 1.0),
         "The log lacks {d.lacking:.0%} of the target's choices in the visited states. Collect episodes with them, "
         "or evaluate a target closer to the behaviour policy.",
     ),
     Rule(
         "no TD error yet",
-        "with equal TD errors at all steps, the error would rest on fewer than {limits.fewest_surprises:g} of them",
+        "with equal TD errors at all steps, the effective number of steps behind the error would be below "
+        "{limits.fewest_surprises:g}",
         lambda e: below(e.d.surprises_met, e.limits.fewest_surprises) and not e.no_width,
-        "The most heavily weighted steps show no TD error yet, so the interval is too narrow. Collect more episodes, "
+        "The steps with the largest weights show no TD error yet, so the interval is too narrow. Collect more "
+        "episodes, "
         "or evaluate a target closer to the behaviour policy.",
     ),
     Rule(
@@ -274,23 +278,25 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "features named are too poor",
-        "features were named, and with the bias that other fits show the interval is more than {limits.hull_times:g} "
-        "times as wide as their own, and wider than {limits.hull_deviations:g} deviations of the value over states or "
-        "{limits.hull_times_widest:g} times their own",
+        "features were named, and with the bias that other fits show the interval is more than "
+        "{limits.hull_times:g} times as wide as their own, and wider than {limits.hull_deviations:g} standard "
+        "deviations of the value over states or {limits.hull_times_widest:g} times their own",
         lambda e: above(e.d.hull_of_limit, 1.0) and e.d.features_named is True,
-        "These features cannot represent the value: fits with richer features or with memory differ, and with their "
-        "differences the interval is {d.hull_times:.1f} times as wide. Use features='auto', or richer features.",
+        "These features cannot represent the value: fits with richer features or with memory disagree, and "
+        "including their differences makes the interval {d.hull_times:.1f} times as wide. Use features='auto', or "
+        "richer features.",
     ),
     Rule(
         "fits differ",
-        "the same, where features were chosen",
+        "the same, for features that gradtd chose",
         lambda e: above(e.d.hull_of_limit, 1.0) and e.d.features_named is not True,
-        "Fits with other features or with memory differ: with their differences the interval is {d.hull_times:.1f} "
-        "times as wide. The observations may not be Markov states, or the log may be too small. Collect more episodes, "
+        "Fits with other features or with memory disagree: including their differences makes the interval "
+        "{d.hull_times:.1f} times as wide. The observations may not be Markov states, or the log may be too small. "
+        "Collect more episodes, "
         "add what the observation lacks (the previous observation, the time), or name features that suit the problem.",
     ),
     Rule(
-        "a check is far away",
+        "an imprecise check is far away",
         "an imprecise fit is more than {limits.far:g} paired errors away",
         lambda e: bool(e.d.differs),
         "The fit '{d.differs}' gives another value, and its error does not explain the difference: the features may be "
@@ -301,8 +307,8 @@ REASONS: tuple[Rule, ...] = (
         "with features of the time since the start the value is more than {limits.far:g} paired errors and a standard "
         "error away",
         lambda e: e.d.hidden_time is not None,
-        "The value depends on the time since the start, and the observations do not contain it: with features of the "
-        "time the value is {d.hidden_time:.0f} paired errors away. Add the time to the observations (with_time=True), "
+        "The value depends on the time since the start, and the observations do not contain it: with features of "
+        "the time it changes by {d.hidden_time:.0f} paired errors. Add the time to the observations (with_time=True), "
         "and mark ends by a time limit as truncated.",
     ),
     Rule(
@@ -311,7 +317,8 @@ REASONS: tuple[Rule, ...] = (
         "paired errors and a standard error away",
         lambda e: e.d.hidden_state is not None,
         "Earlier steps change the value, so the observation, or its features, hide part of the state: with the "
-        "past as extra features the value is {d.hidden_state:.0f} paired errors away. Add previous observations and "
+        "past as extra features the value changes by {d.hidden_state:.0f} paired errors. Add previous observations "
+        "and "
         "actions to the observation (history=2), or use richer features.",
     ),
     Rule(
@@ -339,13 +346,13 @@ REASONS: tuple[Rule, ...] = (
         "the target spends more than {limits.most_rarely_visited:.0%} of its time in states with fewer than "
         "{limits.fewest_visits} visits, beyond the log's own share there",
         lambda e: e.d.rarely_visited is not None,
-        "The target spends {d.rarely_visited:.0%} of its time in states that the log hardly visited (fewer than "
-        "{limits.fewest_visits} times each), and the log may never have seen the rewards there. Collect episodes that "
-        "go where the target goes, or evaluate a target closer to the behaviour policy.",
+        "The target spends {d.rarely_visited:.0%} of its time in states that the log rarely visited (fewer than "
+        "{limits.fewest_visits} times each), and the log may lack the rewards there. Collect episodes in these "
+        "states, or evaluate a target closer to the behaviour policy.",
     ),
     Rule(
         "drift",
-        "the influences of episodes rise or fall over the log, with Student's t of their slope above "
+        "the influences of episodes increase or decrease over the log, with Student's t of their slope above "
         "{limits.most_drift:g}",
         lambda e: e.d.drift is not None and abs(e.d.drift) > e.limits.most_drift,
         "The value drifts over the log (t = {d.drift:.1f} for the trend over the order of episodes), so one number "

@@ -45,12 +45,12 @@ class Evidence:
 
     @property
     def checked(self) -> bool:
-        """Whether other fits checked the features. Otherwise doubly robust is used."""
+        """Whether other fits checked the features. Otherwise doubly robust checks them."""
         return self.d.lacking is not None
 
     @property
     def far_from_robust(self) -> bool:
-        """Whether doubly robust refutes features that nothing else checked."""
+        """Whether doubly robust contradicts features that nothing else checked."""
         enough = self.d.ess_episodes >= self.limits.fewest_episodes
         return not self.checked and above(self.d.from_dr, self.limits.most_from_dr) and enough
 
@@ -125,7 +125,7 @@ class Rule:
     when: str  # the condition in words, for the docs. ``{limits.far:g}`` stands for a threshold.
     test: Callable[[Evidence], bool]  # the condition
     sentence: str
-    """The sentence of the report: the fact, and what to do. ``{d.ess:.0f}`` stands for a number of the diagnostics,
+    """The sentence of the report: the problem, and what to do. ``{d.ess:.0f}`` stands for a number of the diagnostics,
     ``{row.method}`` for one of the estimate, ``{limits.far:g}`` for a threshold."""
     kind: Kind = Kind.REASON  # whether that makes the estimate unusable, leaves it unchecked, or is a warning only
 

@@ -215,7 +215,7 @@ def _runs_of_pieces(begins: Integers) -> Iterator[Integers]:
 
 
 def top_hundredth(rho: Floats) -> float:
-    """Share of the total weight that the largest 1 % of the ratios hold."""
+    """Share of the total weight held by the largest 1 % of the ratios."""
     largest = max(1, len(rho) // 100)
     return float(np.partition(rho, -largest)[-largest:].sum() / rho.sum()) if rho.sum() > 0 else 1.0
 
@@ -231,7 +231,7 @@ def _top_of_bins(histogram: Floats) -> float:
 
 
 def ratio_picture(histogram: Floats) -> dict[str, Floats]:
-    """The histogram of the ratios for the picture: bins of equal width, from those of equal ratio."""
+    """The histogram of the ratios for the plot: bins of equal width, from those of equal ratio."""
     edges = 2.0 ** (np.arange(BINS + 1) / PER_OCTAVE + LOWEST)
     used = np.flatnonzero(histogram[0])
     low, high = edges[used[0]], edges[used[-1] + 1]

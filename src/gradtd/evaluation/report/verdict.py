@@ -1,6 +1,6 @@
-"""Judges whether an estimate can be trusted: `judge` tests every rule and reports the sentences of those that hold.
+"""Decides whether an estimate can be trusted: `judge` tests every rule and reports the sentences of those that hold.
 
-To add a rule, add a row to `REASONS` or `WARNINGS`; `markdown` makes the tables of docs/evaluate.md from them.
+To add a rule, add a row to `REASONS` or `WARNINGS`; `markdown` generates the tables of docs/evaluate.md from them.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ WARNINGS: tuple[Rule, ...] = (
     ),
     Rule(
         "the sample is too small",
-        "a log was read in parts, and its sample does not show missing choices and rare TD errors",
+        "a log was read in parts, and its sample is too small to test for missing choices and rare TD errors",
         lambda e: bool(e.d.undecided),
-        "The log was read in parts, and {d.undecided}: the sample of its episodes is too small. Read the log into "
+        "The log was read in parts, and {d.undecided}, because the sample of its episodes is too small. Read the "
+        "log into "
         "memory with in_parts=False, or evaluate a target closer to the behaviour policy.",
         Kind.UNCHECKED,
     ),
@@ -65,7 +66,8 @@ WARNINGS: tuple[Rule, ...] = (
     ),
     Rule(
         "products of ratios",
-        "importance sampling was named, for another policy than the log's, and episodes have several steps",
+        "importance sampling was requested, for a target other than the behaviour policy, and episodes have several "
+        "steps",
         lambda e: not e.learns and not e.d.on_policy and e.d.steps > e.d.episodes,
         "The interval of {row.method} comes from products of importance ratios over an episode, and no other fit "
         "checks it. Use algorithm='auto', which reports a checked interval.",
@@ -73,8 +75,9 @@ WARNINGS: tuple[Rule, ...] = (
     ),
     Rule(
         "rewards of another row",
-        "the row before explains the rewards better than their own row, by 30 % of what it explains and four standard "
-        "errors over episodes (20 % and three with first rows, whose row before is of another episode)",
+        "the previous row explains the rewards better than their own row, by 30 % of the explained variance and "
+        "four standard errors over episodes (20 % and three with first rows, whose previous row belongs to another "
+        "episode)",
         lambda e: e.d.rewards_late is True,
         "The rewards fit the observation and action of the previous row better than those of their row: they may be "
         "one row too late. Move each reward to the row of the action that earned it. If rewards really "
@@ -126,8 +129,8 @@ WARNINGS: tuple[Rule, ...] = (
         "undetermined directions",
         "the log does not determine some directions of feature space",
         lambda e: e.d.undetermined_directions > 0,
-        "The log does not determine {d.undetermined_directions} of the {d.features_used} directions of feature space; "
-        "gradtd takes the solution of least norm.",
+        "The log does not determine {d.undetermined_directions} of the {d.features_used} directions of feature "
+        "space; gradtd uses the solution of minimum norm.",
         Kind.WARNING,
     ),
     Rule(
@@ -170,24 +173,24 @@ WARNINGS: tuple[Rule, ...] = (
         "features not checked",
         "a value function without refits",
         lambda e: not e.checked and e.d.from_dr is None and e.learns,
-        "Without refits the value was not compared with the doubly robust estimate, so whether the features can "
-        "represent it is not known. Give resamples, or use fewer features.",
+        "Without refits the value was not compared with the doubly robust estimate, so it is unknown whether the "
+        "features can represent it. Give resamples, or use fewer features.",
         Kind.WARNING,
     ),
     Rule(
         "features may not represent it",
         "more than {limits.warn_from_dr:g} standard errors from doubly robust",
         lambda e: not e.checked and above(e.d.from_dr, e.limits.warn_from_dr) and not e.far_from_robust,
-        "The doubly robust estimate is {d.from_dr:.1f} standard errors away. The features may not be able to represent "
-        "the value; the interval is then about the best fit in these features.",
+        "The doubly robust estimate is {d.from_dr:.1f} standard errors away. The features may not be able to "
+        "represent the value; the interval then covers only the best fit for these features.",
         Kind.WARNING,
     ),
     Rule(
-        "every episode cut off",
-        "no episode terminated, and the method continues after the cuts with a value function",
+        "every episode truncated",
+        "no episode terminated, and the method estimates the rewards after truncations with a value function",
         lambda e: e.d.truncated > 0 and e.d.terminated == 0 and e.d.method not in ENDED_BY_A_CUT,
-        "Every episode was truncated, so rewards after that come from the value function only. If some episodes "
-        "terminated, the value is wrong: add a column terminated.",
+        "Every episode was truncated, so rewards after that come only from the value function. If some episodes "
+        "terminated, the value is wrong, so add a column terminated.",
         Kind.WARNING,
     ),
 )
