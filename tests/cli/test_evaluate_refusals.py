@@ -34,10 +34,10 @@ TABLES = {
     "infinity in an observation": ({"obs_1": INF}, "column 'obs_1' of the observation must be finite: row 7 is inf"),
     "NaN as reward": ({"reward": NAN}, "column 'reward' must be finite: row 7 is nan"),
     "infinite reward": ({"reward": -INF}, "column 'reward' must be finite: row 7 is -inf"),
-    "rewards as text": ({"reward": "much"}, "column 'reward' must hold one number per row, got text"),
+    "rewards as text": ({"reward": "much"}, "column 'reward' must contain one number per row, got text"),
     "text beside numbers of the next step": (
         {"obs_0": "here"},
-        "one of the columns 'obs_0' and 'next_obs_0' holds text",
+        "one of the columns 'obs_0' and 'next_obs_0' contains text",
     ),
     "constant observations": (
         {k: np.ones(N) for k in ("obs_0", "obs_1", "next_obs_0", "next_obs_1")},
@@ -54,7 +54,7 @@ TABLES = {
     "an observation whose square overflows": ({"obs_0": 1e200}, "which cannot be scaled: rescale it"),
     "logarithms of probabilities": (
         {"action_prob": np.full(N, -0.7)},
-        "'action_prob' holds logarithms (none is above 0) of probabilities",
+        "'action_prob' contains logarithms (none is above 0) of probabilities",
     ),
     "no end of episodes": (
         {"episode": None, "terminated": None, "truncated": None},
@@ -72,7 +72,7 @@ TABLES = {
         "has a single episode",
     ),
     "ends inside an episode": ({"terminated": np.ones(N, bool)}, "continues the same episode"),
-    "flags that are none": ({"terminated": np.full(N, 3)}, "must hold true or false"),
+    "flags that are none": ({"terminated": np.full(N, 3)}, "must contain true or false"),
     "rows given twice": ({"t": np.zeros(N, int)}, "have the same episode and t"),
     "no rows": ({k: v[:0] for k, v in real_walk(30).items()}, "has no rows"),
 }
@@ -177,7 +177,7 @@ FILES = {
     "binary as CSV": (_file("log.csv", bytes(range(256)) * 9), "log.csv"),
     "truncated Parquet": (_truncated, "cannot be read as Parquet"),
     "damaged Parquet": (_in_the_middle, "log.parquet"),
-    "folder with a foreign file": (_foreign, "must hold Parquet files only, and has 'notes.txt'"),
+    "folder with a foreign file": (_foreign, "must contain only Parquet files, and has 'notes.txt'"),
     "empty folder": (_empty_folder, "has no Parquet file"),
     "folder of two kinds": (_another_schema, "lacks the column"),
     "pickle": (_file("log.pkl", pickle.dumps({"a": 1})), "which gradtd does not load"),

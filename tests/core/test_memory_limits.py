@@ -52,7 +52,7 @@ def test_a_learner_of_too_many_features_is_refused(n_features):
 
 
 def test_a_rule_that_keeps_a_square_of_its_features_is_refused_beyond_memory():
-    with pytest.raises(InputError, match=r"what newton_td keeps for 20000 features would take 2.98 GB .* take fewer"):
+    with pytest.raises(InputError, match=r"what newton_td stores for 20000 features would take 2.98 GB .* use fewer"):
         gradtd.Learner(20_000, "newton_td", alpha=0.1)
     stream = gradtd.Stream.from_arrays(
         features=np.zeros((2, 20_000)), row=[0, 1], next_row=[1, 0], reward=0.0, discount=0.5, episode=[0, 1]
@@ -144,7 +144,7 @@ def test_a_long_episode_of_a_small_file_is_refused_in_parts(tmp_path, monkeypatc
     path = packed_log(tmp_path / "log.parquet", 3_000_000)
     monkeypatch.setattr(memory_limits, "available", lambda: 2**26)
     (part,) = survey(ParquetTable("log", [path]), "episode").parts()
-    with pytest.raises(InputError, match="an episode, or a sample of them, of 3,000,000 rows would take"):
+    with pytest.raises(InputError, match="an episode, or a sample of episodes, of 3,000,000 rows would take"):
         next(part.chunks(["episode", "obs", "reward", "terminated"]))
 
 

@@ -132,7 +132,7 @@ def test_whole_numbers_may_come_as_floats_and_lists_as_anything_iterable():
         ({"rho": [1.0, np.inf, 1.0]}, ["rho", "finite", "rho[1] is inf"]),
         ({"rho": np.nan}, ["rho", "finite", "nan"]),
         ({"rho": [1.0]}, ["row has 3", "rho has 1"]),
-        ({"episode": [7, 8, 7]}, ["contiguous", "episode 7 comes back at step 2", "sort"]),
+        ({"episode": [7, 8, 7]}, ["contiguous", "episode 7 occurs again at step 2", "sort"]),
         ({"episode": [7, 7]}, ["row has 3", "episode has 2"]),
         ({"episode": [0.5, 0.5, 1]}, ["episode", "whole numbers", "0.5"]),
         ({"episode": [1.0, 1.0, np.inf]}, ["episode", "inf"]),

@@ -104,7 +104,7 @@ def _broken(kind, label, place, value):
     [
         (_broken("csr_array", "indices", 0, 10**6), r"features.indices must lie in 0 to 2: features.indices\[0\]"),
         (_broken("csr_array", "indices", 0, -1), "features.indices must lie in 0 to 2"),
-        (_broken("csr_array", "indptr", 1, 10**6), "features.indptr must begin with 0, must not fall"),
+        (_broken("csr_array", "indptr", 1, 10**6), "features.indptr must begin with 0, must not decrease"),
         (_broken("csr_array", "indptr", 0, -4), "features.indptr must begin with 0"),
         (_broken("csr_array", "indptr", 3, 4), "must end at the 3 entries that there are"),
         (_broken("csc_array", "indices", 0, 3), "features.indices must lie in 0 to 2"),
@@ -141,7 +141,7 @@ LOG = gradtd.sample_log("random_walk_tabular", 20)
         ),
         ({"next_row": LOG.next_row.astype(int) - 10}, "next_row must be row numbers of observations"),
         ({"next_row": LOG.next_row[1:]}, "every column of a log needs one entry per step"),
-        ({"row": LOG.row.astype(float)}, "row must hold whole numbers"),
+        ({"row": LOG.row.astype(float)}, "row must contain whole numbers"),
         ({"reward": LOG.reward * np.nan}, "reward must be finite"),
         ({"reward": LOG.reward[:0]}, "a log needs at least one step"),
         ({"episode": LOG.episode[::-1]}, "the episodes of a log are numbered 0, 1, ... in the order of its steps"),

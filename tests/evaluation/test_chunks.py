@@ -52,7 +52,7 @@ def evaluate(log, **more):
     [
         ({}, {}, ANEW.format("rows of episode . have the same t")),
         ({}, {"duplicates": "drop"}, ANEW.format("rows of episode . have the same t")),
-        ({"clock": 100}, {}, ANEW.format("episode . goes on after its end")),
+        ({"clock": 100}, {}, ANEW.format("episode . continues after its end")),
         ({}, {"in_parts": False}, "have the same episode and t .* If several files reuse episode numbers, give every"),
     ],
 )

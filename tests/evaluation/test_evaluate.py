@@ -100,15 +100,15 @@ def test_logarithms_of_probabilities_are_recognised():
         lstd(logs)
     converted = lstd(logs, log_probabilities="convert")
     assert converted.value == pytest.approx(plain.value)
-    assert any("held logarithms" in note for note in converted.notes)
+    assert any("contained logarithms" in note for note in converted.notes)
     named = {k: v for k, v in log.items() if k != "target"} | {"mine": np.log(log["target"]), "plain": log["target"]}
-    with pytest.raises(InputError, match=r"'mine' holds logarithms .* take exp of them"):
+    with pytest.raises(InputError, match=r"'mine' contains logarithms .* take exp of them"):
         lstd(named, target="mine")
     both = lstd(named, target={"a": "mine", "b": "plain"}, log_probabilities="convert")
     assert both["a"].value == pytest.approx(plain.value)
     assert both["b"].value == plain.value
-    assert both["a"].notes == ("Column 'mine' held logarithms of probabilities: converted.",)
-    with pytest.raises(InputError, match="'action_prob' holds logarithms"):
+    assert both["a"].notes == ("Column 'mine' contained logarithms of probabilities: converted.",)
+    with pytest.raises(InputError, match="'action_prob' contains logarithms"):
         lstd({**log, "action_prob": np.log(log["action_prob"])})
 
 

@@ -260,7 +260,7 @@ def test_damaged_and_foreign_files(tmp_path):
         ("empty.csv", "'empty.csv' cannot be read as CSV"),
         ("header.csv", "'header.csv' has no rows"),
         ("norows.parquet", "'norows.parquet' has no rows"),
-        ("text.csv", "'reward' must hold one number per row, got text"),
+        ("text.csv", "'reward' must contain one number per row, got text"),
         ("ragged.csv", "'ragged.csv' cannot be read as CSV"),
         ("log.pkl", "does not load"),
         ("log.npz", "cannot be read as .npz, it may be damaged"),

@@ -46,7 +46,7 @@ def test_csv_ids_that_grow_beyond_floats_are_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("column", ["t", "action"])
 def test_unsigned_numbers_do_not_wrap(column):
     large = np.arange(40, dtype=np.uint64) + np.uint64(2**63)
-    with pytest.raises(InputError, match=f"'{column}' holds numbers of 2\\*\\*63"):
+    with pytest.raises(InputError, match=f"'{column}' contains numbers of 2\\*\\*63"):
         read_log(table(**{column: large}))
 
 
@@ -92,7 +92,7 @@ def test_ids_of_several_types_in_a_list_of_episodes_are_refused(ids):
         read_log(episodes(ids))
     one = dict(episodes([0])[0])
     del one["id"]
-    with pytest.raises(InputError, match="several episodes have one name"):
+    with pytest.raises(InputError, match="several episodes have the same name"):
         read_log({1: one, "1": one})
 
 

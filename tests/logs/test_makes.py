@@ -413,7 +413,9 @@ def test_iso_dates_are_times(kind):
     table["timestamp"] = np.array(when, "datetime64[s]") if kind == "dates" else when
     log = read_log(pd.DataFrame(table) if kind == "frame" else table)
     assert log.observations[log.row, 0].tolist() == [0, 1, 9, 10]
-    with pytest.raises(InputError, match=r"'timestamp' must hold numbers, times or dates such as .*pandas.to_datetime"):
+    with pytest.raises(
+        InputError, match=r"'timestamp' must contain numbers, times or dates such as .*pandas.to_datetime"
+    ):
         read_log(table | {"timestamp": ["1/5/2024"] * 4})
     with pytest.raises(InputError, match=r"with and without a time zone"):
         read_log(table | {"timestamp": ["2024-05-01T12:00", "2024-05-01T12:00Z"] * 2})

@@ -76,7 +76,7 @@ BROKEN = {
     "the next observation": (ahead, "behaviour's probabilities do not fit the actions"),
     "the target shuffled": (
         lambda t: t | {"target_prob": t["target_prob"][MIXED]},
-        "do not have the mean 1 that right ones have",
+        "do not have mean 1, as correct ratios do",
     ),
     "the target shifted": (lambda t: t | {"target_prob": np.roll(t["target_prob"], 1)}, "seem to be shifted by a row"),
     "the reward among the observations": (lambda t: t | {"obs_2": t["reward"]}, "is the reward of the same row"),
@@ -127,8 +127,8 @@ def test_a_target_of_other_rows_whose_ratios_have_the_mean_1():
     x, action = rng.normal(size=N), rng.integers(0, 2, N)
     table = {"obs": x, "action": action, "reward": rng.normal(size=N), "behaviour_prob": np.full(N, 0.5)}
     taken = np.where((x > 0) == action, 0.8, 0.2)
-    assert "may stand in another order" not in said(table | {"target_prob": taken}, one_step=True)
-    assert "may stand in another order" in said(table | {"target_prob": taken[MIXED]}, one_step=True)
+    assert "may be in another order" not in said(table | {"target_prob": taken}, one_step=True)
+    assert "may be in another order" in said(table | {"target_prob": taken[MIXED]}, one_step=True)
     assert "seem to be shifted by a row" in said(table | {"target_prob": np.roll(taken, 1)}, one_step=True)
 
 

@@ -168,7 +168,7 @@ def test_an_action_of_one_episode_only_gets_a_small_chance_and_no_zero():
         ({}, np.full(N, 50), {}, "divide percentages by 100"),
         ({"obs": STATE[:, None] + 0.5}, TARGET, {}, "a table for target needs discrete observations"),
         ({}, TARGET, {"behaviour": np.eye(4, 3) + np.eye(4, 3, -3)}, "since the action was taken: row"),
-        ({}, TARGET, {"behaviour": np.full(N, 1e-320)}, "as smaller numbers lose digits: row 0"),
+        ({}, TARGET, {"behaviour": np.full(N, 1e-320)}, "because smaller numbers lose digits: row 0"),
         ({}, TARGET, {"clip": 0}, "clip must be greater than 0"),
         ({"episode": [0] * N, "terminated": [0] * N}, np.ones(N), {"behaviour": "estimate"}, "at least 2 episodes"),
     ],
@@ -208,7 +208,7 @@ def test_probabilities_too_small_to_have_all_digits_are_refused():
     small = np.where(np.arange(N) == 7, np.exp(-744.4), BEHAVIOUR[STATE, ACTION])  # its ratio with exp(-744.9) is not 1
     with pytest.raises(InputError, match=r"must be at least 2.23e-308, as smaller .*row 7 .*exp\(log target - log beh"):
         read_log(discrete(behaviour=small))
-    with pytest.raises(InputError, match="as smaller numbers lose digits"):
+    with pytest.raises(InputError, match="because smaller numbers lose digits"):
         ratios(read_log(discrete(behaviour=None)), TARGET, behaviour=small)
     with pytest.raises(InputError, match="above 0 since the action was taken: row 7"):
         read_log(discrete(behaviour=np.where(np.arange(N) == 7, 0.0, small)))

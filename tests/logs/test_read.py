@@ -316,7 +316,7 @@ def test_d4rl_episodes_are_cut_after_terminals_and_timeouts():
 
 def test_log_probabilities():
     logs = np.log(small()["action_prob"])
-    with pytest.raises(InputError, match=r"'action_prob' holds logarithms .* log_probabilities="):
+    with pytest.raises(InputError, match=r"'action_prob' contains logarithms .* log_probabilities="):
         read_log(small(action_prob=logs))
     with pytest.raises(InputError, match="'action_logp' is named as logarithms"):
         read_log(small(action_prob=None, action_logp=logs))
@@ -337,7 +337,7 @@ def test_logarithms_in_a_kept_column_are_converted_where_it_is_read():
     np.testing.assert_allclose(log.extra["mine"], np.exp(table["mine"]), rtol=1e-15)
     assert log.extra["plain"].tolist() == table["plain"]
     assert [note for note in log.notes if "converted" in note] == [
-        "Column 'mine' held logarithms of probabilities: converted."
+        "Column 'mine' contained logarithms of probabilities: converted."
     ]
     with pytest.raises(InputError, match="column 'mine' must be finite"):
         read_log(table, keep="mine")
@@ -352,7 +352,7 @@ def test_logarithms_in_a_kept_column_are_converted_where_it_is_read():
     ("changes", "options", "sentence"),
     [
         ({"reward": [1, 2, np.nan, 4, 5]}, {}, r"column 'reward' must be finite: row 2 is nan"),
-        ({"reward": list("abcde")}, {}, "'reward' must hold one number per row, got text"),
+        ({"reward": list("abcde")}, {}, "'reward' must contain one number per row, got text"),
         ({"reward": None}, {}, "no reward column"),
         ({"reward": [1, 2, 3]}, {}, "same length: 'episode' has 5, 'reward' has 3"),
         ({"obs_0": [1.0] * 4, "obs_1": [1.0] * 4}, {}, "same length: 'obs_0' has 4, the reward has 5"),
@@ -360,7 +360,7 @@ def test_logarithms_in_a_kept_column_are_converted_where_it_is_read():
         ({"next_obs_0": [1.0] * 5, "next_obs_1": [1.0] * 6}, {}, "same length: 'next_obs_0' has 5, 'next_obs_1' has 6"),
         ({"reward": np.array([1, 2, 3, 4, None])}, {}, "'reward' has no value in row 4"),
         ({"obs_1": [1, 2, 3, np.inf, 5]}, {}, "'obs_1' of the observation must be finite: row 3 is inf"),
-        ({"obs_1": list("abcde")}, {}, "one of the columns 'obs_1' and 'next_obs_1' holds text"),
+        ({"obs_1": list("abcde")}, {}, "one of the columns 'obs_1' and 'next_obs_1' contains text"),
         ({"obs_0": None, "obs_1": None}, {}, r"no observation column was found among episode, t, .*columns="),
         ({"next_obs_1": None}, {}, "the observation has 2 columns .* and the next observation 1"),
         ({"Reward": [0] * 5}, {}, "'reward' and 'Reward' both look like the reward"),

@@ -1,1 +1,1 @@
-"""What everything else is made of: steps and streams, what an algorithm is, checks, files, progress."""
+"""The foundation of all other packages: steps and streams, the definition of an algorithm, checks, files, progress."""

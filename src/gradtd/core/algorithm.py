@@ -1,4 +1,5 @@
-"""What the author of a rule writes: an `Algorithm`, its `Parameter`s, and `Now`, what a rule gets at each step."""
+"""The interface for authors of algorithms: an `Algorithm`, its `Parameter`s, and `Now`, which an update receives at
+each step."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from gradtd.core.checks import InputError
 
 
 class Now(NamedTuple):
-    """What a rule knows of the present time step.
+    """The present time step, as an update sees it.
 
     ``t`` is the index of the latest step, ``side`` the buffer it went to (0 for buffer 1, 1 for
     buffer 2), ``first`` and ``second`` the step indices drawn from the two buffers, ``seen`` the
@@ -31,12 +32,12 @@ class Now(NamedTuple):
 
 
 class Storage(Enum):
-    """What a rule does with a vector that it keeps, and so how the vector is stored where features are sparse.
+    """How an algorithm uses a vector, which determines how the vector is stored for sparse features.
 
-    * ``ROWS``: it adds multiples of rows of features, or of cleared vectors, and reads the vector along rows;
+    * ``ROWS``: it adds multiples of feature rows, or of cleared vectors, and reads the vector along rows;
     * ``CLEARED``: it clears the vector in every update, and then does the same;
     * ``SCALED``: it does the same, and multiplies the vector by numbers;
-    * ``ARRAY``: it reads or changes the vector as a whole, which costs as many operations as there are features.
+    * ``ARRAY``: it reads or changes the whole vector, which takes as many operations as there are features.
     """
 
     ARRAY = "array"
@@ -46,19 +47,19 @@ class Storage(Enum):
 
 
 REQUIRED = object()
-"""Default of a parameter that has to be given."""
+"""Default of a required parameter."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A hyper-parameter: its default and what it may be.
+    """A hyper-parameter: its default and its valid values.
 
     Parameters
     ----------
     default : any
-        The value where none is given. Without a default it has to be given.
+        The default value. Without a default the parameter is required.
     help : str
-        What it means, in a few words.
+        A short description.
     check : callable
         ``check(name, value)`` returns the value to use, or raises `gradtd.InputError`.
     """
@@ -70,56 +71,57 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A learning rule and what the engine has to do for it.
+    """A learning algorithm and what it requests from the engine.
 
     Parameters
     ----------
     name : str
-        How it is called.
+        Its name.
     update : callable
         ``update(state, stream, now, hyper)`` changes ``state.theta`` in place.
     init : callable
-        ``init(n_features, hyper)`` returns a dictionary of the arrays that the rule keeps besides ``theta``.
-        ``hyper["n_steps"]`` is the length of the stream, for tables with an entry per stored step.
+        ``init(n_features, hyper)`` returns a dictionary of the arrays that the algorithm stores besides ``theta``.
+        ``hyper["n_steps"]`` is the length of the stream, for tables with one entry per stored step.
     draws : str
-        Which batches the rule receives. ``"nothing"``: it uses the latest step. ``"new batch"``: ``now.first``, the m
-        latest steps, every m steps. ``"one batch"``: ``now.first``, from all steps so far. ``"other batch"``:
+        The batches that the algorithm receives. ``"nothing"``: it uses the latest step. ``"new batch"``: ``now.first``,
+        the m latest steps, every m steps. ``"one batch"``: ``now.first``, from all steps so far. ``"other batch"``:
         ``now.first``, from the buffer that the latest step did not go to. ``"two buffers"``: no batches, but
         ``now.side``, and it starts when both buffers are filled. ``"two batches"``: ``now.first`` and ``now.second``,
         from the two buffers.
     parameters : dict
-        Its hyper-parameters: `Parameter` by name, or just a default number. A rule that reads the rows of all next
-        actions names their number ``n_actions``: the session then checks that each next row begins so many.
+        Its hyper-parameters: `Parameter` by name, or just a default number. An algorithm that reads the rows of all
+        next actions calls their number ``n_actions``: the session then checks that each next row is the first of that
+        many rows.
     observe : callable, optional
-        Has the arguments of ``update`` and sees every step, also those before learning starts.
+        Takes the arguments of ``update`` and sees every step, also those before learning starts.
     read : callable, optional
         ``read(state, stream, now, hyper)`` runs before a snapshot is taken.
     step_size : bool
         Whether it has a step-size, ``alpha``.
     chosen : callable, optional
-        For a rule that chooses its step-size: ``chosen(state)`` says what it used last, 0 while it only watches.
-        ``now.alpha`` is then a factor, 1 unless it decays.
+        For an algorithm that chooses its step-size: ``chosen(state)`` returns the step-size of the last update, and 0
+        while it only collects estimates. ``now.alpha`` is then a factor, 1 unless it decays.
     watches : int
-        For how many batches such a rule watches before its first update.
+        Number of batches for which such an algorithm collects estimates before its first update.
     dense_only : bool
         Whether the rule reads whole feature rows, ``stream.features[row]``.
     stored : bool
-        Whether it reads stored steps by their number: it needs the whole stream in memory and takes one pass over it.
+        Whether it reads stored steps by number: it then needs the whole stream in memory and makes one pass over it.
     traces : bool or str
-        Whether it reads traces where it is asked to (``add_trace``, ``traced`` and the estimates of
-        `gradtd.estimates`). It then takes ``lam`` and ``trace``. A sentence says why there is no such form.
+        Whether it supports traces (``add_trace``, ``traced`` and the estimates of `gradtd.estimates`). It then accepts
+        ``lam`` and ``trace``. A string explains why it does not support them.
     emphatic : bool
-        Whether features enter the trace with their emphasis.
+        Whether features enter the trace multiplied by their emphasis.
     on_policy : bool
         Whether every ratio of the stream must be one.
     storage : dict
-        `Storage` of its vectors by name, those of its ``init`` and ``theta``. Where theta is stored as ``ROWS`` the
-        rule reads and changes its vectors by the functions of `gradtd.estimates` alone, and on sparse features an
-        update costs no more than it reads. By default all vectors are arrays.
+        `Storage` of its vectors by name, including those of its ``init`` and ``theta``. If theta is stored as ``ROWS``,
+        the algorithm uses its vectors only through the functions of `gradtd.estimates`, and with sparse features the
+        cost of an update depends only on the entries that it reads. By default all vectors are arrays.
     choose : callable, optional
-        Where a parameter changes the code of the rule, ``choose(hyper)`` returns the algorithm that is meant.
+        If a parameter changes the code of the algorithm, ``choose(hyper)`` returns the algorithm to use.
     lanes : tuple, optional
-        For a rule that has a form for many demons of a horde at once: see `gradtd.compiled.lanes`.
+        For an algorithm that can update many demons of a horde at once: see `gradtd.compiled.lanes`.
     """
 
     name: str
@@ -153,7 +155,7 @@ class Algorithm:
 
     @property
     def reads_rows_only(self) -> bool:
-        """Whether on sparse features an update costs no more than the rows that it reads."""
+        """Whether with sparse features the cost of an update depends only on the rows that it reads."""
         return self.storage.get("theta") is Storage.ROWS
 
     @property

@@ -1,4 +1,4 @@
-"""Names for the arrays and records that the library passes around; frames and plain values made of them."""
+"""Types of the arrays and records that the library uses; frames and plain values made from them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Batch = NDArray[np.uint32]
 Index = Any
 """An index of a step or a row: a Python or NumPy integer, unsigned in compiled code."""
 State = Any
-"""What a rule keeps: a record with ``theta`` and the arrays of the rule's ``init``."""
+"""The state of an algorithm: a record with ``theta`` and the arrays of the algorithm's ``init``."""
 Hyper = Any
 """A record of the numbers among an algorithm's hyper-parameters."""
 
 
 def dense(table: Any) -> Floats:
-    """A dense or sparse table as a dense one."""
+    """A dense or sparse table as a dense array."""
     return np.asarray(table if isinstance(table, np.ndarray) else table.toarray(), np.float64)
 
 
@@ -40,7 +40,7 @@ def make_frame(rows: Sequence[Mapping[str, Any]] | Mapping[str, Any], index: str
 
 
 def entries_under(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The entries whose names have this prefix, named without it."""
+    """The entries whose names have this prefix, with the prefix removed."""
     return {name.removeprefix(prefix): value for name, value in entries.items() if name.startswith(prefix)}
 
 

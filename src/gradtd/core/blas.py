@@ -1,9 +1,9 @@
-"""Products of matrices on the thread that asks for them.
+"""Matrix products on the calling thread.
 
-OpenBLAS shares a product among threads that wait for each other. On a machine with other work that costs far more than
-it saves, and threads of our own, each with separate products, are as fast where there is none. How many threads it
-takes is a setting of the whole process: it is set to one while a caller holds `one_thread`, and then put back. Where
-BLAS is another library, nothing changes.
+OpenBLAS distributes a product over threads that wait for each other. On a busy machine this takes far longer than it
+saves; on an idle one, our own threads with separate products are as fast. The number of threads is a setting of the
+whole process: it is set to one while a caller holds `one_thread`, and restored afterwards. With any other BLAS library,
+nothing changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 MAPS = Path("/proc/self/maps")
 NAMES = [(prefix, suffix) for prefix in ("scipy_", "") for suffix in ("64_", "")]
-"""What distributors put before and behind the names of OpenBLAS's functions."""
+"""Prefixes and suffixes that distributors add to the names of OpenBLAS functions."""
 
 
 class _Library(NamedTuple):
@@ -52,7 +52,7 @@ def _functions(path: str) -> _Library | None:
 
 
 class _Held:
-    """How many hold it, and what to put back when the last of them lets go."""
+    """Number of holders, and the value to restore when the last one ends."""
 
     count = 0
     before: tuple[int, ...] = ()
@@ -61,7 +61,7 @@ class _Held:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Hold BLAS to one thread, in all threads of this process; also a decorator.
+    """Limit BLAS to one thread, in all threads of this process; also a decorator.
 
     >>> with one_thread():
     ...     pass
@@ -84,5 +84,5 @@ def one_thread() -> Iterator[None]:
 
 
 def is_held() -> bool:
-    """Whether a product of any size stays on the thread that asks for it."""
+    """Whether a product of any size stays on the calling thread."""
     return _Held.count > 0 and bool(_libraries())

@@ -1,6 +1,6 @@
-"""Validators, named after what they check; each raises one complete sentence.
+"""Validators, named after what they check; each raises an error with one complete sentence.
 
-They run at the public edge only: inside the library values are trusted.
+They are used only at the public interface: inside the library values are trusted.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 
 def printable(text: str, lines: bool = False) -> str:
-    """A text without characters that a terminal obeys or hides: each is written as Python would write it.
+    """A text without control characters and invisible characters, which are escaped as in Python.
 
-    Names of columns, files and targets are whatever their author likes. With ``lines`` the ends of lines stay.
+    Names of columns, files and targets can contain anything. With ``lines`` line breaks stay.
 
     >>> printable("safe \x1b[2J name")
     'safe \\\\x1b[2J name'
@@ -30,9 +30,9 @@ def printable(text: str, lines: bool = False) -> str:
 
 
 class InputError(ValueError):
-    """Bad input, explained in one sentence: what was given, which values are allowed, what to do.
+    """Invalid input, explained in one sentence: what was given, which values are allowed, what to do.
 
-    With ``lines`` it is a list of such sentences, one per line.
+    With ``lines``, a list of such sentences, one per line.
     """
 
     def __init__(self, message: str, lines: bool = False) -> None:
@@ -40,10 +40,10 @@ class InputError(ValueError):
 
 
 class RowError(InputError):
-    """Bad input in one row of a table.
+    """Invalid input in one row of a table.
 
-    ``row`` is its number, for a caller that knows where the table is from. ``clash`` says why two rows cannot be of one
-    episode, with ``{episode}`` in it, where that is what is wrong.
+    ``row`` is its number, for a caller that knows the source of the table. ``clash`` says why two rows cannot belong to
+    one episode, with ``{episode}`` in it, if that is the fault.
     """
 
     def __init__(self, message: str, row: int, clash: str = "") -> None:
@@ -55,7 +55,7 @@ class RowError(InputError):
 
 
 class Faults:
-    """Everything that is wrong with a table, told in one message.
+    """All faults of a table in one message.
 
     >>> faults = Faults()
     >>> faults.add("there is no reward."); faults.add("there is no action.")
@@ -74,7 +74,7 @@ class Faults:
         self.errors.append(InputError(message))
 
     def attempt(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """What ``work`` returns; None where it finds a fault."""
+        """The result of ``work``. None if it finds a fault."""
         try:
             return work(*arguments)
         except InputError as error:
@@ -91,11 +91,11 @@ class Faults:
 
 
 class NeverLearnsError(InputError):
-    """The data are too few for learning to start."""
+    """There are too few data for learning to start."""
 
 
 def known_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return ``name`` if it is one of ``known``; otherwise say which spelling is nearest.
+    """Return ``name`` if it is one of ``known``; otherwise suggest the nearest spelling.
 
     >>> known_name("problem", "boyan_chian", ["boyan_chain", "baird"])
     Traceback (most recent call last):
@@ -112,11 +112,11 @@ Known: baird, boyan_chain.
 
 
 MEANT = {"policy": "target", "discount": "gamma", "confidence": "level", "column": "columns", "data": "log"}
-"""Arguments that people try, and what ours are called."""
+"""Arguments that people try, and our names for them."""
 
 
 def meant_argument(name: str, known: Iterable[str]) -> str | None:
-    """The argument whose spelling is nearest, or that is often called so; None where there is none.
+    """The argument with the nearest spelling, or the one meant by a common synonym. None if there is none.
 
     >>> meant_argument("featuers", ["target", "features"]), meant_argument("policy", ["target"])
     ('features', 'target')
@@ -128,7 +128,7 @@ def meant_argument(name: str, known: Iterable[str]) -> str | None:
 
 
 def refuse_arguments(function: str, unknown: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse arguments that a function does not have; say which one was meant."""
+    """Refuse arguments that a function does not have, and suggest the intended one."""
     names = list(known)
     for name in unknown:
         near = meant_argument(name, names)
@@ -162,7 +162,8 @@ def number_at_least(name: str, value: Any, low: float) -> float:
 
 
 MOST = 10**12
-"""Counts are no larger, unless their check says so: no array has more entries, and no sum of a few overflows."""
+"""Maximum of counts, unless their check says otherwise: no array has more entries, and no sum of a few of them
+overflows."""
 
 
 def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
@@ -184,7 +185,7 @@ def seed_number(value: Any, name: str = "seed") -> int:
 
 
 def _digits(value: Any) -> str:
-    """A value as it was given; Python refuses to write a number of more than 4300 digits."""
+    """A value as it was given. Python refuses to write a number of more than 4300 digits."""
     return f"a number of {value.bit_length()} bits" if isinstance(value, int) and abs(value) > 2**256 else repr(value)
 
 
@@ -196,7 +197,7 @@ def one_of(name: str, value: Any, choices: Iterable[Any]) -> Any:
 
 
 def yes_or_no(name: str, value: Any) -> bool:
-    """True or False, also as a command line spells them."""
+    """True or False, also as spelled on a command line."""
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if not isinstance(value, (bool, np.bool_)):
@@ -223,8 +224,8 @@ def whole_numbers(name: str, values: Any) -> NDArray[np.int64]:
     if array.dtype.kind == "b":
         raise InputError(f"{name} must hold whole numbers, got truth values; np.flatnonzero makes numbers of them.")
     if array.dtype.kind == "f":
-        refuse_where(name, ~(np.abs(array) < 2**53), array, "must hold whole numbers")
-        refuse_where(name, array != np.floor(array), array, "must hold whole numbers")
+        refuse_where(name, ~(np.abs(array) < 2**53), array, "must contain whole numbers")
+        refuse_where(name, array != np.floor(array), array, "must contain whole numbers")
     return array.astype(np.int64)
 
 
@@ -254,7 +255,7 @@ def fraction(name: str, value: Any) -> float:
 
 
 def fractions(name: str, values: Any) -> list[float]:
-    """A list of numbers in [0, 1]; ``name`` is what one of them is called."""
+    """A list of numbers in [0, 1]; ``name`` is the name of one of them."""
     try:
         given = [] if isinstance(values, str) else list(values)
     except TypeError:
@@ -277,12 +278,12 @@ def probabilities(name: str, values: Any, ndim: int) -> NDArray[np.float64]:
 
 
 def picture_file(name: str, path: Path) -> Path:
-    """A file for a picture: a known kind, in a folder that is there."""
+    """A file for a plot: of a known type, in an existing folder."""
     return file_to_write(name, path, ".png", ".svg", ".pdf")
 
 
 def file_to_write(name: str, path: Path, *endings: str) -> Path:
-    """A file with one of these endings, in a folder that is there and can be written to."""
+    """A file with one of these endings, in an existing writable folder."""
     if path.suffix.lower() not in endings:
         allowed = " or ".join([", ".join(endings[:-1])] * (len(endings) > 1) + [endings[-1]])
         raise InputError(f"{name} takes a file that ends in {allowed}, got {str(path)!r}.")
@@ -296,14 +297,14 @@ def file_to_write(name: str, path: Path, *endings: str) -> Path:
 
 
 def stored_kind(given: np.dtype[Any]) -> Any:
-    """In which numbers features are stored: float32 stays float32, all else becomes float64."""
+    """The type in which features are stored: float32 stays float32, everything else becomes float64."""
     return np.float32 if given == np.float32 else np.float64
 
 
 def feature_table(features: Any, narrow: bool = False) -> Any:
     """A table of finite features, dense or sparse (CSR, a copy), with at least one row and column.
 
-    Its numbers are float64, or with ``narrow`` float32 where they are given so.
+    It is float64, or with ``narrow`` float32 if it was given so.
     """
     if type(features).__module__.startswith("scipy.sparse"):
         import scipy.sparse
@@ -322,7 +323,7 @@ def feature_table(features: Any, narrow: bool = False) -> Any:
 
 
 def dense_table(features: Any) -> Any:
-    """A dense table of features in the form that compiled code reads, seen through a view of our own."""
+    """A dense table of features in the form that compiled code reads, through our own view."""
     if features.ndim != 2 or 0 in features.shape:
         raise InputError(f"features needs at least one row and one column, got shape {features.shape}.")
     given = np.asarray(features)
@@ -355,8 +356,8 @@ def _compressed_structure(features: Any, major: int, minor: int) -> None:
         raise InputError(f"features.indptr needs {major + 1} entries, one more than there are rows; got {len(begin)}.")
     if begin[0] != 0 or (begin[1:] < begin[:-1]).any() or begin[-1] > min(len(indices), len(features.data)):
         raise InputError(
-            f"features.indptr must begin with 0, must not fall, and must end at the {len(features.data)} entries that "
-            "there are: build the matrix anew, for example from a coo_array."
+            f"features.indptr must begin with 0, must not decrease, and must end at the number of entries, "
+            f"{len(features.data)}: build the matrix again, for example from a coo_array."
         )
     _refuse_outside("features.indices", indices, minor)
 
@@ -381,7 +382,7 @@ def above(low: float) -> Check:
 
 
 def at_least(low: float) -> Check:
-    """The check that a number is not smaller than this."""
+    """The check that a number is at least this."""
     return lambda name, value: number_at_least(name, value, low)
 
 

@@ -1,6 +1,6 @@
 """Executors run independent pieces of work: on threads of this process, or on the workers of a Dask cluster.
 
-They hand back results as these come. No result depends on which executor ran it, nor on the order.
+They return results as soon as they are available. No result depends on which executor ran it, or on the order.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ Piece = TypeVar("Piece")
 Done = TypeVar("Done")
 LOCAL = "local:"
 WAITING = 2
-"""Pieces for each worker that are on their way at a time, so that results do not pile up."""
+"""Pieces in progress for each worker, limited so that results do not pile up."""
 
 
 EVERY = 2.0
-"""Seconds after which the cluster is asked again how many workers it has."""
+"""Seconds between requests for the number of workers."""
 
 AT_LEAST = 0.5
-"""Seconds of work that are worth a task of Dask, which costs ten milliseconds: short pieces travel together."""
+"""Seconds of work per Dask task, which has an overhead of ten milliseconds: short pieces are sent together."""
 
 MOST = 512
-"""Pieces of a task at most."""
+"""Maximum number of pieces per task."""
 
 MOST_PROCESSES = 1024
-"""Processes of this machine at most."""
+"""Maximum number of processes on this machine."""
 
 STARTS = 3
-"""Times that starting processes of this machine is tried."""
+"""Number of attempts to start processes on this machine."""
 
 CALM = {
     "distributed.worker.daemon": True,
@@ -51,14 +51,14 @@ CALM = {
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "2s",
 }
-"""Processes of our own look after themselves less often: with a worker on every core that takes time from the work."""
+"""Our own processes check their state less often, because with a worker on every core this takes time from the work."""
 
 ONLY_HERE: dict[str, Any] = {
     "host": "127.0.0.1",
     "dashboard_address": None,
     "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"},
 }
-"""A cluster of this machine has no dashboard, but its scheduler answers HTTP all the same. It takes any free port: a
+"""A cluster on this machine has no dashboard, but its scheduler still answers HTTP. It takes any free port: a
 second cluster would find Dask's own port taken, and warn of it."""
 
 
@@ -67,11 +67,11 @@ class Executor(ABC):
 
     @abstractmethod
     def each(self, work: Callable[[Piece], Done], pieces: Sequence[Piece]) -> Iterator[tuple[int, Done]]:
-        """The number and the result of every piece, in the order in which they are done."""
+        """The number and the result of every piece, in the order of completion."""
 
 
 class ThreadExecutor(Executor):
-    """Threads of this process. Whoever stops listening lets every thread finish the piece it is at, and no more."""
+    """Threads of this process. If the caller stops iterating, every thread finishes its current piece and stops."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -90,11 +90,11 @@ class ThreadExecutor(Executor):
 
 
 class DaskExecutor(Executor):
-    """Workers of a Dask cluster. What a lost worker was at is done again by another one.
+    """Workers of a Dask cluster. Another worker repeats the work of a lost worker.
 
-    Short pieces travel together, as many as the pieces before them suggest. Where they take longer than that, a worker
-    hands back what it has, and the others are sent again. So do those that come after an error, which is raised once it
-    comes first.
+    Short pieces are sent together; their number depends on the time of earlier pieces. If they take longer, a worker
+    returns what it has, and the others are sent again. The same happens to pieces after an error, which is raised when
+    it is the first one.
     """
 
     def __init__(self, client: Any) -> None:
@@ -123,7 +123,7 @@ class DaskExecutor(Executor):
                     done, longest = future.result()
                 except KilledWorker:
                     raise InputError(
-                        "a piece of work was lost with one worker after another: see their logs; they may lack memory."
+                        "a piece of work was lost on several workers: see their logs; they may lack memory."
                     ) from None
                 waiting.put_back(numbers[len(done) :], longest)
                 yield from zip(numbers, done, strict=False)
@@ -132,25 +132,25 @@ class DaskExecutor(Executor):
 
 
 class _Waiting:
-    """The numbers of the pieces that no worker has, and how many of them make a task."""
+    """The numbers of unassigned pieces, and the size of a task."""
 
     def __init__(self, count: int) -> None:
         self.numbers = deque(range(count))
         self.at_once = 1
 
     def take(self, workers: int) -> list[int]:
-        """The next task: the fewer are left the smaller, so that all workers end together."""
+        """The next task: smaller if few pieces are left, so that all workers finish at the same time."""
         fair = len(self.numbers) // (WAITING * max(workers, 1))
         return [self.numbers.popleft() for _ in range(min(max(1, min(self.at_once, fair)), len(self.numbers)))]
 
     def put_back(self, numbers: Sequence[int], longest: float) -> None:
-        """Hand in what was not done of a task, and how long its longest piece took."""
+        """Return the unfinished pieces of a task, and the time of its longest piece."""
         self.numbers.extendleft(reversed(numbers))
         self.at_once = int(min(max(AT_LEAST / max(longest, 1e-9), 1), MOST))
 
 
 def _some(work: Callable[[Piece], Done], pieces: Sequence[Piece]) -> tuple[list[Done], float]:
-    """Do pieces until all are done or it took long enough; returns what the first of them came to, and the longest."""
+    """Run pieces until all are done or enough time has passed; returns their results, and the longest time."""
     done: list[Done] = []
     longest, began = 0.0, time.perf_counter()
     for piece in pieces:
@@ -168,14 +168,14 @@ def _some(work: Callable[[Piece], Done], pieces: Sequence[Piece]) -> tuple[list[
 
 
 def n_threads(threads: int | None, name: str = "threads") -> int:
-    """The number of threads given, checked; by default one for each core that this process may use."""
+    """The number of threads, validated; by default one for each core available to this process."""
     if threads is not None:
         return checks.whole_number(name, threads, 1)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def for_each(work: Callable[[int], None], pieces: int, threads: int, progress: Progress | None = None) -> None:
-    """Do pieces 0, 1, ... on threads; the first one alone, so that what it compiles is compiled once."""
+    """Run pieces 0, 1, ... on threads; the first one runs alone, so that code is compiled only once."""
     executor = ThreadExecutor(threads)
     done = 0
     for some in (range(1), range(1, pieces)):
@@ -240,16 +240,16 @@ def _started(make: Callable[..., Any], settings: dict[str, Any]) -> Any:
         except (AssertionError, OSError, RuntimeError) as error:
             if attempt == STARTS:
                 raise InputError(f"Dask cannot start processes here: {str(error) or type(error).__name__}.") from error
-            log.info("a cluster did not start (%s): once more", str(error) or type(error).__name__)
+            log.info("a cluster did not start (%s): trying again", str(error) or type(error).__name__)
 
 
 def _warn_of_strangers(scheduler: str) -> None:
-    """Dask sends pickled objects, which run code: say where nothing hides them from others on the way."""
+    """Dask sends pickled objects, which run code: warn if the connection is not encrypted."""
     kind, _, place = scheduler.rpartition("://")
     host = place.rpartition(":")[0].strip("[]")
     if kind not in ("tls", "wss", "inproc") and host not in ("localhost", "::1") and not host.startswith("127."):
         log.warning(
-            "The connection to %s is not encrypted: whoever is on the way can read the work and send code. "
+            "The connection to %s is not encrypted: others on the network can read the work and send code. "
             "Use a tls:// address (docs/cluster.md).",
             printable(scheduler),
         )

@@ -1,8 +1,8 @@
-"""Files that are always whole, and the one format in which gradtd keeps arrays: NumPy's .npz with a header in JSON.
+"""Complete files, and the format in which gradtd stores arrays: NumPy's .npz with a header in JSON.
 
-A file is written under another name, forced to the disk and then moved into place, so a kill at any time leaves the
-old file or the new one. Nothing is ever pickled, so a file may come from a stranger. A checksum in its header tells
-whether a file is as it was written.
+A file is written under another name, forced to disk and then moved into place, so that a kill at any time leaves the
+old file or the new one. No pickle is used, so a file may come from an unknown source. A checksum in its header detects
+changes.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ _AT_ONCE = 2**24
 STRAY_SECONDS = 24 * 3600.0
 """Seconds without a change after which a part counts as abandoned, whichever machine wrote it."""
 LONGEST = 200
-"""Bytes of a file's name that the name of a part of it repeats: names have 255 at most."""
+"""Bytes of a file's name that are repeated in the name of its part, because names are limited to 255."""
 _PART = re.compile(r"\..*\.(?:(?P<machine>[0-9a-f]{12})-(?P<process>\d{1,10})-[0-9a-f]{16}|\d{1,10})\.part", re.DOTALL)
 _DAMAGE = (
     *(ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError, ArithmeticError, MemoryError),
     *(zipfile.BadZipFile, zlib.error, struct.error, SyntaxError, tokenize.TokenError),
 )
-"""What reading a file that is none of ours may raise; RuntimeError is zipfile's for an encrypted or unknown member."""
+"""Errors raised when reading a file that gradtd did not write; RuntimeError is zipfile's for an encrypted or unknown
+member."""
 
 
 def replace_file(path: Path, write: Callable[[BinaryIO], Any]) -> Path:
-    """Let ``write`` fill a new file, then move it to ``path``: there, it is always whole.
+    """Let ``write`` fill a new file, then move it to ``path``, which is always complete.
 
-    The new file has a name that cannot be guessed, and is made here or not at all. So no link that another user put
-    there is followed, and threads and processes that write to one path do not meet: the last one to end wins.
+    The new file has an unpredictable name, and is created exclusively. Therefore no link placed by another user is
+    followed, and threads and processes that write to the same path do not interfere: the last one to finish wins.
     """
     remove_strays(path.parent, path.name)
     part = part_of(path)
@@ -72,25 +73,26 @@ def replace_file(path: Path, write: Callable[[BinaryIO], Any]) -> Path:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a text; whoever opens the file meanwhile sees the old one or the new one."""
+    """Write a text; readers see either the old file or the new one."""
     return replace_file(path, lambda file: file.write(text.encode()))
 
 
 def part_of(path: Path) -> Path:
-    """A new name next to a path for a half-written file: it says which process of which machine writes there."""
+    """A new name next to a path for a partly written file, which identifies the process and the machine that write
+    it."""
     return path.with_name(f"{_first(path.name)}{_machine(os.getpid())}-{os.getpid()}-{secrets.token_hex(8)}.part")
 
 
 def _first(name: str) -> str:
-    """What the names of the parts of a file begin with."""
+    """The prefix of the names of a file's parts."""
     return f".{os.fsdecode(os.fsencode(name)[:LONGEST])}."
 
 
 def remove_strays(folder: Path, name: str) -> None:
-    """Remove what a process that was killed left of a file.
+    """Remove what a killed process left of a file.
 
-    A part goes where its process ran on this machine and has ended, or where it has not changed for a day. What
-    belongs to another user stays, and does no harm.
+    A part is removed if its process ran on this machine and has ended, or if it has not changed for a day. Files of
+    other users are left alone.
     """
     with os.scandir(folder) as entries:
         found = [entry for entry in entries if entry.name.startswith(_first(name)) and is_part(entry.name)]
@@ -103,7 +105,7 @@ def remove_strays(folder: Path, name: str) -> None:
 
 
 def is_part(name: str) -> bool:
-    """Whether a file of this name is half written, by this version or an earlier one."""
+    """Whether a file with this name is partly written, by this version or an earlier one."""
     return _PART.fullmatch(name) is not None
 
 
@@ -125,7 +127,7 @@ def _is_stray(entry: os.DirEntry[str]) -> bool:
 
 @lru_cache(maxsize=1)
 def _machine(process: int) -> str:
-    """A short name of what numbers of processes are of: a machine since it was started, or a container of it."""
+    """A short name for the namespace of process numbers: a machine since its start, or a container on it."""
     told = [os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")]
     with suppress(OSError):  # only Linux has these
         told.append(Path("/proc/sys/kernel/random/boot_id").read_text())
@@ -139,7 +141,7 @@ def _open_no_link(path: str, flags: int) -> int:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file to read it. A pipe, which may wait for ever, or a device, which may never end, is refused."""
+    """Open a file to read it. Pipes, which may wait forever, and devices, which may never end, are refused."""
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -148,13 +150,13 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def read_file(path: Path) -> bytes:
-    """All that a file holds; pipes and devices are refused."""
+    """The whole content of a file; pipes and devices are refused."""
     with open_file(path) as file:
         return file.read()
 
 
 def open_own(path: Path, mode: str) -> BinaryIO:
-    """Open a file that gradtd made under this name; a link or a pipe that another user put there is refused."""
+    """Open a file that gradtd created under this name; links and pipes placed by other users are refused."""
     try:
         file = open(path, mode, buffering=0, opener=_open_no_link)  # noqa: SIM115
     except OSError as error:
@@ -178,7 +180,7 @@ def _alive(process: int) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Force the new name to the disk as well, where the system can do that."""
+    """Force the new name to disk as well, if the system supports it."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -192,7 +194,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def write_arrays(path: Path, arrays: Arrays, header: Mapping[str, Any] | None = None) -> Path:
-    """Arrays and a header as one file that `read_arrays` reads; the header holds a checksum of everything."""
+    """Write arrays and a header as one file that `read_arrays` reads; the header contains a checksum of everything."""
     assert not any(array.dtype.hasobject for array in arrays.values()), "NumPy would pickle them"
     told = dict(header or {})
     told[CHECKSUM] = checksum(told, arrays)
@@ -212,10 +214,10 @@ def checksum(header: Mapping[str, Any], arrays: Arrays) -> str:
 
 
 def read_arrays(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """The header and the arrays of a file; call it inside `reading`, which explains what can go wrong.
+    """The header and the arrays of a file; call it inside `reading`, which explains errors.
 
-    No array is given room before the file was seen to hold that many bytes. A file of ours is not compressed, so what
-    it holds is no larger than itself.
+    No array is allocated before the file is known to contain that many bytes. Our files are not compressed, so their
+    content is no larger than the file.
     """
     with open_file(path) as file, zipfile.ZipFile(file) as members:
         size = os.fstat(file.fileno()).st_size
@@ -236,14 +238,14 @@ def read_arrays(path: Path) -> tuple[dict[str, Any], Arrays]:
 
 
 def read_if_whole(path: Path) -> tuple[dict[str, Any], Arrays] | None:
-    """The header and the arrays of a file that is kept for later; None where there is none, or it is damaged."""
+    """The header and the arrays of a stored file. None if there is none, or it is damaged."""
     if not path.exists():
         return None
     try:
         with reading(path, "a kept result"):
             return read_arrays(path)
     except InputError:
-        log.warning("%s was changed or cut: it is made again", path)
+        log.warning("%s was changed or truncated: it is computed again", path)
         return None
 
 
@@ -254,14 +256,14 @@ def _read_array(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[An
         shape, by_columns, dtype = read(file)
         count = math.prod(shape)
         if dtype.hasobject or not dtype.itemsize or count * dtype.itemsize != member.file_size - file.tell():
-            raise ValueError("an array is not as large as it says")
+            raise ValueError("an array does not have the stated size")
         array = np.empty(count, dtype)
         room = array.view(np.uint8).data if count else memoryview(b"")
         done = 0
         while done < len(room):
             got = file.readinto(room[done : done + _AT_ONCE])  # type: ignore[attr-defined]
             if not got:
-                raise EOFError("an array is cut short")
+                raise EOFError("an array is truncated")
             done += got
         file.read()  # the end of a member is where its checksum is looked at
     return array.reshape(shape, order="F" if by_columns else "C")
@@ -269,7 +271,7 @@ def _read_array(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[An
 
 @contextmanager
 def writing(folder: str | Path, what_to_do: str = "", what: str = "") -> Iterator[None]:
-    """Turn every way in which writing to a folder can fail into one sentence, and a second one about what to do."""
+    """Turn any error in writing to a folder into one sentence, plus one about what to do."""
     try:
         yield
     except OSError as error:
@@ -278,7 +280,7 @@ def writing(folder: str | Path, what_to_do: str = "", what: str = "") -> Iterato
 
 @contextmanager
 def reading(path: str | Path, what: str) -> Iterator[None]:
-    """Turn every way in which reading a file can fail into one sentence; ``what`` says what the file should be."""
+    """Turn any error in reading a file into one sentence; ``what`` says what the file should be."""
     try:
         yield
     except InputError:

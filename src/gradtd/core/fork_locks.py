@@ -1,7 +1,7 @@
-"""Locks that are free in a forked child, with the data they guard intact.
+"""Locks that are free in a forked child, with consistent data behind them.
 
 A child has only the thread that forked. A lock that another thread held at that moment would stay locked in the child,
-and what it guards could be half changed. So a fork waits until it holds all locks that were made here.
+and its data could be half changed. A fork therefore waits until it holds all locks that were created here.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from weakref import WeakSet
 
 _all: WeakSet[Any] = WeakSet()
 _list = RLock()
-"""Guards `_all`, and is held while a fork is made."""
+"""Protects `_all`, and is held during a fork."""
 _held: list[Any] = []
 
 
 def fork_lock() -> Any:
-    """A new lock that one thread may take several times, and that no fork cuts through."""
+    """A new lock that one thread can take several times, and that a fork waits for."""
     lock = RLock()
     with _list:
         _all.add(lock)

@@ -1,7 +1,7 @@
-"""How much memory is left, and the sentence for what would not fit: said before it is taken.
+"""The available memory, and the message for requests that exceed it, raised before allocation.
 
-A system that promises more memory than it has ends a process that uses it, without a word. So whatever may grow with a
-number that a user gives is estimated first.
+A system that overcommits memory kills a process that uses too much, without a message. Sizes that depend on user input
+are therefore estimated first.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from pathlib import Path
 from gradtd.core.checks import InputError
 
 _SMALL = 2**26
-"""Bytes below which no look-up is made: asking how much is free takes longer than to use them."""
+"""Requests below this size are not checked: the check takes longer than the allocation."""
 
 
 class BeyondMemory(InputError):
-    """What was asked for would not fit; nothing more is read to find further faults."""
+    """A request does not fit into memory; reading stops at once."""
 
 
 def refuse_beyond_memory(needed: float, what: str, advice: str) -> None:
-    """Refuse what would take more bytes than are left."""
+    """Refuse a request for more bytes than are available."""
     if needed <= _SMALL:
         return
     left = available()
@@ -28,7 +28,7 @@ def refuse_beyond_memory(needed: float, what: str, advice: str) -> None:
 
 
 def available() -> int | None:
-    """The bytes that this process may still take; None where the system does not say."""
+    """The bytes that are available to this process. None if the system does not say."""
     found = [left for left in (_of_machine(), _of_group(), _of_process()) if left is not None]
     return min(found) if found else None
 
@@ -44,7 +44,7 @@ def _of_machine() -> int | None:
 
 
 def _of_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """What a container leaves; its cached files can be given back, so they do not count as taken."""
+    """What the limit of a container leaves; cached files can be released, so they do not count."""
     for limit, used, stat, cached in (
         ("memory.max", "memory.current", "memory.stat", "inactive_file"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),

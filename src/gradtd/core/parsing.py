@@ -1,4 +1,4 @@
-"""Values and settings as a command line spells them: ``1/16``, ``true``, ``name:parameter=value,...``."""
+"""Parses values and settings from a command line: ``1/16``, ``true``, ``name:parameter=value,...``."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def parse_value(text: str) -> Any:
 
 
 _WHOLE = re.compile(r"\s*-?\d{1,4000}\s*")
-"""No superscripts, which are digits to Python, and no more digits than it converts."""
+"""No superscripts, which Python counts as digits, and no more digits than Python converts."""
 
 
 def whole_numbers(words: Iterable[str]) -> list[int] | None:
-    """The whole numbers that all of some words are; None where one is none.
+    """The words as whole numbers, if all of them are. None if one is not.
 
     >>> whole_numbers(["10", "-2"]), whole_numbers(["10", "\u00b2"])
     ([10, -2], None)
@@ -46,7 +46,7 @@ def _fraction(text: str) -> float | int:
 
 
 def parse_settings(kind: str, text: str, example: str) -> tuple[str, dict[str, Any]]:
-    """``name:parameter=value,...`` taken apart; ``kind`` and ``example`` go into the sentence where it is not that.
+    """Parse ``name:parameter=value,...``. ``kind`` and ``example`` are used in the error message.
 
     >>> parse_settings("problem", "garnet:states=50,gamma=9/10", "garnet:states=50")
     ('garnet', {'states': 50, 'gamma': 0.9})

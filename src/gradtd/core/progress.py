@@ -1,7 +1,7 @@
 """Progress bars, shown on a terminal once the work has taken a second.
 
-Everything that takes long has a parameter ``progress``. None shows the bar on a terminal, True shows it at once, False
-never. A function is called instead. A bar is shown on a terminal and in a notebook, nowhere else.
+Every function that can take long has a parameter ``progress``. None shows the bar on a terminal, True shows it at once,
+False never. A function is called instead. A bar is shown on a terminal and in a notebook, nowhere else.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any, Protocol
 from gradtd.core.checks import InputError, printable
 
 Progress = Callable[[int, int], Any]
-"""Called with the number of pieces done and the number of all."""
+"""Called with the number of finished pieces and the total."""
 StageProgress = Callable[[str, int, int], Any]
-"""The same for work of several stages, with the name of the stage in front."""
+"""The same for work with several stages, with the name of the stage first."""
 WAIT = 1.0
 """Seconds of work after which a bar appears."""
 _only_one = Lock()
 _shown: list[Bar] = []
-"""The bar of this process, where there is one."""
+"""The bar of this process, if any."""
 
 
 @contextmanager
 def progress_bar(label: str, what: bool = False, progress: Any = None) -> Iterator[Any]:
-    """What to call while the work is done: the caller's own function, a bar, or None where there is no terminal.
+    """The function to call during the work: the caller's own function, a bar, or None without a terminal.
 
-    ``what``: the work has stages, so the function is a `StageProgress`. Inside another bar there is none.
+    ``what``: the work has stages, so the function is a `StageProgress`. There is no bar inside another bar.
 
         with progress_bar("reading the log", progress=progress) as report:
             ...
@@ -57,18 +57,18 @@ def progress_bar(label: str, what: bool = False, progress: Any = None) -> Iterat
 
 
 def stage(progress: StageProgress | None, what: str) -> Progress | None:
-    """The progress of one stage of the work, to hand to a function that knows of no stages."""
+    """The progress of one stage, for a function that knows nothing of stages."""
     return None if progress is None else lambda done, total: progress(what, done, total)
 
 
 def announce(text: str | None) -> None:
-    """Have the bar say what the work waits for, such as a compiler; None: it goes on."""
+    """Let the bar say what the work waits for, such as a compiler; None: it continues."""
     for bar in list(_shown):
         bar.announce(text)
 
 
 class Display(Protocol):
-    """What can show a bar."""
+    """Something that can show a bar."""
 
     def show(self, label: str, done: float, total: float | None) -> None: ...
 
@@ -76,7 +76,7 @@ class Display(Protocol):
 
 
 class Bar:
-    """Keeps count, and shows it once ``wait`` seconds have gone by, also while the first piece is not done."""
+    """Counts progress, and shows it after ``wait`` seconds, even before the first piece is done."""
 
     def __init__(self, label: str, make: Callable[[], Display], wait: float) -> None:
         self._label, self._make = label, make
@@ -102,7 +102,8 @@ class Bar:
             self._show()
 
     def _show(self) -> None:
-        """What is announced, or how far a stage is; one that is done has no length, so that nothing stands at 100 %."""
+        """The announcement, or the progress of a stage; a finished stage has no length, so that the bar does not stay
+        at 100 %."""
         if self._display is None or self._closed:
             return
         what, done, total = self._state
@@ -133,7 +134,7 @@ class Bar:
 
 
 def _display() -> Callable[[], Display] | None:
-    """What makes a bar here; None where it would not be seen."""
+    """A function that creates a bar here. None if it would not be visible."""
     if in_notebook():
         return Notebook
     return Terminal if sys.stderr is not None and sys.stderr.isatty() else None
@@ -146,7 +147,7 @@ def in_notebook() -> bool:
 
 
 class Terminal:
-    """A bar on the terminal, gone when the work is done."""
+    """A bar on the terminal, removed when the work is done."""
 
     def __init__(self) -> None:
         from rich.console import Console

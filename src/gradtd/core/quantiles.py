@@ -1,4 +1,4 @@
-"""Quantiles that intervals are made of: of SciPy without its statistics, which load for a second."""
+"""Quantiles for intervals, from SciPy without its statistics module, which takes a second to load."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from gradtd.core import checks
 from gradtd.core.checks import InputError
 
 NARROWEST = 500
-"""Episodes at which a confidence sequence is narrowest against an interval for one look, chosen beforehand."""
+"""Number of episodes at which a confidence sequence is narrowest relative to an interval for one look, chosen in
+advance."""
 
 
 def level_of(level: Any) -> float:
-    """The level of an interval, as a user gives it."""
+    """The level of an interval, validated."""
     if not 0 < checks.number("level", level) < 1:
         raise InputError(f"level must lie between 0 and 1, for example 0.95, got {level!r}.")
     return float(level)
@@ -44,14 +45,14 @@ def normal(chance: float) -> float:
 def boundary(episodes: float, level: float) -> float:
     """The half-width of an asymptotic confidence sequence in standard errors: it holds at every look at growing data.
 
-    With t episodes whose influences have deviation s the sequence is (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
-    arXiv 2103.06476, theorem 2.2)
+    With t episodes whose influences have standard deviation s the sequence is (Waudby-Smith, Arbour, Sinha, Kennedy and
+    Ramdas, arXiv 2103.06476, theorem 2.2)
 
         value -+ sqrt(2 (t s^2 rho^2 + 1) / (t^2 rho^2) log(sqrt(t s^2 rho^2 + 1) / alpha)).
 
-    Here rho = r / s, with a number r that is known before the data are: then it is s / sqrt(t) times a factor that
-    depends on t alone. It is narrowest, against 1.96 for one look at 95 %, at so many episodes: there x = t r^2 solves
-    x - log(1 + x) = -2 log alpha.
+    Here rho = r / s, with a number r that is fixed before the data are seen, so that the half-width is s / sqrt(t)
+    times a factor that depends only on t. It is narrowest relative to 1.96, for one look at 95 %, at this number of
+    episodes: there x = t r^2 solves x - log(1 + x) = -2 log alpha.
 
     >>> round(boundary(500, 0.95), 2), round(boundary(50, 0.95), 2), round(boundary(50_000, 0.95), 2)
     (3.04, 3.82, 3.57)

@@ -1,6 +1,6 @@
-"""A folder for the results of long work: ours, for one process at a time, with whole files only.
+"""A folder for the results of long work, used by one process at a time, with complete files only.
 
-Every file is written as `gradtd.core.files` does it, so a kill at any time leaves whole files.
+Every file is written as in `gradtd.core.files`, so a kill at any time leaves complete files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gradtd.core.files import is_part, open_own, read_file, remove_part, replace
 
 MANIFEST, LOCK = "manifest.json", ".lock"
 STORED: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
-"""How a table of ours is stored: with a checksum per page, which readers can verify."""
+"""How our tables are stored: with a checksum per page, which readers can verify."""
 
 
 class ResultsFolder:
@@ -62,7 +62,7 @@ class ResultsFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep every other process out; refused where one is in already. A kill opens the folder again."""
+        """Exclude all other processes; raises an error if one is using the folder. A kill releases the folder."""
         with ExitStack() as stack:
             with self.keeping():
                 self._lock(stack.enter_context(open_own(self.folder / LOCK, "ab+")))
@@ -80,12 +80,12 @@ class ResultsFolder:
         file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
 
     def keeping(self) -> AbstractContextManager[None]:
-        """Say in a sentence that something could not be written to the folder."""
-        again = f" What is finished is kept: make room, or give another {self.option}, and start it again."
+        """Explain in one sentence that something could not be written to the folder."""
+        again = f" Finished work is saved: free some space, or give another {self.option}, and start again."
         return writing(self.folder, again, "results ")
 
     def _sweep_up(self) -> None:
-        """Remove what a killed process was writing. No other process writes here now."""
+        """Remove the partial files of a killed process. No other process writes here at this time."""
         for path in self.folder.rglob(".*.part"):
             if is_part(path.name):
                 remove_part(path)
@@ -108,7 +108,7 @@ class ResultsFolder:
 
 
 def _half_made(name: str) -> bool:
-    """Whether a process that was killed right after it made the folder left a file of this name."""
+    """Whether a process that was killed right after it created the folder left a file with this name."""
     return name == LOCK or (name.startswith(f".{MANIFEST}.") and is_part(name))
 
 
@@ -121,7 +121,7 @@ def in_use(folder: Path) -> bool:
 
 
 def _lock(file: Any) -> bool:
-    """Lock an open file until it is closed. Where the system has no such locks everybody gets in."""
+    """Lock an open file until it is closed. On systems without such locks, every process gets in."""
     try:
         import fcntl
     except ImportError:
@@ -134,7 +134,7 @@ def _lock(file: Any) -> bool:
 
 
 def _column(pa: Any, values: Any) -> Any:
-    """Numbers, words with the code of each entry (stored as a dictionary), or a column that is one already."""
+    """Numbers, words with the code of each entry (stored as a dictionary), or an existing column."""
     if isinstance(values, np.ndarray):
         return pa.array(values)
     if isinstance(values, tuple):

@@ -1,6 +1,6 @@
-"""Experience: what a step is, and a `Stream` of steps that point into a table of features.
+"""Experience: the definition of a step, and a `Stream` of steps that point into a table of features.
 
-Signs are fixed here once: ``A = E[rho phi (gamma phi' - phi)']``, ``b = E[rho r phi]``,
+The sign conventions are: ``A = E[rho phi (gamma phi' - phi)']``, ``b = E[rho r phi]``,
 and the TD solution solves ``A theta + b = 0``.
 """
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def begins_episode(episode: NDArray[Any]) -> NDArray[np.bool_]:
-    """For every step, whether an episode begins with it; ``episode`` has its number, or any other label of it.
+    """For every step, whether an episode begins with it; ``episode`` has its number, or any other label.
 
     >>> begins_episode(np.array([7, 7, 2])).tolist()
     [True, False, True]
@@ -47,7 +47,7 @@ def begins_episode(episode: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def episode_begins(episode: NDArray[Any]) -> Integers:
-    """The first step of each episode, and behind them the number of steps.
+    """The first step of each episode, followed by the number of steps.
 
     >>> episode_begins(np.array([7, 7, 2])).tolist()
     [0, 2, 3]
@@ -56,7 +56,7 @@ def episode_begins(episode: NDArray[Any]) -> Integers:
 
 
 def episode_numbers(episode: NDArray[Any]) -> Integers:
-    """The episodes numbered 0, 1, ... in the order in which they come.
+    """The episodes numbered 0, 1, ... in order of appearance.
 
     >>> episode_numbers(np.array([7, 7, 2])).tolist()
     [0, 0, 1]
@@ -65,26 +65,26 @@ def episode_numbers(episode: NDArray[Any]) -> Integers:
 
 
 def _in_one_piece(episode: Integers) -> Integers:
-    """The episodes numbered 0, 1, ..., with one that comes back later refused."""
+    """The episodes numbered 0, 1, ...; an episode that occurs again later is refused."""
     begins = begins_episode(episode)
     first_seen, count = np.unique(episode[begins], return_counts=True)
     if (count > 1).any():
         again = first_seen[count > 1][0]
         at = np.flatnonzero(begins & (episode == again))[1]
         raise InputError(
-            f"the steps of an episode must be contiguous: episode {again} comes back at step {at}; "
-            "sort the steps by episode and time."
+            f"the steps of an episode must be contiguous, but episode {again} occurs again at step {at}: sort the "
+            f"steps by episode and time."
         )
     return episode_numbers(episode)
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Experience in the order it happened: features, and steps that point into them.
+    """Steps in the order in which they happened, which point into a table of features.
 
-    Make one with `Stream.from_arrays` or `gradtd.sample`. However it is made, everything in it is checked, and its
-    episodes are numbered 0, 1, ... in their order, whatever labels they had. Its steps cannot be changed afterwards:
-    `with_steps` makes a stream of other steps over the same features.
+    Create one with `Stream.from_arrays` or `gradtd.sample`. In every case everything in it is validated, and its
+    episodes are renumbered 0, 1, ... in order. Its steps cannot be changed afterwards: `with_steps` creates a stream of
+    other steps over the same features.
 
     Parameters
     ----------
@@ -93,12 +93,12 @@ class Stream:
     steps : record array
         One record of type `STEP` per step. They are copied.
     name : str
-        A name for tables and pictures.
+        A name for tables and plots.
     target : array, optional
-        The target's probability of each action taken, where it is known.
+        The target's probability of each action taken, if known.
     starts : array of int, optional
-        The row of features that every episode starts in, where it is not that of its first step: with features of
-        actions an episode starts in a state, before the first action is chosen.
+        The row of features in which every episode starts, if it is not the row of its first step: with action features
+        an episode starts in a state, before the first action is chosen.
     """
 
     features: Floats | scipy.sparse.csr_array
@@ -115,7 +115,7 @@ class Stream:
         self._keep(table, trusted_steps(steps, table), target, self.starts)
 
     def _keep(self, table: TrustedTable, steps: Any, target: Floats | None, starts: Any) -> None:
-        """Take trusted parts: a table of features, and steps over it that no caller can write to."""
+        """Use trusted parts: a table of features, and steps over it that no caller can modify."""
         rows = None if starts is None else trusted_starts(starts, steps["episode"], table)
         kept = {"features": table.seen, "steps": read_only(steps), "target": target, "starts": rows}
         for label, value in (kept | {"_view": StreamView(table.compiled, steps)}).items():
@@ -141,9 +141,9 @@ class Stream:
         target: Floats | None = None,
         starts: Integers | None = None,
     ) -> Self:
-        """A stream of arrays that were just made and that no caller holds: no copies.
+        """A stream of newly created arrays that no caller holds, without copies.
 
-        ``highest`` is the highest row that a step points to, which whoever filled the steps knows without reading them.
+        ``highest`` is the highest row that a step points to, which the caller knows without reading the steps.
         """
         made = object.__new__(cls)
         object.__setattr__(made, "name", name)
@@ -152,41 +152,42 @@ class Stream:
         return made
 
     def taken(self, places: Integers, episode: Integers, starts: Any = None) -> Stream:
-        """The same features with the steps at these places, numbered anew; they point to nothing that these do not."""
+        """The same features with the steps at these positions, renumbered."""
         steps = np.asarray(self.view.steps[places])
         steps["episode"] = episode
         return self._like(steps.view(np.recarray), None, starts)
 
     def changed(self, **columns: Any) -> Stream:
-        """The same stream with other numbers in these columns of its steps, without a check and without ``target``."""
+        """The same stream with other numbers in these columns of its steps, without validation and without
+        ``target``."""
         steps = np.array(self.view.steps)
         for name, values in columns.items():
             steps[name] = values
         return self._like(steps.view(np.recarray), None, self.starts)
 
     def with_steps(self, steps: Any, target: Any = None, starts: Any = None) -> Stream:
-        """The same features with other steps, for example some of these: ``stream.with_steps(stream.steps[:1000])``.
+        """The same features with other steps, for example a selection: ``stream.with_steps(stream.steps[:1000])``.
 
         Parameters
         ----------
         steps : record array
-            One record of type `STEP` per step. They are checked and copied, and their episodes are numbered anew.
+            One record of type `STEP` per step. They are validated and copied, and their episodes are renumbered.
         target : array, optional
             The target's probability of each action taken, where it is known.
         starts : array of int, optional
-            The row of features that every episode starts in, where it is not that of its first step.
+            The row of features in which every episode starts, if it is not the row of its first step.
         """
         copied, probabilities = copied_steps(steps, target)
         copied["episode"] = _in_one_piece(copied["episode"])
         return self._like(trusted_steps(copied, self._table), probabilities, starts)
 
     def save(self, folder: str | Path) -> None:
-        """Write it to a folder that `Stream.open` maps; `gradtd.store_stream` does so with a log of any size.
+        """Write it to a folder that `Stream.open` memory-maps; `gradtd.store_stream` does this for a log of any size.
 
         Parameters
         ----------
         folder : str or Path
-            A folder that is not there yet.
+            A folder that does not exist yet.
         """
         from gradtd.core.stream_folder import save_stream
 
@@ -194,7 +195,7 @@ class Stream:
 
     @staticmethod
     def open(folder: str | Path) -> Stream:
-        """The stream in a folder. It is mapped and not read into memory, but checked once from end to end.
+        """The stream in a folder. It is memory-mapped instead of read into memory, but fully validated once.
 
         No process should write to the folder while the stream is in use.
 
@@ -208,7 +209,7 @@ class Stream:
         return open_stream(folder)
 
     def parts(self, steps: int) -> Iterator[Stream]:
-        """The stream in parts of whole episodes, each with a copy of the rows it needs.
+        """The stream in parts of whole episodes, each with a copy of its rows.
 
         Parameters
         ----------
@@ -235,13 +236,14 @@ class Stream:
             begin = end
 
     def room(self, n: int, dtype: Any) -> NDArray[Any]:
-        """Zeros for what a run keeps of every step."""
-        what, advice = f"what a run keeps of {self.name}", "save it, and learn from what Stream.open returns"
+        """Zeros for what a run stores for every step."""
+        what = f"what a run stores for every step of {self.name}"
+        advice = "save it, and learn from what Stream.open returns"
         refuse_beyond_memory(float(n) * np.dtype(dtype).itemsize, what, advice)
         return np.zeros(n, dtype)
 
     def resized(self, kept: NDArray[Any], n: int) -> NDArray[Any]:
-        """Room of another length that begins with the same numbers."""
+        """A new array of another length that begins with the same numbers."""
         return np.resize(kept, n)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -261,7 +263,7 @@ class Stream:
         target: Any = None,
         name: str = "stream",
     ) -> Stream:
-        """Build a stream from arrays, one entry per step, and check every one of them.
+        """Build a stream from arrays, one entry per step, and validate all of them.
 
         Parameters
         ----------
@@ -269,15 +271,15 @@ class Stream:
             One row per observation. A dense array is not copied. float32 is stored as float32, everything else as
             float64; weights and sums are always float64.
         row, next_row : array of int
-            The row of features that a step started from, and the row that it led to.
+            The row of features from which a step started, and the row to which it led.
         reward : array
             The reward of the step.
         discount : array or float
-            Gamma; 0 where the episode terminated. Where it was only cut off it stays gamma.
+            Gamma; 0 where the episode terminated. If it was only truncated, it stays gamma.
         episode : array of int
-            A whole number for each episode, which must be in one piece. The stream numbers them 0, 1, ...
+            A whole number for each episode, whose steps must be contiguous. The stream numbers them 0, 1, ...
         rho : array or float
-            The target's probability of the action taken over the behaviour's.
+            The target's probability of the action taken, divided by the behaviour's.
         target : array or float, optional
             The target's probability of the action taken. Only ``trace="tree"`` needs it.
         name : str
@@ -339,10 +341,10 @@ class Stream:
 
     @property
     def begins(self) -> Integers:
-        """The first step of each episode, and behind them the number of steps."""
+        """The first step of each episode, followed by the number of steps."""
         return episode_begins(self.steps["episode"])
 
     @property
     def view(self) -> StreamView:
-        """The stream in the form that rules and compiled code read, checked when it was made."""
+        """The stream in the form that algorithms and compiled code read, validated when it was created."""
         return self._view

@@ -1,9 +1,10 @@
-"""Where experience becomes trusted: what compiled code reads of a stream is checked here, and nowhere else.
+"""Validates what compiled code reads of a stream. No other module does this.
 
-Compiled code checks no index. So every number that it uses as one is checked here, once per stream, and kept where
-nobody changes it afterwards: the steps are an array of our own that others see through a read-only view, and so are
-the indices of sparse features. The numbers of dense features may change; they are never an index. Features in float32
-stay so: compiled code widens an entry when it reads it, so that every product and sum is one of float64.
+Compiled code does not check indices. Every number that it uses as an index is therefore checked here, once per stream,
+and stored where nothing can change it: the steps are an array of our own that others see through a read-only view, and
+so are the indices of sparse features. The numbers of dense features may change, because they are never used as indices.
+Features in float32 stay float32: compiled code converts an entry when it reads it, so that every product and sum is
+float64.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ STEP = np.dtype(
 )
 """One step of experience; ``row`` and ``next_row`` point into the stream's features.
 
-``discount`` is per step: gamma, and 0 where the episode *terminated*. Where an episode was only
+``discount`` is per step: gamma, and 0 if the episode *terminated*. Where an episode was only
 cut off (*truncated*) it stays gamma and ``next_row`` is the observation that followed, so the
 update bootstraps as it should."""
 
@@ -49,9 +50,9 @@ class SparseRows(NamedTuple):
 
 
 class StreamView(NamedTuple):
-    """What a rule sees of a stream: ``stream.features`` and ``stream.steps[t].reward`` and so on.
+    """A stream as an algorithm sees it: ``stream.features`` and ``stream.steps[t].reward`` and so on.
 
-    ``traces`` holds the eligibility trace of step t in row t, stored as the features are; None where lam is 0, and the
+    ``traces`` contains the eligibility trace of step t in row t, stored like the features. None if lam is 0; then the
     trace of a step is its features.
     """
 
@@ -61,7 +62,7 @@ class StreamView(NamedTuple):
 
 
 class TrustedTable(NamedTuple):
-    """A table of features whose every index is one: as others see it, and as compiled code reads it."""
+    """A table of features whose indices are all valid, in the form for callers and in the form for compiled code."""
 
     seen: Any
     compiled: Any
@@ -72,7 +73,7 @@ class TrustedTable(NamedTuple):
 
 
 def trusted_features(features: Floats | scipy.sparse.csr_array) -> TrustedTable:
-    """A table of features that no caller holds, checked; it is not copied."""
+    """A table of features that no caller holds, validated; it is not copied."""
     if isinstance(features, np.ndarray):
         table = checks.dense_table(features)
         return TrustedTable(table, table)
@@ -87,7 +88,8 @@ def trusted_features(features: Floats | scipy.sparse.csr_array) -> TrustedTable:
 
 
 def trusted_steps(steps: NDArray[Any], table: TrustedTable, highest: int | None = None) -> Any:
-    """Steps that no caller holds, if each points to rows of the table; ``highest`` is the highest of these rows."""
+    """Steps that no caller holds, after a check that each points to rows of the table; ``highest`` is the highest of
+    these rows."""
     if highest is None:
         highest = int(max(steps["row"].max(), steps["next_row"].max()))
     if highest >= table.n_rows:
@@ -99,7 +101,7 @@ def trusted_steps(steps: NDArray[Any], table: TrustedTable, highest: int | None 
 
 
 def trusted_starts(starts: Any, episode: NDArray[Any], table: TrustedTable) -> NDArray[np.int64]:
-    """The rows that episodes start in, one per episode."""
+    """The rows in which episodes start, one per episode."""
     rows = checks.whole_numbers("starts", starts)
     count = 1 + int(np.count_nonzero(episode[1:] != episode[:-1]))
     if len(rows) != count:
@@ -110,7 +112,7 @@ def trusted_starts(starts: Any, episode: NDArray[Any], table: TrustedTable) -> N
 
 
 def copied_steps(steps: Any, target: Any) -> tuple[NDArray[Any], Floats | None]:
-    """Copies of a caller's records and probabilities, with everything checked that `Stream.from_arrays` checks."""
+    """Copies of a caller's records and probabilities, validated like those of `Stream.from_arrays`."""
     found = np.asarray(steps)
     if found.ndim != 1 or _described(found.dtype) != _described(STEP):
         raise InputError(
@@ -141,7 +143,7 @@ def refuse_bad_numbers(columns: dict[str, NDArray[Any]]) -> None:
 
 
 def read_only(array: NDArray[Any]) -> Any:
-    """The same numbers, seen through a view that cannot be written through."""
+    """The same numbers, through a read-only view."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -1,10 +1,10 @@
-"""A stream in a folder: its features and steps are mapped from files, so that memory does not bound its length.
+"""A stream in a folder: its features and steps are memory-mapped, so that memory does not limit its length.
 
 Dense features are one file, sparse ones are three: entries, their columns, and where each row ends. The target's
-probabilities are a file, too, where the stream knows them, and so are the rows that episodes start in.
+probabilities are also a file, if the stream has them, and so are the start rows of episodes.
 
-A folder may come from a stranger. Whoever opens it reads it once, a piece at a time: checksums, every index, every
-number. From then on the files are trusted, so no other process should write to them while they are open.
+A folder may come from an unknown source. Opening it reads it once, piece by piece, and validates checksums, every index
+and every number. After that the files are trusted, so no other process should write to them while they are open.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ FORMATS: dict[int, np.dtype[Any]] = {
     **{1: np.dtype(np.float64), 2: np.dtype(np.float32)},
     **{3: np.dtype(np.float64), 4: np.dtype(np.float32)},
 }
-"""The format says what numbers the features are; from the third on they are sparse."""
+"""The format gives the type of the features; from the third on they are sparse."""
 SPARSE = 3
 HEADER, FEATURES, STEPS = "header.json", "features.bin", "steps.bin"
 COLUMNS, ENDS, TARGET, STARTS = "columns.bin", "ends.bin", "target.bin", "starts.bin"
 MOST_ENTRIES = 2**31 - 1
-"""Of sparse features: columns and ends of rows have 32 bits, as SciPy has them."""
+"""For sparse features: columns and ends of rows have 32 bits, as in SciPy."""
 BYTES, ROWS = 2**24, 2**16
-"""Bytes that are read or written at a time, and rows of sparse features that are checked at a time."""
+"""Bytes read or written at a time, and rows of sparse features validated at a time."""
 MOST_ROWS = 2**32
 """Steps point to rows with 32 bits."""
 
@@ -50,7 +50,7 @@ class StoredStream(Stream):
     folder: Path
 
     def room(self, n: int, dtype: Any) -> NDArray[Any]:
-        """Zeros on disk, gone with the array: what a run keeps for every step."""
+        """Zeros on disk, deleted together with the array: what a run stores for every step."""
         if not n:
             return np.zeros(0, dtype)
         beside = self.folder.parent  # where there is room for the stream itself
@@ -70,7 +70,7 @@ class StoredStream(Stream):
 
 
 class Writer:
-    """Writes a stream to a folder, a part after the other; the folder is there when all of it is."""
+    """Writes a stream to a folder, part by part; the folder appears when it is complete."""
 
     def __init__(self, folder: str | Path, name: str) -> None:
         self.folder, self.name = Path(folder), name
@@ -93,7 +93,7 @@ class Writer:
         return self
 
     def _write(self, name: str, array: NDArray[Any]) -> None:
-        """Add to a file of the folder."""
+        """Append to a file of the folder."""
         if name not in self.files:
             self.files[name], self.digests[name] = (self.part / name).open("wb"), hashlib.sha256()
         content = array.reshape(-1).view(np.uint8).data
@@ -101,9 +101,10 @@ class Writer:
         self.files[name].write(content)
 
     def add(self, features: Any, steps: NDArray[Any], target: NDArray[np.float64] | None = None) -> None:
-        """Further rows, dense or sparse, and steps that point to them; ``steps`` number their episodes in one go.
+        """Append rows, dense or sparse, and steps that point to them; ``steps`` number their episodes consecutively.
 
-        ``target`` has the target's probabilities of these steps. The stream has them where they were given for all.
+        ``target`` contains the target's probabilities for these steps. The stream has them if they were given for all
+        parts.
         """
         rows, columns = features.shape
         if self.rows and columns != self.n_features:
@@ -131,7 +132,7 @@ class Writer:
         self.n_features, self.rows, self.steps = columns, self.rows + rows, self.steps + len(moved)
 
     def add_starts(self, starts: NDArray[np.int64]) -> None:
-        """The rows that episodes start in, for all of them."""
+        """The start rows of all episodes."""
         self._write(STARTS, np.ascontiguousarray(starts, np.int64))
 
     def _add_sparse(self, features: Any) -> None:
@@ -217,11 +218,11 @@ def open_stream(folder: str | Path) -> StoredStream:
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """An array in a file that has its size; pages that are written to belong to this process."""
+    """An array in a file of its size; modified pages belong to this process."""
     if not np.prod(shape, dtype=object) and path.stat().st_size == 0:
         return np.zeros(shape, dtype)
     if path.stat().st_size != int(np.prod(shape, dtype=object)) * dtype.itemsize:
-        raise ValueError("a file is not as large as it says")
+        raise ValueError("a file does not have the stated size")
     return np.asarray(np.memmap(path, dtype, "c", shape=shape))
 
 
@@ -238,27 +239,28 @@ def _sparse_files(path: Path, dtype: np.dtype[Any], entries: int, rows: int) -> 
 
 
 def _sparse(tables: dict[str, NDArray[Any]], n_columns: int) -> Any:
-    """Compressed rows over mapped arrays, checked: ends do not fall, columns of a row are some of all, and rise."""
+    """Compressed rows over memory-mapped arrays, validated: ends do not decrease, and columns of a row are valid and
+    increase."""
     from scipy.sparse import csr_array
 
     columns, ends = tables[COLUMNS], tables[ENDS]
     begins = np.append(np.zeros(1, np.int32), ends)
     if (ends < begins[:-1]).any() or ends[-1] != len(columns):
-        raise ValueError("rows do not follow each other")
+        raise ValueError("rows are not consecutive")
     for first in range(0, len(ends), ROWS):
         last = min(first + ROWS, len(ends))
         here = columns[begins[first] : begins[last]]
         rises = np.append(True, here[1:] > here[:-1])
         rises[np.asarray(begins[first:last][begins[first:last] < begins[last]]) - begins[first]] = True
         if not rises.all() or (len(here) and not 0 <= here.min() <= here.max() < n_columns):
-            raise ValueError("columns of a row are not some of all, in order")
+            raise ValueError("columns of a row are invalid or not in order")
     made = csr_array((len(ends), n_columns), dtype=tables[FEATURES].dtype)
     made.data, made.indices, made.indptr = tables[FEATURES], columns, begins
     return made
 
 
 def _check(tables: dict[str, NDArray[Any]], steps: NDArray[Any], sums: Any) -> int:
-    """Read everything once; the highest row that a step points to."""
+    """Read everything once; returns the highest row that a step points to."""
     digests = {name: hashlib.sha256() for name in (*tables, STEPS)}
     for name, table in tables.items():
         for piece in _pieces(table):

@@ -1,4 +1,4 @@
-"""Actions as codes, in an order that probabilities can have, and the probabilities of the actions taken."""
+"""Actions as codes, in the order of their probabilities, and the probabilities of the actions taken."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def code_actions(
 ) -> tuple[NDArray[Any] | None, tuple[Any, ...] | None, str]:
     """Codes and labels of discrete actions, and the source of their order; real-valued actions are returned as floats.
 
-    Whole numbers from 0 up are their own codes, so that they index a policy's table. ``said`` has all actions in order.
-    ``by_letters`` are columns of categories whose order nobody chose.
+    Whole numbers from 0 up are their own codes, so that they can index a policy's table. ``said`` lists all actions in
+    order. ``by_letters`` names columns of categories without a chosen order.
     """
     parts = [found[f"action.{name}"] for name in roles.several.get("action", ())]
     if not parts:
@@ -96,7 +96,7 @@ def _as_said(column: str, known: list[Any], said: Sequence[Any]) -> list[Any]:
 
 
 SMALLEST = float(np.finfo(np.float64).tiny)
-"""Below it numbers have fewer digits: a ratio with one below the line may be off by a half."""
+"""Below it, numbers lose digits: a ratio with such a number may be wrong by a half."""
 
 
 def chances(
@@ -119,13 +119,14 @@ def chances(
 
 
 def _refuse_actions(column: Column, roles: Roles, kind: str) -> None:
-    """Refuse a column named "target" that holds the target's actions instead of probabilities."""
+    """Refuse a column named "target" that contains the target's actions instead of probabilities."""
     bare = spelled(column.name) in ("target", "behaviour", "behavior") and roles.why.get(kind) == BY_NAME
     if bare and (column.labels is not None or column.kind in ("whole", "truth")):
         holds = "text" if column.labels is not None else "whole numbers"
         raise InputError(
-            f"column {column.name!r} holds {holds}, but needs probabilities of the actions taken. If they are "
-            f"that, say columns={{{kind!r}: {column.name!r}}}. If they are actions, say columns={{{kind!r}: None}} and "
+            f"column {column.name!r} contains {holds}, but must contain probabilities of the actions taken. If they "
+            f"are "
+            f"that, say columns={{{kind!r}: {column.name!r}}}. If they are actions, use columns={{{kind!r}: None}} and "
             f"{kind}={column.name!r}."
         )
 
@@ -140,7 +141,9 @@ def check_chances(what: str, values: Floats, kind: str, densities: bool, rows: I
         zero = values <= 0
         refuse_rows(what, zero, values, "must be above 0 since the action was taken", rows)
         cure = " Give the ratios instead, in a column rho: exp(log target - log behaviour)."
-        refuse_rows(what, bad, values, f"must be at least {SMALLEST:.3g}, as smaller numbers lose digits", rows, cure)
+        refuse_rows(
+            what, bad, values, f"must be at least {SMALLEST:.3g}, because smaller numbers lose digits", rows, cure
+        )
     refuse_rows(what, bad, values, "must be at least 0", rows)
     if not densities:
         percent = "; divide percentages by 100" if values.max(initial=0.0) > 2 else ""
@@ -155,7 +158,7 @@ def _probabilities(column: Column, role: str, logs: str, facts: Facts, notes: li
     if not named and not facts.are_logarithms(column.name):
         return values
     if logs != "convert":
-        sign = "is named as logarithms" if named else "holds logarithms (none is above 0)"
+        sign = "is named as logarithms" if named else "contains logarithms (none is above 0)"
         raise InputError(
             f"column {column.name!r} {sign} of probabilities: take exp of them, "
             'or read with log_probabilities="convert".'
@@ -191,5 +194,5 @@ def _converted(name: str, values: Floats, never: Flags | None, notes: list[str])
     with np.errstate(over="ignore"):
         chance = np.exp(values) if never is None else np.where(never, 0.0, np.exp(values))
     refuse_rows(f"exp of column {name!r}", ~np.isfinite(chance), chance, "must be finite")
-    notes.append(f"Column {name!r} held logarithms of probabilities: converted.")
+    notes.append(f"Column {name!r} contained logarithms of probabilities: converted.")
     return chance

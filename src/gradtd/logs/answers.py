@@ -20,7 +20,7 @@ _SUM_TOLERANCE = 1e-5  # the accuracy of a softmax in single precision
 
 @dataclass(frozen=True)
 class Actions:
-    """The actions a policy can choose from: their number, their names, and whether the list may be incomplete.
+    """The actions that a policy can choose: their number, their names, and whether the list may be incomplete.
 
     ``columns`` are the names of the observation's components.
     """

@@ -43,7 +43,7 @@ class BehaviourModel:
 
     @property
     def parameters(self) -> int:
-        """How many numbers were fitted."""
+        """The number of fitted parameters."""
         if self.state is None:
             return int((self.every.shape[1] - 1) * self.x.shape[1])
         pairs = self.state * (int(self.action.max()) + 1) + self.action
@@ -83,7 +83,7 @@ def estimate_behaviour(log: Log, seed: int) -> BehaviourModel:
     """Fit the behaviour on folds of the episodes.
 
     With N training steps (of the same observation, if discrete) and A actions, p = (N p_model + 1) / (N + A), so that
-    every action has positive probability. The model is a frequency table for discrete observations and a multinomial
+    every action has a positive probability. The model is a frequency table for discrete observations and a multinomial
     logistic regression on standardised observations otherwise.
     """
     if not log.discrete_actions or log.action is None:
@@ -101,8 +101,8 @@ def estimate_behaviour(log: Log, seed: int) -> BehaviourModel:
     fold = (rng.permutation(log.n_episodes) % folds)[log.episode]
     how = "frequencies" if log.discrete_observations else "logistic regression"
     said = (
-        f"The behaviour's probabilities were estimated ({how}, {folds} folds over episodes): "
-        "the result is only as good as that model."
+        f"The behaviour's probabilities were estimated ({how}, {folds} folds over episodes): the result depends on "
+        f"that model being right."
     )
     if log.discrete_observations:
         state = np.unique(log.observations[log.row], return_inverse=True)[1]

@@ -1,9 +1,9 @@
-"""Whether probabilities fit the actions beside them: bets against the recorded numbers, from half of the steps.
+"""Tests whether recorded probabilities fit the actions, by bets against them learned on half of the steps.
 
-Where b is the probability of the action taken, any distribution q over actions has E[q(a) / b(a)] <= 1 at every step,
-whatever the observation tells. So capital that is multiplied by 1 + lambda (q(a) / b(a) - 1) does not grow but by
-chance: above 1 / p with a probability of at most p (Ville's inequality). q is chosen on one half of the steps, for what
-the observation tells of 1[action] / b there, and bets on the other half.
+If b is the probability of the action taken, any distribution q over actions has E[q(a) / b(a)] <= 1 at every step,
+given the observation. Capital that is multiplied by 1 + lambda (q(a) / b(a) - 1) therefore grows only by chance: it
+exceeds 1 / p with a probability of at most p (Ville's inequality). q is learned on one half of the steps, from the
+dependence of 1[action] / b on the observation, and bets on the other half.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from gradtd.logs.ratios import Ratios
 
 MOST_STEPS = 20_000
-"""Steps that are looked at; of longer logs the first ones."""
+"""Maximum number of steps to use; of longer logs the first ones."""
 FEWEST_STEPS = 100
 MOST_COLUMNS, MOST_SQUARES = 40, 8
-"""Real columns of the regressions, and those of them that come with their squares and products."""
+"""Maximum number of real columns in the regressions, and of those with squares and products."""
 ADDED = 5.0
-"""Steps at the mean of all that a state's own mean is mixed with."""
+"""Number of prior steps, with the overall mean, that a state's own mean is combined with."""
 STAKES = (0.05, 0.15, 0.4, 0.8)
 CAPITAL = float(np.log(1e5))
-"""Logarithm of the capital that is evidence: by chance 1 log of 100,000 gets there."""
+"""Logarithm of the capital that counts as evidence: by chance 1 log of 100,000 reaches it."""
 LEAST_GAIN = 0.05
-"""Mean gain below which a difference is rounding, and hardly moves a value."""
+"""Mean gain below which a difference is a rounding effect that hardly changes a value."""
 MOST_INVERSE = 100.0
-"""Inverse probabilities are cut here where bets are chosen."""
+"""Inverse probabilities are limited to this when bets are learned."""
 UNRELATED = 3.0
-"""Standard errors of a correlation on the other half, below which numbers have nothing to do with their rows."""
+"""Correlation on the other half, in standard errors, below which numbers are unrelated to their rows."""
 CLOSER = 0.3
-"""How much better numbers must correlate with the rows before or after theirs to seem to be moved."""
+"""Factor by which numbers must correlate better with the neighbouring rows to count as shifted."""
 
 
 def with_doubt(log: Log, found: Ratios, by_row: bool) -> Ratios:
-    """The ratios, with what speaks against the probabilities that they were made of.
+    """The ratios, with evidence against the probabilities behind them.
 
-    ``by_row`` says that the target's probabilities stand beside the rows and are not a function's.
+    ``by_row`` says that the target's probabilities were given by row and not by a function.
     """
     if len(log) < FEWEST_STEPS or found.estimated:
         return found
@@ -61,19 +61,19 @@ def with_doubt(log: Log, found: Ratios, by_row: bool) -> Ratios:
 
 
 def fits(log: Log, behaviour: Floats, rho: Floats | None = None) -> bool:
-    """Whether no bet wins against probabilities of the actions taken, or ratios."""
+    """Whether no bet wins against the probabilities of the actions taken, or against the ratios."""
     table = RowTable.of(log)
     return len(log) < FEWEST_STEPS or not (table.beats(behaviour) or (rho is not None and table.beats_ratios(rho)))
 
 
 BEHAVIOUR_DOUBT = (
-    "The behaviour's probabilities do not fit the actions: these were taken more often, or less often, than they say"
+    "The behaviour's probabilities do not fit the actions, which were taken more often or less often than recorded"
 )
-RATIO_DOUBT = "The importance ratios do not have the mean 1 that right ones have"
+RATIO_DOUBT = "The importance ratios do not have mean 1, as correct ratios do"
 
 
 def _against_rows(table: RowTable, numbers: Floats) -> str | None:
-    """Whether the target's numbers have nothing to do with their rows, or more with the row before or after."""
+    """Whether the target's numbers are unrelated to their rows, or fit the neighbouring rows better."""
     if table.action is None:  # they depend on an action that is not in the log, and the next observation shows it
         return None
     numbers = numbers[: len(table)]
@@ -83,27 +83,27 @@ def _against_rows(table: RowTable, numbers: Floats) -> str | None:
     own, before, after = (table.explained(numbers, by) for by in (0, 1, -1))
     if max(before, after) > own + CLOSER:
         return (
-            f"The target's probabilities fit the observations and actions of the rows "
-            f"{'before' if before > after else 'after'} theirs better than those of their own: they seem to be shifted "
-            "by a row. Move them back."
+            f"The target's probabilities fit the observations and actions of the "
+            f"{'previous' if before > after else 'next'} rows better than those of their own rows: they seem to be "
+            f"shifted by a row. Move them back."
         )
     if own * np.sqrt(len(table)) < UNRELATED:
         return (
-            "The target's probabilities have nothing to do with the observations and actions of their rows, so they "
-            "may stand in another order. Give them as a column of the log, or as a Series with the index of its frame."
+            "The target's probabilities are unrelated to the observations and actions of their rows, so they may be "
+            "in another order. Give them as a column of the log, or as a Series with the index of its frame."
         )
     return None
 
 
 def within(action: Integers | None, numbers: Floats) -> Floats:
-    """Numbers less their mean over the steps with the same action."""
+    """Numbers minus their mean over the steps with the same action."""
     codes = np.zeros(len(numbers), np.int64) if action is None else action
     return np.asarray(numbers - (np.bincount(codes, numbers) / np.maximum(np.bincount(codes), 1))[codes])
 
 
 @dataclass(frozen=True, eq=False)
 class RowTable:
-    """What the observations of some steps tell, as cells or as columns, and the actions taken."""
+    """The observations of some steps, as cells or as columns, and the actions taken."""
 
     state: Integers | None
     x: Floats
@@ -126,7 +126,7 @@ class RowTable:
         return len(self.episode)
 
     def predicted(self, fit: Integers, at: Integers, wanted: Floats) -> Floats:
-        """Means of ``wanted`` given the observation, from the steps ``fit``, for the steps ``at``."""
+        """Means of ``wanted`` given the observation, learned on the steps ``fit``, for the steps ``at``."""
         y = wanted[fit]
         if self.state is not None:
             states = int(self.state.max()) + 1
@@ -138,7 +138,7 @@ class RowTable:
         return np.asarray(self.x[at] @ np.linalg.solve(C, x.T @ y))
 
     def beats(self, behaviour: Floats) -> bool:
-        """Whether a bet on the action that is taken more often than its probability says wins."""
+        """Whether a bet on the action with the largest ratio of frequency to probability wins."""
         if self.action is None:
             return False
         taken = self.action
@@ -152,7 +152,7 @@ class RowTable:
         return self.wins(bet)
 
     def beats_ratios(self, rho: Floats) -> bool:
-        """The same of ratios, whose mean given any observation is 1, or less where the log lacks actions."""
+        """The same for ratios, whose mean given any observation is 1, or less if the log lacks actions."""
         if (rho == 1).all():
             return False
         capped = np.minimum(rho[: len(self)], MOST_INVERSE)[:, None]
@@ -163,7 +163,7 @@ class RowTable:
         return self.wins(bet)
 
     def wins(self, bet: Callable[[Integers, Integers], Floats]) -> bool:
-        """Whether bets chosen on either half win on the other."""
+        """Whether bets learned on either half win on the other."""
         halves = self.halves()
         gains = [bet(*halves), bet(*halves[::-1])]
         logs = [np.log1p(np.multiply.outer(STAKES, gain)).sum(axis=1) for gain in gains]
@@ -171,7 +171,8 @@ class RowTable:
         return bool(capital > CAPITAL and np.concatenate(gains).mean() > LEAST_GAIN)
 
     def expected(self, numbers: Floats, some: NDArray[np.bool_]) -> Floats:
-        """What observation and action tell of numbers at ``some`` of the steps, learned from the other half of them."""
+        """Predictions of the numbers at ``some`` of the steps from observation and action, learned on the other
+        half."""
         found, action = np.zeros(len(self)), np.zeros(len(self), np.int64) if self.action is None else self.action
         halves = self.halves()
         for code in np.unique(action[some]):
@@ -182,7 +183,7 @@ class RowTable:
         return found
 
     def explained(self, numbers: Floats, by: int = 0) -> float:
-        """The correlation of numbers, within an action, with what rows tell of them that are moved ``by`` so many."""
+        """The correlation of numbers, within an action, with predictions for rows shifted ``by`` this many."""
         state, action = (None if one is None else np.roll(one, by) for one in (self.state, self.action))
         moved = replace(self, state=state, x=np.roll(self.x, by, axis=0), action=action)
         apart = within(action, numbers)
@@ -190,14 +191,14 @@ class RowTable:
         return float(np.corrcoef(expected, apart)[0, 1]) if np.ptp(expected) > 0 else 0.0
 
     def halves(self) -> tuple[Integers, Integers]:
-        """Every other episode; of few episodes the first half of the steps and the second."""
+        """Every other episode; with few episodes, the two halves of the steps."""
         number = np.unique(self.episode, return_inverse=True)[1]
         second = number % 2 == 1 if number[-1] >= 10 else np.arange(len(number)) >= len(number) // 2
         return np.flatnonzero(~second), np.flatnonzero(second)
 
 
 def _columns(seen: Floats) -> Floats:
-    """A constant, the columns in units of their deviation, and squares and products of the first ones."""
+    """A constant, the standardised columns, and squares and products of the first ones."""
     largest = np.abs(seen).max(axis=0, initial=0.0)
     seen = seen / np.where(largest > 1e100, largest, 1.0)  # squares of larger numbers overflow
     spread = seen.std(axis=0)

@@ -42,7 +42,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
         *("evaluation_logp", "evaluation_log_prob", "evaluation_log_probability"),
     ),
 }
-"""Our name of each role, and the column names recognised for it, in any case of letters."""
+"""Our name of each role, and the column names recognised for it, in upper or lower case."""
 
 LESS_USUAL: dict[str, tuple[str, ...]] = {
     "episode": ("ep", "ep_id", "episodes", "episode_idx", "episode_index", "episode_number", "traj", "rollout_id"),
@@ -97,7 +97,7 @@ _PART = re.compile(r"^(?P<stem>.+?)(?:(?:_|\.|/)(?P<number>\d+)|\[(?P<index>\d+)
 class Roles:
     """The columns of each role; ``parts`` are the names of the observation's components.
 
-    ``done_flag``: ends are marked by a column whose name may mean termination or truncation. ``alone``: every row is an
+    ``done_flag``: a column whose name can mean termination or truncation marks the ends. ``alone``: every row is an
     episode of one step; ``guessed``: the user did not say so. ``cut``: the episode column numbers users, whose rows are
     split after ends. ``clock``: t only orders the rows. ``why``: for every role, how its columns were chosen.
     """
@@ -202,7 +202,7 @@ def _role_of(name: str, tier: int) -> str | None:
 
 
 def role_of(name: str) -> str | None:
-    """The role that a column of this name would get; a component gets the role of the whole.
+    """The role of a column with this name; a component gets the role of the whole.
 
     >>> role_of("rew"), role_of("obs.x"), role_of("next_state_1"), role_of("speed")
     ('reward', 'observation', 'next_observation', None)
@@ -296,11 +296,11 @@ def _assign(roles: Roles, role: str, group: list[tuple[str, str]], why: str) -> 
 
 
 TOGETHER = ("episode", "t", "terminated", "truncated", "start")
-"""Roles that say which rows form an episode, and in which order."""
+"""Roles that determine which rows form an episode, and in which order."""
 
 
 def take_rows_alone(roles: Roles, one_step: bool | None) -> None:
-    """Take every row as an episode, if requested, and ignore columns that say otherwise.
+    """Treat every row as an episode, if requested, and ignore columns that say otherwise.
 
     By default this is done if no column gives episodes, times or next observations.
     """
@@ -346,7 +346,7 @@ def _check_complete(roles: Roles, kinds: Mapping[str, str], faults: Faults) -> N
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a sentence, at most 20."""
+    """Names for a message, at most 20."""
     every = list(map(str, names))
     more = f" and {len(every) - 20} more" if len(every) > 20 else ""
     return (", ".join(every[:20]) or "none") + more

@@ -57,7 +57,7 @@ class Column:
         if self.labels is not None or self.kind == "time" or values.ndim != 1:
             got = "text" if self.labels is not None else "times" if self.kind == "time" else f"shape {values.shape}"
             way = "convert it with pandas.to_numeric, or name another column" if got == "text" else "name another"
-            raise InputError(f"column {self.name!r} must hold one number per row, got {got}: {way}.")
+            raise InputError(f"column {self.name!r} must contain one number per row, got {got}: {way}.")
         self.refuse_missing()
         return self._finite(values, cure)
 
@@ -77,13 +77,13 @@ class Column:
             words = [TRUTHS.get(label.strip().lower()) for label in self.labels]
             if None in words:
                 raise InputError(
-                    f"column {self.name!r} must hold true or false, or 1 or 0, got text such as "
+                    f"column {self.name!r} must contain true or false, or 1 or 0, got text such as "
                     f"{self.labels[words.index(None)]!r}. Compare it first: frame[{self.name!r}] == 'end'."
                 )
             return np.asarray(np.array(words, bool)[self.values])
         values = self.numbers("")
         neither = (values != 0) & (values != 1)
-        refuse_rows(f"column {self.name!r}", neither, values, "must hold true or false, or 1 or 0")
+        refuse_rows(f"column {self.name!r}", neither, values, "must contain true or false, or 1 or 0")
         return np.asarray(values != 0)
 
     def times(self) -> tuple[NDArray[Any], bool]:
@@ -107,7 +107,7 @@ class Column:
             dates = [datetime.fromisoformat(label.strip()) for label in self.labels or ()]
         except ValueError as error:
             raise InputError(
-                f"column {self.name!r} must hold numbers, times or dates such as 2024-05-01T12:30: "
+                f"column {self.name!r} must contain numbers, times or dates such as 2024-05-01T12:30: "
                 f"{str(error).rstrip('.')}. Convert it with pandas.to_datetime first, or leave it out, "
                 'columns={"t": None}.'
             ) from None
@@ -123,7 +123,7 @@ class Column:
         self.refuse_missing()
         values = self.values
         if values.ndim != 1:
-            raise InputError(f"column {self.name!r} must hold one episode id per row, got shape {values.shape}.")
+            raise InputError(f"column {self.name!r} must contain one episode id per row, got shape {values.shape}.")
         if values.dtype.kind == "f":
             refuse_merged(self.name, self._finite(values))
         if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():  # sorted already, as most logs are
@@ -299,15 +299,13 @@ def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.in
 
 
 def _refuse_large(table: Table, numbers: int) -> None:
-    """A packed file says nothing of its size, so this is looked at as it is read."""
-    advice = (
-        "evaluate Parquet files in parts, in_parts=True, or write the log to a folder of several files and read some"
-    )
+    """A compressed file does not state its size, so the size is checked during reading."""
+    advice = "evaluate Parquet files in parts, in_parts=True, or write the log to several files and read some of them"
     refuse_beyond_memory(8.0 * numbers, f"{table.name!r}, {numbers:,} numbers or more,", advice)
 
 
 def drop_missing(found: Mapping[str, Column]) -> Flags:
-    """Rows that lack a required value. They hold placeholders, because they are dropped."""
+    """Rows that lack a required value. They contain placeholders, because they are dropped."""
     lost = np.zeros(len(found["reward"].values), bool)
     for role, column in found.items():
         if role in TOGETHER or role.startswith("keep."):

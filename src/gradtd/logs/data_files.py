@@ -86,7 +86,7 @@ def _refuse_packed(columns: Mapping[str, Any], path: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds: one value, or one per line."""
+    """The contents of a JSON file: one value, or one per line."""
     text = _text(path)
     try:
         return _records(json.loads(text, object_pairs_hook=_object))

@@ -72,7 +72,7 @@ class EncodedTable:
         for name, base in pairs:
             if (table.kinds[name] == "text") != (table.kinds[base] == "text"):
                 raise InputError(
-                    f"only one of the columns {base!r} and {name!r} holds text: convert both to the same type."
+                    f"only one of the columns {base!r} and {name!r} contains text: convert both to the same type."
                 )
         self.after = set(after)
         self.seen = {name: _Seen() for name in self.home.values()}
@@ -154,13 +154,13 @@ def _refuse_numbers(name: str, labels: Sequence[str]) -> None:
     """Refuse numbers written as text, which are not categories."""
     if labels and all(label.strip()[:1] in ("[", "(", "{") for label in labels):
         raise InputError(
-            f"column {name!r} of the observation holds lists as text, such as {labels[0][:40]!r}: parse them, "
+            f"column {name!r} of the observation contains lists as text, such as {labels[0][:40]!r}: parse them, "
             f"frame[{name!r}] = frame[{name!r}].map(json.loads)."
         )
     if labels and all(_is_number(label) for label in labels):
         raise InputError(
-            f"column {name!r} of the observation holds numbers as text, such as {labels[0]!r}: convert them "
-            "with pandas.to_numeric, or, if they are categories, put a letter before them."
+            f"column {name!r} of the observation contains numbers as text, such as {labels[0]!r}: convert them with "
+            f"pandas.to_numeric, or, if they are categories, put a letter before them."
         )
 
 

@@ -80,7 +80,7 @@ def open_path(path: Path) -> Table:
     if (table := open_data_file(path)) is not None:
         return table
     load = CONVERT.get(ending, "pandas.DataFrame(...)").format(path.name)
-    why = " may hold pickled objects, which gradtd does not load" if ending in _PICKLES else " is not read directly"
+    why = " may contain pickled objects, which gradtd does not load" if ending in _PICKLES else " is not read directly"
     raise InputError(
         f"{path.name!r}{why}. gradtd reads .parquet, .csv, .json, .jsonl, .npz and .h5 files and folders of Parquet or "
         f"JSON files. Load it yourself: gradtd.read_log({load})."
@@ -100,7 +100,7 @@ def _matching(pattern: Path) -> list[Path]:
     for path in found:
         if path.suffix.lower() not in PARQUET or not path.is_file():
             raise InputError(
-                f"the pattern {pattern.name!r} must match Parquet files only, and matches {path.name!r}: make it "
+                f"the pattern {pattern.name!r} must match only Parquet files, and matches {path.name!r}: make it "
                 f"narrower."
             )
     return found
@@ -113,7 +113,8 @@ def _parquet_files(folder: Path) -> list[Path]:
             continue
         if path.suffix.lower() not in PARQUET or not path.is_file():
             raise InputError(
-                f"the folder {folder.name!r} must hold Parquet files only, and has {path.name!r}: move that file out."
+                f"the folder {folder.name!r} must contain only Parquet files, and has {path.name!r}: move that file "
+                f"out."
             )
         found.append(path)
     if not found:
@@ -197,7 +198,8 @@ class ParquetTable:
         return np.array([low, high]) if np.isfinite([low, high]).all() else None
 
     def entries(self, columns: Sequence[str]) -> int:
-        """How many numbers these columns hold, those of lists included. A file that is tiny may hold any number."""
+        """The number of values in these columns, including those of lists. Even a tiny file may expand to any number of
+        values."""
         lists = {name for name in columns if self.kinds[name] == "list"}
         total = sum(sum(self.group_sizes(path)) for path in self.paths) * (len(set(columns)) - len(lists))
         for path in self.paths if lists else ():
@@ -225,8 +227,8 @@ class ParquetTable:
 class CsvTable:
     """A CSV file with a header, read in blocks.
 
-    Types come from the first block. Whole numbers are read as floats, since a later block may hold 0.5, unless they are
-    too large for a float. A column that is empty in the first block may hold numbers later.
+    Types come from the first block. Whole numbers are read as floats, since a later block may contain 0.5, unless they
+    are too large for a float. A column that is empty in the first block may contain numbers later.
     """
 
     sure = False

@@ -54,8 +54,8 @@ def by_index(log: Log, name: str, given: Any) -> Any:
         where = given.index.get_indexer(rows) if given.index.is_unique else np.array([-1])
         if (where < 0).any():
             raise InputError(
-                f"the index of {name} is not that of the log's table, so its rows cannot be matched: give it the same "
-                f"index, or {name}.to_numpy() where its rows are in the order of the table."
+                f"the index of {name} is not that of the log's table, so its rows cannot be matched: give it the "
+                f"same index, or {name}.to_numpy() if its rows are in the order of the table."
             )
         values = values.iloc[where]
     table = values.to_numpy()
@@ -126,13 +126,14 @@ def prepared(log: Log, name: str, given: Any, order: str | None = None) -> Any:
 
 
 def _index_note(log: Log, name: str) -> tuple[str, ...]:
-    """A warning where an array without an index stands beside a frame whose rows were moved."""
+    """A warning if an array without an index is given together with a frame whose rows were moved."""
     numbers = log.index is not None and getattr(log.index, "dtype", np.dtype(object)).kind in "iu"
     if not numbers or not log.index.is_unique or log.index.is_monotonic_increasing:
         return ()
     return (
-        f"The index of the frame is not in order, so its rows were moved, and {name} is an array without an index: it "
-        f"was taken in the order of the rows as they are. If it was made before, give a Series with the frame's index.",
+        f"The index of the frame is not in order, so its rows were moved, and {name} is an array without an index: "
+        f"gradtd used the current order of the rows. If the array was made before they were moved, give a Series "
+        f"with the frame's index.",
     )
 
 

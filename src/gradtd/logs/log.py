@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Log:
     """The steps that a behaviour policy produced. Make one with `read_log` or `collect`.
 
-    Nothing follows an episode that *terminated*. An episode that was *truncated* was cut off; its last ``next_row`` is
-    the observation that would have come next.
+    An episode that *terminated* is over. An episode that was *truncated* was cut off; its last ``next_row`` is the
+    observation that would have come next.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Log:
     reward
         One number per step.
     terminated, truncated
-        For every step, whether the episode terminated at it, and whether it was cut off after it.
+        For every step, whether the episode terminated at it, and whether it was truncated after it.
     episode
         The number of every step's episode: 0, 1, ...
     action
@@ -69,8 +69,8 @@ class Log:
     ends_known
         False if the table did not say whether episodes terminated or were cut off.
     strangers
-        Distance between next observations and the following rows' observations, which should be equal: 0 if they are, 1
-        if they are as far apart as random rows.
+        Distance between next observations and the observations of the following rows, which should be equal: 0 if they
+        are, 1 if they are as far apart as random rows.
     rows_alone
         Whether the reader inferred that every row is an episode of one step.
     unmarked
@@ -82,13 +82,13 @@ class Log:
     understood
         How the table was interpreted, and what was guessed; see `Understood`.
     actions_taken
-        Codes of the discrete actions in all rows of the table, if this log is a chunk of it. None if the steps have
-        them all.
+        Codes of the discrete actions in all rows of the table, if this log is a chunk of it. None if the steps contain
+        all of them.
     elapsed
         The time from every step to the next, in gamma's unit. None if steps are evenly spaced.
     of_every_action
-        Kept columns that belong to numbered columns which sum to 1 in every row: they hold a policy's probability of
-        one action, not of the action taken.
+        Kept columns that belong to numbered columns which sum to 1 in every row. They contain the probability of one
+        particular action, not of the action taken.
     """
 
     observations: NDArray[Any]
@@ -125,7 +125,7 @@ class Log:
         object.__setattr__(self, "reward", checks.finite_array("reward", self.reward, 1))
         n = len(self.reward)
         if n == 0:
-            raise InputError("a log needs at least one step: reward has length 0.")
+            raise InputError("a log needs at least one step, but reward has length 0.")
         columns = ("row", "next_row", "terminated", "truncated", "episode", "action", "behaviour", "target", "rho")
         given = {label: getattr(self, label) for label in columns} | dict(self.extra)
         for label, values in given.items():
@@ -224,7 +224,7 @@ def _refuse_unordered(episode: NDArray[Any]) -> None:
 def row_numbers(count: int) -> NDArray[np.uint32]:
     """Row numbers 0, 1, ... in the log's type."""
     if count >= 2**32:
-        raise InputError(f"a log holds fewer than 2**32 observations, got {count}: read it in parts.")
+        raise InputError(f"a log can have fewer than 2**32 observations, got {count}: read it in parts.")
     return np.arange(count, dtype=np.uint32)
 
 

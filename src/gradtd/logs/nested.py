@@ -213,7 +213,9 @@ def _of_episodes(episodes: Sequence[Mapping[Any, Any]], names: Sequence[str] | N
         if names is not None:
             refuse_cut_text("episode", names)
             if len(set(names)) < len(names):
-                raise InputError(f"several episodes have one name, as text: {listed(names)}. Give each its own.")
+                raise InputError(
+                    f"several episodes have the same name, as text: {listed(names)}. Give each its own name."
+                )
         joined["episode"] = np.repeat(np.arange(len(parts)) if names is None else np.array(names), lengths)
     return Columns(joined)
 
@@ -256,7 +258,7 @@ def _episode(number: int, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_tensordict(source: Any) -> bool:
-    """Whether something is a TensorDict: a mapping whose rows are what it iterates over."""
+    """Whether something is a TensorDict: a mapping that iterates over its rows."""
     return hasattr(source, "batch_size") and hasattr(source, "to_dict")
 
 
@@ -271,7 +273,7 @@ def _of_tensordict(source: Any) -> Columns:
 
 
 def _in_order(buffer: Any) -> Any:
-    """The rows of a ring, the oldest first."""
+    """The rows of a ring buffer, the oldest first."""
     cursor = int(getattr(getattr(buffer, "writer", None), "_cursor", 0)) % max(len(buffer), 1)
     return np.r_[cursor : len(buffer), :cursor].tolist() if cursor else slice(None)
 
@@ -369,7 +371,8 @@ def _without_beginnings(found: Columns, environments: int) -> Columns:
     begun = (episode == episode[:, :1]).reshape(-1)
     if begun.all():
         found.warnings.append(
-            "The buffer has no whole episode: its oldest step is read as a start. Use a larger buffer if it is not one."
+            "The buffer has no complete episode: its oldest step was read as a start. If it is not a start, use a "
+            "larger buffer."
         )
         return found
     found.values = {name: values[~begun] for name, values in found.values.items()}

@@ -1,6 +1,6 @@
-"""Signs, in the numbers of a log, that its rows are not what they seem: warnings that name the cure.
+"""Detects numbers that suggest that a log's rows are not what they seem: warnings with a remedy.
 
-What needs more than a pass over narrow columns is looked for in the first steps only.
+Tests that need more than one pass over the narrow columns use only the first steps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FAR = 3
 
 
 def sentinels(log: Log, roles: Roles) -> tuple[str, ...]:
-    """A warning for each column in which an extreme number seems to mean "missing"."""
+    """A warning for each column with an extreme number that seems to mean "missing"."""
     found = []
     for name, column, cure in _numbers_of(log, roles):
         low, high = float(column.min()), float(column.max())
@@ -35,7 +35,8 @@ def sentinels(log: Log, roles: Roles) -> tuple[str, ...]:
             rest = np.abs(column[~at]).max(initial=0.0) if one in SENTINELS and 0 < at.sum() < len(at) else np.inf
             if abs(one) > FAR * rest:
                 found.append(
-                    f"Column {name!r} is {one:g} in {int(at.sum())} rows and at most {rest:g} in size elsewhere. If "
+                    f"Column {name!r} is {one:g} in {int(at.sum())} rows and at most {rest:g} in size in all "
+                    f"others. If "
                     f"that number means a missing value, replace it by NaN and use missing={cure!r}."
                 )
     return tuple(found)
@@ -50,14 +51,14 @@ def _numbers_of(log: Log, roles: Roles) -> Iterator[tuple[str, Floats, str]]:
 
 
 def _names_observed(log: Log, roles: Roles) -> Sequence[str]:
-    """What the table calls the numbers of an observation, where it has a column for each."""
+    """The table's names for the numbers of an observation, if each has its own column."""
     columns = roles.several["observation"]
     width = 1 if log.discrete_observations else log.observations.shape[1]
     return columns if len(columns) == width else log.observation_names
 
 
 def signs(log: Log, roles: Roles) -> Iterator[str]:
-    """Warnings that the numbers of a log tell."""
+    """Warnings derived from the numbers of a log."""
     yield from sentinels(log, roles)
     if "next_observation" in roles.several:
         yield from resets(log)
@@ -68,15 +69,15 @@ def signs(log: Log, roles: Roles) -> Iterator[str]:
 
 
 MANY_VALUES = 0.1
-"""Distinct values, as a share of the rows, from which on equal ones are no coincidence."""
+"""Share of distinct values among the rows above which equal values are no coincidence."""
 MOST_SEEN = 200
-"""Numbers of an observation that are looked at."""
+"""Maximum number of components of an observation to test."""
 FEW_ROWS = 20
-"""Rows or episodes from which on what all of them do is a sign."""
+"""Minimum number of rows or episodes for a pattern in all of them to count."""
 
 
 def copies(log: Log, roles: Roles) -> tuple[str, ...]:
-    """A warning where a number of the observation is the reward or the action of its own row, also scaled."""
+    """A warning if a component of the observation is the reward or the action of its own row, perhaps scaled."""
     seen, found = _first_seen(log), list[str]()
     n = len(seen)
     if n < FEW_ROWS:
@@ -95,7 +96,7 @@ def copies(log: Log, roles: Roles) -> tuple[str, ...]:
 
 
 def _first_seen(log: Log) -> NDArray[Any]:
-    """Observations of the first steps, no copy; of images the first numbers only."""
+    """Observations of the first steps, without a copy; for images only the first numbers."""
     return log.observations[: min(len(log), MOST_STEPS)].reshape(min(len(log), MOST_STEPS), -1)[:, :MOST_SEEN]
 
 
@@ -108,7 +109,7 @@ def _linear(one: NDArray[Any], other: NDArray[Any]) -> bool:
 
 
 def doubled(log: Log) -> tuple[str, ...]:
-    """A warning where rows stand twice one after the other, as a join leaves them."""
+    """A warning if consecutive rows are duplicates, as after a join."""
     seen = _first_seen(log)
     n = len(seen)
     same = log.episode[1:n] == log.episode[: n - 1]
@@ -130,13 +131,14 @@ def doubled(log: Log) -> tuple[str, ...]:
 
 
 MOST_DOUBLED = 0.05
-"""Share of rows that may equal the row before, where numbers are many."""
+"""Maximum share of rows that may equal the previous row, if there are many distinct numbers."""
 STEADIER = 0.1
-"""Of the squared errors of rewards, what those of their differences must be below to seem to be running totals."""
+"""Maximum ratio of the squared errors of reward differences to those of rewards for rewards to count as running
+totals."""
 
 
 def totals(log: Log, roles: Roles) -> tuple[str, ...]:
-    """A warning where rewards are the same through an episode, or add up through it."""
+    """A warning if rewards are constant within an episode, or accumulate over it."""
     n, name = min(len(log), MOST_STEPS), roles.single.get("reward", "reward")
     scaled = log.reward / max(1.0, float(np.abs(log.reward).max(initial=0.0)))  # its squares cannot overflow
     reward, goes_on = scaled[:n], np.flatnonzero(np.diff(log.episode[:n]) == 0) + 1
@@ -156,13 +158,13 @@ def totals(log: Log, roles: Roles) -> tuple[str, ...]:
     if steps >= STEADIER * levels or levels <= 1e-9 * float(np.square(reward).mean()):
         return ()
     return (
-        f"Column {name!r} seems to add up through an episode: its change from row to row depends far less on chance "
-        "than itself. If it is a running total, take its differences: groupby('episode')[...].diff().fillna(first).",
+        f"Column {name!r} seems to accumulate over an episode: its change from row to row varies much less than the "
+        f"column itself. If it is a running total, take its differences: groupby('episode')[...].diff().fillna(first).",
     )
 
 
 def zeros(log: Log, roles: Roles) -> tuple[str, ...]:
-    """A warning where some rewards are 0, far from all others, and stand anywhere in an episode."""
+    """A warning if some rewards are 0, far from all others, anywhere in an episode."""
     none = log.reward == 0
     rest = log.reward[~none]
     inside = none & (log.episode == np.r_[log.episode[1:], -1]) & (log.episode == np.r_[-1, log.episode[:-1]])
@@ -173,14 +175,14 @@ def zeros(log: Log, roles: Roles) -> tuple[str, ...]:
         return ()
     return (
         f"Column {roles.single.get('reward', 'reward')!r} is 0 in {int(none.sum())} rows and between {low:g} and "
-        f"{high:g} elsewhere. If 0 stands for a missing value, make it NaN and say missing='drop'.",
+        f"{high:g} elsewhere. If 0 means a missing value, replace it by NaN and use missing='drop'.",
     )
 
 
 def mixed_users(log: Log, table: Table, roles: Roles, unread: Sequence[str]) -> tuple[str, ...]:
-    """A warning where a column that was not read tells apart whose rows are mixed in what was cut as episodes.
+    """A warning if a column that was not read shows that rows of several sources are mixed within episodes.
 
-    Rows of one device follow each other more closely than rows of several do.
+    Rows of one device are more similar to each other than rows of several devices.
     """
     if roles.alone or {"episode", "start"} & set(roles.single):
         return ()
@@ -201,8 +203,8 @@ def mixed_users(log: Log, table: Table, roles: Roles, unread: Sequence[str]) -> 
         apart, within = _step_sizes(seen)[inside], _step_sizes(seen[order])[own]
         if len(within) and within.mean() < CLOSER * apart.mean():
             return (
-                f"Episodes were cut after rows that end one, in the order of the table, and the rows of several "
-                f"{name!r} are mixed in them: rows of one follow each other more closely. Say columns={{'user': "
+                f"Episodes were cut after rows that end one, in the order of the table, and rows of several "
+                f"{name!r} are mixed in them: rows of one are more similar to each other. Say columns={{'user': "
                 f"{name!r}}}.",
             )
     return ()

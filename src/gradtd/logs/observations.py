@@ -98,7 +98,9 @@ def _blocks(
         for name, part in zip(columns, parts, strict=True):
             if part.labels is not None or table.kinds[name] == "time":
                 kind = "text" if part.labels is not None else "times"
-                raise InputError(f"column {name!r} of the observation must hold numbers, got {kind}: encode it first.")
+                raise InputError(
+                    f"column {name!r} of the observation must contain numbers, got {kind}: encode it first."
+                )
         end = begin + len(parts[0].values)
         if begin < end <= length:
             block, missing = _joined(parts, scratch)

@@ -29,7 +29,7 @@ from gradtd.logs.steps import ENDS
 from gradtd.logs.tables import arrow_kind, arrow_piece, refuse_cut_text, refuse_merged
 
 ROWS_OF_A_PART = 1_000_000
-"""Approximate rows per part: about a second of work, and sums of some megabytes."""
+"""Approximate number of rows per part: about a second of work, and sums of a few megabytes."""
 BATCH, NUMBERS_OF_A_BATCH, FEWEST_ROWS = 100_000, 2**22, 4096
 """Limits of one read: a maximum of rows, about this many numbers (34 MB), and a minimum of rows."""
 
@@ -84,12 +84,13 @@ class Part:
 
 def _refuse_long(rows: int, columns: Sequence[str]) -> None:
     """Episodes are read whole, however small their file is."""
-    what = f"an episode, or a sample of them, of {rows:,} rows"
+    what = f"an episode, or a sample of episodes, of {rows:,} rows"
     refuse_beyond_memory(8.0 * rows * len(columns), what, "cut it into several, or read fewer columns")
 
 
 def _opened(stretches: Sequence[Stretch]) -> Iterator[tuple[Any, Stretch]]:
-    """Every stretch with its file, opened once: its metadata are as long as its list of stretches."""
+    """Every stretch with its file, opened once, because reading its metadata takes time proportional to its list of
+    stretches."""
     for path, here in itertools.groupby(stretches, key=lambda stretch: stretch.path):
         with reading(path, ParquetTable._open, path) as file:
             yield from ((file, stretch) for stretch in here)
@@ -131,7 +132,7 @@ def _rows_of_a_batch(columns: Sequence[str]) -> int:
 class Survey:
     """Episode structure of a log: its size, where episodes begin, and whether their rows are together.
 
-    ``labels`` has the group of every episode, -1 for those that are left out: rows and episodes are those of the rest.
+    ``labels`` has the group of every episode, -1 for excluded ones; rows and episodes count only the others.
     """
 
     stretches: tuple[Stretch, ...]
@@ -302,7 +303,7 @@ def ids_of(table: Any, column: str) -> NDArray[Any]:
     if piece.missing is not None or (real and not np.isfinite(piece.values).all()):
         raise InputError(f"column {column!r} has missing episode ids: drop such rows or fill the ids in.")
     if piece.values.ndim != 1:
-        raise InputError(f"column {column!r} must hold one episode id per row.")
+        raise InputError(f"column {column!r} must contain one episode id per row.")
     if real:
         refuse_merged(column, piece.values)
     if piece.labels is None:

@@ -208,7 +208,7 @@ class Asked:
             )
 
     def _refuse_draws(self, observations: NDArray[Any], answer: Any, mode: str) -> None:
-        """Refuse a policy that draws its actions: it must return probabilities."""
+        """Refuse a policy that returns random actions: it must return probabilities."""
         if isinstance(answer, Labelled) or answer.ndim > 1 or answer.dtype.kind not in "biufU":
             return
         seen = observations[np.arange(ASKED_TWICE) % len(observations)]

@@ -40,7 +40,7 @@ class Ratios:
         A sentence that names the target's actions which the log never took.
     unseen_mass
         The target's probability of these actions, averaged over the log's observations. None if the target's other
-        probabilities are not known.
+        probabilities are unknown.
     unseen_pairs
         The same for actions never taken in the same state, if observations are discrete.
     target, behaviour
@@ -54,7 +54,7 @@ class Ratios:
         probabilities of the actions taken are known, it is estimated by importance weights. None for real or no
         actions.
     doubt
-        What speaks against the probabilities; see `gradtd.logs.calibration`. None where nothing does.
+        Evidence against the probabilities; see `gradtd.logs.calibration`. None if there is none.
     """
 
     rho: Floats
@@ -148,8 +148,8 @@ def _refuse_one_action(log: Log, target: Any, behaviour: Any, wanted: Floats, ta
     of_taken = isinstance(target, InOrder) and not target.sure
     if of_taken and of_one_action(log, wanted, taken):
         raise InputError(
-            "the target's numbers seem to be the probability of action 1 in every row, and that of the action taken is "
-            f"needed: give {turned}, or both columns, numpy.column_stack([1 - p, p])."
+            f"the target's numbers seem to be the probability of action 1 in every row, but the probability of the "
+            f"action taken is needed: give {turned}, or both columns, numpy.column_stack([1 - p, p])."
         )
 
 
@@ -166,9 +166,9 @@ def _order_notes(log: Log) -> tuple[str, ...]:
 def _target(log: Log, target: Any) -> _Chances:
     if target is None:
         raise InputError(
-            "there is no target policy. Give target: a function policy(observations), a "
-            "table [states, actions], an array of probabilities or the name of a kept column, 'uniform', or "
-            "'behaviour' to evaluate the policy that made the log."
+            "there is no target policy. Give target: a function policy(observations), a table [states, actions], an "
+            "array of probabilities or the name of a kept column, 'uniform', or 'behaviour' to evaluate the policy "
+            "that produced the log."
         )
     return _chances(log, "target", target)
 
@@ -230,14 +230,14 @@ def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
         )
     if given in log.of_every_action:
         raise InputError(
-            f"column {given!r} is one of several that sum to 1 in every row, so it has the probability of one "
-            f"action, and {name} needs that of the action taken: give all columns, "
+            f"column {given!r} is one of several that sum to 1 in every row, so it contains the probability of one "
+            f"particular action, and {name} needs that of the action taken: give all columns, "
             f"{name}=[{given!r},...], in the order of the actions."
         )
     values = log.extra[given]
     if (values <= 0).all() and (values < 0).any():
         raise InputError(
-            f"column {given!r} holds logarithms (none is above 0) of probabilities: take exp of them, "
+            f"column {given!r} contains logarithms (none is above 0) of probabilities: take exp of them, "
             'or read with log_probabilities="convert".'
         )
     return check_chances(f"column {given!r}", values, name, real_action, steps_in_table(log))
@@ -312,7 +312,7 @@ def _taken(log: Log, states: Integers | None) -> NDArray[np.bool_]:
 
 
 def _unseen(log: Log, mass: Floats) -> tuple[str | None, float]:
-    """A sentence on the target's actions that the log never took."""
+    """A message about the target's actions that the log never took."""
     assert log.action is not None
     never = np.ones(len(mass), bool)
     never[np.unique(log.action) if log.actions_taken is None else log.actions_taken] = False

@@ -1,4 +1,4 @@
-"""Rows and the episodes they belong to: numbers for those without ids, and what to say of rows that do not fit."""
+"""Rows and their episodes: numbers for episodes without ids, and messages about rows that do not fit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EpisodeCounter:
         return numbers
 
     def _refuse_falling(self, t: NDArray[Any], begins: Flags) -> None:
-        """Check that t rises inside an episode; if it falls, an end is not marked."""
+        """Check that t increases within an episode; if it decreases, an end is not marked."""
         before = np.r_[self.last_t if len(self.last_t) else t[:1], t[:-1]]
         falls = ~begins & (t < before if self.clock else t <= before)
         falls[0] &= bool(len(self.last_t))
@@ -60,9 +60,9 @@ FEW_LOST = 5
 
 
 def pieces_told(rows: Rows, episode: Integers, at: int) -> str:
-    """What to say of an episode whose rows stand in several pieces, the second one from row ``at``."""
+    """The message about an episode whose rows are in several pieces, the second one from row ``at``."""
     first = int(np.flatnonzero(episode == episode[at])[0])
-    told = f"rows {first} and {at} have the same {rows.name!r}, and rows of others stand between them: "
+    told = f"rows {first} and {at} have the same {rows.name!r}, and rows of others are between them: "
     if rows.t is not None:
         return f"{told}{SORTED}."
     return (
@@ -84,7 +84,7 @@ def gap_warning(goes_on: Flags, follower: Flags, rows: Rows) -> tuple[str, ...]:
 
 
 def late_warning(rows: Rows, at: Any, goes_on: Flags) -> tuple[str, ...]:
-    """A warning where episodes begin at a later t than others do, or than 1: their first rows are not there."""
+    """A warning if some episodes begin at a later t than others, or than 1, so that their first rows are missing."""
     if rows.t is None or not rows.counted or rows.cut or rows.episode is None or not goes_on.any():
         return ()
     t = rows.t[at]

@@ -32,8 +32,8 @@ class Probabilities:
     after
         The same for the next observations. Action values need it if a next observation is not a row of the log.
     order
-        Whether arrays follow the rows of the "table" that was read or the "steps" of the `Log`. By default decided by
-        their length.
+        Whether arrays follow the rows of the "table" that was read or the "steps" of the `Log`. By default this follows
+        from their length.
     named
         Whether the columns were matched to the actions by name.
     notes
@@ -70,7 +70,7 @@ def are_names(given: Any) -> bool:
 
 
 def stands_beside(policy: Any) -> bool:
-    """Whether a policy is given by numbers beside the rows of a log, and not by a rule for observations."""
+    """Whether a policy is given by numbers per row of a log, and not by a function of observations."""
     if isinstance(policy, str):
         return policy not in WORDS
     by_row = isinstance(policy, InOrder | Probabilities) or (isinstance(policy, np.ndarray) and policy.ndim == 1)

@@ -1,6 +1,7 @@
-"""Signs that a table is not what its column names say. Measured while reading, judged by the verdict.
+"""Signs that a table does not contain what its column names say. They are measured while reading, and the verdict uses
+them.
 
-Where reading fails, `find_faults` lists the faults of all columns, each checked separately.
+If reading fails, `find_faults` lists the faults of all columns, each checked separately.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def strangers(observations: NDArray[Any], next_row: NDArray[np.uint32], steps: S
 
 
 def refuse_swapped(observations: NDArray[Any], next_row: NDArray[np.uint32], steps: Steps, roles: Roles) -> None:
-    """Refuse swapped columns: next observations that equal the observations of the rows before."""
+    """Refuse swapped columns: next observations that equal the observations of the previous rows."""
     at = np.flatnonzero(steps.follower[1:] & steps.follower[:-1]) + 1
     if len(at) < ENOUGH or (next_row[at] == at + 1).all():
         return
@@ -186,7 +187,7 @@ def of_one_action(log: Log, chances: Floats, others: Floats | None = None) -> bo
 
 
 def _away(values: Floats, otherwise: float) -> float:
-    """Distance of the mean from 1 in standard errors; ``otherwise`` if a number is too large to tell."""
+    """Distance of the mean from 1 in standard errors; ``otherwise`` if a number is too large to decide."""
     if not (values < 1e100).all():
         return otherwise
     error = float(values.std()) / np.sqrt(len(values))

@@ -122,10 +122,10 @@ class MinariTable:
                 yield {name: Piece(episode[name]) for name in columns}
         told = getattr(self.dataset, "total_steps", steps)
         if told != steps:
-            raise self._damaged(f"its header says {told} steps, and its episodes have {steps}")
+            raise self._damaged(f"its header says {told} steps, but its episodes have {steps}")
 
     def _episodes(self) -> Iterator[dict[str, NDArray[Any]]]:
-        """The columns of each episode, checked to be consistent."""
+        """The columns of each episode, checked for consistency."""
         kinds: dict[str, Any] = {}
         for number, raw in enumerate(self._raw()):
             try:
@@ -135,7 +135,7 @@ class MinariTable:
             for name in ("observation", "action"):
                 kind = (episode[name].shape[1:], episode[name].dtype.kind == "f")
                 if len(episode["reward"]) and kinds.setdefault(name, kind) != kind:
-                    raise self._damaged(f"in episode {number} {PARTS[name]} have another type than before")
+                    raise self._damaged(f"in episode {number} {PARTS[name]} have another type than in earlier episodes")
             yield episode
 
     def _raw(self) -> Iterator[Any]:
@@ -183,7 +183,7 @@ def _flat(values: Any, label: str) -> NDArray[Any]:
     if isinstance(values, tuple):
         parts = [_flat(part, label) for part in values]
         if len({len(part) for part in parts}) != 1:
-            raise InputError(f"parts of {label} are not of one length.")
+            raise InputError(f"parts of {label} have different lengths.")
         return np.column_stack(parts).astype(np.float64)
     try:
         array = np.asarray(values)

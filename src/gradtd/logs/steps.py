@@ -29,7 +29,7 @@ from gradtd.logs.row_episodes import (
 Flags = NDArray[np.bool_]
 ENDS = ("terminated", "truncated")
 SAME_T = "rows of episode {episode} have the same t"
-GOES_ON = "episode {episode} goes on after its end"
+GOES_ON = "episode {episode} continues after its end"
 """Reasons why rows cannot form one episode, carried by `gradtd.core.checks.RowError`."""
 
 
@@ -135,11 +135,11 @@ def arrange(
         _note(notes, "Episodes whose first row was dropped, so that they begin later", lost & begins_episode(episode))
     _note(
         notes,
-        "Last steps of truncated episodes dropped, as they have no next observation to bootstrap from (they serve as "
-        "the next observation of the step before)",
+        "Last steps of truncated episodes dropped, because they have no next observation to bootstrap from (they "
+        "serve as the next observation of the previous step)",
         ~keep & ~goes_on,
     )
-    _note(notes, "Steps before a gap in t dropped, as their next observation is missing", ~keep & goes_on)
+    _note(notes, "Steps before a gap in t dropped, because their next observation is missing", ~keep & goes_on)
     lost = int(begins_episode(episode).sum() - begins_episode(episode[keep]).sum())
     notes.extend(note_lost(lost))
     if not keep.any():
@@ -222,14 +222,16 @@ def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Int
         return np.lexsort((t, episode)).astype(np.int64)  # stable, so equal rows keep their order
     first, count = np.unique(episode[begins], return_counts=True)
     if (count > 1).any() and rows.cut and t is None and order == "sort":
-        notes.append(f"rows of one {rows.name!r} were taken together, in the order of the table, as they have no t.")
+        notes.append(
+            f"rows of one {rows.name!r} were read as one sequence, in the order of the table, because there is no t."
+        )
         return np.argsort(episode, kind="stable").astype(np.int64)
     if (count > 1).any():
         at = int(np.flatnonzero(begins & (episode == first[count > 1][0]))[1])
         raise RowError(pieces_told(rows, episode, at), at)
     if t is not None and (same & (t[1:] < t[:-1])).any():
         at = int(np.flatnonzero(same & (t[1:] < t[:-1]))[0]) + 1
-        raise RowError(f"t falls from {t[at - 1]} to {t[at]} at row {at}, inside an episode: {SORTED}.", at)
+        raise RowError(f"t falls from {t[at - 1]} to {t[at]} at row {at}, within an episode: {SORTED}.", at)
     return everything
 
 

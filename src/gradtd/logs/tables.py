@@ -19,7 +19,7 @@ PIECE = 16_384
 
 
 class Piece(NamedTuple):
-    """Some rows of a column: numbers (rows,) or (rows, k), or codes into ``labels`` where it is text.
+    """Some rows of a column: numbers (rows,) or (rows, k), or codes into ``labels`` if it is text.
 
     ``ordered`` says that the labels are ordered categories.
     """
@@ -46,7 +46,7 @@ class Table(Protocol):
 class ArrayTable:
     """A dictionary of arrays, such as d4rl's; nested dictionaries are ignored.
 
-    ``notes`` say how its columns were made, ``warnings`` which guesses were made.
+    ``notes`` describe how its columns were made, ``warnings`` which guesses were made.
     """
 
     sure = True
@@ -213,7 +213,9 @@ class FrameTable:
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         for name in columns:
             if self.columns[name] is None:
-                raise InputError(f"column {name!r} of the frame holds Python objects: convert it to numbers or text.")
+                raise InputError(
+                    f"column {name!r} of the frame contains Python objects: convert it to numbers or text."
+                )
         rows = len(self.columns[columns[0]]) if columns else 0
         for begin in range(0, rows, PIECE):
             pieces = {name: arrow_piece(name, self.columns[name].slice(begin, PIECE)) for name in columns}
@@ -245,11 +247,11 @@ def refuse_merged(name: str, values: NDArray[Any]) -> None:
     """Refuse ids that are not exact: floats from 2**53 on, and unsigned integers beyond the signed range."""
     if values.dtype.kind == "f" and (np.abs(values, dtype=np.float64) >= 2.0**53).any():
         raise InputError(
-            f"column {name!r} holds numbers of 2**53 and more as floats, which are not exact: write them as "
-            "whole numbers to Parquet, or as text."
+            f"column {name!r} contains numbers of 2**53 and more as floats, which are not exact: write them as "
+            f"whole numbers to Parquet, or as text."
         )
     if values.dtype == np.uint64 and (values >= np.uint64(2**63)).any():
-        raise InputError(f"column {name!r} holds numbers of 2**63 and more: use smaller numbers, or text.")
+        raise InputError(f"column {name!r} contains numbers of 2**63 and more: use smaller numbers, or text.")
 
 
 class Spellings:
@@ -287,15 +289,15 @@ class Spellings:
 
     def _refuse(self, word: str, other: str) -> None:
         raise InputError(
-            f"column {self.column!r} has one number in two spellings, {word!r} and {other!r}: write ids alike, or put "
-            "a letter before them where they are different ones."
+            f"column {self.column!r} has one number in two spellings, {word!r} and {other!r}: write ids in one way, "
+            f"or put a letter before them if they are different ids."
         )
 
 
 def refuse_cut_text(name: str, values: Any) -> None:
     """NumPy drops NUL characters at the end of a text, so that two ids would be one."""
     if any(isinstance(one, str) and one.endswith("\0") for one in values):
-        raise InputError(f"column {name!r} holds text that ends in a NUL character, which arrays drop: remove it.")
+        raise InputError(f"column {name!r} contains text that ends in a NUL character, which arrays drop: remove it.")
 
 
 def refuse_same_names(name: str, columns: Sequence[str]) -> None:
@@ -342,7 +344,7 @@ def arrow_piece(name: str, column: Any) -> Piece:
         array = pa.concat_arrays(array.chunks)
     kind = arrow_kind(array.type)
     if kind == "nested":
-        raise InputError(f"column {name!r} must hold numbers, text or lists of numbers, got {array.type}.")
+        raise InputError(f"column {name!r} must contain numbers, text or lists of numbers, got {array.type}.")
     if pa.types.is_dictionary(array.type) and (kind != "text" or array.dictionary.null_count):
         array = array.dictionary_decode()
     missing = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
@@ -362,7 +364,7 @@ def arrow_piece(name: str, column: Any) -> Piece:
         try:
             array = array.cast(pa.int64() if kind == "whole" else pa.float64())
         except pa.ArrowInvalid:
-            raise InputError(f"column {name!r} holds whole numbers beyond 64 bits: convert it to text.") from None
+            raise InputError(f"column {name!r} contains whole numbers beyond 64 bits: convert it to text.") from None
     if missing is not None:
         array = array.fill_null(False if kind == "truth" else 0)
     return Piece(_flags(array) if kind == "truth" else array.to_numpy(zero_copy_only=False), missing)

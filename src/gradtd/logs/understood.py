@@ -51,7 +51,7 @@ class Understood:
     told_apart
         How episodes were separated.
     episodes_guessed
-        Whether that was guessed.
+        Whether that was a guess.
     lengths
         Rows of the shortest and of the longest episode.
     terminated, truncated, unmarked
@@ -89,7 +89,7 @@ class Understood:
 
     @property
     def order_guessed(self) -> bool:
-        """Whether actions are text without a given order, so that probabilities by position may be misread."""
+        """Whether actions are text without a given order, so that probabilities may be matched to the wrong actions."""
         return self.order == ALPHABET
 
     def of_sample(self, rows: int, episodes: int) -> Understood:
@@ -132,7 +132,7 @@ class Understood:
         return cls(**(known | {"columns": tuple(uses), "actions": tuple(counts)}))
 
     def lines(self) -> list[str]:
-        """The table as text; ``?`` marks what was guessed."""
+        """The table as text; ``?`` marks guesses."""
         if not self.columns:
             return []
         width = max(len(use.role) for use in self.columns)

@@ -102,7 +102,7 @@ class Result:
         """
         shown = np.asarray(at if at is not None else _some(self.steps))
         if missing := sorted({int(k) for k in shown} - {int(k) for k in self.steps}):
-            raise InputError(f"at must hold steps at which a snapshot was taken; there is none at {missing[0]}.")
+            raise InputError(f"at must contain steps at which a snapshot was taken; there is none at {missing[0]}.")
         where = np.searchsorted(self.steps, shown)
         columns = {"step": [str(k) for k in shown]}
         name = metric or self._default_metric()

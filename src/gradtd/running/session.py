@@ -114,12 +114,12 @@ class Session:
         return int(8 * n_features + one + (n_features - 1) * (two - one + bend * (n_features - 2)))
 
     def refuse_many_features(self, n_features: int, n_steps: int = 0) -> None:
-        """Refuse a run whose weights, and what the rule keeps besides, are more than memory holds."""
+        """Refuse a run whose weights and algorithm state exceed the available memory."""
         if n_features > MANY_FEATURES:
             refuse_beyond_memory(
                 self.state_bytes(n_features, n_steps),
-                f"what {self.rule.name} keeps for {n_features} features",
-                "take fewer features, or a rule that keeps vectors only, as td and impression_gtd do",
+                f"what {self.rule.name} stores for {n_features} features",
+                "use fewer features, or an algorithm that stores only vectors, such as td and impression_gtd",
             )
 
     def begin(self, theta0: Floats, seed: Seed, n_steps: int = 0, sparse: bool = False) -> Run:
@@ -189,7 +189,7 @@ class Session:
         return self.drive(run, self.view(stream), buffers, wanted, 0, steps)
 
     def view(self, stream: Stream) -> StreamView:
-        """What the rule sees of a stream: with traces, where it reads them."""
+        """A stream as the algorithm sees it, with traces if it reads them."""
         if self.setup.tracing is None:
             return stream.view
         return stream.view._replace(traces=traces_of(stream, self.setup.tracing, self._compile))
@@ -205,9 +205,9 @@ class Session:
         if self.setup.algorithm.on_policy and (stream.steps["rho"] != 1).any():
             name = self.setup.algorithm.name
             raise InputError(
-                f"alpha='auto' of {name} needs a stream whose ratios are all one, and {stream.name} has others: "
-                f"off-policy {name} may diverge with every step-size. Give alpha a number, or take impression_gtd or "
-                "krylov_gtd."
+                f"alpha='auto' of {name} needs a stream whose ratios are all one, and {stream.name} has others, and "
+                f"off-policy {name} may diverge with every step-size. Give alpha a number, or use impression_gtd or "
+                f"krylov_gtd."
             )
 
     def _refuse_other_rows(self, stream: Stream) -> None:
@@ -233,6 +233,6 @@ class Session:
         watches = self.setup.algorithm.watches
         if left <= watches:
             raise NeverLearnsError(
-                f"alpha='auto' watches {watches} pairs of batches before its first update, and {stream.name} with its "
+                f"alpha='auto' needs {watches} pairs of batches before its first update, and {stream.name} with its "
                 f"{steps} steps has {max(left, 0)}: take more steps, a smaller batch, or give alpha a number."
             )

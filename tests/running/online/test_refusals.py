@@ -26,7 +26,7 @@ STEP = {"phi": THETA0, "reward": 1.0, "phi_next": THETA0, "discount": 0.5}
         ({"rho": np.nan}, "rho must be finite"),
         ({"discount": 1.01}, r"discount must be a number in \[0, 1\], got 1.01"),
         ({"discount": np.nan}, r"discount must be a number in \[0, 1\]"),
-        ({"discount": None}, "discount must be given: gamma, or 0 where the episode terminated"),
+        ({"discount": None}, "discount must be given: gamma, or 0 if the episode terminated"),
         ({"episode": 1.5}, "episode must be a whole number"),
     ],
 )

@@ -65,7 +65,7 @@ def test_the_curve_is_the_value_where_episodes_start_and_the_callback_can_stop()
     assert seen == course.steps == [200, 400, 600, 800]
     assert (one.seen, course.stopped) == (800, True)
     assert course.value == pytest.approx(np.mean([one.predict(row) for row in course.starts]))
-    assert repr(course).startswith("Course(800 steps, value where episodes start")
+    assert repr(course).startswith("Course(800 steps, start value")
     assert "<table>" in course._repr_html_()
 
 

@@ -202,5 +202,5 @@ def test_a_file_with_lists_of_columns_is_refused(tmp_path):
     header.pop("sha256")
     arrays["0.state.e.columns"] = np.zeros(D, np.uint32)
     np.savez(path, **arrays | {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)})
-    with pytest.raises(InputError, match="written by a version of the algorithm that keeps something else"):
+    with pytest.raises(InputError, match="written by a version of the algorithm with another state"):
         Learner.load(path, compile=False)

@@ -276,5 +276,5 @@ def test_the_picture_and_the_page(tmp_path):
         learner.partial_fit(part(begin, begin + 300, LONG))
     learner.partial_fit(part(0, 240, LONG))
     assert learner.plot(tmp_path / "it.svg").read_text().count("<path") > 3
-    assert "value where episodes start" in learner._repr_html_()
+    assert "value at the start of episodes" in learner._repr_html_()
     assert [kept.seen for kept in learner._monitor.kept] == [1200]

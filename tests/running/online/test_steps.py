@@ -206,8 +206,8 @@ def test_compiled_rows_of_indices_are_those_of_python():
     [
         ([0.5, 1.0], r"phi must be a row of indices \(whole numbers\), or a pair .* got float64"),
         ([[1, 2]], r"phi must be a row of indices .* got int64 of shape \(1, 2\)"),
-        ([3, 50], r"phi must hold indices of features, 0 to 49: phi\[1\] is 50"),
-        (np.array([3, -1]), r"phi must hold indices of features, 0 to 49: phi\[1\] is -1"),
+        ([3, 50], r"phi must contain indices of features, 0 to 49: phi\[1\] is 50"),
+        (np.array([3, -1]), r"phi must contain indices of features, 0 to 49: phi\[1\] is -1"),
         (([1, 2], [1.0]), "phi has 2 indices and 1 values"),
         (([1, 2], [1.0, np.inf]), "phi's values must be finite"),
     ],

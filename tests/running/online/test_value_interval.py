@@ -112,7 +112,7 @@ def test_where_it_cannot_be_told_that_is_said(tmp_path):
     with pytest.raises(InputError, match=r"diverged at step .* there is no interval"):
         Learner(D, "td", alpha=50.0, intervals=True, compile=False).partial_fit(LONG).interval()
     redundant = gradtd.Stream(LONG.features[:, [0, 1, 2, 0]], LONG.steps)
-    with pytest.raises(InputError, match="with equations that have a unique solution"):
+    with pytest.raises(InputError, match="equations with a unique solution"):
         Learner(D, "td", alpha=0.01, intervals=True, compile=False).partial_fit(redundant).interval()
 
 

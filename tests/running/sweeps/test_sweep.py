@@ -241,7 +241,7 @@ def test_a_disk_that_is_full_at_the_table_or_at_the_lock_is_one_sentence_too(mon
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    sentence = r"cannot write results to '.*x': No space left on device\. What is finished is kept: make room"
+    sentence = r"cannot write results to '.*x': No space left on device\. Finished work is saved: free some space"
     for place, name in ((sweeping, "write_page"), (results_folder.ResultsFolder, "_lock")):
         with monkeypatch.context() as patched:
             patched.setattr(place, name, full)

@@ -20,7 +20,7 @@ IndexRow = tuple[Integers, Floats | None]
 def discount_number(name: str, value: Any) -> float:
     if value is None:
         raise InputError(
-            "discount must be given: gamma, or 0 where the episode terminated. Or give the learner gamma=, and steps "
+            "discount must be given: gamma, or 0 if the episode terminated. Or give the learner gamma=, and steps "
             "terminated= and truncated=."
         )
     return checks.fraction(name, value)
@@ -139,7 +139,7 @@ class EpisodeCounter:
 
     @property
     def number(self) -> int:
-        """The number of the latest episode, -1 where there is none."""
+        """The number of the latest episode, -1 if there is none."""
         return int(self.counts[EPISODE])
 
     @property
@@ -163,8 +163,8 @@ class EpisodeCounter:
     def _check(self, episode: int) -> None:
         if self.label is not None and (episode < self.label or (episode == self.label and not self.labelled)):
             raise InputError(
-                f"episode {episode} came back, the latest was {self.label}: the steps of an episode must be contiguous "
-                "and episode numbers must not fall; leave episode out to have them counted."
+                f"episode {episode} occurs again after {self.label}: the steps of an episode must be contiguous and "
+                f"episode numbers must not decrease. Leave episode out to have them counted."
             )
 
     def numbers_of(self, episode: Integers, ends: bool) -> Integers:

@@ -1,4 +1,4 @@
-"""Which runs of a queue learn in one call of compiled code, and which of them side by side."""
+"""Determines which runs of a queue learn in one call of compiled code, and which of them together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gradtd.core.arrays import Plain
 from gradtd.running.online.online_run import OnlineRun
 
 FEWEST_LANES, MOST_NUMBERS = 8, 2**18
-"""Fewer runs do not gain from learning side by side, nor do vectors that leave the caches."""
+"""Learning together does not help fewer runs, or vectors that exceed the caches."""
 
 
 class Group(NamedTuple):
@@ -28,7 +28,7 @@ class Group(NamedTuple):
     lanes: bool = False
 
     def pieces(self) -> list[tuple[Group, int, int]]:
-        """What threads may do at a time: all lanes, or one run."""
+        """Work for a thread: all lanes, or one run."""
         return [(self, 0, len(self.runs))] if self.lanes else [(self, k, 1) for k in range(len(self.runs))]
 
 
@@ -37,7 +37,7 @@ def may_have_lanes(runs: int, n_features: int) -> bool:
 
 
 class Grouping:
-    """Makes the groups of a queue; kernels and room for lanes are made once."""
+    """Creates the groups of a queue; kernels and memory for lanes are created once."""
 
     def __init__(self, n_features: int, compile: bool | None) -> None:
         self.n_features, self.compile = n_features, compile
@@ -45,7 +45,7 @@ class Grouping:
         self._stacks: dict[tuple[int, ...], tuple[Stack, list[int]]] = {}
 
     def groups(self, runs: list[OnlineRun], arguments: list[tuple[Any, ...]], threads: int) -> list[Group]:
-        """The groups of these runs; with 0 ``threads`` none learn side by side."""
+        """The groups of these runs; with 0 ``threads`` none learn together."""
         alike: dict[Any, list[int]] = {}
         for i, (run, one) in enumerate(zip(runs, arguments, strict=True)):
             driver = driver_of(run.session.setup.algorithm, run.session.drawing)
@@ -83,7 +83,8 @@ class Grouping:
         return Group(*found, lanes, lanes=True)
 
     def kernel(self, make: Any, code: Any, arguments: list[Any]) -> tuple[Plain, Packed]:
-        """``make(unpack)`` compiled for arguments of this kind, once; ``code`` tells what is made from others."""
+        """``make(unpack)`` compiled once for arguments of this kind; ``code`` identifies what is derived from
+        others."""
         key = code, kind_of(arguments[0])
         if key not in self._kernels:
             self._kernels[key] = compile_packed(make, arguments[0], self.compile)

@@ -19,7 +19,7 @@ from gradtd.running.online.standing import Standing
 def draw(steps: Any, values: Floats, standing: Standing, title: str) -> Any:
     """The figure: value over steps, and the 95 % interval of least squares."""
     if not len(steps):
-        raise InputError("there is no curve yet: a learner keeps its weights from step 1000 on.")
+        raise InputError("there is no curve yet: a learner records its weights from step 1000 on.")
     figure, axes = canvas(title)
     axes.plot(steps, values, color=COLOURS[0], label="learner")
     if standing.start_least_squares is not None and standing.start_error is not None:
@@ -27,7 +27,7 @@ def draw(steps: Any, values: Floats, standing: Standing, title: str) -> Any:
         axes.axhline(middle, color=COLOURS[1], linestyle="--", label="least squares, 95 %")
         axes.axhspan(middle - half, middle + half, color=COLOURS[1], alpha=0.15)
     axes.set_xlabel("steps")
-    axes.set_ylabel("value where episodes start")
+    axes.set_ylabel("value at the start of episodes")
     axes.legend(frameon=False)
     return figure
 

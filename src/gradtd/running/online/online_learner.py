@@ -133,7 +133,7 @@ class OnlineLearner:
         if run.diverged_at >= 0:
             raise InputError(
                 f"the weights diverged at step {run.diverged_at}, and later steps were dropped: there is no interval. "
-                "Take a smaller step-size."
+                "Use a smaller step-size."
             )
         if queue.episodes.over:
             run.moments.finish()

@@ -45,8 +45,8 @@ class OnlineRun:
         self.seed = checks.seed_number(seed)
         refuse_beyond_memory(
             self.session.state_bytes(n_features) + 8.0 * n_features * 6,
-            f"what {self.rule.name} keeps for {n_features} features",
-            "take fewer features, or a rule that keeps vectors only, as td and impression_gtd do",
+            f"what {self.rule.name} stores for {n_features} features",
+            "use fewer features, or an algorithm that stores only vectors, such as td and impression_gtd",
         )
         start = start_weights(theta0, np.zeros(n_features))
         self.run: Run | None = None
@@ -61,7 +61,7 @@ class OnlineRun:
 
     @property
     def keeps_sparse(self) -> bool:
-        """Whether the rule reads sparse rows as they are, and nobody wants moments of dense ones."""
+        """Whether the algorithm reads sparse rows unchanged, and no moments of dense ones are needed."""
         return not self.session.setup.algorithm.dense_only and self.moments is None
 
     def begin(self, sparse: bool) -> Run:
@@ -78,7 +78,7 @@ class OnlineRun:
         return window.view(features), window.buffers, run, plan, wanted, window.own(place), shared
 
     def lane_key(self) -> Any:
-        """What runs have in common that learn side by side (`gradtd.compiled.lanes`); None where this one cannot."""
+        """The data shared by runs that learn together (`gradtd.compiled.lanes`). None if this one cannot."""
         setup, window, run = self.session.setup, self.window, self.run
         if setup.algorithm.lanes is None or run is None or window.tracing is not None or self.diverged_at >= 0:
             return None
@@ -175,7 +175,7 @@ def online_session(rule: Algorithm, hyper: Mapping[str, Any], capacity: int | No
         )
     if session.setup.algorithm.on_policy:
         raise InputError(
-            f"alpha='auto' of {rule.name} needs all ratios to be one, which a learner cannot know in advance: "
-            "give alpha a number, or take impression_gtd."
+            f"alpha='auto' of {rule.name} needs all ratios to be one, which a learner cannot know in advance: give "
+            f"alpha a number, or use impression_gtd."
         )
     return session

@@ -349,7 +349,8 @@ class StepQueue:
         self.work_off()
 
     def note_episodes(self) -> None:
-        """Let runs that keep moments add the steps that they have learned from: the next step may drop those."""
+        """Let runs that record moments add the steps that they have learned from, because the next step may drop
+        those."""
         for run in self.runs:
             if run.moments is not None and self.rows is not None:
                 run.note_episodes(self.rows.table)

@@ -62,7 +62,7 @@ def run_online(
     seed : int
         Fixes the environment and the actions.
     max_steps : int, optional
-        An episode is truncated after this number of steps.
+        Number of steps between points of the curve and calls of ``callback``.
     every : int
         Number of steps between points of the curve and calls of ``callback``.
     callback : callable, optional
@@ -78,7 +78,7 @@ def run_online(
     >>> learner = Learner(5, "td", alpha=0.05, compile=False)
     >>> import gradtd
     >>> run_online(learner, gradtd.sample("random_walk_tabular", 3000), every=1000)
-    Course(3000 steps, value where episodes start 0.5358, 3 points)
+    Course(3000 steps, start value 0.5358, 3 points)
     """
     if not isinstance(learner, Learner):
         raise InputError(f"run_online takes a Learner, got {type(learner).__name__}.")
@@ -208,7 +208,7 @@ def _from_world(course: Course, player: _Player, told: _Told) -> Iterator[bool]:
 
 
 def _rows(features: Any, world: World, learner: Learner) -> Callable[[Any], Any]:
-    """What makes a row of features of an observation."""
+    """A function that computes the row of features of an observation."""
     if features is None and world.discrete:
         states = int(world.env.observation_space.n)
         if learner.n_features != states:
@@ -294,7 +294,7 @@ class Course:
         return self.values[-1] if self.values else float("nan")
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """The curve, beside least squares on the learner's own steps: a figure, or a file of one."""
+        """The curve, next to least squares on the learner's own steps: a figure, or a file."""
         return learner_curve.write(self._figure(), path)
 
     def _figure(self) -> Any:
@@ -319,9 +319,7 @@ class Course:
             self._handle.update(page)
 
     def __repr__(self) -> str:
-        return (
-            f"Course({self.learner.seen} steps, value where episodes start {self.value:.4g}, {len(self.steps)} points)"
-        )
+        return f"Course({self.learner.seen} steps, start value {self.value:.4g}, {len(self.steps)} points)"
 
     def _repr_html_(self) -> str:
         figure = self._figure() if self.steps else None

@@ -169,7 +169,7 @@ def _fixed(run: OnlineRun) -> Arrays:
     """The arrays of a run whose names and shapes follow from its algorithm and settings."""
     kept = run.run
     if kept is None:
-        raise RuntimeError("a run that has not begun keeps nothing")
+        raise RuntimeError("a run that has not begun stores nothing")
     state: Arrays = {}
     for name, field in zip(kept.state._fields, kept.state, strict=True):
         state |= _arrays_of(f"state.{name}", field)
@@ -195,7 +195,7 @@ def _refuse_other_state(arrays: Arrays, prefix: str, expected: Arrays) -> None:
     others = {name for name in arrays if name.startswith(prefix + "state.")} - {prefix + name for name in expected}
     if others:
         raise InputError(
-            f"the file has {min(others)}: it was written by a version of the algorithm that keeps something else."
+            f"the file has {min(others)}: it was written by a version of the algorithm with another state."
         )
 
 
@@ -334,7 +334,7 @@ def _array(arrays: Arrays, name: str, dtype: np.dtype[Any], shape: tuple[int | N
     fits = len(found.shape) == len(shape) and all(b in (None, a) for a, b in zip(found.shape, shape, strict=True))
     if found.dtype.descr != dtype.descr or not fits:
         raise InputError(
-            f"the file's {name} has type {found.dtype} and shape {found.shape}, expected {dtype} and {shape}: "
-            "it was written by a version of the algorithm that keeps something else."
+            f"the file's {name} has type {found.dtype} and shape {found.shape}, expected {dtype} and {shape}: it "
+            f"was written by a version of the algorithm with another state."
         )
     return found

@@ -1,6 +1,7 @@
 """The status of a learner: the distance of its predictions from least squares on its stored steps.
 
-With the steps of its buffers (or the latest ones, if its rule does not replay), e the trace of a step or its features,
+With the steps of its buffers (or the latest ones, if its algorithm does not replay), e the trace of a step or its
+features,
 
     A = sum of rho e (discount x' - x)',    b = sum of rho r e,    A theta_ls + b = 0
 

@@ -1,4 +1,4 @@
-"""The interval of a value while episodes stream in, from moments that a learner keeps on request.
+"""The interval of a value while episodes arrive, from moments that a learner stores on request.
 
 With e the trace of a step or its features, over the finished episodes,
 
@@ -8,9 +8,9 @@ and s the mean row where episodes start, the value s . theta has the influences
 
     psi = -s'(A/n)^-1 g + theta.(x_0 - s),    g = sum over the episode of rho delta e.
 
-Nobody keeps episodes. Each adds its (g, x_0) to second moments when it ends, with delta from the solution of an earlier
-look; that look is repeated whenever the number of episodes has doubled, and moments from before the look but one are
-forgotten. So the error follows the solution, in memory that does not grow.
+Episodes are not stored. When an episode ends, its (g, x_0) is added to second moments, with delta from the solution of
+an earlier look. Looks are repeated whenever the number of episodes has doubled, and moments from before the previous
+look are dropped. The error therefore follows the solution, in bounded memory.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from gradtd.core.quantiles import boundary, normal, student
 MOST_FEATURES = 500
 """Moments take 80 bytes for each pair of features."""
 FIRST = 16
-"""Episodes before the first look."""
+"""Number of episodes before the first look."""
 FEWEST_EFFECTIVE = 10.0
-"""Effective number of episodes, by their sums of ratios: with fewer, a single episode can carry the value."""
+"""Minimum effective number of episodes, by their sums of ratios: with fewer, a single episode can determine the
+value."""
 REDUNDANT = 1e10
 """Equations with a larger condition number have no unique solution."""
 
@@ -47,11 +48,11 @@ class ValueInterval:
     error : float
         Its standard error.
     episodes : int
-        Finished episodes that it rests on.
+        Number of finished episodes used.
     level : float
         The level of the interval.
     anytime : bool
-        Whether it holds at every look at once, or at one that was planned.
+        Whether it is valid at every look at once, or at one planned look.
     """
 
     value: float
@@ -71,22 +72,23 @@ class ValueInterval:
 
 
 def intervals_of(given: Any, sparse: Any) -> bool:
-    """Whether moments are kept, as a user says it."""
+    """Whether moments are stored, validated."""
     if not checks.yes_or_no("intervals", given):
         return False
     if sparse:
-        raise InputError("intervals=True takes rows of numbers, as its moments are dense: leave sparse=True out.")
+        raise InputError("intervals=True needs rows of numbers, because its moments are dense: leave sparse=True out.")
     return True
 
 
 class EpisodeMoments:
-    """The moments of one run; all that lasts is in arrays, which a file has, too."""
+    """The moments of one run; its lasting state is in arrays, which are also in files."""
 
     def __init__(self, n_features: int) -> None:
         d = n_features
         if d > MOST_FEATURES:
             raise InputError(
-                f"intervals=True takes at most {MOST_FEATURES} features: its moments grow with their square; got {d}."
+                f"intervals=True supports at most {MOST_FEATURES} features, because its moments grow with their "
+                f"square; got {d}."
             )
         self.A, self.b, self.starts = np.zeros((d, d)), np.zeros(d), np.zeros(d)
         self.theta = np.zeros(d)  # of the latest look
@@ -130,7 +132,7 @@ class EpisodeMoments:
             raise InputError("the file's moments have squares that no episodes give: it is damaged.")
 
     def take(self, steps: Any, x: Floats, after: Floats, e: Floats) -> None:
-        """Steps that follow those taken before: their records, features, next features and traces."""
+        """Steps that follow earlier ones: their records, features, next features and traces."""
         self.counts[0] += len(steps)
         episode = np.asarray(steps["episode"])
         if 0 <= self.counts[1] != episode[0]:
@@ -152,7 +154,7 @@ class EpisodeMoments:
         self.ratios[2] += steps["rho"][rest].sum()
 
     def _add_whole(self, reward: Floats, x: Floats, change: Floats, weighted: Floats, begin: Integers) -> None:
-        """Add episodes that are whole, the first with what was taken of it before."""
+        """Add complete episodes, the first with what was recorded of it before."""
         moved = (reward + change @ self.theta)[:, None] * weighted
         g, starts = np.add.reduceat(moved, begin - begin[0], axis=0), x[begin]
         if self.counts[1] >= 0:
@@ -163,7 +165,7 @@ class EpisodeMoments:
         self._add(np.hstack([g, starts]))
 
     def finish(self) -> None:
-        """The episode that goes on has ended."""
+        """The current episode has ended."""
         if self.counts[1] >= 0:
             g = self.own_A @ self.theta + self.own_b
             self.A += self.own_A
@@ -172,12 +174,12 @@ class EpisodeMoments:
             self._add_ratios(np.zeros(1))
 
     def _add_ratios(self, sums: Floats) -> None:
-        """Add the ratios of episodes that have ended, the first with what was taken of it before."""
+        """Add the ratios of finished episodes, the first with what was recorded of it before."""
         sums[0] += self.ratios[2]
         self.ratios[:] = self.ratios[0] + sums.sum(), self.ratios[1] + sums @ sums, 0.0
 
     def _add(self, ended: Floats) -> None:
-        """Add the rows (g, x_0) of episodes that have ended, and look where it is time."""
+        """Add the rows (g, x_0) of finished episodes, and look again if it is time."""
         d = len(self.b)
         self.own_A[:], self.own_b[:], self.counts[1] = 0.0, 0.0, -1
         self.counts[2] += len(ended)
@@ -197,23 +199,25 @@ class EpisodeMoments:
         self.counts[3] += 1
 
     def interval(self, row: Floats | None, level: float, anytime: bool) -> ValueInterval:
-        """The value where episodes start, or of a row, and its interval."""
+        """The value at the start of episodes, or of a row, with its interval."""
         n, d = int(self.counts[2]), len(self.b)
         freedom = int(np.maximum(self.since - 1, 0).sum()) if self.counts[3] else 0
         needed = max(2 * FIRST, 5 * d)
         if n < needed or freedom < FIRST - 1:
             raise InputError(
-                f"an interval needs {needed} finished episodes at least, and with equations that have a unique "
-                f"solution; there are {n}. Take more steps, or end episodes with terminated= or truncated=."
+                f"an interval needs at least {needed} finished episodes, and equations with a unique solution; "
+                f"there are {n} episodes. Take more steps, or end episodes with terminated= or truncated=."
             )
         if np.linalg.cond(self.A) > REDUNDANT:
-            raise InputError("the features are redundant in the finished episodes: leave out those that others tell.")
+            raise InputError(
+                "the features are redundant in the finished episodes: leave out those that follow from others."
+            )
         with np.errstate(over="ignore", invalid="ignore"):
             effective = self.ratios[0] ** 2 / self.ratios[1] if self.ratios[1] > 0 else 0.0
         if not effective >= FEWEST_EFFECTIVE:
             raise InputError(
                 f"the ratios leave an effective number of {effective:.2g} of {n} episodes, and an interval needs "
-                f"{FEWEST_EFFECTIVE:.0f}: take more steps, or a target nearer to the behaviour."
+                f"{FEWEST_EFFECTIVE:.0f}: take more steps, or a target closer to the behaviour policy."
             )
         theta = -np.linalg.solve(self.A, self.b)
         s = self.starts / n if row is None else row

@@ -39,7 +39,7 @@ class WatchedLearner(OnlineLearner):
         queue.pause_at = self._monitor.look_at
         self._white = Whitening(self.n_features) if more.get("whiten") is True else None
         if self._white is not None and self._sparse:
-            raise InputError("whiten=True takes rows of numbers: leave sparse=True out.")
+            raise InputError("whiten=True needs rows of numbers: leave sparse=True out.")
         window = queue.runs[0].window
         if not window.has_buffers:
             window.recent = min(RECENT, 2**19 // self.n_features)
@@ -54,13 +54,15 @@ class WatchedLearner(OnlineLearner):
                 queue.pause_at = self._monitor.look_at
 
     def _look_at_end(self) -> None:
-        """No more steps follow: warn where the learner has not converged."""
+        """No more steps follow: warn if the learner has not converged."""
         with self._lock:
             self._monitor.look_at_end(self._queue, self._white is not None)
 
     def _put_white(self, rows: list[Any], numbers: tuple[float, float, float], cut: bool, episode: int | None) -> None:
         if episode is not None:
-            raise InputError("a learner with whiten=True counts episodes itself: give truncated=True where one is cut.")
+            raise InputError(
+                "a learner with whiten=True counts episodes itself: give truncated=True if one is cut off."
+            )
         white: Any = self._white
         found = [self._queue.dense_features(name, row) for name, row in zip(("phi", "phi_next"), rows, strict=True)]
         white.take(self._queue, found, numbers, cut)
@@ -110,19 +112,19 @@ class WatchedLearner(OnlineLearner):
         return {} if self._white is None else self._white.arrays()
 
     def interval(self, phi: Any = None, *, level: float = 0.95, anytime: bool = False) -> ValueInterval:
-        """The value where episodes start, by least squares on all finished episodes, with its confidence interval.
+        """The value at the start of episodes, by least squares on all finished episodes, with its confidence interval.
 
-        The learner must have been made with ``intervals=True``. It takes a solution of the equations, the cube of the
-        features.
+        The learner must have been made with ``intervals=True``. It solves the equations, which takes the cube of the
+        number of features.
 
         Parameters
         ----------
         phi : array, optional
-            A row of features whose value is asked for instead.
+            A row of features, to get its value instead.
         level : float
             The level of the interval.
         anytime : bool
-            It holds at all looks at once, however often you look and whenever you stop: about 1.6 times as wide.
+            Valid at all looks at once, however often you look and whenever you stop: about 1.6 times as wide.
         """
         with self._lock:
             return self._interval(0, phi, level, anytime)
@@ -163,9 +165,9 @@ class WatchedLearner(OnlineLearner):
 FIRST_LOOK, GROWTH = 1000, 1.25
 FIRST_STANDING, LATER = 20_000, 2
 SURE_PART = 0.08
-"""Weights move between two looks: a learner that is to stay within a tenth of least squares has to be nearer."""
+"""Weights change between two looks, so a learner that is to stay within a tenth of least squares must be closer."""
 MOST_PRODUCTS = 2 * 10**8
-"""What a look at the end may cost: steps times the square of the features."""
+"""Maximum cost of a look at the end: steps times the square of the features."""
 MOST_KEPT = 10_000
 """With more features, no weights are recorded for a curve."""
 
@@ -210,7 +212,7 @@ class Monitor:
             self._compare(queue, whitened, int(FIRST_STANDING * min(1.0, 25 / d**2)), SURE_PART)
 
     def look_at_end(self, queue: StepQueue, whitened: bool) -> None:
-        """Nothing follows: warn where the weights, as they are, have not arrived."""
+        """No more steps follow: warn if the current weights have not converged."""
         if queue.seen >= FIRST_STANDING:
             self._compare(queue, whitened, MOST_PRODUCTS // queue.n_features**2, FAR_PART)
 
@@ -230,7 +232,7 @@ class Monitor:
             )
 
     def curve(self, start: Floats) -> tuple[Any, Floats]:
-        """The steps at which weights were kept, and their value of a row of features."""
+        """The steps at which weights were recorded, and their values of a row of features."""
         return np.array([kept.seen for kept in self.kept]), np.array([start @ kept.theta for kept in self.kept])
 
 

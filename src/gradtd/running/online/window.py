@@ -1,9 +1,9 @@
 """Bounded memory for endless streams: holds the replayable steps, and compacts them from time to time.
 
-A run over a known stream has buffers that are windows over it (`buffers.py`). Here steps arrive one by one: a
-`Window` holds the latest of each buffer and room for new ones, `Rows` the features they point to. When one of
-them is full, what no buffer holds any more is dropped and the rest moves to the front in its order. So every
-buffer always holds the same steps in the same order as with the whole stream, and draws the same ones.
+A run over a known stream has buffers that are windows over it (`buffers.py`). Here steps arrive one by one: a `Window`
+stores the latest of each buffer and has room for new ones, and `Rows` stores their features. When one of them is full,
+steps that no buffer holds are dropped and the rest moves to the front in order. Every buffer therefore always contains
+the same steps in the same order as with the whole stream, and draws the same ones.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ SIDES = 1024
 class Window:
     """The replayable steps of one run, in order of arrival, and its buffers over them.
 
-    A step takes 49 bytes, 57 with split "episode-index" and 16 more without replacement; its trace, where there are
-    traces, as much as a dense row of features, or 12 bytes per entry where rows are sparse. A window without buffers
-    also keeps ``recent`` steps for `standing`.
+    A step takes 49 bytes, 57 with split "episode-index" and 16 more without replacement; its trace, if there are
+    traces, as much as a dense row of features, or 12 bytes per entry if rows are sparse. A window without buffers also
+    keeps ``recent`` steps for `standing`.
     """
 
     def __init__(self, setup: Setup, seed: int, n_features: int, compile: bool | None = None) -> None:
