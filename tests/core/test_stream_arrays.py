@@ -106,7 +106,7 @@ def _broken(kind, label, place, value):
         (_broken("csr_array", "indices", 0, -1), "features.indices must lie in 0 to 2"),
         (_broken("csr_array", "indptr", 1, 10**6), "features.indptr must begin with 0, must not decrease"),
         (_broken("csr_array", "indptr", 0, -4), "features.indptr must begin with 0"),
-        (_broken("csr_array", "indptr", 3, 4), "must end at the 3 entries that there are"),
+        (_broken("csr_array", "indptr", 3, 4), "must end at the number of entries, 3"),
         (_broken("csc_array", "indices", 0, 3), "features.indices must lie in 0 to 2"),
         (_broken("coo_array", "row", 0, 10**6), r"features.row must lie in 0 to 2: features.row\[0\] is 1000000"),
         (_broken("coo_array", "col", 1, -7), "features.col must lie in 0 to 2"),

@@ -222,7 +222,7 @@ def whole_numbers(name: str, values: Any) -> NDArray[np.int64]:
     """A row of whole numbers."""
     array = numeric_array(name, values, 1, "whole numbers")
     if array.dtype.kind == "b":
-        raise InputError(f"{name} must hold whole numbers, got truth values; np.flatnonzero makes numbers of them.")
+        raise InputError(f"{name} must contain whole numbers, got truth values; np.flatnonzero makes numbers of them.")
     if array.dtype.kind == "f":
         refuse_where(name, ~(np.abs(array) < 2**53), array, "must contain whole numbers")
         refuse_where(name, array != np.floor(array), array, "must contain whole numbers")

@@ -78,7 +78,7 @@ class OneHot(Features):
         values = arrays["values"]
         columns = [np.unique(values[:, j]) for j in range(values.shape[1])]
         if not len(values) or math.prod(map(len, columns)) > 2**62 or (np.diff(_codes(columns, values)) <= 0).any():
-            raise InputError("stored one-hot features: values must hold distinct rows in increasing order.")
+            raise InputError("stored one-hot features: values must contain distinct rows in increasing order.")
 
     def _transform(self, table: Table) -> Floats | scipy.sparse.csr_array:
         count = len(self.learned["values"])

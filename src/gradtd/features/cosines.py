@@ -111,7 +111,7 @@ class Cosines(Features):
         columns, most = knots.shape
         whole = all(array.dtype == np.int64 and (array >= 0).all() for array in (varies, counts))
         if not whole or not len(varies) or varies[-1] >= columns or (np.diff(varies) <= 0).any():
-            raise InputError("stored cosines features: varies must hold numbers of columns in increasing order.")
+            raise InputError("stored cosines features: varies must contain numbers of columns in increasing order.")
         rising = all((np.diff(row[:count]) > 0).all() for row, count in zip(knots, counts, strict=True))
         if (counts > most).any() or not rising or not (arrays["span"] > 0).all():
             raise InputError("stored cosines features: knots must rise, and span must be greater than 0.")

@@ -206,7 +206,7 @@ def _rows_of(label: str, values: Any, length: int) -> NDArray[np.uint32]:
     """Row numbers of observations, as read-only arrays, since readers do not check them again."""
     rows = np.asarray(values)
     if rows.dtype.kind not in "iu" or rows.ndim != 1:
-        raise InputError(f"{label} must hold whole numbers, one per step, got {rows.dtype} of shape {rows.shape}.")
+        raise InputError(f"{label} must contain whole numbers, one per step, got {rows.dtype} of shape {rows.shape}.")
     if int(rows.min()) < 0 or int(rows.max()) >= length:
         outside = (rows < 0) | (rows >= length)
         checks.refuse_where(label, outside, rows, f"must be row numbers of observations, 0 to {length - 1}")

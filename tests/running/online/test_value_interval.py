@@ -100,7 +100,7 @@ def test_where_it_cannot_be_told_that_is_said(tmp_path):
         Learner(D, "td", alpha=0.1).interval()
     with pytest.raises(InputError, match="leave sparse=True out"):
         Learner(D, "td", alpha=0.1, sparse=True, intervals=True)
-    with pytest.raises(InputError, match="takes at most 500 features"):
+    with pytest.raises(InputError, match="supports at most 500 features"):
         Horde(501, ["a"], "td", alpha=0.1, intervals=True)
     learner = Learner(D, "td", alpha=0.1, intervals=True, compile=False).partial_fit(part(0, 60, LONG))
     with pytest.raises(InputError, match="needs 32 finished episodes at least"):

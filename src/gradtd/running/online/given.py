@@ -112,7 +112,7 @@ def index_row(name: str, values: Any, n_features: int) -> IndexRow:
             f"sparse=True; got {found.dtype} of shape {found.shape}. Rows of numbers go to a learner without it."
         )
     outside = (found < 0) | (found >= n_features)
-    checks.refuse_where(name, outside, found, f"must hold indices of features, 0 to {n_features - 1}")
+    checks.refuse_where(name, outside, found, f"must contain indices of features, 0 to {n_features - 1}")
     indices = found.astype(np.int64)
     if numbers is None:
         return indices, None
