@@ -48,7 +48,7 @@ TABLES = {
     "a probability above one": ({"action_prob": 1.5}, "must be at most 1: row 7 is 1.5"),
     "a negative probability of the target": ({"target": -0.5}, "must be at least 0: row 7 is -0.5"),
     "NaN as probability": ({"target": NAN}, "column 'target' must be finite"),
-    "a ratio that overflows": ({"action_prob": 1e-310, "target": 1.0}, "as smaller numbers lose digits: row 7"),
+    "a ratio that overflows": ({"action_prob": 1e-310, "target": 1.0}, "because smaller numbers lose digits: row 7"),
     "a ratio whose square overflows": ({"action_prob": 1e-200, "target": 1.0}, "the largest ratio is 1e+200 in size"),
     "a reward whose square overflows": ({"reward": 1e200}, "the largest reward is 1e+200 in size"),
     "an observation whose square overflows": ({"obs_0": 1e200}, "which cannot be scaled: rescale it"),

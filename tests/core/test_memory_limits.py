@@ -47,7 +47,7 @@ def test_tiles_with_more_cells_than_memory_are_refused():
 
 @pytest.mark.parametrize("n_features", [10**11, 10**8])
 def test_a_learner_of_too_many_features_is_refused(n_features):
-    with pytest.raises(InputError, match=f"what td keeps for {n_features} features would take"):
+    with pytest.raises(InputError, match=f"what td stores for {n_features} features would take"):
         gradtd.Learner(n_features, "td", alpha=0.1)
 
 
@@ -57,7 +57,7 @@ def test_a_rule_that_keeps_a_square_of_its_features_is_refused_beyond_memory():
     stream = gradtd.Stream.from_arrays(
         features=np.zeros((2, 20_000)), row=[0, 1], next_row=[1, 0], reward=0.0, discount=0.5, episode=[0, 1]
     )
-    with pytest.raises(InputError, match="what lstd keeps for 20000 features would take"):
+    with pytest.raises(InputError, match="what lstd stores for 20000 features would take"):
         gradtd.learn(stream, "lstd")
     gradtd.learn(stream, "td", alpha=0.1, compile=False)
 

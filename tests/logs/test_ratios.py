@@ -206,7 +206,9 @@ def test_actions_never_taken_in_a_state_are_counted_there():
 
 def test_probabilities_too_small_to_have_all_digits_are_refused():
     small = np.where(np.arange(N) == 7, np.exp(-744.4), BEHAVIOUR[STATE, ACTION])  # its ratio with exp(-744.9) is not 1
-    with pytest.raises(InputError, match=r"must be at least 2.23e-308, as smaller .*row 7 .*exp\(log target - log beh"):
+    with pytest.raises(
+        InputError, match=r"must be at least 2.23e-308, because smaller .*row 7 .*exp\(log target - log beh"
+    ):
         read_log(discrete(behaviour=small))
     with pytest.raises(InputError, match="because smaller numbers lose digits"):
         ratios(read_log(discrete(behaviour=None)), TARGET, behaviour=small)

@@ -162,8 +162,7 @@ def number_at_least(name: str, value: Any, low: float) -> float:
 
 
 MOST = 10**12
-"""Maximum of counts, unless their check says otherwise: no array has more entries, and no sum of a few of them
-overflows."""
+"""Maximum of counts, unless their check says otherwise: no array has more entries, and no sum of a few overflows."""
 
 
 def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:

@@ -213,9 +213,7 @@ def _of_episodes(episodes: Sequence[Mapping[Any, Any]], names: Sequence[str] | N
         if names is not None:
             refuse_cut_text("episode", names)
             if len(set(names)) < len(names):
-                raise InputError(
-                    f"several episodes have the same name, as text: {listed(names)}. Give each its own name."
-                )
+                raise InputError(f"several episodes have the same name, as text: {listed(names)}. Rename them.")
         joined["episode"] = np.repeat(np.arange(len(parts)) if names is None else np.array(names), lengths)
     return Columns(joined)
 
@@ -371,8 +369,7 @@ def _without_beginnings(found: Columns, environments: int) -> Columns:
     begun = (episode == episode[:, :1]).reshape(-1)
     if begun.all():
         found.warnings.append(
-            "The buffer has no complete episode: its oldest step was read as a start. If it is not a start, use a "
-            "larger buffer."
+            "The buffer has no complete episode: its oldest step was read as a start. If it is none, use a larger one."
         )
         return found
     found.values = {name: values[~begun] for name, values in found.values.items()}

@@ -213,9 +213,7 @@ class FrameTable:
     def pieces(self, columns: Sequence[str]) -> Iterator[dict[str, Piece]]:
         for name in columns:
             if self.columns[name] is None:
-                raise InputError(
-                    f"column {name!r} of the frame contains Python objects: convert it to numbers or text."
-                )
+                raise InputError(f"column {name!r} of the frame has Python objects: convert it to numbers or text.")
         rows = len(self.columns[columns[0]]) if columns else 0
         for begin in range(0, rows, PIECE):
             pieces = {name: arrow_piece(name, self.columns[name].slice(begin, PIECE)) for name in columns}

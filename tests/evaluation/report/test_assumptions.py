@@ -92,5 +92,5 @@ def test_the_text_the_page_and_the_json_have_the_section(tmp_path):
     assert "Assumptions\n" in outcome.output
     assert "--confounding 1.5 shows how strong" in outcome.output
     assert "--trained-on train." in outcome.output
-    assert "No unrecorded cause affects both actions and outcomes." in page.read_text()
+    assert "No unrecorded cause drives both actions and outcomes." in page.read_text()
     assert len(json.loads(CliRunner().invoke(app, [*given, "--json"]).output)["assumptions"]) == len(NAMES)

@@ -103,7 +103,7 @@ def test_where_it_cannot_be_told_that_is_said(tmp_path):
     with pytest.raises(InputError, match="supports at most 500 features"):
         Horde(501, ["a"], "td", alpha=0.1, intervals=True)
     learner = Learner(D, "td", alpha=0.1, intervals=True, compile=False).partial_fit(part(0, 60, LONG))
-    with pytest.raises(InputError, match="needs 32 finished episodes at least"):
+    with pytest.raises(InputError, match="needs at least 32 finished episodes"):
         learner.interval()
     with pytest.raises(InputError, match="level must lie between 0 and 1"):
         learner.interval(level=95)
