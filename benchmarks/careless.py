@@ -85,8 +85,8 @@ def sound(count: int) -> Iterator[Table]:
 
 def of_logs(count: int) -> Iterator[Table]:
     """The sound logs of `trust_faults`, as their steps; they have ratios and no probabilities."""
-    for log in trust_faults.sound(count):
-        yield {str(name): column.to_numpy() for name, column in log.to_frame().items()}
+    for case in trust_faults.sound(count):
+        yield {str(name): column.to_numpy() for name, column in case.log.to_frame().items()}
 
 
 def noticed(table: Table) -> str:

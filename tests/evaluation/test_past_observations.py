@@ -112,6 +112,15 @@ def test_chosen_features_try_it_by_themselves(log):
     assert found.interval[0] <= truth <= found.interval[1]
 
 
+def test_the_past_does_not_conceal_rewards_that_may_be_late():
+    """The action before decides the reward, so the past is added; but no row says whether the rewards are just late."""
+    found = evaluate(looking_alike(), gamma=1.0, progress=False)
+    assert found.interval[0] <= -0.4 <= found.interval[1]
+    assert found.verdict == "unchecked"
+    assert any("one row too late" in reason for reason in found.reasons)
+    assert any("are not Markov states" in note for note in found.notes)
+
+
 @pytest.mark.parametrize("log", [moving(np.random.default_rng(0), seen=False), falling()])
 def test_a_log_in_parts_that_hides_something_is_read_as_in_memory(log, tmp_path):
     """The same value, interval and word: the past is tried for it, too."""
@@ -134,7 +143,6 @@ def test_a_long_log_is_left_as_it_is():
         hidden_state=None,
         predicted_by=None,
         hull_of_limit=0.5,
-        rewards_late=None,
     )
     settings = Settings(gamma=1.0)
     assert [one.with_time for one in remedies(settings, told, False)] == [True]
@@ -145,9 +153,7 @@ def test_a_long_log_is_left_as_it_is():
     told.predicted_by = TIME
     tried = [(one.with_time, one.history) for one in remedies(settings, told, False)]
     assert tried == [(True, 1), (False, 2), (False, 3)]
-    told.rewards_late = True
-    assert list(remedies(settings, told, False)) == []
-    told.rewards_late, told.steps = None, MOST_TRIED + 1
+    told.steps = MOST_TRIED + 1
     assert list(remedies(settings, told, False)) == []
 
 

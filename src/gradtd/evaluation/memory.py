@@ -130,20 +130,26 @@ def evaluate_target(
     """Evaluate one target; if its observations hide something and gradtd chooses features, also try the past."""
     settings = settings_for(plan, settings)
     made = evaluate_plan(plan, found, name, settings, progress)
+    late = made.diagnostics.rewards_late  # a fault of the log, which the past would conceal
     for more in remedies(settings, made.diagnostics, plan.named):
         try:
             other = make_plan(with_past(plan.log, more), more)
-            again = evaluate_plan(other, found, name, more, progress)
+            again = evaluate_plan(other, found, name, more, progress, late)
         except InputError:  # no features of these observations
             continue
-        if again.verdict == "usable":
+        if again.verdict == "usable" or (late and again.verdict == "unchecked" and len(again.reasons) == 1):
             note = f"The observations are not Markov states, so gradtd added {described(more)} to them."
             return replace(again, notes=(*again.notes, note))
     return made
 
 
 def evaluate_plan(
-    plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None
+    plan: Plan,
+    found: Ratios,
+    name: str,
+    settings: Settings,
+    progress: StageProgress | None,
+    rewards_late: bool | None = None,
 ) -> Evaluation:
     """From design rows to moments and fits, the decision, the estimates, and the report."""
     chances = known_chances(plan.log, found)
@@ -168,6 +174,8 @@ def evaluate_plan(
     more |= measure(case, solved.theta) | compare_methods(case, solved) | ready.measured(case)
     more |= {"doubt": found.doubt}
     more |= look_for_faults(plan.log, case.begins, None if judged is None else judged.fit.psi)
+    if rewards_late:
+        more |= {"rewards_late": True}
     if judged is not None or plan.why_not:
         more |= {"features_named": plan.named, "not_checked": plan.why_not or None}
     more |= {"features": ready.features.n_features, "condition_C": ready.condition_C}

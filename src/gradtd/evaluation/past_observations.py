@@ -168,8 +168,6 @@ def remedies(settings: Settings, told: Any, named: bool) -> Iterator[Settings]:
     """Settings to try if checks show that the observations hide the time or part of the state."""
     if not _is_open(settings, told.episodes, named) or told.steps > MOST_TRIED:
         return
-    if told.rewards_late:  # a fault of the log, which the past would only conceal
-        return
     differ = told.hull_of_limit is not None and told.hull_of_limit > 1
     by_time, by_past = told.predicted_by == TIME, told.predicted_by not in (None, TIME)
     time = [replace(settings, with_time=True)]
