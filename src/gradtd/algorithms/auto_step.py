@@ -1,28 +1,28 @@
 """``alpha="auto"`` of Impression GTD: a step-size chosen from the data.
 
 Write G = A1' W A2 for the step's two batches, so that g = G theta + A1' W b2 is the direction of the update.
-Two things are estimated from every pair of batches, in the same passes that make g:
+Two quantities are estimated from every pair of batches, in the same passes that compute g:
 
-* **the stability threshold.** A unit vector z follows z <- normalise(z - alpha_th G z), the recursion of the
-  error itself, and so turns to the direction that becomes unstable first; there the mean square of
-  z - alpha G z stays below one for alpha below alpha_th = 2 <z.Gz> / <|Gz|^2>.
-* **the one-step-optimal step**, the step after which theta is nearest to the solution in mean square:
+* **the stability threshold.** A unit vector z follows z <- normalise(z - alpha_th G z), the recursion of the error, and
+  so aligns with the direction that becomes unstable first. There the mean square of z - alpha G z stays below one for
+  alpha below alpha_th = 2 <z.Gz> / <|Gz|^2>.
+* **the one-step-optimal step size**, after which theta is closest to the solution in mean square:
   <theta.g + b1.W(A2 theta + b2)> / <|g|^2>. The numerator is u1' W u2 with u = A theta + b: the batches are
-  independent, so it is an unbiased estimate of the loss (Polyak's step, with the batches crossed).
+  independent, so it is an unbiased estimate of the loss (Polyak's step size, with one batch in each factor).
 
-<.> are moving averages over the latest part of the run. The step-size of an update uses those up to the update
-before, so it is independent of the batches it multiplies:
+<.> are moving averages over recent updates. The step-size of an update uses averages up to the previous update, so it
+is independent of the batches it multiplies:
 
     alpha = clip(one-step-optimal less two standard errors of its numerator, lowest, alpha_th / 2)
 
-lowest is alpha_th / 6, times n / 3000 for the first 3000 pairs of batches: while they do not show clearly that a step
-is worth taking, a short one is taken. An average of the weights tolerates noise later on, so with it the standard
-errors count by (500 / n)^2 after the first 500 pairs. Where the last weights are reported they count in full, and
-lowest decays as (1 + n / 300)^(-3/4), so that the noise of the weights goes to zero.
+lowest is alpha_th / 6, times n / 3000 for the first 3000 pairs of batches: until the data clearly support a larger
+step, a short one is taken. If averaged weights are reported, noise matters less later on, so the standard errors are
+multiplied by (500 / n)^2 after the first 500 pairs. If the last weights are reported, the standard errors count in
+full, and lowest decays as (1 + n / 300)^(-3/4), so that the noise of the weights goes to zero.
 
-A batch with |g|^2 beyond a quarter of all that the window has seen is an event that no average knows yet: its
-step is shortened to that size. The share of such batches goes to zero as the window grows. Nothing depends on
-the scale of features or rewards. The cost stays O((m1 + m2) d).
+If the |g|^2 of a batch exceeds a quarter of the sum over the window, the averages do not reflect it yet: its step is
+shortened to that size. The share of such batches goes to zero as the window grows. Nothing depends on the scale of
+features or rewards. The cost stays O((m1 + m2) d).
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from gradtd.core.stream import StreamView
 from gradtd.estimates import batch_td_update_and_apply, batch_transpose_apply_to_two
 
 WATCHES = 75
-"""Pairs of batches to look at before the first update."""
+"""Number of pairs of batches observed before the first update."""
 LOWEST, HIGHEST = 1 / 6, 1 / 2
 """Bounds of the step-size, as parts of the threshold."""
 CAREFUL, FADES, GROWN = 2.0, 500.0, 3000.0
-"""Standard errors taken off the estimate of the loss, the pairs of batches after which these fade where an average is
-reported, and the pairs until the lower bound has its full size."""
+"""Standard errors subtracted from the estimate of the loss; the number of pairs after which they fade if an average is
+reported; the number of pairs until the lower bound has its full size."""
 DECAYS, POWER = 300.0, 0.75
-"""The lower bound of step-sizes without average decays as (1 + n / ``DECAYS``)^-``POWER``."""
+"""Without averaging, the lower bound of the step-size decays as (1 + n / ``DECAYS``)^-``POWER``."""
 SURPRISE = 1 / 4
-"""A |g|^2 beyond this part of the sum over the window shortens its step."""
+"""A |g|^2 above this share of the sum over the window shortens its step."""
 
 
 @lru_cache(maxsize=64)
 def with_chosen_step(weigh: Callable[..., Any], directions: str) -> Callable[..., Any]:
-    """The update of Impression GTD with its step-size chosen; ``weigh(state, now, u)`` makes W u of u."""
+    """The update of Impression GTD with an automatic step-size; ``weigh(state, now, u)`` turns u into W u."""
     share = 0.5 if directions == "averaged" else 1.0
 
     def look(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, g: Floats, q: Floats) -> float:
@@ -81,7 +81,7 @@ def with_chosen_step(weigh: Callable[..., Any], directions: str) -> Callable[...
 
 
 def step_and_learn(state: State, now: Now, loss: float) -> None:
-    """theta -= alpha g with the alpha learned before; then learn from g, q = G z and this estimate of the loss."""
+    """theta -= alpha g with the previous alpha; then update the averages with g, q = G z and the loss estimate."""
     n = state.seen[0]
     squared = dot(state.g, state.g)
     if n >= WATCHES:
@@ -116,7 +116,7 @@ def step_and_learn(state: State, now: Now, loss: float) -> None:
 
 
 def _standard_errors(n: float, decay: float) -> float:
-    """How many are taken off after n pairs of batches: all of them where the last weights are reported."""
+    """Number of standard errors to subtract after n pairs of batches: all of them if the last weights are reported."""
     if decay > 0.0 or n <= FADES:
         return CAREFUL
     return CAREFUL * (FADES / n) * (FADES / n)
@@ -127,12 +127,12 @@ def _blend(mean: Floats, weight: float, value: float) -> None:
 
 
 def chosen(state: State) -> float:
-    """The step-size of the latest update, 0 while watching."""
+    """The step-size of the latest update, 0 before the first one."""
     return state.alpha[0]  # type: ignore[no-any-return]
 
 
 def auto_fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
-    """What the rule keeps besides theta: the probe z, directions, moving averages, the step-size."""
+    """State besides theta: the probe z, directions, moving averages, the step-size."""
     z = np.random.default_rng(0).standard_normal(n_features)
     vectors = {name: np.zeros(n_features) for name in ("u", "v", "g", "q", "h", "r")}
     names = ("seen", "along", "length", "loss", "loss_squared", "squared", "next_alpha", "alpha")
@@ -150,7 +150,7 @@ AUTO_STORAGE = {
 
 
 def number_or_auto(name: str, value: Any) -> Any:
-    """A step-size above zero, or the word auto."""
+    """A step-size above zero, or "auto"."""
     if isinstance(value, str):
         if value != "auto":
             raise InputError(f"{name} must be a number above 0 or 'auto', got {value!r}.")

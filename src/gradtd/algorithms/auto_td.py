@@ -1,17 +1,16 @@
 """``alpha="auto"`` of TD and mini-batch TD, on-policy only.
 
 The error of theta follows e <- e + alpha A_t e, plus noise, with A_t from the latest step or from a batch. As in
-`auto_step` a unit vector z follows the same recursion and turns to where it becomes unstable first, so
-alpha_th = -2 <z.A_t z> / <|A_t z|^2> is the largest step-size for which the mean square shrinks there. With all ratios
-one A + A' is negative definite, with traces as without (Tsitsiklis and Van Roy 1997), so alpha_th is above zero. Where
-samples are independent, there are constant step-sizes that lead, averaged, to the TD solution at the rate 1/n
-(Lakshminarayanan and Szepesvari 2018). Off-policy there may be no such step-size: refused.
+`auto_step` a unit vector z follows the same recursion and aligns with the direction that becomes unstable first, so
+alpha_th = -2 <z.A_t z> / <|A_t z|^2> is the largest step-size for which the mean square shrinks there. On-policy, where
+every ratio is 1, A + A' is negative definite with or without traces (Tsitsiklis and Van Roy 1997), so alpha_th is above
+zero. If samples are independent, some constant step-sizes with averaging reach the TD solution at the rate 1/n
+(Lakshminarayanan and Szepesvari 2018). Off-policy such a step-size may not exist, so alpha="auto" is refused.
 
-alpha is a quarter of alpha_th, from the averages up to the update before; for the first 1000 updates a growing part of
-it. Where the last weights are reported it decays as (1 + n / 300)^(-3/4). Steps in the order they came depend on each
-other, and with a constant step-size even the average then keeps a bias (Huo, Chen and Xie 2023): TD on the latest step
-decays as (1 + n / 300)^(-1/2) with an average, too. There is no estimate of what is best for one step, as TD has no
-second batch.
+alpha is a quarter of alpha_th, from the averages up to the update before; it grows to that size over the first 1000
+updates. If the last weights are reported, it decays as (1 + n / 300)^(-3/4). Consecutive steps are dependent, so with a
+constant step-size even the average is biased (Huo, Chen and Xie 2023): for TD on the latest step, alpha also decays
+with averaging, as (1 + n / 300)^(-1/2). TD has no second batch, so the one-step-optimal step-size cannot be estimated.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from gradtd.core.stream import StreamView
 from gradtd.estimates import batch_td_update_and_apply
 
 SHARE, GROWN = 1 / 4, 1000.0
-"""The step-size, as a part of the threshold, and the number of updates after which it has that size."""
+"""The step-size as a share of the threshold, and the number of updates until it has that size."""
 AVERAGED = 0.5
-"""Power of the decay of TD on the latest step where an average is reported."""
+"""Power of the decay for TD on the latest step if an average is reported."""
 
 
 def auto_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """TD with its step-size chosen: theta += alpha delta e, all ratios one; e = phi where lam is 0."""
+    """TD with an automatic step-size: theta += alpha delta e, all ratios one; e = phi where lam is 0."""
     step = stream.steps[now.t]
     at_theta, at_z = two_difference_dots(stream.features, step.row, step.next_row, step.discount, state.theta, state.z)
     fill(state.u, 0.0)
@@ -47,13 +46,13 @@ def auto_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 
 
 def auto_minibatch_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """Mini-batch TD with its step-size chosen: theta += alpha times the mean of delta e, all ratios one."""
+    """Mini-batch TD with an automatic step-size: theta += alpha times the mean of delta e, all ratios one."""
     batch_td_update_and_apply(stream, now.first, state.theta, state.z, state.u, state.v)
     step_and_watch(state, now)
 
 
 def step_and_watch(state: State, now: Now) -> None:
-    """theta += alpha u with the alpha learned before; then learn from u and v = A_t z."""
+    """theta += alpha u with the previous alpha; then update the averages with u and v = A_t z."""
     n = state.seen[0]
     squared = dot(state.u, state.u)
     if n >= WATCHES:
@@ -82,7 +81,7 @@ AUTO_STORAGE = {"theta": Storage.ROWS, "u": Storage.CLEARED, "v": Storage.CLEARE
 
 
 def auto_td_fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
-    """What TD keeps besides theta."""
+    """The state of TD besides theta."""
     return _fields(n_features, hyper, AVERAGED)
 
 
@@ -92,7 +91,7 @@ def auto_minibatch_fields(n_features: int, hyper: Mapping[str, Any]) -> dict[str
 
 
 def _fields(n_features: int, hyper: Mapping[str, Any], averaged: float) -> dict[str, Any]:
-    """What the rules keep besides theta: the probe z, two directions, moving averages, the step-size."""
+    """State of both rules besides theta: the probe z, two directions, moving averages, the step-size."""
     z = np.random.default_rng(0).standard_normal(n_features)
     names = ("seen", "along", "length", "squared", "threshold", "alpha")
     numbers = {name: np.zeros(1) for name in names}

@@ -2,9 +2,9 @@
 
 Rows of features belong to pairs of state and action, those of one state together: row = state n_actions + action. A
 step's ``next_row`` is the first row of the next state, and the rule looks at all its ``n_actions`` rows. The session
-refuses streams that are not laid out so. With n_actions=1, the default, every rule is the one for values that it
-extends. With phi'(pi) = sum_a pi(a|s') phi(s', a), where pi is greedy by theta or epsilon-greedy,
-delta = r + gamma phi'(pi).theta - phi.theta. The mean of delta phi is A_pi theta + b, linear between changes of pi.
+refuses streams with another layout. With n_actions=1, the default, every rule equals the state-value rule that it
+extends. With phi'(pi) = sum_a pi(a|s') phi(s', a), where pi is greedy by theta or epsilon-greedy, delta = r + gamma
+phi'(pi).theta - phi.theta. The mean of delta phi is A_pi theta + b, linear between changes of pi.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gradtd.estimates import add_features, add_next_pairs, greedy_action, pair_t
 def q_learning(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Q-learning: theta += alpha rho delta phi, with delta = r + gamma max_a phi'_a.theta - phi.theta.
 
-    Mean: A_pi theta + b with the greedy pi. Cost O(n_actions d). Converges with a table; with other features it may
+    Mean: A_pi theta + b with the greedy pi. Cost O(n_actions d). Converges with tabular features; with others it may
     diverge. Watkins (1989).
     """
     actions = int(hyper.n_actions)
@@ -40,7 +40,7 @@ def q_learning(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
 def expected_sarsa(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Expected Sarsa: theta += alpha rho delta phi, with the mean of phi'_a.theta over an epsilon-greedy policy.
 
-    Mean: A_pi theta + b. Cost O(n_actions d). With epsilon=0 it is Q-learning, and so is what is known of it. van
+    Mean: A_pi theta + b. Cost O(n_actions d). With epsilon=0 it is Q-learning. van
     Seijen, van Hasselt, Whiteson and Wiering (2009).
     """
     actions = int(hyper.n_actions)

@@ -10,10 +10,10 @@
 | shrunken_at_td   | samples of the past  | the latest step      | m d           |
 | direct_gtd       | the latest step      | the step f(t) before | d             |
 
-All have the mean -A'(A theta + b), half the negative gradient of NEU, so they lead to the TD
+All have the mean -A'(A theta + b), half the negative gradient of NEU, so they converge to the TD
 solution wherever A is nonsingular, on-policy or off. The two factors must come from independent
-data; "samples of the past" are drawn from the buffer that the latest step did not go to. With ``lam`` the trace e
-stands for the features phi in A and b (`gradtd.compiled.traces`), and nothing else changes.
+data; "samples of the past" are drawn from the buffer that does not hold the latest step. With ``lam`` the trace e
+replaces the features phi in A and b (`gradtd.compiled.traces`), and nothing else changes.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def expected_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> No
 
     ``buffers="two"`` as the framework has it, ``"one"`` with all steps in both factors (eq.
     expectedGTD, Yao and Liu 2008), ``"both"`` the two-directional descent of the empirical NEU
-    (Section 4), half of each direction. The paper prints the latter with sums; we divide by the
-    number of steps, so that alpha does not have to shrink like 1/t^2. Cost O(d^2).
+    (Section 4), half of each direction. The paper uses sums; gradtd divides by the number of steps, so that alpha does
+    not have to shrink like 1/t^2. Cost O(d^2).
     """
     sums_td_update(state.A2, state.b2, state.n2[0], state.theta, state.u)
     sums_transpose_apply(state.A1, state.n1[0], state.u, state.g)
@@ -93,7 +93,7 @@ def r1_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def shrunken_r1_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Shrunken R1-GTD: theta -= alpha rho y (phi.u), u averaged over a batch from the other buffer.
 
-    Impression GTD with the latest step for batch 1. Cost O(m d). Paper, Section 4.
+    Impression GTD with the latest step as batch 1. Cost O(m d). Paper, Section 4.
     """
     batch_td_update(stream, now.first, state.theta, state.u)
     sample_transpose_apply(stream, now.t, state.u, state.g)
@@ -103,7 +103,7 @@ def shrunken_r1_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) ->
 def shrunken_at_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Shrunken A'TD: theta -= alpha A1' rho delta phi, A1 averaged over a batch from the other buffer.
 
-    Impression GTD with the latest step for batch 2. Cost O(m d).
+    Impression GTD with the latest step as batch 2. Cost O(m d).
     """
     sample_td_update(stream, now.t, state.theta, state.u)
     batch_transpose_apply(stream, now.first, state.u, state.g)
@@ -113,7 +113,7 @@ def shrunken_at_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> 
 def direct_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Direct GTD: theta -= alpha A_t'(A_{t-f} theta + b_{t-f}), two single steps f(t) apart.
 
-    f(t) = 1 + gap ln(t+1)^2, rounded down, so the two steps forget each other while the memory needed
+    f(t) = 1 + gap ln(t+1)^2, rounded down, so the dependence between the two steps vanishes while the memory needed
     grows slowly. Cost O(d). Qian and Zhang (2023).
     """
     gap = 1 + int(hyper.gap * np.log(float(now.seen)) ** 2)

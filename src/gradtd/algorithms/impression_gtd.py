@@ -1,6 +1,6 @@
 """Impression GTD: the paper's Algorithm 1. **A run with ``alpha=0.1`` executes `impression_gtd`.**
 
-The lines of Algorithm 1, and the functions that do them:
+The lines of Algorithm 1, and the functions that implement them:
 
     theta <- theta_0;  B_1 <- [];  B_2 <- []                 `gradtd.running.session.Session.begin`, `.buffers`
     for every episode e and every time step of it:           `drive` in `gradtd.compiled.loop`
@@ -12,9 +12,9 @@ The lines of Algorithm 1, and the functions that do them:
             theta <- theta - alpha times the mean over       `batch_transpose_apply` and `add_scaled`, below
                      batch 1 of (gamma phi_i' - phi_i) (phi_i . u)
 
-By default ``alpha`` is "auto": the same direction, with a step-size that `gradtd.algorithms.auto_step` learns in the
-same passes over the batches, and the polynomial average of the weights is reported. Both directions and other
-similarities than phi_i . phi_j are in `gradtd.algorithms.impression_variants`.
+By default ``alpha`` is "auto": the same direction, with a step-size that `gradtd.algorithms.auto_step` estimates in the
+same passes over the batches. The polynomial average of the weights is then reported. Both directions and similarities
+other than phi_i . phi_j are in `gradtd.algorithms.impression_variants`.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def impression_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> 
     """Impression GTD: theta -= alpha A1'(A2 theta + b2), both factors averages over drawn batches.
 
     u = mean over batch 2 of rho delta e;  theta -= alpha mean over batch 1 of rho y (e.u), with
-    y = gamma phi' - phi and e = phi where lam is 0; with ``lam`` the stored trace of a step stands for its features in
-    A and b. One step-size, and with ``alpha="auto"``, the default, that is chosen as it goes. Cost O((m1 + m2) d). With
-    a constant step it converges linearly to a neighbourhood of the TD solution. Paper, Algorithm 1 and eq. imgtd;
-    m1 = m2 = 1 is the single pair of eq. one_update.
+    y = gamma phi' - phi and e = phi where lam is 0; with ``lam`` the stored trace of a step replaces its features in A
+    and b. One step-size, which ``alpha="auto"``, the default, chooses during learning. Cost O((m1 + m2) d). With a
+    constant step it converges linearly to a neighbourhood of the TD solution. Paper, Algorithm 1 and eq. imgtd; m1 = m2
+    = 1 is the single pair of eq. one_update.
     """
     batch_td_update(stream, now.second, state.theta, state.u)
     batch_transpose_apply(stream, now.first, state.u, state.g)

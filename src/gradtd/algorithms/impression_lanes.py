@@ -51,6 +51,6 @@ def _finish_with_probe(state: State, stack: Stack, i: int, now: Now) -> None:
 
 
 LANES = (_enter, _look, _finish)
-"""With a step-size that is given."""
+"""With a given step-size."""
 AUTO_LANES = (_enter_with_probe, _look_with_probe, _finish_with_probe)
-"""With one that is chosen."""
+"""With an automatic step-size."""

@@ -1,8 +1,8 @@
 """Variants of Impression GTD: both directions, other similarities W, and ``alpha="auto"`` with each of them.
 
-All are theta -= alpha g with g = A1' W (A2 theta + b2) from two batches of independent episodes. A variant is put
-together from a ``gradient`` and from how often it is used. The same choices give the same functions, so that they are
-compiled once. `choose_variant` maps hyper-parameters to one of them.
+All are theta -= alpha g with g = A1' W (A2 theta + b2) from two batches of independent episodes. A variant combines a
+``gradient`` with the number of directions. The same choices give the same functions, so that they are compiled once.
+`choose_variant` maps hyper-parameters to one of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def weighted_gradient(state: State, stream: StreamView, now: Now, first: Batch, 
 
 
 def mspbe_gradient(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, out: Floats) -> None:
-    """out = A1' C^{-1} (A2 theta + b2), with C^{-1} estimated as it goes: half the gradient of MSPBE."""
+    """out = A1' C^{-1} (A2 theta + b2), with C^{-1} estimated during learning: half the gradient of MSPBE."""
     batch_td_update(stream, second, state.theta, state.u)
     matrix_apply(state.inverse, state.u, state.left)
     scale_by(state.left, float(now.seen))
@@ -87,7 +87,7 @@ def _both_directions(gradient: Callable[..., Any], share: float) -> Callable[...
     return update
 
 
-# How u = A2 theta + b2 becomes W u, where the step-size is chosen
+# How u = A2 theta + b2 becomes W u, if the step-size is automatic
 
 
 def as_it_is(state: State, now: Now, u: Floats) -> None:
@@ -108,7 +108,7 @@ def by_inverse_of_C(state: State, now: Now, u: Floats) -> None:
 
 
 def choose_variant(impression: Algorithm, hyper: Mapping[str, Any]) -> Algorithm:
-    """The algorithm that these hyper-parameters of Impression GTD ask for: itself, or a variant."""
+    """The algorithm for these hyper-parameters of Impression GTD: itself, or a variant."""
     similarity, directions = hyper["similarity"], hyper["directions"]
     if callable(similarity) and hyper["lam"] > 0:
         raise InputError(
@@ -180,7 +180,7 @@ def _fields_for_C(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_similarity(name: str, value: Any) -> Any:
-    """The name of a similarity, a kernel, or a symmetric and positive definite matrix."""
+    """Check a similarity: a name, a kernel, or a symmetric positive definite matrix."""
     if isinstance(value, str):
         return checks.one_of(name, value, ("correlation", "mspbe"))
     if callable(value):

@@ -1,9 +1,9 @@
 """Krylov GTD: exact line searches on the NEU of all stored steps, along directions made conjugate to each other.
 
 The stored steps give A = sum of rho e y' and b = sum of rho r e, with y = discount x_next - x and the trace e, which is
-x where lam is 0. No matrix is formed: the rule keeps the residual u = A theta + b, and for up to K directions p their
-images q = A p. One arriving step changes each of them by a multiple of e. Along a direction whose image is known, the
-best step is two inner products away.
+x where lam is 0. No matrix is formed: the rule keeps the residual u = A theta + b, and the images q = A p of up to K
+directions p. Each new step changes all of them by a multiple of e. Along a direction with a known image, an exact line
+search takes two inner products.
 """
 
 from __future__ import annotations
@@ -26,51 +26,51 @@ from gradtd.estimates import add_gradient, add_trace, traced
 
 IDLE, GRADIENT, IMAGE = 0, 1, 2
 STAGE, NEXT, STARTED, KEPT, WAITING = 0, 1, 2, 3, 4
-"""Places in ``state.counters``: what is being computed, the next step to read, directions begun, directions kept,
-steps that arrived since the last search."""
+"""Indices of ``state.counters``: the current computation, the next step to read, directions begun, directions kept,
+steps since the last search."""
 ROUNDING, TRUSTED, NOTHING = 1e-16, 1e-8, 1e-12
-"""An image is kept where the bound on its rounding error is below ``TRUSTED`` times its length; a residual or a
-gradient shorter than ``NOTHING`` times the terms it was added up from is rounding error."""
+"""An image is kept if the bound on its rounding error is below ``TRUSTED`` times its length. A residual or a gradient
+shorter than ``NOTHING`` times the sum of its terms counts as rounding error."""
 SPARSE = 4.0
-"""Features count as sparse where rows have entries in less than a quarter of their places."""
+"""Features count as sparse if less than a quarter of their entries are nonzero."""
 MOST, SHARE = 32, 0.01
-"""Searches along A^{-1} u wait for this many steps at most, and for this share of all."""
+"""Searches along A^{-1} u wait for at most this number of steps, and this share of all steps."""
 
 
 def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Krylov GTD: theta -= <q, u> / <q, q> p along directions p, with q = A p and u = A theta + b.
 
-    A and b are sums over all stored steps (the latest ``window`` ones, where that is given). The inner product
+    A and b are sums over all stored steps (the latest ``window`` ones, if given). The inner product
     <a, c> = sum of w_i a_i c_i has weights w_i = n / sum of x_i^2, so the units of a feature do not matter. The sum is
     at least the usual square of the feature, sum of x_i^4 / sum of x_i^2 over the rows of the table, so a feature that
-    was only met where it is tiny gets no large weight. Each step is added to u and to every q. Then, or when ``every``
-    steps have waited for it (earlier where what they may read ends a pass over the stored steps), the rule
+    has only tiny values so far gets no large weight. Each step is added to u and to every q. Then, or once ``every``
+    steps have accumulated (earlier if their reads complete a pass over the stored steps), the rule
 
-    1. begins a direction where none is under way: in turn p = w u, as TD would go, and p = w A' w u, against the
-       gradient of NEU, as Impression GTD would;
-    2. reads at most M stored steps for it, times the steps that waited, first for A' w u where that is asked for, then
-       for its image q = A p; when all are read, q is made orthogonal to the K kept images, p changes alike, and the
-       pair is kept, the oldest leaving;
-    3. searches along the kept directions, the oldest first. The denominator is in fact
-       <q, q> + eps d^2 (sum of rho^2 <e, e> <y, y>) sum of p_i^2 / w_i + 1e-6 n sum of p_i^2 usual_i. The second part
-       bounds the noise in q; it grows like n, the first part like n^2, so the first steps only are damped, for longer
-       where d is large. The last one concerns rows that are tiny as a whole. For steps that waited each search is made
-       as often as they would have made it.
+    1. begins a direction if there is no current one: alternately p = w u, the direction of TD, and p = w A' w u, the
+       direction of Impression GTD, against the gradient of NEU;
+    2. reads at most M stored steps for it per new step, first for A' w u if needed, then for its image q = A p; when
+       all are read, q is made orthogonal to the K kept images, p is transformed in the same way, and the pair replaces
+       the oldest one;
+    3. searches along the kept directions, the oldest first. The denominator is
+       <q, q> + eps d^2 (sum of rho^2 <e, e> <y, y>) sum of p_i^2 / w_i + 1e-6 n sum of p_i^2 usual_i. The second term
+       bounds the noise in q. It grows like n, the first term like n^2, so only early steps are damped, for longer if d
+       is large. The last term matters for rows in which all entries are tiny. If steps were accumulated, each search is
+       repeated once per accumulated step.
 
-    Up to 512 features, once the data hold 16 effective steps per feature and A^{-1} u is clear of noise, it keeps A
-    itself and searches along p = A^{-1} u, with the factors of an A at most a quarter of the data ago (`krylov_sums`).
-    That leads to the weights of LSTD. A turn then comes when d / 2 or 32 steps, or ``every``, or a hundredth of all
-    have waited. M, K and eps play no part there.
+    With up to 512 features, once there are 16 effective steps per feature and A^{-1} u is not dominated by noise, the
+    rule keeps A itself and searches along p = A^{-1} u, with factors of A that are out of date by at most a quarter of
+    the data (`krylov_sums`). This converges to the weights of LSTD. A search then follows after d / 2 or 32 steps, or
+    ``every``, or 1 % of all steps. M, K and eps are not used there.
 
-    Where a trace has z entries and 4 z < d, d^2 is replaced by (4 z)^2, and ``every`` is d / (4 z) unless it is given;
-    else it is 1. No step-size. Cost O((M + K) d); with sparse features O((M + K) z), as the searches, O(K d), are
-    made once in d / (4 z) steps and once a pass. With A kept O(d^2). It keeps
-    (2 K + 9) d numbers besides the stream, and up to 512 features 2 d^2 more.
+    If a trace has z entries and 4 z < d, d^2 is replaced by (4 z)^2, and ``every`` is by default d / (4 z); otherwise
+    1. No step-size. Cost O((M + K) d); with sparse features O((M + K) z), as the searches, O(K d), run once every d /
+       (4 z) steps and once per pass. With A kept O(d^2). Memory: (2 K + 9) d numbers besides the stream, and with up to
+       512 features 2 d^2 more.
 
-    Proven: for fixed data every search lowers the empirical NEU <u, u> or leaves it, in whatever direction, so it does
-    not rest on TD being stable; with A kept the same holds for NEU with a ridge. How fast the first kind comes near
-    LSTD is only measured (docs/krylov.md). Conjugate directions amplify rounding: a change of the last bit may show
-    after some hundred steps in the weights of an ill-conditioned problem, though not in their error.
+    Proven: for fixed data no search along any direction increases the empirical NEU <u, u>, so convergence does not
+    need TD to be stable; with A kept the same holds for NEU with a ridge. The rate at which the rule approaches LSTD
+    without A is measured, not proven (docs/krylov.md). Conjugate directions amplify rounding: in an ill-conditioned
+    problem a change of the last bit may be visible in the weights after some hundred steps, but not in their error.
     """
     if now.seen == 1:
         usual_squares(stream.features, state.least, state.v)
@@ -99,7 +99,7 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
 
 
 def take_turns_solving(state: State, stream: StreamView, hyper: Hyper, oldest: int, seen: int) -> None:
-    """Search along A^{-1} u, for several steps at a time; what other directions were kept or under way is dropped."""
+    """Search along A^{-1} u, for several steps at a time; all other directions are dropped."""
     state.counters[KEPT] = 0
     state.counters[STAGE] = IDLE
     state.counters[WAITING] += 1
@@ -110,7 +110,7 @@ def take_turns_solving(state: State, stream: StreamView, hyper: Hyper, oldest: i
 
 
 def take_turn(state: State, oldest: int, seen: int, every: int, reads: int) -> int:
-    """How many steps have waited, if ``every`` have, or if their reads are enough to end the pass; else 0."""
+    """The number of accumulated steps, if it reaches ``every`` or their reads complete the pass; otherwise 0."""
     state.counters[WAITING] += 1
     waiting = state.counters[WAITING]
     begin = oldest if state.counters[STAGE] == IDLE else state.counters[NEXT]
@@ -123,7 +123,7 @@ def take_turn(state: State, oldest: int, seen: int, every: int, reads: int) -> i
 def add_step(state: State, stream: StreamView, now: Now) -> None:
     """u += rho (r + y.theta) e;  q += rho (y.p) e for every kept pair;  noise += rho^2 <e, e> <y, y>.
 
-    ``terms`` adds up the lengths of what u was put together from.
+    ``terms`` is the sum of the lengths of the terms of u.
     """
     step = stream.steps[now.t]
     count_ratio(state, step.rho, 1.0)
@@ -136,7 +136,7 @@ def add_step(state: State, stream: StreamView, now: Now) -> None:
 
 
 def count_ratio(state: State, rho: float, sign: float) -> None:
-    """Add a ratio and its square to their sums, or take them out."""
+    """Add a ratio and its square to their sums, or subtract them."""
     state.ratios[0] += sign * rho
     state.ratios[1] += sign * rho * rho
 
@@ -155,9 +155,9 @@ def add_multiples(state: State, stream: StreamView, t: Index, sign: float) -> tu
 
 
 def remove_step(state: State, stream: StreamView, t: Index, share: float) -> None:
-    """Take step t out of u, of every image and of the direction under way, which has read it; noise loses its share.
+    """Subtract step t from u, every image, the noise and the current direction, also if that has yet to read step t.
 
-    Or which will read it: the sum for a direction is complete only when all steps since its beginning were read.
+    A direction is complete only when all steps since its beginning were read.
     """
     step = stream.steps[t]
     count_ratio(state, step.rho, -1.0)
@@ -171,7 +171,7 @@ def remove_step(state: State, stream: StreamView, t: Index, share: float) -> Non
 
 
 def begin_direction(state: State, oldest: int, n: float) -> None:
-    """v = w u, scaled; it is the direction itself, or A'v will be."""
+    """v = w u, scaled: the direction is v, or A'v."""
     if not set_weighted(state, state.v, state.u, n, state.terms[0]):
         return
     state.counters[NEXT] = oldest
@@ -198,7 +198,7 @@ def set_weighted(state: State, out: Floats, v: Floats, n: float, terms: float) -
 
 
 def read_steps(state: State, stream: StreamView, most: int, oldest: int, seen: int) -> None:
-    """Read the next stored steps for the direction under way; after the last one, go on to what comes next."""
+    """Read the next stored steps for the current direction; after the last one, start the next computation."""
     begin = state.counters[NEXT]
     end = min(begin + most, seen)
     state.counters[NEXT] = end
@@ -257,9 +257,9 @@ def add_to_image(stream: StreamView, begin: int, end: int, p: Floats, out: Float
 
 
 def keep_direction(state: State, n: float) -> None:
-    """Keep the new pair, its image orthogonal to the others; where rounding spoils that, keep it alone and as it was.
+    """Keep the new pair, its image orthogonal to the others; if rounding prevents that, drop the others.
 
-    ``error`` bounds the rounding error of an image, which subtractions of nearly equal images blow up.
+    ``error`` bounds the rounding error of an image, which grows when nearly equal images are subtracted.
     """
     p, q = state.new_p, state.new_q
     error = ROUNDING * np.sqrt(n * state.noise[0])
@@ -299,7 +299,7 @@ def drop_oldest(state: State) -> None:
 def search_line(state: State, p: Floats, q: Floats, n: float, damping: float, times: int) -> None:
     """theta -= a p and u -= a q, with a = <q, u> / (<q, q> + damping noise sum of p^2 / w), w = n / s.
 
-    As often as ``times`` at once: each time the share f = <q, q> / (...) of what was left along p goes.
+    Equals ``times`` searches: each removes the share f = <q, q> / (...) of the rest along p.
     """
     along, square, size, small = line_sums(p, q, state.u, state.s, state.inverse, state.least)
     below = n * square + damping * state.noise[0] * size / n + n * krylov_sums.RIDGE**2 * small

@@ -1,7 +1,7 @@
-"""What Krylov GTD does where A is small enough to be kept: searches along A^{-1} u, with the factors of an earlier A.
+"""Krylov GTD with few features keeps A: searches along A^{-1} u, with the factors of an earlier A.
 
-A of d features has d^2 entries, n steps have 2 n d. Once n is well above d the sum is the shorter description of the
-data, and a product with it is cheaper than a pass over them.
+A of d features has d^2 entries, n steps have 2 n d. Once n is well above d, A is smaller than the data, and a product
+with A is cheaper than a pass over the steps.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ from gradtd.core.arrays import State
 from gradtd.core.stream import StreamView
 
 LARGEST = 512
-"""With more features A is not kept: adding a step to it would cost more than Impression GTD does."""
+"""With more features A is not kept: adding a step to it would cost more than an update of Impression GTD."""
 PER_FEATURE, CLEAR, LARGER = 16.0, 0.04, 1.2
-"""A^{-1} is trusted from this many effective steps per feature on, where the noise of the image of A^{-1} u is below
-this part of <u, u>, or where the step makes squared TD errors larger by no more than this factor."""
+"""A^{-1} is used from this number of effective steps per feature on, if the noise of the image of A^{-1} u is below
+this share of <u, u>, or if the step increases squared TD errors by at most this factor."""
 AGAIN = 0.1
-"""Whether A^{-1} can be trusted is asked again when this share of the data is new."""
+"""Whether to use A^{-1} is decided again when this share of the data is new."""
 RIDGE = 1e-3
-"""Pull towards the weights when A^{-1} was last asked about, in units of the usual square of a feature."""
+"""Ridge towards the weights at the last decision about A^{-1}, in units of a feature's usual square."""
 GROWTH, POOR = 0.25, 0.25
-"""A is factorised again when this share of the data is new, or when a search leaves more than this part of NEU."""
+"""A is factorised again when this share of the data is new, or when more than this share of NEU remains after a
+search."""
 ADDED, REMOVED, FACTORISED, CHANGED, STALE, SOLVES, LOOKED = 5, 6, 7, 8, 9, 10, 11
-"""Places in ``state.counters``: steps that are in the sums; steps taken out of them; steps that they held when they
-were factorised; steps added since; whether the latest search was poor; whether A^{-1} is trusted; when that was
-asked."""
+"""Indices of ``state.counters``: steps added to the sums; steps removed; steps in the sums at the last factorisation;
+steps added since; whether the latest search was poor; whether A^{-1} is used; when that was decided."""
 
 
 def can_solve(state: State, stream: StreamView, oldest: int, seen: int) -> bool:
-    """Whether to search along p = A^{-1} u: the data must hold enough steps, and p must not be made of noise.
+    """Whether to search along p = A^{-1} u: there must be enough steps, and p must not be dominated by noise.
 
     Effective steps are (sum of rho)^2 / sum of rho^2. The noise in A p is about the sum of rho^2 <e, e> (y.p)^2, spread
-    over d features; or else the step to theta - p must not raise the sum of rho^2 <e, e> delta^2, the noise in u. LSTD
-    fails both where few steps count and A is close to singular. It is not asked while u is zero.
+    over d features; or else the step to theta - p must not increase the sum of rho^2 <e, e> delta^2, the noise in u.
+    Both conditions fail for LSTD if the effective number of steps is small and A is close to singular. Not tested while
+    u is zero.
     """
     d = state.sums.shape[0]
     if not state.ratios[0] ** 2 >= PER_FEATURE * d * state.ratios[1] or d == 0 or state.ratios[1] <= 0.0:
@@ -68,7 +69,7 @@ def can_solve(state: State, stream: StreamView, oldest: int, seen: int) -> bool:
 
 
 def bring_up_to_date(state: State, stream: StreamView, oldest: int, seen: int) -> None:
-    """Add the steps that have arrived to the sums, and take out those that have left."""
+    """Add new steps to the sums, and subtract those that have left the window."""
     add_to_sums(stream.features, stream.traces, stream.steps, state.counters[ADDED], seen, 1.0, state.sums)
     add_to_sums(stream.features, stream.traces, stream.steps, state.counters[REMOVED], oldest, -1.0, state.sums)
     state.counters[CHANGED] += seen - state.counters[ADDED]
@@ -77,7 +78,7 @@ def bring_up_to_date(state: State, stream: StreamView, oldest: int, seen: int) -
 
 
 def prepare(state: State, n: int) -> None:
-    """Factorise A - R, features scaled to a sum of squares of one."""
+    """Factorise A - R, with features scaled to a sum of squares of one."""
     square_roots(state.inverse, state.root)
     scaled_copy(state.sums, state.root, RIDGE, state.least, state.factors)
     factorise(state.factors, state.order)
@@ -114,9 +115,9 @@ def noise(state: State, stream: StreamView, oldest: int, seen: int) -> tuple[flo
 
 
 def solve(state: State, stream: StreamView, oldest: int, seen: int) -> None:
-    """theta -= a p along p = (A0 - R)^{-1} (u - R (theta - anchor)), a by a line search on what should be zero.
+    """theta -= a p along p = (A0 - R)^{-1} (u - R (theta - anchor)), a by a line search on the residual.
 
-    A0 is the sum at the latest factorisation, anchor the weights when it was decided to solve, and R the diagonal of
+    A0 is the sum at the latest factorisation, anchor the weights at the decision to solve, and R the diagonal of
     ``RIDGE`` times the usual squares of features.
     """
     bring_up_to_date(state, stream, oldest, seen)
@@ -136,7 +137,7 @@ def solve(state: State, stream: StreamView, oldest: int, seen: int) -> None:
 
 
 def fields(n_features: int) -> dict[str, np.ndarray]:
-    """The arrays of this part; empty where A is not kept."""
+    """The arrays of this part; empty if A is not kept."""
     d = n_features if n_features <= LARGEST else 0
     vectors = ("anchor", "root", "left", "move", "moved", "image", "nowhere")
     matrices = {name: np.zeros((d, d)) for name in ("sums", "factors")}

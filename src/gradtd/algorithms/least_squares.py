@@ -1,6 +1,6 @@
 """Second-order rules, O(d^2) per step: LSTD, emphatic LSTD, Newton TD, LSPE.
 
-With ``lam`` the trace e stands for the features phi in A and b.
+With ``lam`` the trace e replaces the features phi in A and b.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def lstd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """LSTD: theta solves (sum of A_t) theta + sum of b_t = 0 over all steps so far. No step-size.
 
     With a ridge, ridge (theta0 - theta) is added to the sum. ``solver="recursive"`` keeps the inverse of
-    ridge I - sum A_t by Sherman-Morrison, O(d^2) per step. ``solver="batch"`` adds up A and b and solves at each
-    snapshot, O(d^2) per step and O(d^3) per snapshot, with the minimum-norm solution where the system is singular.
-    Bradtke and Barto (1996), Boyan (2002).
+    ridge I - sum A_t by Sherman-Morrison, O(d^2) per step. ``solver="batch"`` sums A and b and solves at each snapshot,
+    O(d^2) per step and O(d^3) per snapshot, with the minimum-norm solution if the system is singular. Bradtke and
+    Barto (1996), Boyan (2002).
     """
     add_scaled(state.theta, td_error(stream, now.t, state.theta), state.left)
 
 
 def emphatic_lstd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """Emphatic LSTD: LSTD whose traces hold the emphasis, so that it solves for the limit of emphatic TD.
+    """Emphatic LSTD: LSTD whose traces include the emphasis; its solution is the limit of emphatic TD.
 
     F = rho_{t-1} gamma F + 1, and features enter the trace as (lam + (1 - lam) F) phi. Solvers and ridge as in `lstd`.
     Its variance can be infinite. Yu (2015), Sutton, Mahmood and White (2016).
@@ -61,7 +61,7 @@ def add_step(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 
 
 def keep_start(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """Remember the weights of the start, towards which a ridge pulls."""
+    """Store the initial weights, towards which a ridge regularises."""
     if now.seen == 1:
         copy(state.anchor, state.theta)
 

@@ -1,11 +1,12 @@
 """Mirror-Prox (extragradient) on the saddle point w'(A theta + b) - w'M w / 2, with one step-size.
 
-Every step looks ahead and then goes from where it stood, with the directions found there, from the same sample:
+Every step takes a trial step, then updates the original weights with the directions at the trial point, from the same
+sample:
 
     ahead    theta_a = theta - alpha A_t'w            w_a = w + eta alpha (A_t theta + b_t - M_t w)
     step     theta  -=         alpha A_t'w_a          w  += eta alpha (A_t theta_a + b_t - M_t w_a)
 
-Any metric M with a positive definite symmetric part leads to the TD solution; M is what the two rules differ in.
+Any metric M with a positive definite symmetric part leads to the TD solution; the two rules differ in M.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ def gtd2_mp(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def sthtd_mp(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """STHTD-MP: Mirror-Prox with the symmetric part of the behaviour's Bellman matrix, M = -(A_mu + A_mu') / 2.
 
-    A_mu = E[phi y'] without ratio, as in HTD; M_t w = -(y (phi.w) + (y.w) phi) / 2. M is positive definite where the
-    behaviour's own TD is stable. Cost O(d). After the description of Chen et al. (2026, arXiv 2605.28849): the metric
-    and the single step-size are theirs; that both half steps use one sample, that no ratio stands in M_t, and that M
-    has no trace for lam above 0, is assumed here.
+    A_mu = E[phi y'] without ratio, as in HTD; M_t w = -(y (phi.w) + (y.w) phi) / 2. M is positive definite if TD of the
+    behaviour's own values is stable. Cost O(d). The metric and the single step-size follow Chen et al. (2026, arXiv
+    2605.28849). gradtd assumes that both half steps use one sample, that M_t has no ratio, and that M has no trace for
+    lam above 0.
     """
     copy_where_read(stream, now.t, state.ahead, state.theta)
     copy_where_read(stream, now.t, state.ahead_w, state.w)

@@ -32,8 +32,8 @@ def td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def vtrace(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """TD with the ratio clipped at one: theta += alpha min(rho, 1) delta e, with e = phi where lam is 0.
 
-    Both ratios are clipped, that of the step and those in the trace. Cost O(d). Less variance, but it solves for
-    another policy's values. Espeholt et al. (2018), as the paper uses it.
+    Both ratios are clipped, that of the step and those in the trace. Cost O(d). Less variance, but its solution belongs
+    to another policy. Espeholt et al. (2018), as the paper uses it.
     """
     clipped = min(stream.steps[now.t].rho, 1.0)
     add_trace(stream, now.t, now.alpha * clipped * td_error(stream, now.t, state.theta), state.theta)
@@ -64,8 +64,8 @@ def etd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def residual_gradient(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Residual gradient: theta -= alpha rho delta (gamma phi' - phi).
 
-    SGD on E[rho delta^2] / 2. Cost O(d). Converges, but to the TD solution only where transitions are
-    deterministic. Baird (1995).
+    SGD on E[rho delta^2] / 2. Cost O(d). Converges, but to the TD solution only if transitions are deterministic. Baird
+    (1995).
     """
     rho_delta = stream.steps[now.t].rho * td_error(stream, now.t, state.theta)
     add_gradient(stream, now.t, -now.alpha * rho_delta, state.theta)
@@ -74,7 +74,7 @@ def residual_gradient(state: State, stream: StreamView, now: Now, hyper: Hyper) 
 def minibatch_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Mini-batch TD: theta += alpha times the mean of rho delta e over a batch of past steps; e = phi where lam is 0.
 
-    Mean: A theta + b. Cost O(m d). Less noise than TD, and diverges where TD does. On-policy ``alpha="auto"`` chooses
+    Mean: A theta + b. Cost O(m d). Less noise than TD, but diverges where TD does. On-policy ``alpha="auto"`` chooses
     the step-size. Paper, Section 4.
     """
     batch_td_update(stream, now.first, state.theta, state.u)
@@ -86,7 +86,7 @@ def _trace(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _choose_etd(hyper: Mapping[str, Any]) -> Algorithm:
-    """With traces ETD is TD whose traces hold the emphasis."""
+    """With traces, ETD is TD whose traces include the emphasis."""
     if hyper["lam"] == 0:
         return replace(_ETD, choose=None)
     return replace(_ETD, update=td, init=_nothing, observe=None, emphatic=True, choose=None)
@@ -105,7 +105,7 @@ def _choose_minibatch_td(hyper: Mapping[str, Any]) -> Algorithm:
 
 
 def _with_auto(rule: Algorithm, update: Plain, init: Plain, hyper: Mapping[str, Any]) -> Algorithm:
-    """The rule as it is, or what it becomes with alpha="auto"."""
+    """The rule itself, or its version for alpha="auto"."""
     if not isinstance(hyper["alpha"], str):
         return replace(rule, choose=None)
     return replace(

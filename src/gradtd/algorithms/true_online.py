@@ -1,13 +1,13 @@
 """True online TD and GTD with traces: rules that equal a forward view, the lambda-return, at every step.
 
-Their traces hold step-sizes ("Dutch" traces), so they belong to a run and not to the stream. With x for phi, g for the
-discount into the state of the step (0 where an episode begins) and v = theta_t.x, v_old = theta_{t-1}.x:
+Their traces include step-sizes ("Dutch" traces), so they belong to a run and not to the stream. With x for phi, g for
+the discount into the state of the step (0 where an episode begins) and v = theta_t.x, v_old = theta_{t-1}.x:
 
     e = rho (g lam e + alpha (1 - rho g lam x.e) x)
     theta += (delta + v - v_old) e - alpha rho (v - v_old) x                                     true_online_td
 
-Ratios of the latest step stand in e. What was seen before the ``start`` of learning is not remembered. Traces and the
-former theta are arrays, so a step costs O(d) with sparse rows, too.
+e includes the ratio of the latest step. Steps before the ``start`` of learning leave no trace. Traces and the previous
+theta are arrays, so a step costs O(d) with sparse rows, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gradtd.estimates import add_features, add_next_features, projected, td_erro
 def true_online_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """True online TD(lam): theta += (delta + v - v_old) e - alpha rho (v - v_old) phi, e a Dutch trace.
 
-    On-policy its weights are at every step those of the online lambda-return algorithm. Cost O(d). Off-policy it may
+    On-policy its weights equal those of the online lambda-return algorithm at every step. Cost O(d). Off-policy it may
     diverge as TD does. van Seijen and Sutton (2014); with ratios, van Hasselt, Mahmood and Sutton (2014).
     """
     decay, change = carried_decay(state, stream, now, hyper.lam), value_change(state, stream, now)
@@ -65,7 +65,7 @@ def true_online_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) ->
 
 
 def carried_decay(state: State, stream: StreamView, now: Now, lam: float) -> float:
-    """g lam; where an episode begins, or the step before was not learned from, 0, and every trace is forgotten."""
+    """g lam; at the start of an episode, or if the previous step was not learned from, 0, and every trace is reset."""
     step = stream.steps[now.t]
     goes_on = now.t > 0 and state.episode[0] == step.episode and state.seen[0] == now.seen - 1
     decay = lam * state.carried[0] if goes_on else 0.0
@@ -84,7 +84,7 @@ def value_change(state: State, stream: StreamView, now: Now) -> float:
 
 
 def grow_dutch_trace(stream: StreamView, t: Index, decay: float, rho: float, alpha: float, e: Floats) -> None:
-    """e = decay e + rho alpha (1 - decay x.e) x, where decay holds the ratio, too"""
+    """e = decay e + rho alpha (1 - decay x.e) x, where decay includes the ratio"""
     along = projected(stream, t, e)
     scale_by(e, decay)
     add_features(stream, t, rho * alpha * (1.0 - decay * along), e)

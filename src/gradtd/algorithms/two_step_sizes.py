@@ -1,7 +1,7 @@
 """Rules with a second vector and a second step-size, eta times the first.
 
-With y = gamma phi' - phi and delta = r + y.theta. The ratio rho stands once in every estimate. The trace e is phi
-where lam is 0; with it, A = E[rho e y'] and b = E[rho r e].
+With y = gamma phi' - phi and delta = r + y.theta. Every estimate has the ratio rho once. The trace e is phi if lam is
+0; A = E[rho e y'] and b = E[rho r e].
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def tdc(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def tdc_transposed(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Transposed TDC as printed: theta as GTD2;  w += eta alpha ((rho (r + gamma v') - phi.w) phi - theta).
 
-    Means: -A'w and D theta + b - theta - C w. As printed it balances where C w = D theta + b - theta,
-    while the derivation before it asks for C w = D theta + b - C theta: the two agree only where
-    C theta = theta. So it does not in general lead to the TD solution; `tdc_transposed_corrected` does.
-    Cost O(d), with sparse rows, too. Paper, Section 2, the display before eq. tdc.
+    Means: -A'w and D theta + b - theta - C w. As printed, its fixed point has C w = D theta + b - theta, but the
+    derivation before it needs C w = D theta + b - C theta: the two agree only if C theta = theta. So in general it does
+    not converge to the TD solution; `tdc_transposed_corrected` does. Cost O(d), with sparse rows, too. Paper, Section
+    2, the display before eq. tdc.
     """
     rho = stream.steps[now.t].rho
     value, along = projected(stream, now.t, state.theta), projected(stream, now.t, state.w)
@@ -98,7 +98,7 @@ def tdc_transposed_corrected(state: State, stream: StreamView, now: Now, hyper: 
 
     v = phi.theta, v' = phi'.theta. Without traces w + theta is the least-squares answer to rho (r + gamma v'), so w
     tends to C^{-1}(D theta + b) - theta.
-    Means: -A'w and A theta + b - C w. On-policy this is GTD2 to the letter. Cost O(d).
+    Means: -A'w and A theta + b - C w. On-policy this is exactly GTD2. Cost O(d).
     """
     rho = stream.steps[now.t].rho
     value = projected(stream, now.t, state.theta)
@@ -140,7 +140,7 @@ def htd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def htd_with_traces(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """HTD(lam): theta += alpha (rho delta e - y (rho e - f).w);  w += eta alpha (rho delta e + y (f.w)).
 
-    f is the behaviour's trace, without any ratio: f = gamma lam f + phi. Cost O(d), with sparse rows, too.
+    f is the behaviour's trace, without a ratio: f = gamma lam f + phi. Cost O(d), with sparse rows, too.
     """
     rho = stream.steps[now.t].rho
     delta, along_e = td_error(stream, now.t, state.theta), traced(stream, now.t, state.w)
@@ -164,7 +164,7 @@ def trace_without_ratio(state: State, stream: StreamView, now: Now, hyper: Hyper
 def nasa(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """NASA for NEU: theta -= alpha z / beta;  z += a alpha (rho y (e.u) - z);  u += b alpha (rho delta e - u).
 
-    delta is that of the new theta. Averages the GTD direction once more. Cost O(d), with sparse rows, too. Ghadimi,
+    delta uses the new theta. Averages the GTD direction once more. Cost O(d), with sparse rows, too. Ghadimi,
     Ruszczynski and Wang (2020), as the paper writes it in Section 2.4 (tau there is alpha here).
     """
     rho = stream.steps[now.t].rho

@@ -1,4 +1,4 @@
-"""Variance reduction for the saddle point of MSPBE: SVRG and SAGA (Du et al. 2017), on data that keep arriving."""
+"""Variance reduction for the saddle point of MSPBE: SVRG and SAGA (Du et al. 2017), on a stream of data."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from gradtd.estimates import add_gradient, add_trace_less_features, td_error, tr
 
 
 def svrg_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """SVRG on the saddle point of MSPBE: theta -= alpha (A'w at the anchor + A_B'(w - w_anchor)), w alike.
+    """SVRG on the saddle point of MSPBE: theta -= alpha (A'w at the anchor + A_B'(w - w_anchor)), and w likewise.
 
     The saddle function is w'(A theta + b) - w'C w / 2 over all stored steps, as in GTD2. With the means A, b, C over
-    them, those over a drawn batch, A_B and C_B, and the anchor (theta0, w0),
+    these steps, the means A_B and C_B over a drawn batch, and the anchor (theta0, w0),
 
         theta -= alpha (A'w0 + A_B'(w - w0))
         w     += eta alpha (A theta0 + b - C w0 + A_B (theta - theta0) - C_B (w - w0))
 
     from the old theta and w. The sums at the anchor are exact: each arriving step is added to them. The next anchor is
-    the theta and w of the moment its pass over the stored steps begins; the pass reads M of them each step, and a new
-    one begins where it ends. Mean: that of GTD2; the noise vanishes as theta and its anchor meet the solution on the
-    stored steps, so there is no floor. Cost O((m + M) d), with sparse rows O(d) at least, as the sums at the anchor are
-    added to theta and w at every step. For fixed data, A nonsingular and alpha small enough it converges linearly. Du,
-    Chen, Li, Xiao and Zhou (2017), who have fixed data and a ridge on theta.
+    theta and w at the moment when its pass over the stored steps begins; the pass reads M of them at each step, and a
+    new pass begins when it ends. Mean: that of GTD2; the noise vanishes as theta and its anchor converge to the
+    solution on the stored steps, so there is no error floor. Cost O((m + M) d), with sparse rows O(d) at least, as the
+    sums at the anchor are added to theta and w at every step. For fixed data, A nonsingular and alpha small enough it
+    converges linearly. Du, Chen, Li, Xiao and Zhou (2017), who have fixed data and a ridge on theta.
     """
     n, m = 1.0 / now.seen, 1.0 / now.first.shape[0]
     copy(state.difference, state.theta)
