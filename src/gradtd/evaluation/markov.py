@@ -31,8 +31,8 @@ STEPS_PER_COLUMN = 7
 """Steps with an action for each feature of real observations that both sides are regressed on;"""
 FEWEST_COLUMNS, MOST_COLUMNS = 4, 300
 """the minimum and maximum number of these features."""
-NEIGHBOURS = 10
-"""Nearest observations whose mean is subtracted besides."""
+NEIGHBOURS, MOST_PLACES = 10, 6
+"""Nearest observations whose mean is subtracted besides, by this many features: more would be slow and no nearer."""
 MOST_STATES = 40
 """States, and actions, with a column of their own in the past: the most frequent ones."""
 MOST_FEATURES = 12
@@ -153,7 +153,7 @@ def _of_neighbours(left: Floats, seen: _Seen, begins: Integers) -> Floats:
     from scipy.spatial import KDTree
 
     deviation = seen.features.std(axis=0)
-    places = seen.features[:, deviation > 0] / deviation[deviation > 0]
+    places = (seen.features[:, deviation > 0] / deviation[deviation > 0])[:, :MOST_PLACES]
     piece = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
     means = np.zeros_like(left)
     for a in np.flatnonzero(np.bincount(seen.group) > 2 * NEIGHBOURS):
