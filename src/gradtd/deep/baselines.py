@@ -1,4 +1,4 @@
-"""What Impression GTD is compared with, in the same form: losses whose gradient is the update's direction."""
+"""Baselines for Impression GTD in the same form: losses whose gradient is the update's direction."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ held = jax.lax.stop_gradient
 
 
 def joined(first: Batch, second: Batch) -> Batch:
-    """Two batches as one, for a method that needs one: equal samples for all."""
+    """Join two batches for methods that need one, so that all methods use the same number of samples."""
     return Batch(*(jnp.concatenate(pair) for pair in zip(first, second, strict=True)))
 
 
 def semi_gradient_loss(apply: Apply, params: Any, batch: Batch, target_params: Any = None) -> Any:
-    """Semi-gradient TD: d = -mean rho delta grad v. With ``target_params`` the value ahead is a target network's."""
+    """Semi-gradient TD: d = -mean rho delta grad v. ``target_params`` are those of a target network."""
     ahead = values(apply, params if target_params is None else target_params, batch.next_x)
     v = values(apply, params, batch.x)
     delta = held(batch.reward + batch.discount * ahead - v)
@@ -28,8 +28,8 @@ def semi_gradient_loss(apply: Apply, params: Any, batch: Batch, target_params: A
 def residual_loss(apply: Apply, params: Any, batch: Batch, next_x: Any = None, reward: Any = None) -> Any:
     """Residual gradient: d = mean rho delta (discount grad v' - grad v), the gradient of mean rho delta^2 / 2.
 
-    ``next_x`` and ``reward`` are a second, independent draw of what follows x. With them it is the gradient of the mean
-    squared Bellman error. Without, of one that also punishes noise.
+    ``next_x`` and ``reward`` are a second, independent draw of the transition from x. With them, d is the gradient of
+    the mean squared Bellman error. Without, the objective also penalises the variance of the target.
     """
     delta = td_errors(apply, params, batch)
     if next_x is None:
@@ -43,8 +43,8 @@ def correction_loss(
 ) -> Any:
     """TDC, and TDRC with ``beta`` on its second head w: h = features . w. Differentiate in ``(params, head)``.
 
-    d = mean rho (discount h grad v' - delta grad v) for the network; for the head mean (h - rho delta) features, and
-    beta w with it where regularised (Ghiassian et al. 2020). Features are held fixed for the head.
+    d = mean rho (discount h grad v' - delta grad v) for the network. For the head, d = mean (h - rho delta) features,
+    plus beta w if regularised (Ghiassian et al. 2020); no gradient flows through its features.
     """
     features = held(last_features(apply, params, batch.x))
     h = features @ head

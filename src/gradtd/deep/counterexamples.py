@@ -1,6 +1,7 @@
-"""Counterexamples on which semi-gradient TD diverges, for values that are networks: who diverges, and who does not.
+"""Counterexamples on which semi-gradient TD diverges, with networks as value functions: which methods diverge, and
+which do not.
 
-All rewards are 0, so every value should be 0, and the error is that of the start where nothing is learned.
+All rewards are 0, so every true value is 0, and the error is the distance from 0.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gradtd.deep.mlp import Mlp
 
 UPDATES, M, PERIOD = 2000, 8, 100
 DIVERGED = 10.0
-"""Error over that of the start from which a run counts as diverged."""
+"""A run counts as diverged when its error exceeds this multiple of the initial error."""
 
 
 class World(NamedTuple):
@@ -86,7 +87,7 @@ def w_2w(hidden: tuple[int, ...] = ()) -> World:
 
 
 def _random_start(net: Mlp, key: Any) -> Any:
-    """A network whose values are not 0 at the start."""
+    """A network with nonzero initial values."""
     one, two = jax.random.split(key)
     params = net.init(one)
     return params | {"head": jax.random.normal(two, params["head"].shape) / net.hidden[-1] ** 0.5}
@@ -101,7 +102,7 @@ WORLDS: dict[str, Callable[[], World]] = {
 
 
 def same_state(x: Any, y: Any) -> Any:
-    """1 where two observations are one state: the identity kernel."""
+    """1 if two observations are the same state: the identity kernel."""
     x, y = (a.reshape(len(a), -1) for a in (x, y))
     return jnp.all(x[:, None] == y[None], axis=-1).astype(jnp.float32)
 
@@ -122,13 +123,14 @@ METHODS: dict[str, Mapping[str, Any] | str] = {
     "corrected, gradient, auto": {"similarity": "gradient"},
     "corrected, last, auto (default)": {"similarity": "last"},
 }
-"""The contestants: baselines by name, and members of the family by their options."""
+"""The methods compared: baselines by name, and variants of Impression GTD by their options."""
 
 
 def run(world: World, method: str, steps: Any, seeds: Any, updates: int = UPDATES) -> Any:
-    """Errors over those of the start, (seeds, step-sizes, 101): plain SGD, alpha = step / the gradient's scale.
+    """Errors relative to the initial ones, (seeds, step-sizes, 101), with plain SGD and alpha = step / gradient scale.
 
-    The scale is the mean of |grad v|^2 at the start, and its square for NEU, whose direction has four gradients in it.
+    The scale is the mean of |grad v|^2 at the start, and its square for NEU, whose direction is a product of four
+    gradients.
     """
     asked = METHODS[method]
     power = 2 if not isinstance(asked, str) and _four_gradients(asked) else 1
@@ -172,21 +174,21 @@ def _one_run(world: World, asked: Any, power: int, updates: int, step: Any, key:
 
 
 def _loss(world: World, asked: Any, target: Any, first: Batch, second: Batch, params: Any, head: Any) -> Any:
-    """The loss of one method. Those that use one batch get all samples."""
+    """The loss of one method. Methods that use one batch get all samples."""
     if not isinstance(asked, str):
         return impression_loss(world.apply, params, first, second, **asked)
     both = baselines.joined(first, second)
     if asked == "tdrc":
         return baselines.correction_loss(world.apply, params, head, both)
-    if asked == "residual":  # the second draw starts from the same states: possible in a simulator only
+    if asked == "residual":  # the second draw starts from the same states, which only a simulator allows
         return baselines.residual_loss(world.apply, params, first, next_x=_again(world, first, second))
     return baselines.semi_gradient_loss(world.apply, params, both, target if asked == "target" else None)
 
 
 def _again(world: World, first: Batch, second: Batch) -> Any:
-    """What follows the states of batch 1 once more; what follows does not depend on the state, or it is the spiral."""
+    """A second draw of the transitions of batch 1. Except in the spiral, they do not depend on the state."""
     if jnp.ndim(first.x) > 1:
-        return first.next_x  # given state and action, what follows is certain
+        return first.next_x  # given state and action, the transition is deterministic
     stays = second.next_x == second.x
     return jnp.where(stays, first.x, (first.x + 2) % 3)
 

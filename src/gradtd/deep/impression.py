@@ -1,27 +1,27 @@
-"""Impression GTD for networks: one family, written as losses whose gradient is the update.
+"""Impression GTD for networks: one family of losses whose gradient is the update.
 
 Two batches come from different episodes. v(x) is the network's value, delta = r + discount v(x') - v(x), and k is a
-similarity of observations. Batch 2 says, through k, which error to expect at every x of batch 1: its *impression* h.
+similarity of observations. From batch 2 and k follows the expected error at every x of batch 1: its *impression* h.
 
     h = K12 rho_2 delta_2 / m2                                not whitened
     h = K12 (K22 + ridge kbar I)^-1 rho_2 delta_2             whitened; kbar is the mean of the diagonal of K22
 
     d = mean_1 rho h (discount grad v' - grad v)              residual form
-    d = mean_1 rho (discount h grad v' - delta grad v)        corrected form: TDC, its h from the other batch
+    d = mean_1 rho (discount h grad v' - delta grad v)        corrected form: TDC with h from the other batch
 
 With k(x, y) = grad v(x) . grad v(y) and no whitening the residual form is Algorithm 1 of the paper: h = grad v . u with
-u = mean_2 rho delta grad v. Whitened it is the same with (C + b I)^-1 u for u, where C = mean_2 grad v grad v' and
-b = ridge kbar / m2: by the push-through identity an m2 x m2 system, never one as large as the network.
+u = mean_2 rho delta grad v. With whitening, (C + b I)^-1 u replaces u, where C = mean_2 grad v grad v' and
+b = ridge kbar / m2: by the push-through identity this is an m2 x m2 system, never one of the network's size.
 
-Let w stand for u, or for (C + b I)^-1 u, of batch 2, so that h = grad v . w. Then the residual form with
+Let w be u, or (C + b I)^-1 u, of batch 2, so that h = grad v . w. Then the residual form with
 ``hessian=True`` is the gradient in the parameters, w held fixed, of
 
     mean_1 rho delta h                                        not whitened
     mean_1 (rho delta h - h^2 / 2)                            whitened
 
-whose largest value over w is half of NEU and of MSPBE. Without the Hessian term, h does not depend on the parameters.
-With a fixed kernel it does not anyway. The corrected form is the gradient of nothing. `docs/deep.md` says what each
-form costs and where it diverges.
+whose maximum over w is half of NEU, or half of MSPBE. Without the Hessian term, h is treated as constant in the
+parameters; with a fixed kernel it is constant. The corrected form is not the gradient of any objective. `docs/deep.md`
+says what each form costs and where it diverges.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from gradtd.core.checks import number_at_least, one_of
 from gradtd.deep.ridge import evidence_ridge
 
 Apply = Callable[[Any, Any], Any]
-"""``apply(params, x)``: values (m,), or (values, features), where features (m, k) are what the last layer reads."""
+"""``apply(params, x)``: values (m,), or (values, features), where features (m, k) are the input of the last layer."""
 
 
 class Batch(NamedTuple):
@@ -51,13 +51,13 @@ class Batch(NamedTuple):
 
 
 def values(apply: Apply, params: Any, x: Any) -> Any:
-    """The network's values, with or without features beside them."""
+    """The network's values; features are ignored."""
     made = apply(params, x)
     return made[0] if isinstance(made, tuple) else made
 
 
 def last_features(apply: Apply, params: Any, x: Any) -> Any:
-    """What the last layer is linear in."""
+    """The features of the last layer."""
     made = apply(params, x)
     if not isinstance(made, tuple):
         raise TypeError("similarity='last' needs apply(params, x) to return (values, features): features are missing.")
@@ -73,10 +73,10 @@ def td_errors(apply: Apply, params: Any, batch: Batch) -> Any:
 def impression(
     apply: Apply, params: Any, x: Any, second: Batch, *, similarity: Any = "last", whiten: bool = True, ridge: Any = 1.0
 ) -> Any:
-    """h at every x: the error to expect there by batch 2. Differentiable through x's side of the similarity only."""
+    """h at every x: the error expected there from batch 2. The gradient flows only through x in the similarity."""
     held = jax.lax.stop_gradient(params)
     errors = second.rho * td_errors(apply, held, second)
-    rows = None  # batch 2 as rows whose products are its similarities
+    rows = None  # rows whose inner products are the similarities of batch 2
     if similarity == "last":
         rows = last_features(apply, held, second.x)
     elif similarity == "gradient" and whiten:
@@ -94,7 +94,7 @@ def impression(
 
 
 def whitened(K: Any, errors: Any, ridge: Any) -> Any:
-    """(K + ridge kbar I)^-1 errors; with ridge="auto" the amount under which the errors are most likely."""
+    """(K + ridge kbar I)^-1 errors; ridge="auto" weights several ridges by the likelihood of the errors."""
     if isinstance(ridge, str):
         return evidence_ridge(K, errors)
     amount = ridge * jnp.mean(jnp.diag(K)) + jnp.finfo(K.dtype).tiny
@@ -114,27 +114,28 @@ def impression_loss(
     directions: str = "one",
     ridge: Any = "auto",
 ) -> Any:
-    """A number whose gradient in ``params`` is the update's direction. Its value is of no interest.
+    """A scalar whose gradient in ``params`` is the update's direction. Its value has no meaning.
 
     Parameters
     ----------
     apply, params
         The network: ``apply(params, x)`` returns values (m,), or (values, features).
     first, second
-        Batches from different episodes, of any two sizes.
+        Batches from different episodes; their sizes may differ.
     similarity : {"last", "gradient"} or function
-        Of features of the last layer, of gradients of the value, or ``k(x, y)`` -> (len(x), len(y)), positive definite.
+        Inner products of last-layer features or of value gradients, or ``k(x, y)`` -> (len(x), len(y)), positive
+        definite.
     whiten : bool
         Whether h is a regression (MSPBE), or a mean (NEU; K-loss where k is fixed).
     form : {"corrected", "residual"}
-        TDC with h from the other batch, or the paper's.
+        TDC with h from the other batch, or the form of the paper.
     hessian : bool
-        Whether to differentiate h. Makes the residual form a gradient.
+        Whether to differentiate h, which makes the residual form a true gradient.
     directions : {"one", "both", "averaged"}
         "both" adds the direction with the batches swapped, "averaged" takes half of each.
     ridge : float or "auto"
-        Relative to the mean similarity of an x with itself: near 0 corrects fully and slowly, a large one is
-        semi-gradient TD. "auto" takes it from batch 2 by `gradtd.deep.ridge.evidence_ridge`.
+        Relative to the mean similarity of an x with itself. Near 0 the correction is full but learning is slow; a large
+        ridge gives semi-gradient TD. "auto" estimates it from batch 2 with `gradtd.deep.ridge.evidence_ridge`.
     """
     one_of("form", form, ("corrected", "residual"))
     one_of("directions", directions, ("one", "both", "averaged"))

@@ -26,10 +26,10 @@ PLAIN = ("similarity", "whiten", "form", "hessian", "directions", "ridge")
 
 
 class DeepLearner:
-    """A network that learns values from steps as they come: Adam, and Impression GTD in its corrected form.
+    """A network that learns values step by step, with Adam and the corrected form of Impression GTD.
 
-    On one machine the same steps and the same seed give the same bytes, and what is loaded goes on as if it had never
-    stopped.
+    On one machine the same steps and the same seed give the same bytes, and a loaded learner continues exactly where
+    the saved one stopped.
 
     Parameters
     ----------
@@ -44,13 +44,13 @@ class DeepLearner:
     batch : (int, int)
         Sizes of the two batches.
     capacity : int
-        Steps that are held, the oldest leaving first.
+        Number of steps stored; the oldest are dropped first.
     split : {"odd_even", "coin", "episode"}
-        Which episodes serve which batch.
+        How episodes are assigned to the two batches.
     seed : int
-        Fixes the start of the network and all draws.
+        Fixes the initial network and all draws.
     **options
-        Those of `gradtd.deep.impression_loss`, for example ``ridge=1.0``.
+        Options of `gradtd.deep.impression_loss`, for example ``ridge=1.0``.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class DeepLearner:
         truncated: bool = False,
         rho: float = 1.0,
     ) -> None:
-        """Take one step, and learn from two batches as soon as two episodes are there."""
+        """Take one step, and learn from two batches once there are two episodes."""
         for name, one in (("x", x), ("next_x", next_x)):
             if np.shape(one) != (self.net.n_inputs,):
                 raise InputError(f"{name} needs shape ({self.net.n_inputs},), got {np.shape(one)}.")
@@ -111,7 +111,7 @@ class DeepLearner:
     def partial_fit(
         self, x: Any, reward: Any, next_x: Any, *, gamma: float, terminated: Any, truncated: Any = None, rho: Any = None
     ) -> DeepLearner:
-        """Take many steps, arrays with one entry each, in their order; returns the learner."""
+        """Take many steps in order, as arrays with one entry per step; returns the learner."""
         n = len(reward)
         truncated = np.zeros(n, bool) if truncated is None else truncated
         rho = np.ones(n) if rho is None else rho
@@ -130,7 +130,7 @@ class DeepLearner:
         return self
 
     def new_episode(self) -> None:
-        """Say that the episode was cut off: the next step begins another one."""
+        """End the episode as truncated: the next step begins another one."""
         self.replay.new_episode()
 
     def predict(self, x: Any) -> Any:
@@ -167,7 +167,7 @@ class DeepLearner:
 
     @classmethod
     def load(cls, path: str | Path) -> DeepLearner:
-        """The learner that was saved to a file."""
+        """Load the learner from a file."""
         with reading(path, "a file that DeepLearner.save wrote"):
             header, arrays = read_arrays(Path(path))
             if header["made_by"] != MADE_BY:
@@ -193,7 +193,7 @@ class DeepLearner:
 
 
 def _refuse_other_size(header: Mapping[str, Any], n_parameters: int) -> None:
-    """Refuse a file whose network has other parameters than the file holds, before that network is made."""
+    """Refuse a file whose parameters do not match its network, before creating the network."""
     told = header["settings"]
     net = Mlp(header["n_inputs"], tuple(told["hidden"]), activation=told["activation"])
     if net.n_parameters != n_parameters:

@@ -1,7 +1,7 @@
 """Networks that learn the values of a log, half of its episodes at a time, for `gradtd.evaluate`.
 
-What is learned becomes columns: `gradtd.features.network.NetworkFeatures`. Least squares, influences, checks and the
-verdict are those of any other features. The networks' own values stand beside them without an interval.
+The last layers become features (`gradtd.features.network.NetworkFeatures`), with the same least squares, influences,
+checks and verdict as any other features. The networks' own values are reported without an interval.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def learn_features(log: Log, rho: Floats, gamma: float, seed: int = 0) -> Learne
 
 
 def last_width(n_episodes: int) -> int:
-    """Units of the last layer: what one half of the episodes can carry, 4 to 32."""
+    """Units of the last layer, 4 to 32 by the size of half of the episodes."""
     return int(np.clip(n_episodes // 20, 4, 32))
 
 
@@ -84,7 +84,7 @@ def _learn(net: Mlp, steps: Batch, sides: Sides, key: Any) -> Any:
 
 
 def _sides(episode: Integers, half: Integers, seed: int) -> Sides:
-    """For both halves, the steps of two batches; lists of one length, short ones drawn from again."""
+    """For both halves, the steps of two batches, as lists of equal length; entries of short ones repeat."""
     rng = np.random.default_rng([seed, 1])
     turn = np.zeros(len(half), np.int64)
     for side in (0, 1):
@@ -97,7 +97,7 @@ def _sides(episode: Integers, half: Integers, seed: int) -> Sides:
 
 
 def _scale(log: Log, rho: Floats, gamma: float) -> float:
-    """The size of a return, so that values to learn are about 1."""
+    """The scale of a return, so that scaled values are about 1."""
     begins = episode_begins(log.episode)
     since = np.arange(len(log)) - np.repeat(begins[:-1], np.diff(begins))
     returns = np.add.reduceat(log.reward * gamma**since, begins[:-1])
@@ -105,6 +105,6 @@ def _scale(log: Log, rho: Floats, gamma: float) -> float:
 
 
 def _flat(params: Any) -> Floats:
-    """Weights as `gradtd.features.network.layers` reads them; the head stays behind."""
+    """Weights as `gradtd.features.network.layers` reads them, without the output layer."""
     parts = [np.asarray(a, np.float64).ravel() for one in params["hidden"] for a in (one["weights"], one["bias"])]
     return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""A small network to start with. Any other ``apply(params, x)`` serves as well: flax, equinox, haiku or your own."""
+"""A small network to start with. Any other ``apply(params, x)`` works too: flax, equinox, haiku or your own."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Mlp:
     n_inputs : int
         Columns of an observation.
     hidden : tuple of int
-        Widths of the hidden layers. With none the value is linear in the observation.
+        Widths of the hidden layers. Without any, the value is linear in the observation.
     n_outputs : int
-        1 gives values (m,); more, one per action, give (m, n_outputs).
+        1 gives values (m,); more, for example one per action, give (m, n_outputs).
     activation : {"relu", "tanh", "identity"}
         After every hidden layer.
     """
@@ -44,12 +44,12 @@ class Mlp:
 
     @property
     def n_parameters(self) -> int:
-        """How many numbers `init` makes."""
+        """The number of parameters."""
         widths = (self.n_inputs, *self.hidden, self.n_outputs)
         return sum((fan_in + 1) * width for fan_in, width in pairwise(widths))
 
     def init(self, key: Any, dtype: Any = jnp.float32) -> Any:
-        """Weights of He's size, biases 0; the last layer starts at 0, so that every value does."""
+        """He initialisation, biases 0; the last layer is 0, so that every initial value is 0."""
         widths = (self.n_inputs, *self.hidden)
         layers = []
         for fan_in, width in pairwise(widths):
@@ -60,7 +60,7 @@ class Mlp:
         return {"hidden": layers, "head": head}
 
     def apply(self, params: Any, x: Any) -> tuple[Any, Any]:
-        """Values and the features, a 1 behind them, that the last layer is linear in."""
+        """Values, and the features of the last layer with a constant 1 appended."""
         act = ACTIVATIONS[self.activation]
         for layer in params["hidden"]:
             x = act(x @ layer["weights"] + layer["bias"])

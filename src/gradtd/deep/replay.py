@@ -1,4 +1,4 @@
-"""Steps that two batches of different episodes are drawn from."""
+"""A replay buffer that draws two batches from different episodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradtd.deep.impression import Batch
 
 SPLITS = ("odd_even", "coin", "episode")
 FIRST_ROOM = 1024
-"""Steps that there is room for at first."""
+"""Initial capacity in steps."""
 
 
 class EpisodeReplay:
@@ -22,11 +22,12 @@ class EpisodeReplay:
     Parameters
     ----------
     capacity : int
-        Steps that it holds, the oldest leaving first.
+        Number of steps stored; the oldest are dropped first.
     split : {"odd_even", "coin", "episode"}
-        Which episodes serve batch 1: the odd ones, those of a fair coin, or a new random half at every draw.
+        Which episodes batch 1 is drawn from: the odd ones, a random half fixed by coin flips, or a new random half at
+        every draw.
     seed : int
-        Fixes coins and draws.
+        Fixes the coin flips and the draws.
 
     >>> replay = EpisodeReplay(capacity=1000)
     >>> for episode in range(4):
@@ -60,7 +61,7 @@ class EpisodeReplay:
         truncated: bool = False,
         rho: float = 1.0,
     ) -> None:
-        """Store one step. Behind a terminated one nothing follows; a truncated one keeps its next value."""
+        """Store one step. The value after a terminated step is 0; a truncated step keeps its next value."""
         row: dict[str, Any] = {
             "x": np.asarray(x),
             "next_x": np.asarray(next_x),
@@ -88,11 +89,11 @@ class EpisodeReplay:
         self._open = not (terminated or truncated)
 
     def new_episode(self) -> None:
-        """Say that the episode was cut off: the next step begins another one."""
+        """End the episode as truncated: the next step begins another one."""
         self._open = False
 
     def ready(self) -> bool:
-        """Whether there are steps for both batches."""
+        """Whether both batches have steps to draw from."""
         n = len(self)
         if n == 0:
             return False
@@ -110,12 +111,12 @@ class EpisodeReplay:
         return made[0], made[1]
 
     def memory(self) -> dict[str, Any]:
-        """What it knows beside its steps, for a file."""
+        """Its state besides the steps, for a file."""
         counts = {"seen": self.seen, "number": self.number, "open": self._open, "heads": self._heads}
         return counts | {"rng": self.rng.bit_generator.state}
 
     def restore(self, memory: Any, steps: Any, shape: tuple[int, ...]) -> None:
-        """Put back what `memory` said, and the steps; a file may be damaged, so sizes are checked."""
+        """Restore the state from `memory` and the steps; sizes are checked, since a file may be damaged."""
         self.seen = checks.whole_number("seen", memory["seen"], 0)
         self.number = checks.whole_number("number", memory["number"], 0)
         self._open, self._heads = bool(memory["open"]), bool(memory["heads"])
@@ -157,7 +158,7 @@ class EpisodeReplay:
         self.steps = wide | numbers | marks
 
     def _grow(self, needed: int) -> None:
-        """Twice the room where it is full, so that memory follows the steps and not the capacity."""
+        """Double the arrays when they are full, so that memory grows with the steps and not with the capacity."""
         room = len(self.steps["reward"])
         if needed > room:
             more = min(2 * room, self.capacity) - room

@@ -1,9 +1,9 @@
-"""How much to correct, from the errors of one batch and nothing to tune: a ridge by empirical Bayes.
+"""The ridge of the correction, by empirical Bayes from the errors of one batch; nothing to tune.
 
-The errors e of batch 2 are modelled as e ~ N(0, s (K / kbar + ridge I)). A part that the similarity explains and a part
-that it does not: the more of the errors is explained, the smaller the ridge, and the more is corrected. Where errors
-are noise the correction vanishes and the update is semi-gradient TD, which is fast. Where TD diverges, errors grow
-along directions of the network, so they are explained, and the correction comes back.
+The errors e of batch 2 are modelled as e ~ N(0, s (K / kbar + ridge I)). One part is explained by the similarity, the
+other is noise. The more of the errors is explained, the smaller the ridge and the stronger the correction. If errors
+are noise, the correction vanishes and the update is semi-gradient TD, which is fast. If TD diverges, errors grow along
+directions of the network, so they are explained, and the correction is strong again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ GRID = tuple(10.0 ** (7 * k / 5 - 3) for k in range(6))
 
 
 def evidence_ridge(K: Any, errors: Any) -> Any:
-    """(K + ridge kbar I)^-1 errors, averaged over the ridges of the grid by how likely each makes the errors.
+    """(K + ridge kbar I)^-1 errors, averaged over the ridges of the grid, weighted by likelihood.
 
-    Each ridge has its Cholesky factor; all six cost less than one eigendecomposition, which would serve every ridge.
+    Each ridge has its Cholesky factor; all six cost less than one eigendecomposition, which would cover every ridge.
     """
     K, errors = jax.lax.stop_gradient(K), jax.lax.stop_gradient(errors)
     m, kbar = len(K), jnp.mean(jnp.diag(K)) + jnp.finfo(K.dtype).tiny

@@ -1,4 +1,4 @@
-"""Training from stored steps: every update draws two batches of different episodes. One compiled loop."""
+"""Training from stored steps: every update draws two batches from different episodes, in one compiled loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradtd.deep.impression import Apply, Batch, impression_loss
 
 
 class Sides(NamedTuple):
-    """The steps that batch 1 and batch 2 are drawn from."""
+    """The steps from which batch 1 and batch 2 are drawn."""
 
     first: Any
     second: Any
@@ -33,7 +33,7 @@ def take(steps: Batch, index: Any) -> Batch:
 
 
 Loss = Callable[[Apply, Any, Batch, Batch], Any]
-"""A loss of the family or of `gradtd.deep.baselines`, of two batches."""
+"""A loss of two batches, from `gradtd.deep.impression` or `gradtd.deep.baselines`."""
 
 
 @partial(jax.jit, static_argnames=("apply", "loss", "optimiser", "updates", "sizes", "watch"))
@@ -50,9 +50,9 @@ def train(
     sizes: tuple[int, int] = (32, 32),
     watch: Callable[[Any], Any] | None = None,
 ) -> tuple[Any, Any]:
-    """The parameters after so many updates, and what ``watch`` says of them at a hundred times on the way.
+    """The parameters after this number of updates, and the output of ``watch`` at a hundred points during training.
 
-    The batches swap their roles in half of the updates, so that all steps serve both.
+    The batches swap roles in half of the updates, so that every step is used in both.
     """
 
     def update(carried: Any, key: Any) -> tuple[Any, None]:

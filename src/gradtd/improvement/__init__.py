@@ -1,1 +1,1 @@
-"""A better policy from a log: policy iteration, judged on episodes that it was not learned from."""
+"""A better policy from a log: policy iteration, evaluated on episodes that it was not learned from."""

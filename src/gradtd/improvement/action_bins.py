@@ -1,8 +1,8 @@
-"""Real actions as a grid of bins, each with an equal share of the log's actions.
+"""Continuous actions as a grid of bins, each with an equal share of the log's actions.
 
-No log can judge a policy that takes one real action with certainty: the behaviour never takes exactly that one. So a
-policy over a grid chooses a bin, and draws inside it as the behaviour does. For every action of a bin its ratio is then
-pi(bin | s) / b(bin | s), and the log with bins in the place of actions says all that `improve` and `evaluate` need.
+No log can evaluate a deterministic policy over continuous actions: the behaviour never takes exactly the same action.
+So the policy chooses a bin, and draws within it as the behaviour does. For every action of a bin its ratio is then
+pi(bin | s) / b(bin | s), and the log with bins as actions contains all that `improve` and `evaluate` need.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from gradtd.logs import Log
 BINS = 5
 MOST_BINS = 100
 POINTS = 65
-"""Quantiles of the actions in a bin that a policy keeps, to draw from."""
+"""Number of quantiles of the actions in a bin that a policy stores to draw from."""
 
 
 @dataclass(frozen=True, eq=False)
 class ActionBins:
-    """Bins of a real action: below the first edge, between two edges, from the last edge on.
+    """Bins of a continuous action: below the first edge, between two edges, from the last edge on.
 
     Parameters
     ----------
     edges
-        In order, one less than there are bins.
+        Edges in ascending order, one fewer than bins.
     quantiles
         Quantiles of the log's actions in every bin, (bins, points).
     """
@@ -41,18 +41,18 @@ class ActionBins:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The bins in words."""
+        """A label for each bin."""
         said = [f"{edge:.4g}" for edge in self.edges]
         said = said if len(set(said)) == len(said) else [repr(float(edge)) for edge in self.edges]
         return (f"below {said[0]}", *(f"{low} to {high}" for low, high in pairwise(said)), f"from {said[-1]}")
 
     def of(self, log: Log) -> Log:
-        """The log with the bin of every action in its place. Densities of actions say nothing of bins and are dropped.
+        """The log with every action replaced by its bin. Densities of actions do not apply to bins and are dropped.
 
         Parameters
         ----------
         log
-            A log with one real number per action.
+            A log with one-dimensional continuous actions.
         """
         codes = np.searchsorted(self.edges, _one_number(log), side="right")
         return replace(log, action=codes, action_labels=self.labels, behaviour=None, target=None, rho=None)

@@ -1,4 +1,4 @@
-"""What the behaviour does at every place: its recorded probabilities, frequencies, or a softmax of features."""
+"""The behaviour policy in every state: recorded probabilities, frequencies, or a softmax model of features."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gradtd.logs.row_policies import ByRow, InOrder
 RIDGE = 1e-4
 """Penalty on the squared weights of the softmax model, per step."""
 MOST_STEPS = 50_000
-"""Steps that the softmax model is fitted to; more of them only take longer."""
+"""Maximum number of steps to fit the softmax model; more only take longer."""
 
 
 def given_probabilities(log: Log, behaviour: Any) -> tuple[ByRow | None, Floats | None]:
-    """The behaviour's probabilities of all actions by row, or of the actions taken; neither where it is fitted."""
+    """The behaviour's probabilities of all actions by row, or of the actions taken; neither if it is fitted."""
     given = prepared(log, "behaviour", behaviour)
     if given is None:
         if log.behaviour is None:
@@ -41,8 +41,8 @@ def given_probabilities(log: Log, behaviour: Any) -> tuple[ByRow | None, Floats 
 def known_probabilities(log: Log, behaviour: Any, place: Integers, n_places: int) -> Floats:
     """The behaviour's probabilities of all actions in every discrete state.
 
-    Recorded ones are averaged by state and action; what they leave goes to actions that were never taken there, in
-    equal parts. Without records, they are frequencies with one more step of every action.
+    Recorded ones are averaged by state and action; the rest is divided equally among actions never taken there. Without
+    records they are frequencies, with one step added for every action.
     """
     A = log.n_actions
     asked, taken = given_probabilities(log, behaviour)
@@ -78,7 +78,7 @@ class BehaviourModel:
 
 
 def fit_behaviour(rows: Floats, log: Log, behaviour: Any, ridge: float = RIDGE) -> BehaviourModel:
-    """Multinomial logistic regression of the actions on features; on all probabilities where these are known."""
+    """Multinomial logistic regression of the actions, or of their known probabilities, on features."""
     from scipy.optimize import minimize
 
     assert log.action is not None

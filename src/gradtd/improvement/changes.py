@@ -1,4 +1,4 @@
-"""Where an improved policy differs from the behaviour: states, actions, and how often the log did it."""
+"""Where an improved policy differs from the behaviour: states, actions, and how often they occur in the log."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from gradtd.improvement.experience import Experience
 from gradtd.logs import Log
 
 LEAST_MOVED = 0.01
-"""Probability that must move for a difference to be listed."""
+"""Minimum change in probability for a difference to be listed."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One place where probability moved from an action to another.
+    """A state in which probability moved from one action to another.
 
     Parameters
     ----------
     where
-        The state; or, for real observations, the means of their columns over the steps concerned.
+        The state; or, for continuous observations, the means of their columns over these steps.
     steps
-        Steps of the log there.
+        Number of steps of the log there.
     less, more
         The action that lost most probability, and the one that gained most.
     behaviour
         The behaviour's probability of the action that gained.
     improved
-        The improved policy's.
+        The improved policy's probability of that action.
     taken
-        How often the log took the action that gained, there.
+        How often the log has that action there.
     """
 
     where: str
@@ -45,7 +45,7 @@ class Change:
 
 
 def list_changes(log: Log, experience: Experience, improved: Floats, labels: tuple[Any, ...]) -> tuple[Change, ...]:
-    """The differences, those first that concern most steps. ``improved`` has one row per place."""
+    """The differences, sorted by number of steps, largest first. ``improved`` has one row per place."""
     shift = improved - experience.behaviour
     more, less = shift.argmax(axis=1), shift.argmin(axis=1)
     rows = np.arange(len(shift))
@@ -75,7 +75,7 @@ def list_changes(log: Log, experience: Experience, improved: Floats, labels: tup
 def _grouped(
     log: Log, experience: Experience, improved: Floats, found: tuple[Any, Any, Any], labels: tuple[Any, ...]
 ) -> tuple[Change, ...]:
-    """Steps with real observations, grouped by the two actions concerned."""
+    """Steps with continuous observations, grouped by the pair of actions."""
     changed, less, more = (one[experience.place] for one in found)
     made = []
     for lost in range(experience.n_actions):

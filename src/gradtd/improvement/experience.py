@@ -1,4 +1,4 @@
-"""A log as policy iteration reads it: places, what was done there, what followed, and the behaviour's choices."""
+"""A log as policy iteration reads it: places, actions, transitions, and the behaviour's probabilities."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gradtd.logs import Log
 
 @dataclass(frozen=True, eq=False)
 class Experience:
-    """The steps of a log over *places*: the distinct states, or every observation where these are real numbers.
+    """The steps of a log over *places*: the distinct states, or every observation if these are continuous.
 
-    ``table`` has the features of every place; it is None where each place has one feature of its own. ``behaviour`` has
-    the behaviour's probabilities of all actions at every place, ``model`` a function of features that says them for
-    observations that are not in the log. ``states`` are the distinct observations.
+    ``table`` has the features of every place; it is None if each place has one feature of its own. ``behaviour`` has
+    the behaviour's probabilities of all actions at every place, ``model`` a function of features that gives them for
+    observations outside the log. ``states`` are the distinct observations.
     """
 
     table: Floats | None
@@ -47,7 +47,7 @@ class Experience:
 
 
 def make_experience(log: Log, gamma: float, features: Any, behaviour: Any, block: int | None) -> Experience:
-    """Read a log for policy iteration. Discrete states have a value each unless features are named."""
+    """Read a log for policy iteration. Discrete states have one value each unless features are given."""
     if log.action is None:
         raise InputError(
             f"improve needs actions, and {log.name} has no action column. Name it, columns={{'action': ...}}."

@@ -1,10 +1,10 @@
-"""`improve`: a log in, a better policy with the evidence for it out, or the answer that there is none.
+"""`improve`: from a log to a better policy with evidence, or to the answer that there is no evidence.
 
-The episodes are split into two halves. Each half teaches a policy, and judges the policy of the other half; the policy
-that is returned is the mean of the two. Every step enters the equations of the value with the ratio of the policy that
-did not see its episode, so the estimate has no optimism to first order. The errors of the two halves may be correlated,
-because each half also taught the policy that the other judges. The interval takes them as fully correlated, so its
-error is the sum of both (at most 1.41 times that of independent episodes).
+The episodes are split into two halves. A policy is learned from each half and evaluated on the other half; the returned
+policy is the mean of the two. Every step enters the equations of the value with the ratio of the policy that did not
+see its episode, so the estimate has no optimism to first order. The errors of the two halves may be correlated, because
+each half is used both for learning and for evaluation. The interval assumes full correlation, so its error is the sum
+of both (at most 1.41 times that of independent episodes).
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ from gradtd.logs.given_policies import read_beside
 from gradtd.logs.policies import GivenPolicy
 
 LEAST = {"states": (1, 2, 5, 20, 80), "features": (5, 20, 80, 320)}
-"""How often an action must have been taken, by default: one candidate each."""
+"""Default thresholds for how often an action must have been taken; each gives a candidate."""
 ITERATIONS = {"states": (MOST_ITERATIONS,), "features": (1, MOST_ITERATIONS)}
-"""Policy iterations by default. Features cannot say well what the log did not follow: one step often gains more."""
+"""Default numbers of policy iterations. Features extrapolate poorly to policies that the log does not follow: one
+iteration often gains more."""
 CAUTION = 2.0
 POWER = 0.84
-"""Quantile of the normal distribution for a chance of 80 % to show a difference."""
+"""Normal quantile for a power of 80 %."""
 BEHAVIOUR = "behaviour"
 MOST_NEEDED = 1e9
-"""More episodes than that are not worth a number."""
+"""Larger numbers of episodes are not reported."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """A candidate: what both halves taught, its probabilities at every place, and those that judge every step."""
+    """A candidate: the policies of both halves, and its probabilities at every place and for every step."""
 
     least: float
     iterations: int
@@ -79,46 +80,46 @@ def improve(
     log_format: LogFormat | None = None,
     progress: StageProgress | bool | None = None,
 ) -> Improvement:
-    """Learn a better policy from a log of another one, and say what the evidence for it is.
+    """Learn a better policy from the log of another one, and report the evidence for it.
 
-    Least-squares policy iteration on values of actions. Probability moves only between actions that the log took often
-    enough in such states; the rest stays with the behaviour. Each half of the episodes judges the policy that the other
-    half taught.
+    Least-squares policy iteration on action values. Probability moves only between actions that are frequent enough in
+    the log in such states; otherwise the policy equals the behaviour. The policy learned from each half of the episodes
+    is evaluated on the other half.
 
     Parameters
     ----------
     log
-        A file, a frame, a dictionary of arrays, a `Log`: whatever `gradtd.read_log` reads.
+        A file, a frame, a dictionary of arrays or a `Log`: anything that `gradtd.read_log` reads.
     gamma
         The discount factor, 0 to 1.
     behaviour
-        The policy that made the log, where the log does not say, in the forms of `gradtd.evaluate`; "estimate" fits
-        one.
+        The behaviour policy, if the log does not contain its probabilities, in the forms of `gradtd.evaluate`;
+        "estimate" fits one.
     features
-        What values are linear in, in the forms of `gradtd.evaluate`. By default discrete states have a value each, and
-        real observations the default features.
+        The features, in the forms of `gradtd.evaluate`. By default discrete states have one value each, and continuous
+        observations the default features.
     bins
-        For real actions: how many bins with equal shares of the log's actions, by default 5, or the edges between bins.
-        The policy chooses a bin and draws inside it as the behaviour does. ``behaviour`` is then of bins, and by
-        default "estimate".
+        For continuous actions: the number of bins with equal shares of the log's actions, by default 5, or the edges
+        between bins. The policy chooses a bin and draws within it as the behaviour does. ``behaviour`` then refers to
+        bins, and is by default "estimate".
     least
-        How often the log must have taken an action in a state for its probability to move: 20, or several numbers. Each
-        gives a candidate. By default 1, 2, 5, 20 and 80; for features that are not one per state, where it is the
-        number of effective steps, 5, 20, 80 and 320.
+        How often the log must have taken an action in a state for its probability to move: a number or several, each of
+        which gives a candidate. By default 1, 2, 5, 20 and 80; with features other than one per state it is an
+        effective number of steps, by default 5, 20, 80 and 320.
     iterations
-        Policy iterations, or several numbers, each of which gives a candidate for every ``least``. 1 takes the actions
-        that are best by the behaviour's own values, 20 goes on until the policy stays as it is. By default 20; for
-        features that are not one per state both.
+        Policy iterations, or several numbers, each of which gives a candidate for every ``least``. 1 takes the best
+        actions under the behaviour's action values; 20 usually iterates until the policy no longer changes. By default
+        20; with features other than one per state, both 1 and 20.
     caution
-        Standard errors that the value of an action is lowered by before the best one is taken.
+        Number of standard errors subtracted from every action value before the best action is chosen.
     level
-        The level at which the intervals of all candidates hold together.
+        The simultaneous level of the intervals of all candidates.
     block_length
         Steps that count as one independent piece, for logs of one long episode.
     seed
-        Seed of the two halves.
+        Seed of the split into two halves.
     threads
-        Threads to judge candidates on; by default one for each core.
+        Threads that evaluate candidates; by default one for each core.
     log_format
         How the log is read: a `LogFormat`.
     progress
@@ -127,7 +128,7 @@ def improve(
     >>> import gradtd
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> action = rng.integers(2, size=400)                      # a coin decides; action 1 earns 0.3 more
+    >>> action = rng.integers(2, size=400)                      # random actions; action 1 earns 0.3 more
     >>> log = {"obs": rng.integers(3, size=400), "action": action, "action_prob": np.full(400, 0.5),
     ...        "reward": 0.3 * action + rng.normal(0, 0.5, 400)}
     >>> found = gradtd.improve(log, 1, log_format=gradtd.LogFormat(one_step=True))
@@ -219,7 +220,7 @@ def _learn_candidate(experience: Experience, half: Integers, least: float, itera
 
 
 def _distinct(trials: list[_Trial]) -> list[_Trial]:
-    """Candidates that move something and differ from those with a smaller threshold."""
+    """Candidates that differ from the behaviour and from candidates with a smaller threshold."""
     kept: list[_Trial] = []
     for trial in trials:
         if trial.moved > 0 and not any(np.array_equal(trial.judged, other.judged) for other in kept):
@@ -228,12 +229,12 @@ def _distinct(trials: list[_Trial]) -> list[_Trial]:
 
 
 def _of_same(trial: _Trial, distinct: list[_Trial], judged: dict[str, Difference]) -> Difference | None:
-    """The difference of the candidate that is the same policy; None where it moves nothing."""
+    """The difference of the candidate with the same policy; None if it equals the behaviour."""
     return next((judged[_name(one)] for one in distinct if np.array_equal(one.judged, trial.judged)), None)
 
 
 def _compare(trials: list[_Trial], found: Evaluations, half: Integers, level: float) -> list[Difference]:
-    """The difference of every candidate from the behaviour; the intervals hold together."""
+    """The difference of every candidate from the behaviour, with simultaneous intervals."""
     base = found[BEHAVIOUR]
     apart = [found[_name(trial)].influences - base.influences for trial in trials]
     single = simultaneous_level(np.array(apart), level) if len(apart) > 1 else level
@@ -255,13 +256,13 @@ def _compare(trials: list[_Trial], found: Evaluations, half: Integers, level: fl
 
 
 def _verdict(one: Evaluation) -> str:
-    """The verdict on a candidate. A value without width, as of a deterministic world, still has a difference."""
+    """The verdict on a candidate. Without intervals, as in a deterministic problem, the difference still counts."""
     exact = Fit("value", one.value, one.influences, 0.0, 0).error <= DEFAULT.no_error * max(abs(one.value), 1e-300)
     return "unchecked" if exact and len(one.reasons) == 1 else one.verdict
 
 
 def halves_factor(psi: Floats, half: Integers) -> float:
-    """How many times larger the error is where the two halves err together: (a + b) / sqrt(a^2 + b^2).
+    """The factor of the error if both halves are fully correlated: (a + b) / sqrt(a^2 + b^2).
 
     >>> round(halves_factor(np.array([1.0, -1.0, 1.0, -1.0]), np.array([0, 0, 1, 1])), 3)
     1.414
@@ -272,12 +273,12 @@ def halves_factor(psi: Floats, half: Integers) -> float:
 
 
 def _preference(row: Difference) -> tuple[bool, float]:
-    """The largest lower end first; what is not usable last."""
+    """Sort by the lower end of the interval, largest first; not usable last."""
     return row.verdict != WORDS[-1], -np.inf if row.low is None else row.low
 
 
 def _answer(row: Difference, one: Evaluation, half: Integers, head: dict[str, Any]) -> dict[str, Any]:
-    """What is said of the chosen candidate."""
+    """The answer for the chosen candidate."""
     answer = NO_EVIDENCE
     if row.verdict == WORDS[-1] or row.low is None:
         answer = CANNOT_TELL
@@ -295,19 +296,19 @@ def _answer(row: Difference, one: Evaluation, half: Integers, head: dict[str, An
 
 
 def _episodes_needed(row: Difference, episodes: int) -> int | None:
-    """Episodes at which a difference of this size would be shown in four logs of five; two digits."""
+    """Number of episodes for a power of 80 % at a difference of this size, with two digits."""
     if row.low is None or row.error is None or row.value <= 0:
         return None
     times = ((row.value - row.low) / row.value + POWER * row.error / row.value) ** 2
     count = episodes * times
-    if not episodes < count < MOST_NEEDED:  # more of the same would not help, or not in a lifetime
+    if not episodes < count < MOST_NEEDED:  # more episodes would not help, or too many would be needed
         return None
     unit = 10 ** max(int(np.log10(count)) - 1, 0)
     return int(np.ceil(count / unit) * unit)
 
 
 def _nothing_moved(experience: Experience, least: float, head: dict[str, Any]) -> Improvement:
-    """The answer where no candidate differs from the behaviour."""
+    """The answer if no candidate differs from the behaviour."""
     places = np.arange(experience.n_places)
     again = learn(experience, np.arange(len(experience.place)), least).known
     reason = (

@@ -1,4 +1,4 @@
-"""The policy that `improve` returns: a function of observations that is saved without pickle."""
+"""The policy that `improve` returns: a function of observations, saved without pickle."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ FORMAT = "gradtd policy 1"
 class ImprovedPolicy:
     """A policy learned from a log: the behaviour with probability moved to better actions. Made by `gradtd.improve`.
 
-    Call it with observations to have the probabilities of all actions, one row each. `gradtd.evaluate` takes it as
+    Called with observations, it returns the probabilities of all actions, one row each. `gradtd.evaluate` takes it as
     ``target``, on this log or another.
 
     Parameters
     ----------
     actions
-        The actions in the order of the probabilities, as the log names them.
+        The actions of the log, in the order of the probabilities.
     states
-        The discrete observations that it has a row for, in order; None where observations are real numbers.
+        The discrete observations in its table, in order; None for continuous observations.
     table
-        The probabilities in these states, (states, actions).
+        The probabilities in these states, an array (states, actions).
     elsewhere
         The probabilities in all other states: the shares of the actions in the log.
     features
-        The map of real observations.
+        The feature map of continuous observations.
     used
-        Which of its features count.
+        Which of its features are used.
     model
-        The softmax model of the behaviour.
+        The softmax model of the behaviour policy.
     halves
-        What each half of the episodes taught.
+        The policies learned from each half of the episodes.
     components
-        The names of the observation's components in the log. `gradtd.evaluate` refuses a log with others, or in another
-        order.
+        The names of the observation's components in the log. `gradtd.evaluate` refuses a log with other components or
+        another order.
     bins
-        The bins of a real action, which are then the actions; None where actions are discrete.
+        The bins of a continuous action, which are then the actions; None for discrete actions.
     """
 
     actions: tuple[Any, ...]
@@ -74,10 +74,10 @@ class ImprovedPolicy:
         observations
             As in the log: (rows,) for discrete observations, (rows, k) for others.
         behaviour
-            The behaviour's probabilities there, (rows, actions), where they are at hand. The policy is a change of the
-            behaviour, and this is the policy that was judged. Without them the log's records stand in: what they leave
-            to actions that the log never took in a state is spread evenly over these, and states that the log never met
-            have the shares of its actions.
+            The behaviour's probabilities there, (rows, actions), if available. The policy is defined relative to the
+            behaviour, and was evaluated with these. Without them, the probabilities recorded in the log are used: in
+            each state the rest is divided equally among actions never taken there, and states outside the log get the
+            overall shares of the actions.
         """
         given = None if behaviour is None else np.asarray(behaviour, np.float64)
         if self.states is not None:
@@ -97,7 +97,7 @@ class ImprovedPolicy:
         return np.asarray(np.mean([half.elsewhere(rows, chance) for half in self.halves], axis=0))
 
     def knows(self, observations: Any) -> Any:
-        """Whether the log met each state; always so for real observations.
+        """Whether each state occurs in the log; always True for continuous observations.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class ImprovedPolicy:
         return np.isin(np.ravel(seen), self.states) if self.states is not None else np.ones(len(seen), bool)
 
     def act(self, observations: Any, rng: np.random.Generator) -> Any:
-        """Draw one action for every observation; a real one as the log's actions in its bin.
+        """Draw one action for every observation; a continuous one from the log's actions in its bin.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class ImprovedPolicy:
         Parameters
         ----------
         path
-            Where to; the name ends in ``.npz``.
+            The file to write; its name ends in ``.npz``.
         """
         target = checks.file_to_write("a policy", Path(path), ".npz")
         header: dict[str, Any] = {"format": FORMAT, "actions": [_plain(action) for action in self.actions]}
@@ -184,7 +184,7 @@ class ImprovedPolicy:
 
 
 def load_policy(path: str | Path) -> ImprovedPolicy:
-    """Read a policy that `ImprovedPolicy.save` wrote. Other files, and files that were changed, are refused.
+    """Read a policy that `ImprovedPolicy.save` wrote. Other files and modified files are refused.
 
     Parameters
     ----------

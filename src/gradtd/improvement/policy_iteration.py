@@ -1,19 +1,20 @@
-"""Least-squares policy iteration that moves probability only between actions that the log took often enough.
+"""Least-squares policy iteration that moves probability only between actions that are frequent enough in the log.
 
 At a place (a state, or an observation in features) an action is *known* if the log took it there at least ``least``
-times. Steps with all other actions are one lump, which keeps the behaviour's probability. So the values that are
-compared all come from steps of the log:
+times. All other actions are treated as one, which keeps the behaviour's probability. So all values that are compared
+are estimated from steps of the log:
 
-    x(s, a) = phi(s) in the block of a if a is known in s, else in the block of the lump
+    x(s, a) = phi(s) in the block of a if a is known in s, else in the block of the other actions
     A = sum of x (x - discount E_pi x(s', .))',  b = sum of r x,  q = A^-1 b
-    pi(.|s): the known action with the largest q takes the probability of all known ones; the rest stays
+    pi(.|s): the known action with the largest q gets the probability of all known ones; the rest is unchanged
 
-With one iteration the policy is greedy on the behaviour's values, which needs no data of a policy that the log never
-followed (Brandfonbrener et al. 2021); further ones can gain more and go wrong more easily.
+With one iteration the policy is greedy on the behaviour's values, which needs no data from other policies
+(Brandfonbrener et al. 2021); further iterations can gain more but fail more easily.
 
-q is lowered by ``caution`` standard errors before it is compared. For features that are not one per state, the number
-of times is 1 / phi'(sum of phi phi' over steps with a)^-1 phi: the count of (s, a) where states have a feature each.
-Lagoudakis and Parr (2003) have the iteration, Laroche, Trichelair and Tachet des Combes (2019) the lump (SPIBB).
+q is lowered by ``caution`` standard errors before it is compared. With features other than one per state, the number of
+times is 1 / phi'(sum of phi phi' over steps with a)^-1 phi: the count of (s, a) if each state has its own feature. The
+iteration is from Lagoudakis and Parr (2003), keeping the behaviour for rare actions (SPIBB) from Laroche, Trichelair
+and Tachet des Combes (2019).
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ from gradtd.improvement.experience import Experience
 
 MOST_ITERATIONS = 20
 RIDGE = 1e-8
-"""Part of the mean diagonal that is added to a matrix of features before it is solved."""
+"""Share of the mean diagonal that is added to a matrix of features before solving."""
 FEW = 5
-"""Steps of the mean error that are added to the TD errors of every pair, as few steps can agree by chance."""
+"""Number of steps with the mean squared error added to every pair, since few steps can agree by chance."""
 TABLE_RIDGE = 1e-3
-"""Steps of value 0 that are added to every pair of a table: cycles that no episode left have a value, too."""
+"""Steps of value 0 added to every pair of a table, so that cycles without exit have a value, too."""
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What one part of the episodes taught.
+    """The result of learning from one part of the episodes.
 
-    ``known`` and ``best`` say of every place which actions were taken often enough and which of them is best (-1 where
-    fewer than two are known). Where values are linear in features, ``weights`` (features, actions) and ``inverse``
-    (actions, features, features) say the same of any observation.
+    ``known`` and ``best`` say for every place which actions were taken often enough and which of them is best (-1 if
+    fewer than two are known). If values are linear in features, ``weights`` (features, actions) and ``inverse``
+    (actions, features, features) give the same for any observation.
     """
 
     known: Any
@@ -67,7 +68,7 @@ class Learned:
 
 
 def moved(behaviour: Floats, known: Any, best: Integers) -> Floats:
-    """The behaviour with the probability of all known actions given to the best of them."""
+    """The behaviour, with the probability of all known actions moved to the best of them."""
     pi = np.array(behaviour)
     rows = np.flatnonzero(best >= 0)
     mass = np.minimum((pi[rows] * known[rows]).sum(axis=1), 1.0)
@@ -77,9 +78,9 @@ def moved(behaviour: Floats, known: Any, best: Integers) -> Floats:
 
 
 def _greedy(q: Floats, error: Floats, known: Any, behaviour: Floats) -> Integers:
-    """The known action with the largest lower bound; the behaviour's usual one where that is as good, -1 where no two.
+    """The known action with the largest lower bound, at a tie the behaviour's usual one; -1 with fewer than two.
 
-    ``error`` is how much of its standard error each value is lowered by.
+    ``error`` is the amount subtracted from each value.
     """
     rows = np.arange(len(q))
     usual = np.where(known, behaviour, -1.0).argmax(axis=1)
@@ -92,7 +93,7 @@ def _greedy(q: Floats, error: Floats, known: Any, behaviour: Floats) -> Integers
 
 
 def _counts(rows: Floats, inverse: Floats) -> Floats:
-    """How often the log took every action where features are like these."""
+    """The effective number of steps with every action at such features."""
     leverage = np.stack([((rows @ one) * rows).sum(axis=1) for one in inverse], axis=1)
     return np.asarray(1.0 / np.maximum(leverage, 1e-12))
 
@@ -101,7 +102,7 @@ def _counts(rows: Floats, inverse: Floats) -> Floats:
 def learn(
     experience: Experience, steps: Integers, least: float, caution: float = 0.0, iterations: int = MOST_ITERATIONS
 ) -> Learned:
-    """Policy iteration on these steps of the log, until the policy stays as it is or ``iterations`` are done."""
+    """Policy iteration on these steps of the log, until the policy no longer changes or ``iterations`` are done."""
     if experience.table is None:
         return _learn_table(experience, steps, least, caution, iterations)
     return _learn_linear(experience, steps, least, caution, iterations)
@@ -147,7 +148,7 @@ def _learn_table(experience: Experience, steps: Integers, least: float, caution:
 
 
 def _table(values: Floats, met: Integers, S: int, A: int) -> Floats:
-    """Numbers of the pairs that were met as a table of states and actions; 0 elsewhere."""
+    """Numbers of the observed pairs as a table of states and actions; 0 elsewhere."""
     table = np.zeros(S * (A + 1))
     table[met] = values
     return table.reshape(S, A + 1)[:, :A]
@@ -192,5 +193,5 @@ def _learn_linear(experience: Experience, steps: Integers, least: float, caution
 
 
 def _in_blocks(rows: Floats, chances: Floats) -> Floats:
-    """Features in the blocks of actions, weighted by chances: (steps, features * blocks)."""
+    """Features in the blocks of actions, weighted by probabilities: (steps, features * blocks)."""
     return np.asarray((rows[:, :, None] * chances[:, None, :]).reshape(len(rows), -1))

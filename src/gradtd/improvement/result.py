@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 BETTER, NO_EVIDENCE, CANNOT_TELL = "better", "no evidence", "cannot tell"
 SHOWN = 10
-"""Differences between the policies that are printed."""
+"""Maximum number of differences between the policies that are printed."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One policy that was learned and judged.
+    """One policy that was learned and evaluated.
 
     Parameters
     ----------
     least
-        How often the log must have taken an action for its probability to move.
+        How often an action must occur in the log for its probability to move.
     iterations
-        Policy iterations that learned it, at most.
+        Maximum number of policy iterations.
     moved
-        Share of the behaviour's choices that it changes, over the steps of the log.
+        Share of the behaviour's probability that it changes, over the steps of the log.
     difference
-        Its value minus the behaviour's; None where it moves nothing.
+        Its value minus the behaviour's; None if it equals the behaviour.
     """
 
     least: float
@@ -48,27 +48,28 @@ class Improvement:
     Parameters
     ----------
     answer
-        "better", "no evidence" (what was judged is not shown to be better), or "cannot tell" (nothing could be judged).
+        "better", "no evidence" (no candidate is shown to be better), or "cannot tell" (no candidate could be
+        evaluated).
     policy
-        The policy that was chosen, better or not; None where the log allows no other policy than the behaviour.
+        The chosen policy, better or not; None if the log allows no policy other than the behaviour.
     value, interval
-        Its value, as judged on episodes that it was not learned from.
+        Its value, estimated on episodes that it was not learned from.
     behaviour_value, behaviour_interval
-        The value of the policy that made the log.
+        The value of the behaviour policy.
     difference
-        The paired difference of the two values, with the verdict of both; None where no policy was judged.
+        The paired difference of the two values, with the verdict on both; None if no policy was evaluated.
     reasons
-        Sentences that say why a difference is not usable or unchecked.
+        Sentences that explain why a difference is not usable or unchecked.
     episodes_needed
-        About how many episodes would show a difference of this size; None where that is not known.
+        Approximate number of episodes needed to show a difference of this size; None if unknown.
     candidates
-        All policies that were judged. Their intervals hold together.
+        All policies that were evaluated, with simultaneous intervals.
     changes
         Where the chosen policy differs from the behaviour.
     evaluations
         The evaluations of the candidates and of the behaviour, by name.
     level
-        The level at which the intervals of all candidates hold together.
+        The simultaneous level of the intervals of all candidates.
     episodes, steps
         The size of the log.
     log
@@ -120,7 +121,7 @@ class Improvement:
         return f"The log cannot tell whether anything is better. {why}{more}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but arrays, as JSON takes it; what is not finite becomes None."""
+        """Everything but arrays, as JSON takes it; non-finite numbers become None."""
         names = ("answer", "sentence", "verdict", "reasons", "value", "interval", "behaviour_value")
         rest = ("behaviour_interval", "episodes_needed", "level", "episodes", "steps", "log")
         told = {name: getattr(self, name) for name in (*names, *rest)}

@@ -12,7 +12,7 @@ from gradtd.core.arrays import Floats
 from gradtd.core.checks import InputError
 
 MOST_STATES = 2**15
-"""Dynamics are tables (states, actions, states), so more states than this do not fit any memory."""
+"""Maximum number of states: the dynamics are dense arrays (states, actions, states)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class FiniteMDP:
     reward : array
         ``reward[s, a, t]`` is the reward of that transition.
     terminal : array of bool
-        Marks the states in which an episode is over. Their rows of ``transition`` do not matter.
+        Marks the terminal states. Their rows of ``transition`` are ignored.
     start : array
         ``start[s]`` is the probability that an episode starts in state s.
     """
@@ -60,7 +60,7 @@ class FiniteMDP:
             raise InputError("an episode must start in a state that is not terminal.")
 
     def _loop_terminal_states(self) -> None:
-        """Whatever is given for them, terminal states stay where they are."""
+        """Make terminal states absorbing, whatever is given for them."""
         transition, terminal = checks.numeric_array("transition", self.transition, 3), np.asarray(self.terminal)
         if terminal.shape == transition.shape[:1] == transition.shape[2:]:
             over = np.flatnonzero(terminal)
@@ -89,19 +89,19 @@ class Problem:
     mdp : FiniteMDP
         The dynamics.
     behaviour : array
-        ``behaviour[s, a]`` is the probability of action a in state s under the policy that makes the data.
+        ``behaviour[s, a]`` is the probability of action a in state s under the behaviour policy.
     target : array
-        The same of the policy that is evaluated.
+        The same for the target policy.
     features : array
         One row per state.
     gamma : float
         The discount.
     theta0 : array, optional
-        The weights to start from, by default zeros.
+        Initial weights, by default zeros.
     source : str
-        Says whose version of the problem this is.
+        The reference of this version of the problem.
     block : int, optional
-        The number of steps that count as one episode, where the problem has no end of its own.
+        The number of steps that count as one episode, if the problem is continuing.
     """
 
     name: str

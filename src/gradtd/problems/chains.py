@@ -15,7 +15,7 @@ _FEATURES = ("tabular", "inverted", "dependent")
 
 
 def random_walk(features: str = "tabular", n: int = 5) -> Problem:
-    """A walk over ``n`` states from the middle: -1 past the left end, +1 past the right, gamma 1.
+    """A random walk over ``n`` states, started in the middle: reward -1 past the left end, +1 past the right, gamma 1.
 
     The behaviour goes left and right equally often, the target left with probability .4. Sutton et al. (2009), as
     Ghiassian et al. (2020) use it.
@@ -64,7 +64,7 @@ def random_walk_tabular(n: int = 5) -> Problem:
 
 
 def random_walk_inverted(n: int = 5) -> Problem:
-    """The random walk with all features on but the state's own.
+    """The random walk with inverted features: all are on except the state's own.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def random_walk_inverted(n: int = 5) -> Problem:
 
 
 def random_walk_dependent(n: int = 5) -> Problem:
-    """The random walk with (n+1)/2 features that overlap.
+    """The random walk with (n+1)/2 dependent features.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def boyan_chain(n: int = 13) -> Problem:
 
 
 def boyan_chain_tdrc(n: int = 13) -> Problem:
-    """The variant simulated by the authors of TDRC: state 2, too, always moves one step (reward -3).
+    """The variant simulated by the authors of TDRC: state 2 also always moves one step (reward -3).
 
     Its values are not linear in the features. (Their matrices describe yet another chain.)
 
@@ -150,7 +150,7 @@ def _chain(name: str, n: int, single_step_below: int, source: str) -> Problem:
 
 
 def _interpolated_features(n: int) -> Floats:
-    """Feature 0 peaks at the start state n-1, the last one at state 0, whose own row stays zero."""
+    """Feature 0 peaks at the start state n-1, the last feature at state 0, whose row is zero."""
     position = np.arange(n - 1, -1, -1) / 4
     features = np.maximum(0.0, 1.0 - np.abs(position[:, None] - np.arange((n - 1) // 4 + 1)))
     features[0] = 0.0
@@ -158,16 +158,16 @@ def _interpolated_features(n: int) -> Floats:
 
 
 def collision(seed: int = 0) -> Problem:
-    """Eight states in a row before an obstacle; forward out of the last one earns 1 and ends the episode.
+    """Eight states in a row before an obstacle; moving forward from the last one earns 1 and ends the episode.
 
-    Episodes start in one of the first four states, where only forward is taken; in the other four the
-    behaviour goes forward or retreats, which ends the episode with nothing, with equal probability.
-    The target always goes forward, gamma is .9. Each state has six binary features, three of them on.
+    Episodes start in one of the first four states, where the behaviour always goes forward; in the other four it goes
+    forward or retreats with equal probability. Retreating ends the episode without reward. The target always goes
+    forward, gamma is .9. Each state has six binary features, three of them on.
 
     Parameters
     ----------
     seed : int
-        Draws which of the 20 such rows of features belong to the states.
+        Draws which of the 20 possible feature rows the states have.
     """
     n, end = 8, 8
     transition, reward = np.zeros((n + 1, 2, n + 1)), np.zeros((n + 1, 2, n + 1))

@@ -14,13 +14,13 @@ def baird(gamma: float = 0.9) -> Problem:
     """Baird's counterexample with seven states (Sutton and Barto 2018, figure 11.1).
 
     ``dashed`` leads to one of six upper states, ``solid`` to the seventh. The behaviour takes solid
-    with probability 1/7, the target always; all rewards are zero, start weights 1 but for a 10 at the
-    seventh state's own weight. A and C are singular.
+    with probability 1/7, the target always; all rewards are zero; initial weights are 1, except 10 for the seventh
+    state's own weight. A and C are singular.
 
     Parameters
     ----------
     gamma : float
-        The discount. That of Sutton and Barto is .99.
+        The discount; .99 in Sutton and Barto.
     """
     n = 7
     transition = np.zeros((n, 2, n))
@@ -48,8 +48,8 @@ def baird(gamma: float = 0.9) -> Problem:
 def two_state(gamma: float = 0.95) -> Problem:
     """Tsitsiklis and Van Roy's two states with features 1 and 2 (1997), as an off-policy problem.
 
-    The target always moves to the second state, the behaviour to either alike; rewards are zero.
-    With both states visited alike TD diverges for gamma > 5/6.
+    The target always moves to the second state, the behaviour to each with probability 1/2; rewards are zero. With both
+    states visited equally often, TD diverges for gamma > 5/6.
 
     Parameters
     ----------
@@ -74,10 +74,10 @@ def two_state(gamma: float = 0.95) -> Problem:
 def star(n: int = 6, n_features: int = 5, gamma: float = 0.9, seed: int = 0) -> Problem:
     """``n`` upper states and a centre: the target always goes to the centre, the behaviour with probability 1/(n+1).
 
-    Otherwise the behaviour goes to one of the upper states; so all states are visited alike, as in Baird's
+    Otherwise the behaviour goes to one of the upper states, so all states are visited equally often, as in Baird's
     counterexample. Features are a common vector of length one plus normal numbers of deviation 1/2, rewards are
-    standard normal. The features of the centre are made longer until an eigenvalue of A has a real part above a tenth
-    of the largest eigenvalue of C, so TD diverges. With more features than states A is singular.
+    standard normal. The features of the centre are scaled up until an eigenvalue of A has a real part above a tenth of
+    the largest eigenvalue of C, so TD diverges. With more features than states A is singular.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _features(rng: np.random.Generator, n: int, n_features: int, gamma: float) -
 
 
 def _unstable(features: Floats, gamma: float) -> bool:
-    """Whether TD diverges clearly; every state has probability 1/(n+1) and is followed by the last one."""
+    """Whether TD diverges clearly; every state has probability 1/(n+1), and the next state is the last one."""
     C = features.T @ features / len(features)
     A = gamma * np.outer(features.mean(axis=0), features[-1]) - C
     return bool(np.linalg.eigvals(A).real.max() > 0.1 * np.linalg.eigvalsh(C)[-1])

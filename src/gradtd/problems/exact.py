@@ -1,8 +1,9 @@
 """Exact quantities of a finite problem: stationary law, values, A, b, C and the TD solution.
 
-The law of eligibility traces on a finite problem: mean and second moment in every state, and where these exist.
+The distribution of eligibility traces on a finite problem: mean and second moment in every state, if they exist.
 
-With c(s, a) the ratio in the trace, e' = gamma lam c e + phi' on a transition and e = phi where an episode begins, so
+With c(s, a) the ratio in the trace, e' = gamma lam c e + phi' on a transition and e = phi at the start of an episode,
+so
 
     m(s') = d(s') phi(s') + sum_s K_1(s, s') m(s),                   m(s) = d(s) E[e | s]
     W(s') = d(s') phi phi' + sum_s K_2(s, s') W(s) + cross terms,    W(s) = d(s) E[e e' | s]
@@ -53,7 +54,7 @@ class TraceLaw:
 
     @cached_property
     def finite_below(self) -> float:
-        """The lam below which the trace has a finite variance; infinite where it has one for every lam."""
+        """The lam below which the trace has a finite variance; infinite if the variance is finite for every lam."""
         radius = _radius(self.chain(2))
         return 1.0 / math.sqrt(radius) if radius > 0 else math.inf
 
@@ -90,7 +91,7 @@ class TraceLaw:
 
     @property
     def note(self) -> str:
-        """What to know where the variance is not finite."""
+        """A note if the variance is infinite."""
         return (
             f"with lam={self.lam:g} and trace={self.trace!r} the traces of {self.problem.name} have an infinite "
             "variance: averages over steps settle slowly or never. It is finite for lam below "
@@ -113,7 +114,7 @@ class Exact:
     problem : Problem
         The problem.
     A, b : array
-        ``A = E[rho phi (gamma phi' - phi)']`` and ``b = E[rho r phi]``; with traces, the trace for the first phi.
+        ``A = E[rho phi (gamma phi' - phi)']`` and ``b = E[rho r phi]``; with traces, the trace replaces the first phi.
     C : array
         ``E[phi phi']``, without a ratio.
     d_mu : array
@@ -121,13 +122,14 @@ class Exact:
     v_pi : array
         The target's true values.
     theta_star : array
-        The TD solution, of minimum norm where ``A`` is singular.
+        The TD solution, of minimum norm if ``A`` is singular.
     states : array of int
         The states an episode can be in.
     p_pi, r_pi : array
-        The target's transition matrix, discount included, and mean reward, over all states, zero in terminal ones.
+        The target's transition matrix, including the discount, and mean reward, over all states; zero in terminal
+        states.
     notes : tuple of str
-        Says where a matrix is singular, and where traces have an infinite variance.
+        Notes on singular matrices and on traces with infinite variance.
     traces : TraceLaw
         The law of the traces.
     """
@@ -151,7 +153,7 @@ class Exact:
 
     @property
     def bias(self) -> Floats:
-        """phi.theta_star - v_pi in each of ``states``: the error of the solution itself, which no data can lower."""
+        """phi.theta_star - v_pi in each of ``states``: the solution's error, which more data cannot reduce."""
         return np.asarray(self.problem.features[self.states] @ self.theta_star - self.v_pi[self.states])
 
 
@@ -160,11 +162,11 @@ SINGULAR = 1e-10
 
 
 def exact(problem: Problem | str, lam: float = 0.0, trace: str = "rho") -> Exact:
-    """Everything about a problem that an algorithm has to estimate, computed exactly.
+    """Compute exactly everything about a problem that an algorithm has to estimate.
 
-    The state law ``d_mu`` is the behaviour's stationary law (GTH elimination, no subtraction), of
-    the chain that restarts at the start law where the problem is episodic. Where A is singular,
-    ``theta_star`` is the minimum-norm solution, and ``notes`` says so.
+    The state law ``d_mu`` is the behaviour's stationary law (GTH elimination, no subtraction), of the chain that
+    restarts from the start distribution if the problem is episodic. If A is singular, ``theta_star`` is the
+    minimum-norm solution, and ``notes`` says so.
 
     Parameters
     ----------
@@ -172,7 +174,7 @@ def exact(problem: Problem | str, lam: float = 0.0, trace: str = "rho") -> Exact
         The problem, or its name in `gradtd.PROBLEMS`, with parameters where wanted.
     lam : float
         The decay of traces: A and b are then A = Phi' D (I - gamma lam P_pi)^{-1} (gamma P_pi - I) Phi and
-        b = Phi' D (I - gamma lam P_pi)^{-1} r_pi. Where the trace has no finite variance ``notes`` says so.
+        b = Phi' D (I - gamma lam P_pi)^{-1} r_pi. If the trace has infinite variance, ``notes`` says so.
     trace : str
         The ratio in a trace: ``"rho"``, ``"clipped"`` or ``"tree"``; P_pi in the inverse changes accordingly.
 
@@ -211,7 +213,7 @@ def exact(problem: Problem | str, lam: float = 0.0, trace: str = "rho") -> Exact
 
 
 def solve_td(A: Floats, b: Floats, scale: float = 0.0) -> Floats:
-    """Solve ``A theta + b = 0``; the minimum-norm least-squares solution where A is singular (see `rank`)."""
+    """Solve ``A theta + b = 0``; the minimum-norm least-squares solution if A is singular (see `rank`)."""
     if rank(A, scale) == A.shape[0]:
         theta = np.linalg.solve(A, -b)
         return np.asarray(theta + np.linalg.solve(A, -(A @ theta + b)))
@@ -219,7 +221,7 @@ def solve_td(A: Floats, b: Floats, scale: float = 0.0) -> Floats:
 
 
 def rank(matrix: Floats, scale: float = 0.0) -> int:
-    """Number of singular values above `SINGULAR` times the largest, or times ``scale`` where that is larger."""
+    """Number of singular values above `SINGULAR` times the largest, or times ``scale`` if that is larger."""
     values = np.linalg.svd(matrix, compute_uv=False)
     return int((values > SINGULAR * max(float(values[0]), scale)).sum())
 
@@ -261,7 +263,7 @@ def _state_chain(mdp: FiniteMDP, policy: Floats) -> Floats:
 
 
 def _stationary_law_of_visits(mdp: FiniteMDP, p_mu: Floats) -> Floats:
-    """Long-run share of steps taken in each state; an episode that ends restarts at the start law."""
+    """Long-run share of steps in each state; a finished episode restarts from the start distribution."""
     alive = np.flatnonzero(~mdp.terminal)
     ended = p_mu[np.ix_(alive, mdp.terminal)].sum(axis=1)
     chain = p_mu[np.ix_(alive, alive)] + np.outer(ended, mdp.start[alive])
@@ -272,7 +274,7 @@ def _stationary_law_of_visits(mdp: FiniteMDP, p_mu: Floats) -> Floats:
 
 
 def _only_recurrent_class(chain: Floats, start: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The states the behaviour ends up moving among; refuse a chain with several such sets."""
+    """The recurrent states under the behaviour; chains with several recurrent classes are refused."""
     reached = start > 0
     while True:
         wider = reached | (chain[reached].sum(axis=0) > 0)

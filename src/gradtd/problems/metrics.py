@@ -1,6 +1,6 @@
 """Metrics on weights: ``metric(exact, thetas[..., d])`` gives ``values[...]``. They never run inside the loop.
 
-NEU, MSPBE and the distance are those of the A and b of ``exact``: with ``exact(problem, lam=...)``, those with traces.
+NEU, MSPBE and the distance are those of the A and b of ``exact``: with ``exact(problem, lam=...)`` these have traces.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def msbe(exact: Exact, thetas: Floats) -> Floats:
 
 
 def distance(exact: Exact, thetas: Floats) -> Floats:
-    """Distance to theta_star; to the set of TD solutions where A is singular."""
+    """Distance to theta_star, or to the set of TD solutions if A is singular."""
     directions = np.linalg.svd(exact.A)[2]
     seen = directions[: rank(exact.A, largest_value(exact.C))]
     return np.asarray(np.linalg.norm((thetas - exact.theta_star) @ seen.T, axis=-1))
@@ -88,7 +88,7 @@ def empirical_neu(
     thetas : array
         Weights, in the last dimension.
     kernel : callable, optional
-        The similarity, ``kernel(phi_1, phi_2)``, which makes it the K-loss. By default the product of features.
+        The similarity, ``kernel(phi_1, phi_2)``, which makes it the K-loss. By default the inner product of features.
     """
     if not isinstance(stream, Stream):
         raise InputError(f"empirical_neu needs a Stream, got {type(stream).__name__}.")
@@ -125,5 +125,5 @@ def _expected_update(exact: Exact, thetas: Floats) -> Floats:
 
 @lru_cache(maxsize=64)
 def cached_exact(problem: Problem, lam: float = 0.0, trace: str = "rho") -> Exact:
-    """`exact`, found again for the same problem."""
+    """`exact`, cached per problem."""
     return exact(problem, lam, trace)

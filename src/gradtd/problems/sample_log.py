@@ -1,4 +1,4 @@
-"""Logs of problems whose truth is known: to try `evaluate` on, and to measure how often its intervals are right."""
+"""Logs of problems with known true values: to try `evaluate`, and to measure the coverage of its intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradtd.problems.exact import exact
 from gradtd.problems.simulate import sampler
 
 WARM_UP = 500
-"""Steps before the log of a problem that never ends begins, so that it begins where the behaviour usually is."""
+"""Burn-in steps of a continuing problem, so that its log begins in the stationary distribution."""
 
 
 def sample_log(
@@ -27,9 +27,9 @@ def sample_log(
     problem
         A problem, or the name of one.
     episodes
-        Whole episodes, where the problem has an end.
+        Number of episodes, for an episodic problem.
     steps
-        Steps of one long episode, where it has none; 10 000 by default.
+        Steps of one long episode, for a continuing problem; 10 000 by default.
     seed, run
         The same two numbers give the same log.
 
@@ -69,8 +69,8 @@ def sample_log(
 def true_value(problem: Problem | str) -> tuple[float, float]:
     """The target's value from the start states, and that of the TD solution in the problem's features.
 
-    Where a problem has no end, the states are those that the behaviour is usually in. The two differ where the features
-    cannot represent the values.
+    For a continuing problem, start states follow the behaviour's stationary distribution. The two values differ if the
+    features cannot represent the value function.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ from gradtd.problems.base import Problem
 class Outcomes(NamedTuple):
     """What can happen in each state, as Walker's alias tables: one random number picks an outcome.
 
-    The outcomes of state s lie at ``begin[s] : begin[s + 1]``; behind the last state stands one
-    more whose outcomes are the states an episode can start in.
+    The outcomes of state s lie at ``begin[s] : begin[s + 1]``; one more entry after the last state has the start states
+    as outcomes.
     """
 
     begin: NDArray[np.int64]
@@ -56,7 +56,7 @@ def sample(problem: Problem | str, steps: int, seed: int = 0, run: int = 0) -> S
 
 
 def sampler(problem: Problem, compile: bool | None = None) -> Callable[[int, int, int], Stream]:
-    """``sampler(problem)(steps, seed, run)`` is `sample` with the tables made once."""
+    """``sampler(problem)(steps, seed, run)`` is `sample`, with the alias tables built once."""
     outcomes = outcome_tables(problem)
     fill = engine.compile_function(walk, compile)
     highest = int(outcomes.next_state.max())  # every row that a walk writes comes from here

@@ -1,4 +1,4 @@
-"""Control with networks: agents of one file each, and one loop that trains them. `docs/control.md` compares them."""
+"""Control with networks: one file per agent, and one loop that trains them. `docs/control.md` compares the agents."""
 
 from gradtd.deep.control.agent import Agent as Agent
 from gradtd.deep.control.agent import AgentState as AgentState

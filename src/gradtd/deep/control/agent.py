@@ -1,10 +1,10 @@
-"""What every agent of control is made of: a network with a value per action, a target policy, and one step of Adam.
+"""The base of every control agent: a network with one value per action, a target policy, and a step of Adam.
 
 A *pair* is a row ``[observation, w_1, ..., w_n]`` with a weight for each of the n actions. Its value is
-sum_a w_a q(observation, a). With the taken action's weight 1 it is q(s, a); with the target policy's probabilities it
-is the expectation that the update bootstraps from. So every loss for values serves action values: x of a `Batch` is
-the pair of what was done, next_x the next observation with the target policy's weights. The features of a pair are the
-last layer's times the weights, so those of different actions have no similarity.
+sum_a w_a q(observation, a). With weight 1 for the taken action it is q(s, a); with the target policy's probabilities it
+is the expectation that the update bootstraps from. So every loss for state values also works for action values: x of a
+`Batch` is the pair of the taken action, next_x the next observation with the target policy's probabilities. The
+features of a pair are those of the last layer times the weights, so the similarity of different actions is zero.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gradtd.deep.impression import Batch
 
 
 class AgentState(NamedTuple):
-    """What an update changes. ``params`` has the network as "net"; ``target`` is None without a target network."""
+    """The state of an agent. ``params["net"]`` is the network; ``target`` is None without a target network."""
 
     params: Any
     target: Any
@@ -31,12 +31,12 @@ class AgentState(NamedTuple):
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent: functions of its state, which compile, map over seeds and start from one key.
+    """An agent: pure functions of its state, for `jax.jit` and `jax.vmap` over seeds.
 
     Parameters
     ----------
     net : Mlp
-        The network, or any object with its ``init``, ``apply`` and ``n_outputs``: the number of actions, at least 2.
+        The network, or any object with ``init``, ``apply`` and ``n_outputs``, the number of actions (at least 2).
     step_size : float
         Adam's.
     temperature : float
@@ -56,7 +56,7 @@ class Agent:
                 number_at_least(name, given, 0)
 
     def init(self, key: Any) -> AgentState:
-        """The start: all values 0."""
+        """The initial state, with all values 0."""
         params = {"net": self.net.init(key)}
         return AgentState(params, None, self.adam().init(params), 0)
 
@@ -65,7 +65,7 @@ class Agent:
         return optax.adam(self.step_size)
 
     def loss(self, params: Any, target: Any, first: Batch, second: Batch) -> Any:
-        """A number whose gradient in ``params`` is the update's direction, of two batches from different episodes."""
+        """A scalar whose gradient in ``params`` is the update's direction, for two batches from different episodes."""
         raise NotImplementedError
 
     def update(self, state: AgentState, first: Batch, second: Batch) -> AgentState:
@@ -79,14 +79,14 @@ class Agent:
         return self.net.apply(state.params["net"], x)[0]
 
     def pair_values(self, params: Any, pairs: Any) -> tuple[Any, Any]:
-        """Values of pairs, and the features that they are linear in: an ``apply`` of `gradtd.deep`."""
+        """Values of pairs and their features: an ``apply`` as in `gradtd.deep`."""
         x, weights = self._split(pairs)
         q, features = self.net.apply(params, x)
         of_pairs = features[:, :, None] * weights[:, None, :]
         return jnp.sum(q * weights, axis=1), of_pairs.reshape(len(pairs), -1)
 
     def with_target_policy(self, params: Any, batch: Batch) -> Batch:
-        """The batch whose next pairs have the target policy's weights, by the values of ``params``, held fixed."""
+        """The batch with next pairs weighted by the target policy under ``params``, without gradient."""
         x, _ = self._split(batch.next_x)
         q = jax.lax.stop_gradient(self.net.apply(params, x)[0])
         if isinstance(self.temperature, int | float) and self.temperature == 0:

@@ -1,4 +1,4 @@
-"""DQN, and double DQN: semi-gradient Q-learning whose next value is a target network's."""
+"""DQN and double DQN: semi-gradient Q-learning with a target network."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from gradtd.deep.impression import Batch
 
 @dataclass(frozen=True)
 class DQN(Agent):
-    """d = -mean delta grad q(s, a) over both batches; delta's next value is that of a copy.
+    """d = -mean delta grad q(s, a) over both batches; the next value in delta is that of the target network.
 
-    Mnih et al. (2015), with the squared error and Adam. ``double=True``: the network chooses the next action and the
-    copy says its value (van Hasselt, Guez and Silver 2016).
+    Mnih et al. (2015), with the squared error and Adam. With ``double=True`` the network chooses the next action and
+    the target network gives its value (van Hasselt, Guez and Silver 2016).
 
     Parameters
     ----------
     period : int
-        Updates from one copy to the next.
+        Number of updates between copies to the target network.
     double : bool
-        Whether the network, not its copy, chooses the next action.
+        Whether the network, instead of the target network, chooses the next action.
     """
 
     period: int = 200
@@ -37,7 +37,7 @@ class DQN(Agent):
         whole_number("period", self.period, 1)
 
     def init(self, key: Any) -> AgentState:
-        """The start, its own copy."""
+        """The initial state, whose target network is a copy."""
         start = super().init(key)
         return start._replace(target=start.params["net"])
 
@@ -47,7 +47,7 @@ class DQN(Agent):
         return semi_gradient_loss(self.pair_values, params["net"], batch, target)
 
     def update(self, state: AgentState, first: Batch, second: Batch) -> AgentState:
-        """One step of Adam, and a new copy where it is due."""
+        """One step of Adam, and a copy to the target network every ``period`` updates."""
         moved = super().update(state, first, second)
         due = moved.updates % self.period == 0
         copied = jax.tree.map(lambda old, new: jnp.where(due, new, old), state.target, moved.params["net"])

@@ -18,8 +18,8 @@ from gradtd.deep.impression import Batch
 class EQRC(Agent):
     """d = mean (discount h grad q(s', pi) - delta grad q(s, a)) over both batches, with h = w_a . features.
 
-    The second head w descends mean (h - delta)^2 / 2 on the last layer's features, held fixed, and decays by
-    step_size beta w in every update. Patterson, White and White (2022).
+    The second head w descends mean (h - delta)^2 / 2 on the last layer's features, without gradient to them, and decays
+    by step_size beta w in every update. Patterson, White and White (2022).
 
     Parameters
     ----------
@@ -34,14 +34,14 @@ class EQRC(Agent):
         number_at_least("beta", self.beta, 0)
 
     def init(self, key: Any) -> AgentState:
-        """The start: all values and the head 0."""
+        """The initial state, with all values and the head 0."""
         net = self.net.init(key)
         n_features = self.pair_values(net, jnp.zeros((1, self.net.n_inputs + self.net.n_outputs)))[1].shape[1]
         params = {"net": net, "head": jnp.zeros(n_features)}
         return AgentState(params, None, self.adam().init(params), 0)
 
     def adam(self) -> optax.GradientTransformation:
-        """Adam, and beside it the head's decay, which Adam's scaling must not touch."""
+        """Adam, and separately the head's decay, which Adam must not rescale."""
         return optax.adamw(self.step_size, weight_decay=self.beta, mask={"net": False, "head": True})
 
     def loss(self, params: Any, target: Any, first: Batch, second: Batch) -> Any:

@@ -14,13 +14,14 @@ class ImpressionQ(Agent):
     """d = mean_1 (discount h grad q(s', pi) - delta grad q(s, a)), with h from batch 2.
 
     h(s, a) = K12 (K22 + ridge kbar I)^-1 delta_2, with the similarity k = (psi . psi' + 1) 1[a = a'] of the last layer
-    psi. No target network, no second network, one step-size. It is the gradient of nothing: nothing guarantees that it
-    converges (`docs/control.md`).
+    psi. No target network, no second network, one step-size. It is not the gradient of any objective, and there is no
+    convergence guarantee (`docs/control.md`).
 
     Parameters
     ----------
     ridge : float or "auto"
-        How much to correct: near 0 fully and slowly, large not at all (`gradtd.deep.impression_loss`).
+        Strength of the correction: near 0 it is full but learning is slow; a large ridge gives semi-gradient Q-learning
+        (see `gradtd.deep.impression_loss`).
     """
 
     ridge: Any = 1.0

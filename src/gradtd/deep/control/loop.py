@@ -18,17 +18,17 @@ from gradtd.deep.replay import EpisodeReplay
 
 @dataclass(frozen=True)
 class Exploration:
-    """Random actions: how often, and for how long one is held.
+    """Random actions: how often, and for how many steps each is repeated.
 
     Parameters
     ----------
     first, last : float
-        Probability of a random action at the start, and from step ``until`` on; linear between.
+        Probability of a random action at the start, and from step ``until`` on; linear in between.
     until : int
         Step from which it is ``last``.
     longest : int
-        A random action is held for k steps or more with probability 1/k, for ``longest`` at most (Dabney, Ostrovski
-        and Barreto 2021). 1: each is drawn anew.
+        A random action is repeated for k steps or more with probability 1/k, for at most ``longest`` steps (Dabney,
+        Ostrovski and Barreto 2021). With 1 every random action is drawn anew.
     """
 
     first: float = 1.0
@@ -43,18 +43,18 @@ class Exploration:
             checks.whole_number(name, getattr(self, name), 1)
 
     def probability(self, step: Any) -> Any:
-        """Of beginning a random action at this step."""
+        """Probability of starting a random action at this step."""
         share = step / self.until
         return self.first + (self.last - self.first) * (share if share < 1 else 1.0)
 
     def length(self, uniform: float) -> int:
-        """For how many steps it is held, from a draw between 0 and 1."""
+        """Number of repetitions, from a draw between 0 and 1."""
         return int(min(self.longest, 1 / max(uniform, 1e-9)))
 
 
 @dataclass(frozen=True)
 class Training:
-    """A trained agent: its state, and return and last step of every episode that ended."""
+    """A trained agent: its state, and the return and last step of every finished episode."""
 
     agent: Agent
     state: AgentState
@@ -84,7 +84,7 @@ def train(
 ) -> Training:
     """Train an agent in an environment with Gymnasium's ``reset`` and ``step``. Same seed, same bytes.
 
-    A terminated episode has no value behind it, a truncated one is bootstrapped.
+    The value after termination is 0; truncated episodes are bootstrapped.
 
     Parameters
     ----------
@@ -97,11 +97,11 @@ def train(
     gamma : float
         Discount.
     batch : (int, int)
-        Sizes of the two batches, drawn from different episodes. The agents that need one take both as one.
+        Sizes of the two batches, drawn from different episodes. Agents that need one batch join them.
     every : int
         Steps from one update to the next.
     capacity : int
-        Steps that are held, the oldest leaving first.
+        Capacity of the replay buffer; the oldest steps are dropped first.
     exploration : Exploration
         By default epsilon-greedy from 1 to .05 over 10,000 steps.
     seed : int
@@ -139,7 +139,7 @@ def train(
 
 
 def _two_batches(replay: EpisodeReplay, sizes: tuple[int, int], swap: bool) -> list[Batch]:
-    """Both batches; their sides change places in half of the updates, so that all episodes serve both."""
+    """Both batches; they swap roles in half of the updates, so that every episode is used in both."""
     pair = replay.pair(*(sizes[::-1] if swap else sizes))
     made = [Batch(*(np.asarray(column, np.float32) for column in one)) for one in pair]
     return made[::-1] if swap else made
