@@ -16,6 +16,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,12 +134,12 @@ def naive_use(case: Any, seed: int) -> dict[str, Any]:
     """Plain LSPI judged by `evaluate` on the log that taught it, and on the half that did not teach it."""
     log = gradtd.read_log(case.log)
     half = np.random.default_rng(seed).permutation(log.n_episodes) % 2 == 0
+    log = replace(log, extra={**log.extra, "half": half[log.episode].astype(float)})
     found: dict[str, Any] = {}
     for name, steps in (("same", None), ("split", np.flatnonzero(half[log.episode]))):
         policy = plain_lspi(case, steps)
         true = case.value(policy) - case.behaviour
-        trained = None if steps is None else np.flatnonzero(half)
-        how = gradtd.Inference(trained_on=trained)
+        how = gradtd.Inference(trained_on=None if steps is None else "half")
         both = {"new": policy, "behaviour": "behaviour"}
         made = gradtd.evaluate(log, both, case.gamma, progress=False, inference=how, machine=gradtd.Machine(threads=1))
         (row,) = made.compare("behaviour").differences

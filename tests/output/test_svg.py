@@ -5,8 +5,9 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
-from gradtd.output.plots import canvas
+from gradtd.output.plots import Line, canvas, sensitivity_curves, winner_curves
 from gradtd.output.svg import LOOKS_THE_SAME, lighter, picture, simplified, svg
 
 
@@ -81,3 +82,17 @@ def test_a_lighter_picture_has_the_same_curve():
 
 def test_pictures_are_small():
     assert len(svg(_drawn())) < 12_000
+
+
+@pytest.mark.filterwarnings("error")
+def test_errors_near_the_largest_number_are_drawn_as_missing():
+    made = []
+    for most in (1e300, np.inf):
+        places = {0.1: (2.0, 0), 0.2: (1.0, 0), 0.4: (most, 1), "auto": (most, 1)}
+        step, mean = np.arange(3), np.array([1.0, 20.0, most])
+        figures = (
+            sensitivity_curves([Line("td", places)], "alpha", "rmsve", title="t"),
+            winner_curves({"td": (step, mean, mean)}, "rmsve", title="t"),
+        )
+        made.append([picture(figure) for figure in figures])
+    assert made[0] == made[1]

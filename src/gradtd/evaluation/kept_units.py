@@ -330,11 +330,12 @@ def _check_block(block: Block, job: Job, rows: int) -> None:
     for name, kind, values in zip(Block._fields, KINDS, block, strict=True):
         need(array(values, np.dtype(kind).kind, 1), name)
     steps, pieces, table = block.n_steps, len(block.group), job.table
-    by_step: Iterable[Any] = (block.next_row, block.reward, block.discount, block.rho, block.decay)
+    by_step: Iterable[Any] = (block.next_row, block.reward, block.discount, block.rho, block.decay, block.action)
     need(steps <= rows and all(len(values) == steps for values in by_step), "steps")
     need(len(block.begins) == pieces + 1 and len(block.starts) == pieces, "pieces")
     need(block.begins[0] == 0 and block.begins[-1] == steps and (np.diff(block.begins) > 0).all(), "begins")
     need(all(within(values, 0, table.shape[0]) for values in (block.row, block.next_row, block.starts)), "rows")
+    need(within(block.action, 0, math.inf) or (block.action == -1).all(), "actions")
     need(within(block.group, 0, job.groups) and within(block.rho, 0, 2 * EXTREME), "groups")
     need(within(block.reward, -2 * EXTREME, 2 * EXTREME), "rewards")
     need(all(within(values, 0, 1 + 1e-12) for values in (block.discount, block.decay)), "discount")

@@ -151,6 +151,8 @@ def trained_episodes(source: Any, log: Log, settings: Settings) -> NDArray[np.bo
         return np.asarray(np.maximum.reduceat(_marks(given, values[rows[log.row]]), log.starts))
     known = _ids(given)
     if isinstance(source, Log):
+        if source.n_given is not None:
+            raise InputError(IDS_LOST)
         ids = every = np.arange(log.n_episodes).astype(str)
     else:
         table = open_table(source)
@@ -165,6 +167,10 @@ def trained_episodes(source: Any, log: Log, settings: Settings) -> NDArray[np.bo
 
 
 NO_IDS = "trained_on by ids needs a column of episodes: add one, or give a column of 0 and 1."
+IDS_LOST = (
+    "trained_on by ids needs the table, because a log that was read numbers its episodes 0, 1, ...: give the table, or "
+    "a column of 0 and 1 that read_log(keep=...) keeps."
+)
 
 
 def _marks(name: str, values: Any) -> NDArray[np.bool_]:

@@ -235,6 +235,8 @@ def save(figure: Any, path: Path) -> None:
         replace_file(path, lambda file: figure.savefig(file, format=kind, dpi=150, metadata=metadata))
 
 
+MOST_DRAWN = 1e200
+"""Matplotlib's own numbers overflow for larger values, so these are drawn as missing."""
 RAISED = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 """Digits of an exponent."""
 
@@ -255,7 +257,7 @@ def sensitivity_curves(lines: Sequence[Line], name: str, metric: str, *, title: 
     colours = [COLOURS[k % len(COLOURS)] for k in range(len(lines))]
     for colour, line in zip(colours, lines, strict=True):
         numbers = sorted(value for value in line.places if not isinstance(value, str))
-        error = np.array([line.places[value][0] for value in numbers])
+        error = _drawn([line.places[value][0] for value in numbers])
         diverged = np.array([line.places[value][1] > 0 for value in numbers], np.bool_)
         if numbers:
             axes.plot(numbers, error, color=colour, marker="o", markersize=3, label=plain(line.label))
@@ -263,7 +265,9 @@ def sensitivity_curves(lines: Sequence[Line], name: str, metric: str, *, title: 
                 np.array(numbers)[diverged], error[diverged], color=colour, linestyle="", marker="x", markersize=7
             )
         for word in (value for value in line.places if isinstance(value, str)):
-            axes.axhline(line.places[word][0], color=colour, linestyle=":", label=plain(f"{line.label}, {name}={word}"))
+            axes.axhline(
+                _drawn(line.places[word][0]), color=colour, linestyle=":", label=plain(f"{line.label}, {name}={word}")
+            )
     taken = [value for line in lines for value in line.places if not isinstance(value, str)]
     if taken and min(taken) > 0:
         axes.set_xscale("log", base=2)
@@ -283,6 +287,7 @@ def winner_curves(curves: Mapping[str, tuple[Integers, Floats, Floats]], metric:
     figure, axes = canvas(title)
     for place, (label, (steps, mean, error)) in enumerate(curves.items()):
         colour = COLOURS[place % len(COLOURS)]
+        mean, error = _drawn(mean), _drawn(error)
         axes.plot(steps, mean, color=colour, marker="o", markersize=3, label=plain(label))
         axes.fill_between(steps, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.18, linewidth=0)
     axes.set_xlabel("steps seen")
@@ -290,9 +295,13 @@ def winner_curves(curves: Mapping[str, tuple[Integers, Floats, Floats]], metric:
     return figure
 
 
+def _drawn(values: Any) -> Floats:
+    return np.where(np.abs(values) < MOST_DRAWN, values, np.nan)
+
+
 def _finish_sweep(axes: Any, metric: str, drawn: Sequence[float]) -> None:
     """Label the axis, and make it logarithmic if errors span more than one order of magnitude."""
-    positive = [value for value in drawn if value > 0]
+    positive = [value for value in drawn if 0 < value < MOST_DRAWN]
     if positive and max(positive) > 10 * min(positive):
         axes.set_yscale("log")
     axes.set_ylabel(metric.upper())
