@@ -1,4 +1,4 @@
-"""Feature maps: from the observations of a log to the features that values are linear in.
+"""Feature maps: from the observations of a log to the features of a linear value function.
 
     >>> import numpy as np
     >>> from gradtd.features import make_features

@@ -1,4 +1,4 @@
-"""Features of an observation and an action together, for values of actions."""
+"""Features of an observation and an action together, for action values."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class ActionFeatures(Features):
     """Every feature of the observation times every feature of the action.
 
-    Discrete actions have one feature each, unless a map of them is given. With a map they have a constant as well, so
-    that the products hold the features of the observation alone, too.
+    Discrete actions have one feature each, unless a map of actions is given. With a map a constant is added, so that
+    the products include the features of the observation alone.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class ActionFeatures(Features):
     of_action
         The fitted map of actions; None for one feature per action.
     n_actions
-        How many discrete actions there are; 0 for real ones.
+        Number of discrete actions; 0 for continuous ones.
     bias
-        Whether a constant comes before the features of the map of actions, which has none.
+        Whether a constant is put before the features of the map of actions, which has none.
     """
 
     name: ClassVar[str] = "actions"
@@ -44,12 +44,12 @@ class ActionFeatures(Features):
 
     @classmethod
     def of(cls, inner: Features, of_action: Features | None, n_actions: int, bias: bool = False) -> Self:
-        """Put two fitted maps together."""
+        """Combine two fitted maps."""
         return cls(inner, of_action, n_actions, bias)._with({"n_columns": inner.n_columns})
 
     @property
     def per_action(self) -> int:
-        """Features of an action."""
+        """Number of features of an action."""
         if self.of_action is None:
             return self.n_actions
         return self.of_action.n_features + self.bias
@@ -101,7 +101,7 @@ class PairFunction(Features):
 
     @classmethod
     def of(cls, function: Any, observations: Any, actions: Any) -> Self:
-        """Call it once, to know how many features it returns."""
+        """Call it once to find out how many features it returns."""
         columns = 1 if np.ndim(observations) == 1 else int(np.shape(observations)[1])
         made = cls(function)._with({"n_columns": columns})
         made.learned["size"] = made.transform(observations[:100], actions[:100]).shape[1]  # type: ignore[index]
@@ -125,7 +125,7 @@ class PairFunction(Features):
         return f"{self.n_features} features of a function of observation and action"
 
     def to_dict(self) -> dict[str, Any]:
-        """Refused: code cannot be stored."""
+        """Raises an error: code cannot be stored."""
         raise InputError("a function of observations and actions cannot be stored, because it is code.")
 
 

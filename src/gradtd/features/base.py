@@ -1,4 +1,4 @@
-"""What every feature map has in common: fitting makes a new map, transforming goes chunk by chunk."""
+"""What every feature map has in common: fitting returns a new map, and transforming works chunk by chunk."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     import scipy.sparse
 
 FEATURE_LIMIT = 100_000
-"""Most features of a map that has to write down every one of them."""
+"""Maximum number of features of a map that lists every one of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
     """A map from observations to features, made with `gradtd.make_features`.
 
-    ``fit`` returns a new map that has learned what it needs (ranges, means, values) from a log's observations;
+    ``fit`` returns a new map with statistics (ranges, means, values) of a log's observations;
     ``transform`` applies it. A kind of map is a frozen dataclass whose fields are its parameters; it names the arrays
-    that it learns, with their shapes, in ``LEARNED`` ("columns" means the number of columns, another word for
-    a parameter, None for any length), and defines ``_title``, ``_size``, ``_learn`` and ``_fill``. This class
-    itself has no parameters.
+    that it learns, with their shapes, in ``LEARNED`` ("columns" means the number of columns, any other word a
+    parameter, None any length), and defines ``_title``, ``_size``, ``_learn`` and ``_fill``. This class itself has no
+    parameters.
     """
 
     name: ClassVar[str] = ""
@@ -51,7 +51,7 @@ class Features:
 
     @property
     def n_columns(self) -> int:
-        """How many columns of observations it was fitted on."""
+        """Number of columns of the observations it was fitted on."""
         return int(self._what_was_learned()["n_columns"])
 
     @property
@@ -70,7 +70,7 @@ class Features:
         return made if made.dtype == np.float64 else made.astype(np.float64)
 
     def rows(self, observations: Any) -> Floats | scipy.sparse.csr_array:
-        """The same, but what a function or a transformer returns as float32 stays float32, as a `Stream` stores it."""
+        """The same, but float32 from a function or a transformer stays float32, as a `Stream` stores it."""
         columns, table = self.n_columns, Table(observations)
         if table.n_columns != columns:
             raise InputError(
@@ -80,7 +80,7 @@ class Features:
         return self._transform(table)
 
     def describe(self) -> str:
-        """One sentence, without its full stop, with the numbers in it."""
+        """A description in one sentence, without a full stop."""
         if not self.fitted:
             return f"{self._title()}, not fitted yet"
         return f"{self._title()} of {self.n_columns} observation{'s' * (self.n_columns > 1)}, {self.n_features} in all"
@@ -94,12 +94,12 @@ class Features:
         return f"feature {index}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Its name, its parameters and what it has learned: scalars, strings and arrays, for `from_dict`."""
+        """Its name, its parameters and the fitted values: scalars, strings and arrays, for `from_dict`."""
         return {"name": self.name} | {p: getattr(self, p) for p in self.parameter_names()} | dict(self.learned)
 
     @classmethod
     def _restored(cls, stored: Mapping[str, Any]) -> Self:
-        """The inverse of ``to_dict``; what was learned is checked like any other input."""
+        """The inverse of ``to_dict``; fitted values are checked like any other input."""
         values = {key: value for key, value in stored.items() if key != "name"}
         parameters, learned = cls.parameter_names(), [*cls.LEARNED, "n_columns"]
         for key in values:
@@ -112,7 +112,7 @@ class Features:
             raise InputError(f"stored {cls.name} features lack {', '.join(missing)}: store all that to_dict gives.")
         columns = checks.whole_number("n_columns", values["n_columns"], 1)
         arrays = {key: made._restored_array(key, values[key], columns) for key in cls.LEARNED}
-        made._check_size(columns)  # after the arrays, which show the number of columns
+        made._check_size(columns)  # after the arrays, which determine the number of columns
         made._check_learned(arrays)
         return made._with(arrays | {"n_columns": columns})
 
@@ -148,7 +148,7 @@ class Features:
         return out
 
     def _check_learned(self, arrays: Mapping[str, Any]) -> None:
-        """Refuse stored arrays that fitting could not have made."""
+        """Refuse stored arrays that fitting cannot produce."""
         if "sd" in arrays and not (arrays["sd"] > 0).all():
             raise InputError(f"stored {self.name} features: sd must be greater than 0 in every column.")
         if "low" in arrays and not (arrays["low"] < arrays["high"]).all():
@@ -158,7 +158,7 @@ class Features:
                 raise InputError(f"stored {self.name} features: low and high are too far apart to be scaled.")
 
     def _check_size(self, n_columns: int) -> None:
-        """Refuse more columns than this kind can serve."""
+        """Refuse more columns than this kind supports."""
 
     def _title(self) -> str:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""One feature a cell: of values that repeat (one-hot), or of bins (aggregation)."""
+"""One feature per cell: of distinct values (one-hot), or of bins (aggregation)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _QUANTILE_ROWS = 65_536
 
 @dataclass(frozen=True, eq=False)
 class OneHot(Features):
-    """One feature for every distinct observation seen in fit, 1.0 where it is met.
+    """One feature for every distinct observation seen in fit, 1.0 for that observation.
 
-    Of a discrete observation (n,), or of the distinct rows of a few columns whose values repeat. An observation that
-    was not seen in fit gets a row of zeros, so its value is 0. Sparse rows; dense where there are at most 64 features,
-    which is faster. A single discrete observation may be constant: its feature is then a bias.
+    For a discrete observation (n,), or for the distinct rows of a few columns whose values repeat. An observation that
+    was not seen in fit gets a row of zeros, so its value is 0. Rows are sparse; dense with at most 64 features, which
+    is faster. A single discrete observation may be constant: its feature is then a bias.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class OneHot(Features):
         return _one_a_row(self._cells(table), count, dense=count <= _DENSE_LIMIT)
 
     def _cells(self, table: Table) -> NDArray[np.int32]:
-        """The number of every row's value, -1 where it was not seen."""
+        """The index of every row's value, -1 if it was not seen."""
         values = self.learned["values"]
         columns = [np.unique(values[:, j]) for j in range(table.n_columns)]
         known = _codes(columns, values)
@@ -104,12 +104,12 @@ class OneHot(Features):
 
 @dataclass(frozen=True, eq=False)
 class Grouped(OneHot):
-    """One feature for each of the n observations that are met most, and one that all others share.
+    """One feature for each of the n most frequent observations, and one shared by all others.
 
     Parameters
     ----------
     n : int
-        How many observations have a feature of their own.
+        Number of observations with their own feature.
     most : int
         More distinct observations than this are refused.
 
@@ -157,7 +157,7 @@ def distinct_values(table: Table, most: int) -> list[NDArray[Any]] | None:
 
 
 def _codes(columns: list[NDArray[Any]], rows: NDArray[Any]) -> Integers:
-    """A number for every row, in the order of the rows; -1 where a value is not among those of its column."""
+    """A code for every row, increasing in the order of rows; -1 if a value is not among those of its column."""
     codes, seen = np.zeros(len(rows), np.int64), np.ones(len(rows), np.bool_)
     for j, values in enumerate(columns):
         at = np.searchsorted(values[:-1], rows[:, j])
@@ -170,17 +170,17 @@ def _codes(columns: list[NDArray[Any]], rows: NDArray[Any]) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class Aggregation(Features):
-    """State aggregation: every column is cut into ``bins``, and each joint cell has one feature, sparse.
+    """State aggregation: every column is cut into ``bins``, and each joint cell has one feature; rows are sparse.
 
-    What lies outside the range seen in fit falls into the first or the last bin. bins^k features of k columns.
+    Values outside the range seen in fit fall into the first or the last bin. bins^k features of k columns.
 
     Parameters
     ----------
     bins : int
-        How many bins each column is cut into.
+        Number of bins per column.
     by : str
         ``quantiles`` puts about as many observations into every bin (of a sample of 65 536 rows where there are more;
-        equal values stay together, so there may be fewer bins). ``width`` makes bins of one width.
+        equal values stay together, so there may be fewer bins). ``width`` makes bins of equal width.
 
     >>> Aggregation(bins=2, by="width").fit([[0.0], [8.0]]).transform([[1.0], [4.0], [9.0]]).indices
     array([0, 1, 1], dtype=int32)
@@ -237,10 +237,10 @@ class Aggregation(Features):
 
 
 def _quantile_edges(column: Floats, inner: Floats, low: float) -> Floats:
-    """Where bins begin: observed values, so that no bin is empty, and one at least."""
+    """Where bins begin: at observed values, so that no bin is empty; at least one."""
     cuts = np.unique(np.quantile(column, inner, method="higher"))
     cuts = cuts[cuts > low]
-    # A value so common that it fills all bins is kept apart from the rest.
+    # A value so frequent that it fills all bins gets its own bin.
     return cuts if cuts.size else column[column > low].min(keepdims=True, initial=column.max())
 
 
@@ -250,7 +250,7 @@ def _split(learned: Mapping[str, Any]) -> list[Floats]:
 
 
 def _one_a_row(cells: NDArray[np.int32], n_features: int, dense: bool) -> Floats | scipy.sparse.csr_array:
-    """Rows with a single 1.0, in the column that ``cells`` says; none where it says -1."""
+    """Rows with a single 1.0 in the column given by ``cells``; none for -1."""
     seen = cells >= 0
     if dense:
         out = np.zeros((len(cells), n_features))

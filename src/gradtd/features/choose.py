@@ -1,4 +1,4 @@
-"""From what a user writes to a feature map, and which map to take where nothing is written."""
+"""From the user's specification to a feature map, and the default map."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from gradtd.features.wrapped import Function, Selected, Transformer, restore_sel
 FEATURES: dict[str, type[Features]] = {
     kind.name: kind for kind in (Identity, Polynomial, Fourier, Rbf, Cosines, Tiles, Aggregation, OneHot, Grouped)
 }
-"""The feature maps that have a name on the command line; a transformer or a function is given as itself."""
+"""Feature maps with a name on the command line; transformers and functions are passed as objects."""
 
 
 def make_features(name_or_spec: Any, **parameters: Any) -> Features:
-    """A feature map, not fitted yet, from a name, a command line's ``name:parameter=value,...``, or an object.
+    """Make a feature map, not fitted yet, from a name, the command line's ``name:parameter=value,...``, or an object.
 
     Parameters
     ----------
     name_or_spec : str or object
         A name (``identity``, ``polynomial``, ``fourier``, ``rbf``, ``tiles``, ``aggregation``, ``one-hot``,
-        ``grouped``), with parameters where wanted: ``"fourier:order=5"``. Or an object: a `Features` (returned as it
+        ``grouped``), with optional parameters: ``"fourier:order=5"``. Or an object: a `Features` (returned as it
         is), a scikit-learn transformer, or a function from observations to features.
     **parameters
-        The parameters of the map that was named.
+        The parameters of the named map.
 
     >>> make_features("fourier:order=5")
     Fourier(order=5)
@@ -64,7 +64,7 @@ def make_features(name_or_spec: Any, **parameters: Any) -> Features:
 
 
 def fit_features(given: Any, observations: Any) -> Features:
-    """The feature map that `make_features` makes, fitted to observations unless it is fitted already."""
+    """The feature map that `make_features` makes, fitted to observations unless it is already fitted."""
     made = make_features(given)
     return made if made.fitted else made.fit(observations)
 
@@ -82,7 +82,7 @@ def _named(spec: str, parameters: Mapping[str, Any]) -> Features:
 
 
 def from_dict(stored: Mapping[str, Any]) -> Features:
-    """The feature map that ``to_dict`` described; it transforms to the same bytes.
+    """Restore a feature map from ``to_dict``; its features are identical, byte for byte.
 
     >>> fitted = make_features("fourier").fit([[0.0], [1.0]])
     >>> again = from_dict(fitted.to_dict())
@@ -102,13 +102,13 @@ def from_dict(stored: Mapping[str, Any]) -> Features:
 
 
 def default_features(observations: Any) -> Features:
-    """The features, not fitted yet, that are taken for observations where nothing is asked for.
+    """The default features for these observations, not fitted yet.
 
-    A discrete observation: one-hot up to 1000 values; beyond that most values are met too rarely to learn each by
-    itself, so 100 bins of neighbouring numbers (where the numbers are labels without order, ask for one-hot). A single
-    column of at most 100 whole values: one-hot. 1, 2 or 3 real columns: fourier of order 5, 3, 3, that is 6, 16 or 64
-    features. 4 to 10: rbf, 10 to 50 of them by the length of the log (on CartPole polynomials of order 2 were biased).
-    More: identity.
+    A discrete observation: one-hot up to 1000 values; with more, most values are too rare to learn each separately, so
+    100 bins of neighbouring numbers (use one-hot if the numbers are labels without order). A single column of at most
+    100 whole values: one-hot. 1, 2 or 3 continuous columns: fourier of order 5, 3, 3, that is 6, 16 or 64 features. 4
+    to 10: rbf, 10 to 50 features by the length of the log (on CartPole polynomials of order 2 were biased). More:
+    identity.
 
     >>> default_features([3, 1, 4, 1, 5]), default_features([[0.5, 1.0], [0.25, 2.0]])
     (OneHot(most=100000), Fourier(order=3))

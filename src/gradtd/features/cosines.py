@@ -22,14 +22,14 @@ from gradtd.features.base import FEATURE_LIMIT, Features
 from gradtd.features.table import Table, refuse_constant, statistics
 
 SAMPLE = 20_000
-"""Observations that quantiles are taken of, at most."""
+"""Maximum number of observations for quantiles."""
 RANKED, KNOTS = 6, 65
-"""Columns up to which observations are scaled by rank too, and quantiles of each."""
+"""Maximum number of columns for scaling by rank, and the number of quantiles of each."""
 _MEDIAN_ROWS = 1000
 
 
 def frequencies(columns: int, most: int) -> tuple[Integers, list[int]]:
-    """Whole vectors c by their sum, at most ``most`` of them, and how many have a sum up to 0, 1, 2, ...
+    """Integer vectors c in order of their sum, at most ``most``, and how many have a sum of at most 0, 1, 2, ...
 
     >>> frequencies(2, 6)
     (array([[0, 0],
@@ -57,13 +57,13 @@ def frequencies(columns: int, most: int) -> tuple[Integers, list[int]]:
 class Cosines(Features):
     """The first n products prod_k cos(pi c_k u_k), by the total degree sum_k c_k; the first is the bias.
 
-    Every column is scaled to [0, 1], half by its range and half by its rank, where there are at most 6 columns: places
-    that are visited often get more room. A column that never changes adds nothing.
+    Every column is scaled to [0, 1], with at most 6 columns half by its range and half by its rank, so that frequent
+    values are spread out. A constant column adds nothing.
 
     Parameters
     ----------
     n : int
-        How many products there are, the bias included.
+        Number of products, including the bias.
 
     >>> Cosines(n=3).fit([[0.0], [4.0]]).transform([[2.0], [99.0]]).round(12) + 0.0
     array([[ 1.,  0., -1.],
@@ -106,7 +106,7 @@ class Cosines(Features):
         return {"lowest": low, "span": span, "knots": knots, "counts": counts, "varies": varies}
 
     def _check_learned(self, arrays: Mapping[str, Any]) -> None:
-        """Compiled code has a cosine for each column in ``varies``, so there must be one, and it must exist."""
+        """Compiled code reads a cosine for each column in ``varies``, so these columns must exist."""
         varies, counts, knots = (arrays[name] for name in ("varies", "counts", "knots"))
         columns, most = knots.shape
         whole = all(array.dtype == np.int64 and (array >= 0).all() for array in (varies, counts))
@@ -120,11 +120,11 @@ class Cosines(Features):
         self.writer()(chunk, out, 0)
 
     def writer(self) -> Callable[[Any, Floats, int], None]:
-        """A function that writes features of observations to columns of a table, from a given one on."""
+        """A function that writes features of observations to consecutive columns of a table, from a given one on."""
         ways, varies = self._ways, self.learned["varies"]
         power = np.ones((max(len(varies), 1), int(ways[:, 2].max(initial=1)) + 1))
         low, span, no_phase = self.learned["lowest"], self.learned["span"], np.zeros(len(varies))
-        # Wide observations often get a cosine of every column and no product of two, which is one pass.
+        # Wide observations often have one cosine per column and no products, which takes one pass.
         single = (self.learned["counts"] <= 1).all() and len(varies) == len(low) and self.n == len(varies) + 1
         single_pass, turn = engine.compile_once(scale_and_turn), engine.compile_once(write_cosines)
         multiplied = engine.compile_once(multiply)
@@ -143,7 +143,7 @@ class Cosines(Features):
 
     @cached_property
     def _ways(self) -> Integers:
-        """For every feature a poorer one, and the column and the multiple by whose cosine it is multiplied."""
+        """For every feature a simpler one, and the column and the multiple of the cosine by which it is multiplied."""
         c = self._frequencies()
         place = {tuple(row): j for j, row in enumerate(c.tolist())}
         ways = np.zeros((len(c), 3), np.int64)
@@ -188,12 +188,12 @@ def multiply(cosines: Floats, ways: Integers, power: Floats, out: Floats, at: in
 
 
 def scale_and_turn(chunk: Floats, low: Floats, span: Floats, out: Floats, at: int) -> None:
-    """The bias and the cosine of every column, as `Cosines._unit`, `write_cosines` and `multiply` make them."""
+    """The bias and the cosine of every column, as computed by `Cosines._unit`, `write_cosines` and `multiply`."""
     for i in range(chunk.shape[0]):
         out[i, at] = 1.0
         row, line = chunk[i], out[i, at + 1 :]
         for k in range(chunk.shape[1]):
-            unit = np.true_divide(row[k] - low[k], span[k])  # "/" asks for zeros, and is not done four at a time
+            unit = np.true_divide(row[k] - low[k], span[k])  # "/" checks for zeros and is not vectorised
             line[k] = sine(0.25 - 0.5 * min(max(unit, 0.0), 1.0))  # at most half a turn: nothing to turn back
 
 
@@ -201,7 +201,7 @@ def scale_and_turn(chunk: Floats, low: Floats, span: Floats, out: Floats, at: in
 class Fourier(Features):
     """phi_c(s) = cos(pi c . s) for every c in {0, ..., order}^k, with s scaled to [0, 1] by the range seen in fit.
 
-    Observations outside that range are moved to its edge. c = 0 is the bias. (order + 1)^k features of k columns
+    Observations outside that range are clipped. c = 0 is the bias. (order + 1)^k features of k columns
     (Konidaris, Osentoski and Thomas, 2011).
 
     Parameters
@@ -258,17 +258,18 @@ def _width(name: str, value: Any) -> float | str:
 class Rbf(Features):
     """1 and sqrt(2 / n) cos(w . s + b): random features of the kernel exp(-|s - s'|^2 / (2 width^2)).
 
-    s are the columns scaled to mean 0 and deviation 1, w ~ N(0, I / width^2), b ~ U[0, 2 pi], drawn with ``seed`` in
-    fit and stored (Rahimi and Recht, 2007). n + 1 features.
+    s are the columns scaled to mean 0 and standard deviation 1, w ~ N(0, I / width^2), b ~ U[0, 2 pi], drawn with
+    ``seed`` in fit and stored (Rahimi and Recht, 2007). n + 1 features.
 
     Parameters
     ----------
     n : int
-        Number of random features; the bias comes on top.
+        Number of random features, without the bias.
     width : float or str
-        Width of the kernel, in deviations; ``median`` takes the median distance between two of up to 1000 observations.
+        Width of the kernel, in standard deviations; ``median`` is the median distance between two of up to 1000
+        observations.
     seed : int
-        Draws the frequencies.
+        Seed of the frequencies.
 
     >>> Rbf(n=50).fit([[0.0, 1.0], [2.0, 3.0], [4.0, 0.0]]).describe()
     'Random Fourier features (50 of width 1, with bias) of 2 observations, 51 in all'
@@ -315,10 +316,10 @@ class Rbf(Features):
 
 
 def write_waves(chunk: Floats, order: int, out: Floats, sines: Floats) -> None:
-    """out[row, c] = cos(pi c . s) for every c, the first column's number changing slowest.
+    """out[row, c] = cos(pi c . s) for every c; the first entry of c changes slowest.
 
-    exp(i pi c . s) is the product of the columns' exp(i pi s)^c: a multiplication a feature, where a cosine costs
-    several times as much. Each column widens the existing ones from the end on, so that it can be written over.
+    exp(i pi c . s) is the product of the columns' exp(i pi s)^c: one multiplication per feature, while a cosine costs
+    several times as much. Each column expands the existing features from the end, so that they can be overwritten.
     """
     for row in range(chunk.shape[0]):
         cosines = out[row]
@@ -336,14 +337,14 @@ def write_waves(chunk: Floats, order: int, out: Floats, sines: Floats) -> None:
 
 
 def to_unit(chunk: Floats, low: Floats, high: Floats) -> None:
-    """Scale columns to [0, 1] in place; what lies outside the range is moved to its edge."""
+    """Scale columns to [0, 1] in place; values outside the range are clipped."""
     chunk -= low
     chunk /= high - low
     np.clip(chunk, 0.0, 1.0, out=chunk)
 
 
 def _median_distance(table: Table, sd: Floats) -> float:
-    """The median distance between two different observations, in deviations of the columns."""
+    """The median distance between two different observations, in standard deviations of the columns."""
     from scipy.spatial.distance import pdist
 
     distances = pdist(table.sample(_MEDIAN_ROWS) / sd)
@@ -366,17 +367,17 @@ def cosine(t: Any) -> Any:
 
 
 def sine(s: Any) -> Any:
-    """sin(2 pi s) of at most a quarter turn, where ten terms of its series do."""
+    """sin(2 pi s) of at most a quarter turn, for which ten terms of the series suffice."""
     q = s * s
     r = q * q
     w = r * r
-    low = (TERMS[0] + TERMS[1] * q) + (TERMS[2] + TERMS[3] * q) * r  # in pairs: few of them wait for one another
+    low = (TERMS[0] + TERMS[1] * q) + (TERMS[2] + TERMS[3] * q) * r  # in pairs: shorter chains of dependencies
     high = (TERMS[4] + TERMS[5] * q) + (TERMS[6] + TERMS[7] * q) * r
     return ((low + high * w) + (TERMS[8] + TERMS[9] * q) * (w * w)) * s
 
 
 def write_cosines(turns: Floats, phases: Floats, out: Floats, at: int) -> None:
-    """cos(2 pi (turn + phase)) of all columns, to columns of a table from ``at`` on; compiled, it may be the same."""
+    """cos(2 pi (turn + phase)) of all columns, to columns of a table from ``at`` on; works in place if compiled."""
     for i in range(turns.shape[0]):
         row, line = turns[i], out[i, at:]
         for k in range(turns.shape[1]):

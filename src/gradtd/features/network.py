@@ -1,9 +1,9 @@
-"""The last layer of a network that was learned elsewhere (`gradtd.deep`), as features. NumPy only.
+"""The last layer of a network trained with `gradtd.deep`, as features. Needs NumPy only.
 
-There are two networks: each was learned on one half of the episodes and serves the other (cross-fitting). So an
-observation of the log has the columns of the network that has not seen its episode, and 0 in the others. Least squares
-then solves two systems at once, and its value is the mean of both. An observation from elsewhere has both networks'
-columns, each halved: the mean of the two values.
+There are two networks, each trained on one half of the episodes and used for the other half (cross-fitting). An
+observation of the log has nonzero features only from the network that was not trained on its episode. Least squares
+then solves two systems at once. Other observations have the features of both networks, each halved, so their value is
+the mean of the two values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gradtd.features.table import Table
 
 @dataclass(frozen=True, eq=False)
 class NetworkFeatures(Features):
-    """Layers of tanh units of standardised observations, the last of which are the features, and a 1 behind them.
+    """Layers of tanh units on standardised observations; the features are the last layer and a constant 1.
 
     It has no parameters. ``of_log`` makes the map of a log.
     """
@@ -39,13 +39,13 @@ class NetworkFeatures(Features):
 
     @classmethod
     def of_log(cls, observations: Floats, served_by: Integers, learned: Mapping[str, Any]) -> NetworkFeatures:
-        """The map with these weights; ``served_by`` says which network, 0 or 1, serves each of these observations."""
+        """The map with these weights; ``served_by`` says which network, 0 or 1, each of these observations uses."""
         made = cls()._with(dict(learned) | {"n_columns": observations.shape[1]})
         object.__setattr__(made, "_log", (weakref.ref(observations), served_by))
         return made
 
     def rows(self, observations: Any) -> Any:
-        """Features; those of the log's own observations come from the network that has not seen the episode."""
+        """Features; those of the log's own observations come from the network not trained on the episode."""
         log, served_by = getattr(self, "_log", (lambda: None, None))
         made = super().rows(observations)
         if observations is not log():
@@ -57,7 +57,7 @@ class NetworkFeatures(Features):
         return made
 
     def transform(self, observations: Any) -> Any:
-        """Features of observations as of new ones: the mean of both networks."""
+        """Features of new observations: both networks, each halved."""
         return super().rows(observations)
 
     def label(self, index: int) -> str:
@@ -76,7 +76,7 @@ class NetworkFeatures(Features):
         return 2 * (int(self._what_was_learned()["widths"][-1]) + 1)
 
     def _check_size(self, n_columns: int) -> None:
-        """Nothing: the weights decide."""
+        """No limit: the weights determine the size."""
 
     def _check_learned(self, arrays: Mapping[str, Any]) -> None:
         super()._check_learned(arrays)
@@ -107,7 +107,7 @@ def _n_weights(n_columns: int, widths: Any) -> int:
 
 
 def layers(x: Floats, widths: Any, weights: Floats) -> Floats:
-    """tanh layers: of each, its weights (inputs, units) and then its biases, one after another."""
+    """The tanh layers: for each its weights (inputs, units), then its biases."""
     done = 0
     for width in (int(w) for w in widths):
         n = x.shape[1]

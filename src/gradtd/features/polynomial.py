@@ -28,7 +28,7 @@ class Identity(Features):
     bias : bool
         Whether the first feature is always one.
     scale : bool
-        Whether columns are scaled to mean 0 and deviation 1, or taken as they are.
+        Whether columns are scaled to mean 0 and standard deviation 1.
 
     >>> Identity().fit([[0.0, 10.0], [2.0, 30.0]]).transform([[1.0, 30.0]])
     array([[1., 0., 1.]])
@@ -67,15 +67,16 @@ class Identity(Features):
 class Polynomial(Features):
     """All products of at most ``order`` columns, each scaled to [-1, 1]; the empty product is the bias.
 
-    (k + order)! / (k! order!) features of k columns. Beyond the range seen in fit the products go on growing.
-    The square of a column with two values repeats the bias: leave such columns to identity.
+    (k + order)! / (k! order!) features of k columns. Outside the range seen in fit the products keep growing. The
+    square of a column with two values is a constant like the bias: use identity for such columns.
 
     Parameters
     ----------
     order : int
-        Most columns that are multiplied, the same one counted each time it occurs.
+        Maximum number of factors, counting repeated columns.
     cross : bool
-        Whether different columns are multiplied. Without, there are powers of every column alone, 1 + k order of them.
+        Whether different columns are multiplied. If False, there are only powers of single columns, 1 + k order
+        features.
 
     >>> Polynomial(order=2).fit([[0.0], [4.0]]).transform([[3.0]])
     array([[1.  , 0.5 , 0.25]])
@@ -94,11 +95,11 @@ class Polynomial(Features):
         return self.size(n_columns)
 
     def size(self, n_columns: int) -> int:
-        """Features of so many columns."""
+        """Number of features for this number of columns."""
         return math.comb(n_columns + self.order, self.order) if self.cross else 1 + n_columns * self.order
 
     def of_order(self, order: int) -> Polynomial:
-        """The same map with another order: the first of its features, or more of them."""
+        """The same map with another order: fewer or more features."""
         return Polynomial(order=order, cross=self.cross)._with(self.learned)
 
     def _check_size(self, n_columns: int) -> None:
@@ -116,7 +117,7 @@ class Polynomial(Features):
         self.fill(chunk, out)
 
     def fill(self, chunk: Floats, out: Floats) -> None:
-        """Write the features of observations, which are overwritten, to ``out``."""
+        """Write the features to ``out``; the observations are overwritten."""
         low, high = self.learned["low"], self.learned["high"]
         chunk -= low
         chunk *= 2.0 / (high - low)

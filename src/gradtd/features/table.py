@@ -1,4 +1,4 @@
-"""Observations of a log, checked and read a chunk at a time, so that nothing of their size is ever copied."""
+"""Observations of a log, checked and read chunk by chunk, so that they are never copied as a whole."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gradtd.core.checks import InputError
 
 CHUNK_ROWS = 65_536
 CHUNK_ENTRIES = 2**20
-"""Most rows, and most numbers, of a chunk (8 MB)."""
+"""Maximum number of rows, and of numbers, in a chunk (8 MB)."""
 
 
 class Table:
-    """Observations as a table: (n, k) real columns, or (n,) whole numbers, which count as one discrete column."""
+    """Observations as a table: (n, k) numeric columns, or (n,) integers, which count as one discrete column."""
 
     def __init__(self, observations: Any) -> None:
         if isinstance(observations, np.ma.MaskedArray) and observations.mask.any():
@@ -33,14 +33,14 @@ class Table:
             raise InputError(f"observations needs at least one row and one column, got shape {array.shape}.")
 
     def column(self, index: Any) -> str:
-        """What to call a column in a sentence."""
+        """The name of a column in messages."""
         return f"observation column {index}" if self.given.ndim == 2 else "the observation"
 
     def chunks(self, width: int = 1, dtype: Any = np.float64) -> Iterator[tuple[int, NDArray[Any]]]:
-        """The first row and the numbers of one chunk after the other.
+        """Yield the first row number and the values of each chunk.
 
-        The chunk is C-contiguous scratch, overwritten by the next one: whoever gets it may write into it.
-        ``width`` is how many numbers a row of the result has, where that is more than a row has here.
+        The chunk is a C-contiguous buffer, overwritten by the next one; callers may write to it.
+        ``width`` is the number of entries in a row of the result, if larger than here.
         """
         rows = max(1, min(self.n_rows, CHUNK_ROWS, CHUNK_ENTRIES // max(width, self.n_columns)))
         scratch = np.empty((rows, self.n_columns), dtype)
@@ -68,14 +68,14 @@ class Table:
         """All rows if there are at most that number, else a sample drawn with a fixed seed, in their order."""
         picked: Any = slice(None)
         if self.n_rows > rows:
-            # Not every so-many-th row: episodes of one length would show the same few moments of each.
+            # A regular grid would sample the same few moments of episodes that all have the same length.
             picked = np.sort(np.random.default_rng(0).choice(self.n_rows, rows, replace=False, shuffle=False))
         rows_picked: Floats = self.array[picked].astype(np.float64)
         return rows_picked
 
 
 def _dimensions(values: Any) -> int:
-    """1 for a flat row of numbers; everything else is held to be a table."""
+    """1 for a flat sequence of numbers; everything else counts as a table."""
     try:
         return 1 if np.ndim(values if hasattr(values, "ndim") else values[:1]) == 1 else 2
     except (TypeError, ValueError):
@@ -101,7 +101,8 @@ def statistics(table: Table) -> Statistics:
             here = chunk.mean(axis=0)
             chunk -= here
             apart, share = here - mean, len(chunk) / (start + len(chunk))
-            # Deviations about the mean so far: a large offset does not drown them (Chan, Golub and LeVeque, 1983).
+            # Deviations from the mean so far, so that a large offset does not cancel them (Chan, Golub and LeVeque,
+            # 1983).
             squares += np.einsum("ij,ij->j", chunk, chunk) + apart**2 * (start * share)
             mean = mean + apart * share
         sd = np.sqrt(squares / table.n_rows)

@@ -1,4 +1,4 @@
-"""Tile coding: several overlapping grids, each of which marks the one tile that an observation falls into."""
+"""Tile coding: several overlapping grids, each with a 1 for the tile that contains the observation."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 _S32, _ONE = np.uint64(32), np.uint64(1)
 MOST_TILINGS = 1024
-"""Every row has as many ones, and whoever sums products of rows pays for their square."""
+"""Maximum number of tilings: every row has this number of ones, and sums of products cost its square."""
 COLUMN_LIMIT = 2**31
-"""Most columns of sparse features: a column's number fits 32 bits."""
+"""Maximum number of columns of sparse features: column numbers have 32 bits."""
 
 
 WEIGHTS_KEPT = 4
-"""Vectors as long as the features are many that learning from them takes at least."""
+"""Minimum number of vectors of the length of the features that learning needs."""
 
 
 class Grids(NamedTuple):
@@ -47,7 +47,7 @@ class Grids(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one row: where it lies in each column, and its tiles as found and in order."""
+    """Buffers for one row: its position in each column, and its tiles, unsorted and sorted."""
 
     place: Floats
     tiles: NDArray[np.int32]
@@ -56,26 +56,26 @@ class Scratch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tiles(Features):
-    """Tile coding: ``tilings`` grids over the range seen in fit, ``tiles`` wide per column, one 1.0 per grid and row.
+    """Tile coding: ``tilings`` grids of ``tiles`` per column over the range seen in fit; one 1.0 per grid and row.
 
     Grid t is moved by the fraction (t d_i mod tilings) / tilings of a tile in column i, where d = 1, 3, 5, ...: the odd
-    displacement that Parks and Militzer (1991) and Miller and Glanz (1996) advise, since tiles of grids that are moved
-    alike line up along the diagonal. Numbers that share a factor with ``tilings`` are left out of d, as they would
-    leave a column unmoved. Observations outside the range are moved to its edge.
+    displacement that Parks and Militzer (1991) and Miller and Glanz (1996) advise, since with equal displacements tiles
+    line up along the diagonal. Numbers that share a factor with ``tilings`` are left out of d. Observations outside the
+    range are clipped.
 
     Every tile has its own column, tilings (tiles + 1)^k in all; with ``hashing=4096`` the tiles share that number of
-    columns by a 64-bit hash, and where two tiles of a row meet their ones add up. The tiles of a grid sum to one, so a
-    bias adds nothing. Cost: O(tilings k) per row, some 25 ns for 8 tilings of
-    2 columns, four times as much with hashing.
+    columns by a 64-bit hash, and if two tiles of a row collide, their ones add up. The tiles of a grid sum to one, so a
+    bias adds nothing. Cost: O(tilings k) per row, about 25 ns for 8 tilings of 2 columns, four times as much with
+    hashing.
 
     Parameters
     ----------
     tilings : int
         Number of grids.
     tiles : int
-        Number of tiles that cover the range of a column.
+        Number of tiles per column.
     hashing : int, optional
-        Number of columns that all tiles share; by default each has its own.
+        Number of columns shared by all tiles; by default each tile has its own.
     bias : bool
         Whether a feature that is always one is put first.
 
@@ -140,7 +140,7 @@ class Tiles(Features):
         made = scipy.sparse.csr_array(
             (data[:filled], indices[:filled], begin), shape=(table.n_rows, self.n_features), copy=False
         )
-        made.has_canonical_format = True  # sorted and summed already: do not look again
+        made.has_canonical_format = True  # already sorted and summed: skip the check
         return made
 
     def _grids(self) -> Grids:
@@ -173,7 +173,7 @@ def displacement(tilings: int, n_columns: int) -> NDArray[np.int64]:
 def write_rows(
     chunk: Floats, grids: Grids, scratch: Scratch, filled: Index, indices: Any, data: Floats, begin: Any
 ) -> Any:
-    """Append the entries of every row from place ``filled`` on; returns how many there are then."""
+    """Append the entries of every row at position ``filled``; returns the new number of entries."""
     tiles = scratch.tiles
     for row in range(chunk.shape[0]):
         locate(chunk[row], grids, scratch.place)
@@ -186,7 +186,7 @@ def write_rows(
                 tiles[tiling] = hashed_tile(grids, scratch.place, tiling) + grids.bias
             filled = write_sorted(tiles, scratch.ordered, filled, indices, data)
         else:
-            for tiling in range(tiles.shape[0]):  # in order already, as the grids are
+            for tiling in range(tiles.shape[0]):  # already sorted, because the grids are in order
                 indices[filled] = own_tile(grids, scratch.place, tiling) + grids.bias
                 data[filled] = 1.0
                 filled += _ONE
@@ -195,7 +195,7 @@ def write_rows(
 
 
 def locate(observation: Floats, grids: Grids, place: Floats) -> None:
-    """Where an observation lies, in tiles from the low end of each column."""
+    """The position of an observation, in tiles from the low end of each column."""
     for i in range(place.shape[0]):
         share = (observation[i] - grids.low[i]) / grids.span[i]
         place[i] = min(max(share, 0.0), 1.0) * grids.tiles
@@ -218,10 +218,10 @@ def hashed_tile(grids: Grids, place: Floats, tiling: int) -> Any:
 
 
 def write_sorted(tiles: Any, ordered: Any, filled: Index, indices: Any, data: Floats) -> Any:
-    """Write the columns of one row in order, equal ones added up; returns the number of entries then.
+    """Write the columns of one row in order, with equal ones summed; returns the new number of entries.
 
-    Each goes where the number of smaller ones says. That is quadratic, but without a branch: for the usual few tilings
-    faster than sorting by insertion, whose branches on hashed numbers cannot be foretold.
+    The position of each is the number of smaller ones. This is quadratic but branch-free: for few tilings it is faster
+    than insertion sort, whose branches on hashed numbers are unpredictable.
     """
     n = tiles.shape[0]
     for i in range(n):

@@ -1,4 +1,4 @@
-"""Maps around something else: a scikit-learn transformer, a function, or a map of some of the columns."""
+"""Wrappers: a scikit-learn transformer, a function, or a map of some of the columns."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TRIAL_ROWS, _ROUNDING = 1000, 1e-6
 
 @dataclass(frozen=True, eq=False)
 class _Wrapped(Features):
-    """What both have in common: the result is checked, and cannot be stored."""
+    """The common base: the result is checked, and the map cannot be stored."""
 
     def _size(self, n_columns: int) -> int:
         return int(self._what_was_learned()["size"])
 
     def _transform(self, table: Table) -> Floats | scipy.sparse.csr_array:
         for _ in table.chunks():
-            pass  # refuses numbers that are not finite, with their row and column
+            pass  # refuses non-finite numbers and names their row and column
         features = self._output(table.given)
         if features.shape[1] != self.n_features:
             raise InputError(
@@ -49,7 +49,7 @@ class _Wrapped(Features):
         return table
 
     def to_dict(self) -> dict[str, Any]:
-        """Refused: code cannot be stored."""
+        """Raises an error: code cannot be stored."""
         raise InputError(
             f"{self._called()} cannot be stored, because it is code: use one of the named features "
             "(identity, polynomial, fourier, rbf, tiles, aggregation, one-hot), or keep the features themselves."
@@ -64,16 +64,16 @@ class _Wrapped(Features):
 
 @dataclass(frozen=True, eq=False)
 class Transformer(_Wrapped):
-    """A scikit-learn transformer, or whatever else has ``fit`` and ``transform``.
+    """A scikit-learn transformer, or any object with ``fit`` and ``transform``.
 
-    It is fitted, as a copy, on all observations as a table (n, k), and transforms them in one call: memory is what it
-    takes. Dense or sparse. Where its features cannot make a constant, as those of PCA or of a scaler cannot, one is
-    added: without it every value would be zero at the mean observation.
+    A copy of it is fitted on all observations as a table (n, k), and transforms them in one call, so memory depends on
+    the transformer. Features may be dense or sparse. If no combination of them is constant, as with PCA or a scaler, a
+    constant is added: without it every value would be zero at the mean observation.
 
     Parameters
     ----------
     transformer : object
-        What has the two methods.
+        The object with these two methods.
     """
 
     name: ClassVar[str] = "transformer"
@@ -103,7 +103,7 @@ class Transformer(_Wrapped):
 
 
 def makes_constant(features: Any) -> bool:
-    """Whether some weights of these features give the same number, not zero, in every row.
+    """Whether some linear combination of these features is a nonzero constant.
 
     >>> bool(makes_constant(np.eye(2))), bool(makes_constant(np.array([[1.0], [2.0]])))
     (True, False)
@@ -130,7 +130,7 @@ def with_constant(features: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Function(_Wrapped):
-    """A function from observations, (n, k) or (n,) as they are given, to features (n, d), dense or sparse.
+    """A function from observations, (n, k) or (n,) as given, to features (n, d), dense or sparse.
 
     It is called on the first 1000 observations in fit, and on all of them in one call in transform.
 
@@ -203,7 +203,7 @@ def restore_selected(stored: Mapping[str, Any], restore: Any) -> Selected:
 
 
 def varying_columns(observations: Any) -> Integers:
-    """The columns that are not the same number in every row, read a chunk at a time."""
+    """The columns that are not constant, read chunk by chunk."""
     table = Table(observations)
     varies = np.zeros(table.n_columns, bool)
     for _, chunk in table.chunks():
@@ -214,9 +214,9 @@ def varying_columns(observations: Any) -> Integers:
 
 
 def fit_varying(features: Features, observations: Any) -> tuple[Features, str | None]:
-    """The map, fitted to the columns that vary, and what to say of those that do not.
+    """The map, fitted to the columns that vary, and a note about those that do not.
 
-    Where none varies, the map is fitted to all of them, and says itself why it cannot be.
+    If none varies, the map is fitted to all columns, which raises its own error.
     """
     columns = 1 if np.ndim(observations) == 1 else int(np.shape(observations)[1])
     kept = varying_columns(observations) if columns > 1 else np.zeros(1, np.int64)

@@ -1,8 +1,8 @@
-"""What the paper says of its experiments, each sentence with the criterion it is judged by.
+"""The paper's statements about its experiments, each with the criterion that tests it.
 
-The criteria were written down before the curves of the figures were looked at. Those that were changed afterwards stand
-in `gradtd.paper.judge_claims` as they were, with the reason. "Much" means at least a fifth. "Small" or "slightly" means
-less than 15 %, and "close" within 10 %. "Far off" and "biased" mean at least twice the error. "After the initial stage"
+The criteria were written before anyone looked at the curves. `gradtd.paper.judge_claims` lists those that were changed
+afterwards, with their first version and the reason. "Much" means at least a fifth. "Small" or "slightly" means less
+than 15 %, and "close" within 10 %. "Far off" and "biased" mean at least twice the error. "After the initial stage"
 means from the middle of the run on. "In the end" means over the last 1000 steps.
 """
 

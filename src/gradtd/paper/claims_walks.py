@@ -1,4 +1,4 @@
-"""What the paper says of the random walks: tabular (T), inverted (I) and dependent features (D)."""
+"""The paper's statements about the random walks: tabular (T), inverted (I) and dependent features (D)."""
 
 from __future__ import annotations
 

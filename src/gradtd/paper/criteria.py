@@ -1,8 +1,8 @@
-"""Claims, and the criteria that they are judged by: statements about mean curves, with bootstrap intervals over runs.
+"""Claims and the criteria that test them: statements about mean curves, with bootstrap intervals over runs.
 
-The algorithms of a figure saw the same experience in each run, so resampling runs keeps what is paired
-together. A criterion that compares errors holds where its 95 % interval says so, fails where the interval
-excludes it, and is undecided between. Criteria about the shape of a curve judge the mean curve.
+In each run all algorithms of a figure use the same experience, so resampling runs preserves the pairing. A criterion
+that compares errors holds if its 95 % interval implies it, fails if the interval excludes it, and is otherwise
+undecided. Criteria about the shape of a curve use the mean curve.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a criterion found: True, False or None (undecided), and the measurement in words."""
+    """The outcome of a criterion: True, False or None (undecided), and the measurement in words."""
 
     holds: bool | None
     measured: str
@@ -49,14 +49,14 @@ class Curves:
         return np.asarray(self.values[label].mean(axis=0))
 
     def resampled(self, label: str) -> Floats:
-        """Mean curves of the resamples, shape (resamples, steps)."""
+        """Mean curves of the bootstrap samples, shape (bootstrap samples, steps)."""
         return np.asarray(self.weights @ self.values[label])
 
     def window(self, first: float, last: float) -> Any:
         return (self.steps >= first) & (self.steps <= last)
 
     def over(self, label: str, first: float, last: float) -> tuple[float, Floats]:
-        """The mean error over a window of steps, and its resamples."""
+        """The mean error over a window of steps, and its bootstrap samples."""
         each = self.values[label][:, self.window(first, last)].mean(axis=1)
         return float(each.mean()), np.asarray(self.weights @ each)
 
@@ -66,7 +66,7 @@ P = ParamSpec("P")
 
 
 def criterion(judge: Callable[Concatenate[Curves, P], Outcome]) -> Callable[P, Criterion]:
-    """A function that makes a criterion of its other arguments."""
+    """A decorator: the function becomes a factory of criteria with its other arguments."""
 
     @wraps(judge)
     def of(*arguments: P.args, **settings: P.kwargs) -> Criterion:
@@ -100,7 +100,7 @@ def lower(
 def _all_below(
     curves: Curves, pairs: Sequence[tuple[str, str]], window: tuple[float, float], limit: float = 1.0
 ) -> Outcome:
-    """Whether all ratios are below a limit, in the words of the one that decides."""
+    """Whether all ratios are below a limit; the text is that of the deciding one."""
     found = [_ratio(curves, a, b, window) for a, b in pairs]
     outcomes = [Outcome.of(pair, -np.inf, limit, text) for pair, text in found]
     together = combined(outcomes)
@@ -123,7 +123,7 @@ def top(curves: Curves, best: Sequence[str], rest: Sequence[str], *, after: floa
 
 @criterion
 def ordered(curves: Curves, labels: Sequence[str], *, after: float) -> Outcome:
-    """The mean error grows along the list."""
+    """The mean error increases along the list."""
     return _all_below(curves, [*pairwise(labels)], (after, np.inf))
 
 
@@ -161,7 +161,7 @@ def _smoother(n: int) -> Floats:
 
 @criterion
 def falls_to(curves: Curves, a: str, share: float) -> Outcome:
-    """The error ends below a share of where it started."""
+    """The final error is below a share of the initial error."""
     last = float(curves.steps[-1])
     (end, many), start = curves.over(a, last, last), float(curves.mean(a)[0])
     found = interval(many / start)
@@ -171,7 +171,7 @@ def falls_to(curves: Curves, a: str, share: float) -> Outcome:
 
 @criterion
 def dips(curves: Curves, a: str, by: float) -> Outcome:
-    """The mean error falls to a lowest point and then rises by more than the share ``by``."""
+    """The mean error falls to a minimum and then rises by more than the share ``by``."""
     mean = curves.mean(a)
     lowest = int(mean.argmin())
     end = curves.window(0.95 * curves.steps[-1], np.inf)
@@ -184,7 +184,7 @@ def dips(curves: Curves, a: str, by: float) -> Outcome:
 
 @criterion
 def deeper(curves: Curves, labels: Sequence[str]) -> Outcome:
-    """The lowest point of the mean curve gets lower along the list."""
+    """The minimum of the mean curve decreases along the list."""
     outcomes = []
     for a, b in pairwise(labels):
         least_a, least_b = curves.mean(a).min(), curves.mean(b).min()
@@ -196,7 +196,7 @@ def deeper(curves: Curves, labels: Sequence[str]) -> Outcome:
 
 @criterion
 def steeper(curves: Curves, labels: Sequence[str], rivals: Sequence[str]) -> Outcome:
-    """From where it starts to learn, each line needs fewer steps than each rival to fall to a tenth of the start."""
+    """After learning starts, each line needs fewer steps than each rival to reach a tenth of its initial error."""
 
     def needed(mean: Floats, steps: Integers) -> float:
         moved = np.flatnonzero(np.abs(mean - mean[0]) > 0.01 * mean[0])
@@ -229,7 +229,7 @@ def shrinking_gain(curves: Curves, labels: Sequence[str], after: float) -> Outco
 
 @criterion
 def unsteady(curves: Curves, a: str, calm: str, factor: float) -> Outcome:
-    """Runs of ``a`` diverge, or spread more than ``factor`` times as much as those of ``calm`` at their widest."""
+    """Runs of ``a`` diverge, or their maximum spread is more than ``factor`` times that of ``calm``."""
     ratio = curves.values[a].std(axis=0).max() / curves.values[calm].std(axis=0).max()
     text = f"{a}: {curves.diverged[a]} diverged, standard deviation {ratio:.3g} times that of {calm}"
     return Outcome(bool(curves.diverged[a] > 0 or ratio > factor), text)
@@ -237,7 +237,7 @@ def unsteady(curves: Curves, a: str, calm: str, factor: float) -> Outcome:
 
 @criterion
 def linear_rate(curves: Curves, a: str, *, after: float, share: float) -> Outcome:
-    """log error against steps is a straight line (R^2 at least .98), and falls to a share of the start."""
+    """log error against steps is a straight line (R^2 at least .98), and falls to a share of the initial error."""
     mean = curves.mean(a)
     end = int(np.argmax(mean < share * mean[0])) or len(mean)
     chosen = curves.window(after, curves.steps[end - 1])
@@ -250,7 +250,7 @@ def linear_rate(curves: Curves, a: str, *, after: float, share: float) -> Outcom
 
 @criterion
 def straight_after_bias(curves: Curves, a: str) -> Outcome:
-    """After subtracting .8 of the end, log error against steps is a straight line (R^2 at least .95)."""
+    """After subtracting .8 of the final error, log error against steps is a straight line (R^2 at least .95)."""
     logarithm = np.log(np.maximum(minus_bias(curves.steps, curves.mean(a)), 1e-12))
     r2 = float(np.corrcoef(curves.steps, logarithm)[0, 1] ** 2)
     return Outcome(bool(r2 >= 0.95), f"{a} less its bias: R^2 of log error on steps {r2:.2f}")
@@ -258,14 +258,14 @@ def straight_after_bias(curves: Curves, a: str) -> Outcome:
 
 @criterion
 def not_straight_after_bias(curves: Curves, a: str) -> Outcome:
-    """The same is not a straight line."""
+    """The same curve is not a straight line."""
     found = straight_after_bias(a)(curves)
     return Outcome(not found.holds, found.measured)
 
 
 @criterion
 def stays_near(curves: Curves, a: str, value: float, factor: float, after: float) -> Outcome:
-    """After subtracting .8 of the end, the mean error stays within a factor of a value."""
+    """After subtracting .8 of the final error, the mean error stays within a factor of a value."""
     level = float(minus_bias(curves.steps, curves.mean(a))[curves.window(after, np.inf)].mean())
     text = f"{a} less its bias: {level:.3g} after step {after:g} (paper: about {value:g})"
     return Outcome(bool(value / factor <= level <= value * factor), text)
@@ -273,7 +273,7 @@ def stays_near(curves: Curves, a: str, value: float, factor: float, after: float
 
 @criterion
 def like(curves: Curves, a: str, b: str, factor: float, after: float) -> Outcome:
-    """After subtracting .8 of the end, two mean curves are within a factor of each other."""
+    """After subtracting .8 of the final error, two mean curves are within a factor of each other."""
     levels = [minus_bias(curves.steps, curves.mean(x))[curves.window(after, np.inf)].mean() for x in (a, b)]
     ratio = float(levels[0] / levels[1])
     text = f"less their bias, {a} / {b} = {ratio:.3g} after step {after:g}"
@@ -281,7 +281,7 @@ def like(curves: Curves, a: str, b: str, factor: float, after: float) -> Outcome
 
 
 def minus_bias(steps: Integers, mean: Floats) -> Floats:
-    """A mean curve less .8 of its mean over the last 100 steps."""
+    """A mean curve minus .8 of its mean over the last 100 steps."""
     return np.asarray(mean - 0.8 * mean[..., steps > steps[-1] - 100].mean(axis=-1, keepdims=True))
 
 
@@ -301,7 +301,7 @@ def beside(curves: Curves, main: Criterion, *others: tuple[str, Criterion]) -> O
 
 @criterion
 def leads_since(curves: Curves, a: str, *others: str) -> Outcome:
-    """Decides nothing: says since which recorded step the smoothed mean of ``a`` is below all others."""
+    """Reports only: the recorded step since which the smoothed mean of ``a`` is below all others."""
     smooth = _smoother(len(curves.steps))
     best = np.min([smooth @ curves.mean(b) for b in others], axis=0)
     behind = np.flatnonzero(smooth @ curves.mean(a) >= best)
@@ -319,7 +319,7 @@ def every(curves: Curves, *criteria: Criterion) -> Outcome:
 
 
 def combined(outcomes: Sequence[Outcome]) -> Outcome:
-    """True if all hold, False if one fails, else undecided; in the words of those that do not hold, or of all."""
+    """True if all hold, False if one fails, else undecided; the text names those that do not hold, or all."""
     verdicts = [o.holds for o in outcomes]
     holds = False if False in verdicts else (None if None in verdicts else True)
     failing = [o.measured for o in outcomes if o.holds is not True]
@@ -334,19 +334,19 @@ Sweeps = Mapping[str, Mapping[str, Any]]
 MUCH, FAR = 0.8, 0.5
 """Much lower: at most .8 of the other error. Far off, or biased: at least twice the other error."""
 INITIAL = 5000
-"""The paper names no step for "the initial stage". It is at most half of the curve."""
+"""The paper gives no step for "the initial stage". Here it is at most half of the curve."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the paper in our words, and the criteria it must meet."""
+    """One statement of the paper in our words, and the criteria for it."""
 
     id: str
-    statement: str  # id and statement: its number in the list, and what it says
+    statement: str  # id and statement: its number in the list, and its text
     parts: tuple[tuple[str, Criterion], ...] = ()
-    """Pairs of a figure's label and a criterion. The claim holds where all of them do."""
-    sweep: Callable[[Sweeps], Outcome] | None = None  # judges by the step-size sweeps instead
-    explain: Callable[[Mapping[str, Curves]], str] | None = None  # what we think, where it does not hold
+    """Pairs of a figure's label and a criterion. The claim holds if all of them do."""
+    sweep: Callable[[Sweeps], Outcome] | None = None  # uses the step-size sweeps instead
+    explain: Callable[[Mapping[str, Curves]], str] | None = None  # our explanation if it does not hold
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -361,7 +361,7 @@ class Claim:
 
 
 def at(figure: str, criterion: Criterion) -> tuple[tuple[str, Criterion], ...]:
-    """The parts of a claim about one figure."""
+    """The criteria of a claim for one figure."""
     return ((figure, criterion),)
 
 

@@ -1,4 +1,4 @@
-"""Why claims do not hold, computed from the same curves: floors, and the range of good step-sizes."""
+"""Why some claims do not hold, computed from the same curves: error floors, and the range of good step-sizes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def explain_d3(curves: Mapping[str, Curves]) -> str:
 
 
 def explain_g2(after: float = 0, until: float = np.inf) -> Callable[[Mapping[str, Curves]], str]:
-    """Says on which problems R1-GTD is ahead of A'TD, on which behind, and where it is a tie."""
+    """On which problems R1-GTD is ahead of A'TD, on which behind, and where it is a tie."""
 
     def explain(curves: Mapping[str, Curves]) -> str:
         words = {True: "ahead", False: "behind", None: "a tie"}
@@ -112,7 +112,7 @@ def explain_g2(after: float = 0, until: float = np.inf) -> Callable[[Mapping[str
 def _octaves(sweep: Mapping[str, Any], limit: float | None = None) -> float:
     """Neighbouring step-sizes of the grid, the best among them, that never diverge and stay below a limit.
 
-    Without a limit it is twice the best error.
+    The default limit is twice the best error.
     """
     error = np.where(np.asarray(sweep["diverged"]) == 0, np.asarray(sweep["error"]), np.inf)
     best = int(error.argmin())
@@ -134,9 +134,9 @@ def widths_of_its_own_best(sweeps: Sweeps) -> Outcome:
 
 
 def widths_of_the_common_best(sweeps: Sweeps) -> Outcome:
-    """Octaves of step-size within which the error stays below twice, 1.5 or 3 times the best of all compared.
+    """Octaves of step-size within which the error stays below twice, 1.5 or 3 times the best of all.
 
-    Decided at twice; the other two and the range about its own best are printed too.
+    The decision uses twice; the others and the range around the algorithm's own best are printed too.
     """
     outcomes = {factor: _widest(_common(sweeps, factor), f"octaves within a factor {factor:g} of the common best")
                 for factor in (2.0, 1.5, 3.0)}  # fmt: skip

@@ -1,8 +1,8 @@
 """The paper's 16 figures as data. A figure is an entry of `FIGURES`; its lines define the runs.
 
-Settings come from the captions and the text; what they leave open is named where it is filled in.
-Step-sizes of the baselines are those of the TDRC authors' code, which the paper adopts. GTD's are given
-nowhere: ``TUNED`` takes the best of a sweep on seeds that no figure uses.
+Settings come from the captions and the text; comments mark those that the paper leaves open.
+Step-sizes of the baselines are those of the TDRC authors' code, which the paper adopts. For GTD none are published:
+``TUNED`` takes the best of a sweep on seeds that no figure uses.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ READINGS: dict[str, str] = {
 }
 DIRECTIONS = {"A1": "one", "S2": "both", "S-avg": "averaged", "no-rho": "one", "v-mu": "one"}
 WALKS = ("A1", "S2", "S-avg", "v-mu")
-"""Readings of the random walks' figures in RMSVE. A reading that only measures otherwise runs nothing anew."""
+"""Readings of the random walks' figures in RMSVE. A reading that differs only in the metric needs no further runs."""
 
 
 @dataclass(frozen=True)
 class Line:
     """One curve: a label, an algorithm and its hyper-parameters.
 
-    ``shown`` is False where only claims need it. ``has_readings``: the paper's text can be read in several ways here.
+    ``shown`` is False if only claims need it. ``has_readings``: the paper's text can be read in several ways here.
     """
 
     label: str
@@ -46,7 +46,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its label in the paper, the problem, the metric, and its lines."""
+    """A figure: its label in the paper, problem, metric and lines."""
 
     label: str
     title: str
@@ -93,13 +93,13 @@ LABELS = {
     "sthtd_mp": "STHTD-MP",
 }
 FLOOR = Line("LSTD", "lstd")
-"""What the same data allow: shown as a thin line in every figure."""
+"""LSTD on the same data as a reference: a thin line in every figure."""
 AUTO = Line("Impression GTD (auto)", "impression_gtd")
-"""Impression GTD with nothing chosen: batches of 32, alpha="auto". Not in the paper."""
+"""Impression GTD without tuning: batches of 32, alpha="auto". Not in the paper."""
 KRYLOV = Line("Krylov GTD", "krylov_gtd")
-"""Line searches along kept directions, no step-size. Not in the paper."""
+"""Line searches along stored directions, without a step-size. Not in the paper."""
 BESIDE = (AUTO, KRYLOV, FLOOR)
-"""What every figure shows in addition to the paper's lines."""
+"""Lines added to those of the paper in every figure."""
 
 
 def baselines(problem: str, *names: str, hidden: tuple[str, ...] = ()) -> tuple[Line, ...]:
@@ -295,7 +295,7 @@ CARELESS = (
     impression(0.02, 1, "independent", capacity=20, average="tail"),
     impression(0.02, 1, "careless", split="none", capacity=40, average="tail"),
 )
-"""Single pairs from small buffers, episodes respected or not: for the claim about independence sampling."""
+"""Single pairs from small buffers, with and without separate episodes: for the claim about independence sampling."""
 
 EXTRA: tuple[Figure, ...] = (
     *(
@@ -339,7 +339,7 @@ SWEPT: dict[str, dict[str, Any]] = {
     "gtd2_mp": {},
     "sthtd_mp": {},
 }
-"""What the step-size sweeps cover, on every problem, over `GRID`."""
+"""The algorithms in the step-size sweeps, on every problem, over `GRID`."""
 RIVALS = ("gtd2_mp", "sthtd_mp")
-"""Rules of later papers with one step-size: shown with their best one, and no claim is about them."""
+"""Rules of later papers with one step-size, shown at their best one; no claim refers to them."""
 PAPER_PROBLEMS = (_BOYAN, _TAB, _INV, _DEP, "baird")

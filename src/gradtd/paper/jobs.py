@@ -1,8 +1,7 @@
 """The three kinds of jobs that a reproduction runs: a line of a figure, a sweep of step-sizes, a problem's theory.
 
-A job says what it runs and gives a key of all that its results depend on: settings, seeds, the problem's arrays and the
-code. Under a digest of that key its results are kept in a `Store`, so a finished job is never run again. Nothing is
-ever unpickled.
+The key of a job contains everything its results depend on: settings, seeds, the problem's arrays and the code. A
+`Store` keeps the results under a digest of that key, so a finished job does not run again. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -40,12 +39,13 @@ SEED, TUNING_SEED = 0, 10_000
 RECORDED = np.arange(0, STEPS + 1, EVERY)
 """The steps after which errors are measured."""
 NUMPY = 10
-"""The theory's independent draws are simulated in NumPy: this many times slower than the compiled loop, roughly."""
+"""The theory's independent draws are simulated in NumPy, which is slower than the compiled loop by about this
+factor."""
 
 
 @dataclass(frozen=True)
 class Job(ABC):
-    """Something to run on a problem, in a number of runs."""
+    """A unit of work on one problem, with a number of runs."""
 
     problem: str
     runs: int
@@ -53,12 +53,12 @@ class Job(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """What the progress bar shows."""
+        """The label of the progress bar."""
 
     @property
     @abstractmethod
     def session(self) -> Session:
-        """The rule as the job sets it up; where it has many settings, one of them."""
+        """The rule as the job sets it up; with many settings, one of them."""
 
     @property
     @abstractmethod
@@ -67,7 +67,7 @@ class Job(ABC):
 
     @abstractmethod
     def key(self) -> dict[str, Any]:
-        """Everything the results depend on."""
+        """Everything on which the results depend."""
 
     @abstractmethod
     def compute(self, threads: int) -> Kept:
@@ -75,7 +75,7 @@ class Job(ABC):
 
     @property
     def work(self) -> float:
-        """How long it takes, roughly, in updates of TD: for the progress bar."""
+        """Approximate cost in TD updates, for the progress bar."""
         return self.run_steps * self.session.updates_per_step
 
     @property
@@ -115,7 +115,7 @@ class Job(ABC):
 class LineJob(Job):
     """One line of a figure: the errors of a rule in every run.
 
-    Without ``ratios`` the problem is the same with the behaviour for target; errors are measured on the true one.
+    Without ``ratios`` the behaviour is also the target policy; errors are measured on the original problem.
     """
 
     algorithm: str
@@ -190,7 +190,7 @@ class SweepJob(Job):
 
 @dataclass(frozen=True)
 class TheoryJob(Job):
-    """What theory says of the published setting of Impression GTD: a summary and curves."""
+    """The theory for the published setting of Impression GTD: a summary and curves."""
 
     @property
     def label(self) -> str:
@@ -243,7 +243,8 @@ def _behaviours_values(problem: str) -> Exact:
 def theory_code() -> str:
     """A digest of the theory's files.
 
-    Much of the theory is methods, which a walk through functions does not reach. Its picture computes nothing.
+    Most of the theory is in methods, which a fingerprint of functions does not cover. The module that plots is left
+    out.
     """
     digest = hashlib.sha256()
     for path in sorted(Path(gradtd.theory.__file__).parent.glob("*.py")):
@@ -256,14 +257,14 @@ FORMAT = 1
 
 
 class Kept(NamedTuple):
-    """The results of a job: its arrays, and what else it has to tell, as JSON can hold it."""
+    """The results of a job: its arrays, and everything else as JSON."""
 
     arrays: Arrays
     told: Mapping[str, Any] = {}
 
 
 class Store(ResultsFolder):
-    """A results folder of ours: ``kept`` for finished jobs, the rest for people."""
+    """A results folder: ``kept`` for finished jobs, the rest for readers."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "gradtd reproduce", FORMAT)
@@ -271,22 +272,22 @@ class Store(ResultsFolder):
         self.kept.mkdir(exist_ok=True)
 
     def fetch(self, key: Mapping[str, Any], compute: Callable[[], Kept]) -> Kept:
-        """The results kept under a key; computed and kept where there are none."""
+        """The results under a key; computed and stored if missing."""
         found = self.look(key)
         return found if found is not None else self.keep(key, compute())
 
     def look(self, key: Mapping[str, Any]) -> Kept | None:
-        """The results kept under a key; None where there are none, or none that are whole."""
+        """The results under a key; None if missing or incomplete."""
         found = read_if_whole(self.file_of(key))
         return None if found is None else Kept(arrays=found[1], told=found[0])
 
     def keep(self, key: Mapping[str, Any], made: Kept) -> Kept:
-        """Keep results under a key."""
+        """Store results under a key."""
         write_arrays(self.file_of(key), made.arrays, made.told)
         return made
 
     def file_of(self, key: Mapping[str, Any]) -> Path:
-        """Where the results with this key are kept."""
+        """The file with the results for this key."""
         return self.kept / f"{hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]}.npz"
 
 
@@ -297,8 +298,7 @@ class Reproduction:
     runs: int
     steps: Integers
     figures: tuple[Figure, ...]
-    """runs, steps, figures: runs of every line, the steps at which errors were measured, and the figures that were
-    asked for"""
+    """runs, steps, figures: runs of every line, the steps at which errors were measured, and the requested figures"""
     curves: dict[tuple[str, str], Curves] = field(default_factory=dict)
     """The lines of a figure under one reading, by the label of the figure and the reading."""
     sweeps: dict[str, dict[str, Arrays]] = field(default_factory=dict)
@@ -309,9 +309,9 @@ class Reproduction:
     theory: dict[str, Kept] = field(default_factory=dict)
     """For each problem: the summary of `gradtd.theory` (``told``) and the curves of its picture (``arrays``)."""
     lambdas: dict[str, dict[tuple[str, float], Kept]] = field(default_factory=dict)
-    """For each problem, where all figures were asked for: every family at every lambda."""
+    """For each problem, if all figures were requested: every family at every lambda."""
     claims: list[dict[str, Any]] = field(default_factory=list)
-    """The verdicts, as `gradtd.paper.judge_claims.verdict` words them."""
+    """The verdicts, in the wording of `gradtd.paper.judge_claims.verdict`."""
     seconds: float = 0.0
     run_steps: int = 0
     threads: tuple[int, ...] = ()
@@ -320,7 +320,7 @@ class Reproduction:
 
     @property
     def papers_sweeps(self) -> dict[str, dict[str, Arrays]]:
-        """The sweeps of the algorithms that the paper names."""
+        """The sweeps of the paper's algorithms."""
         return {
             problem: {name: swept for name, swept in sweeps.items() if name not in RIVALS}
             for problem, sweeps in self.sweeps.items()

@@ -1,7 +1,7 @@
-"""Judging the claims: each one under every reading that its figures have, and as it was judged before a change.
+"""Verdicts on the claims, under every reading of the figures, and by the first version of changed criteria.
 
-`CHANGES` has the criteria that were changed after looking: each as it was first written, what it became, and why. The
-verdict by the old criterion is still computed, from the same curves, and shown next to the new one.
+`CHANGES` has the criteria that were changed after looking at the curves: the first version, the new one, and the
+reason. The verdict by the old criterion is still computed, from the same curves, and shown next to the new one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _STAGE = (
 
 @dataclass(frozen=True)
 class Change:
-    """A claim as it was first judged, the ids of what it became, and the reason."""
+    """The first version of a claim, the ids of the new ones, and the reason."""
 
     before: Claim
     now: tuple[str, ...]
@@ -257,7 +257,7 @@ Drawn = Mapping[tuple[str, str], Curves]
 
 
 def verdicts(curves: Drawn, sweeps: Sweeps) -> list[dict[str, Any]]:
-    """The verdict on every claim whose figures, or sweeps, are all there."""
+    """The verdict on every claim whose figures or sweeps are all available."""
     there = {label for label, _ in curves}
     swept = set(sweeps) == set(PAPER_PROBLEMS)
     testable = [claim for claim in CLAIMS if (set(claim.figures) <= there if claim.parts else swept)]
@@ -265,9 +265,9 @@ def verdicts(curves: Drawn, sweeps: Sweeps) -> list[dict[str, Any]]:
 
 
 def verdict(claim: Claim, curves: Drawn, sweeps: Sweeps) -> dict[str, Any]:
-    """One claim judged: the verdict in words, what was measured under each reading, and an explanation.
+    """The verdict on one claim in words, the measurements under each reading, and an explanation.
 
-    ``before`` has the same by the criterion as it was first written, and why that was changed; None where it was not.
+    ``before`` has the same for the first version of the criterion, and why it was changed; None if it was not.
     """
     changed = [change for change in CHANGES if claim.id in change.now]
     before = {**_judged(changed[0].before, curves, sweeps), "why": changed[0].why} if changed else None
@@ -290,7 +290,7 @@ def _judged(claim: Claim, curves: Drawn, sweeps: Sweeps) -> dict[str, Any]:
 
 
 def _outcomes(claim: Claim, curves: Drawn, sweeps: Sweeps) -> dict[str, Outcome]:
-    """What was measured under the first reading, and under those where it was something else."""
+    """The measurements under the first reading, and under every reading with a different one."""
     if claim.sweep is not None:
         return {"A1": claim.sweep(sweeps)}
     shared = [{r for label, r in curves if label == figure} for figure in claim.figures]

@@ -1,6 +1,6 @@
-"""Lambda on the paper's problems: every family with traces, each with its best step-size or with none to choose.
+"""Lambda on the paper's problems: every family with traces, each with its best step-size or without one.
 
-First the jobs, then the page's section: a table and a picture per problem, and what lambda buys and costs there.
+First the jobs, then the page's section: a table and a picture per problem, with the gain and the cost of lambda.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ FAMILIES: dict[str, Line] = {
         FLOOR,
     )
 }
-"""One of every family, and the rivals with one step-size.
+"""One rule of every family, and the rivals with one step-size.
 
-Krylov GTD follows LSTD at every lambda, and is left out. So are SVRG and SAGA: the same gradient at far more work.
+Krylov GTD is left out because it follows LSTD at every lambda; SVRG and SAGA because they use the same gradient at much
+higher cost.
 """
 
 
@@ -108,7 +109,7 @@ TAIL = 0.9 * RECORDED[-1] < RECORDED
 
 
 def lambda_sections(found: Reproduction, titles: Mapping[str, str], store: Store) -> list[dict[str, Any]]:
-    """What the template shows for every problem."""
+    """The content of the template for every problem."""
     return [_section(problem, titles[problem], by_lambda, store) for problem, by_lambda in found.lambdas.items()]
 
 
@@ -136,7 +137,7 @@ def _ends(label: str, by_lambda: Found) -> Floats:
 
 
 def _words(label: str, by_lambda: Found) -> str:
-    """Where the error in the end is least, and whether the runs are enough to say so; runs are paired by their data."""
+    """Where the final error is lowest, and whether the runs suffice to show it; runs are paired by their data."""
     ends = _ends(label, by_lambda)
     best, last = int(ends.mean(axis=1).argmin()), len(LAMBDAS) - 1
     cost = f"lambda {LAMBDAS[last]:g} makes its error {ends[last].mean() / ends[0].mean():.2f} times that of lambda 0"
@@ -151,7 +152,7 @@ def _words(label: str, by_lambda: Found) -> str:
 
 def _draw(problem: str, title: str, by_lambda: Found, store: Store) -> str:
     figure, axes = canvas(f"{title}: error against lambda")
-    for label in (label for label in FAMILIES if label in OWN_COLOUR):  # the table has all
+    for label in (label for label in FAMILIES if label in OWN_COLOUR):  # the table has all of them
         ends = _ends(label, by_lambda).mean(axis=1)
         axes.plot(
             LAMBDAS,

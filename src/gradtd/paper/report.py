@@ -1,4 +1,4 @@
-"""One self-contained page and the figures as files, from a finished reproduction. Draws and writes, runs nothing."""
+"""One self-contained page and the figures as files, from a finished reproduction. Only draws and writes."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def write_report(found: Reproduction, store: Store, command: str) -> Path:
 
 
 def kind(verdict: str) -> str:
-    """The verdict that a claim's wording means, one of four."""
+    """The verdict in a claim's wording, one of four."""
     return VERDICTS[1] if verdict.startswith("reproduces under") else verdict
 
 
 def _changed(found: Reproduction) -> list[dict[str, Any]]:
-    """The criteria that were changed after looking: the old wording and the new one."""
+    """The criteria that were changed after looking at the curves: the old wording and the new one."""
     rows: dict[str, dict[str, Any]] = {}
     for claim in found.claims:
         if claim["before"] is not None:
@@ -136,17 +136,17 @@ def draw(figure: Figure, found: Reproduction, store: Store) -> str:
         ceiling=_ceiling(shown),
         cut=_cut(shown),
     )
-    return picture(axes.figure, phone=figure is found.figures[0])  # the one on the first screen; all would be too much
+    return picture(axes.figure, phone=figure is found.figures[0])  # only that on the first screen
 
 
 def _cut(curves: Mapping[str, Floats]) -> float:
-    """A thousandth of the least error among the paper's lines: what falls below would flatten them."""
+    """A thousandth of the lowest error among the paper's lines: lower values would flatten them."""
     lowest = [float(v.mean(axis=0).min()) for label, v in curves.items() if label not in BESIDE_LABELS]
     return 1e-3 * min(lowest)
 
 
 def _ceiling(curves: Mapping[str, Floats]) -> float:
-    """Ten times the error of the start: a diverging line leaves the picture instead of flattening the others."""
+    """Ten times the initial error: a diverging line leaves the plot instead of flattening the others."""
     return 10 * max(float(values[:, 0].mean()) for values in curves.values())
 
 
@@ -174,7 +174,7 @@ def _draw_sensitivity(problem: str, found: Reproduction, store: Store) -> str:
 
 
 def _tuned_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
-    """For each algorithm its best step-size, and its error at the end and over all steps, compared with LSTD."""
+    """For each algorithm its best step-size, and its final error and its mean over all steps, compared with LSTD."""
     tail = found.steps > 0.9 * found.steps[-1]
     floor = found.tuned_curves[problem]["LSTD"]
     rows = []
@@ -220,7 +220,7 @@ def _paths(store: Store, name: str) -> list[Path]:
 
 
 def _theory(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
-    """What theory says of the published setting of Impression GTD: constants, Table 1, and exact against measured."""
+    """The theory for the published setting of Impression GTD: constants, Table 1, and exact against measured errors."""
     curves, told = found.theory[problem]
     drawn = theory_picture(told, curves, _paths(store, f"theory_{problem}"))
     return {**told, "image": picture(drawn, phone=False)}

@@ -38,14 +38,14 @@ Tuned = Mapping[str, Mapping[str, float]]
 
 
 def chosen_figures(names: Iterable[str]) -> tuple[Figure, ...]:
-    """The figures with these labels (with or without ``fig:``); all of them where none is named."""
+    """The figures with these labels (with or without ``fig:``); by default all of them."""
     known = {figure.name: figure for figure in FIGURES}
     picked = [checks.known_name("figure", name.removeprefix("fig:"), known) for name in names]
     return tuple(figure for figure in FIGURES if not picked or figure.name in picked)
 
 
 class Plan:
-    """The jobs of some figures. All of them bring the runs that only claims use, and those over lambda.
+    """The jobs of some figures. With all figures, the runs that only claims use and those over lambda are included.
 
     A sweep takes a quarter of the runs.
     """
@@ -76,7 +76,7 @@ class Plan:
         return LineJob(problem, self.runs, line.algorithm, hyper, ratios=reading != "no-rho")
 
     def tuned_lines(self, problem: str, tuned: Tuned) -> dict[str, LineJob]:
-        """Every swept algorithm with its best step-size, and the lines added to the paper's."""
+        """Every swept algorithm with its best step-size, and the lines added to those of the paper."""
         best = tuned.get(problem, {})
         swept = {
             LABELS[a]: LineJob(problem, self.runs, a, {**hyper, "alpha": best.get(a, 1.0)})
@@ -85,11 +85,11 @@ class Plan:
         return swept | {line.label: LineJob(problem, self.runs, line.algorithm, line.hyper) for line in BESIDE}
 
     def theory(self, problem: str) -> TheoryJob:
-        """What theory says of the problem."""
+        """The theory for the problem."""
         return TheoryJob(problem, self.runs)
 
     def jobs(self, tuned: Tuned) -> Iterator[Job]:
-        """All jobs, some of them more than once; a step-size that is not tuned yet is 1."""
+        """All jobs, some repeated; a step-size that is not tuned yet is 1."""
         for problem in self.problems:
             yield from self.sweeps(problem).values()
             yield from self.tuned_lines(problem, tuned).values()
@@ -101,7 +101,7 @@ class Plan:
 
 
 Progress = Callable[[str, float, float], None]
-"""Called with what has been run, work done and work in all."""
+"""Called with the job, the work done and the total work."""
 
 
 def reproduce(
@@ -115,8 +115,8 @@ def reproduce(
 ) -> tuple[Reproduction, Store]:
     """Run the reproduction of some figures, or of all, into a folder, or resume it there.
 
-    Without names it is all of them. Finished jobs in the folder are not run again. The workers of a Dask scheduler run
-    the jobs, if one is given; else threads do.
+    By default all figures are reproduced. Finished jobs in the folder are not run again. Jobs run on the workers of a
+    Dask scheduler, if one is given, otherwise on threads.
     """
     figures = chosen_figures(names)
     runs = checks.whole_number("--runs", runs, 2)
@@ -131,7 +131,7 @@ def reproduce(
 
 
 def run_all(figures: tuple[Figure, ...], runs: int, worker: Worker) -> Reproduction:
-    """Every job of these figures; nothing is judged or written yet."""
+    """Run every job of these figures, without verdicts or tables."""
     plan = Plan(figures, runs)
     worker.expect(plan.jobs({}))
     found = Reproduction(runs, RECORDED, figures)
@@ -164,9 +164,9 @@ def _curves(plan: Plan, figure: Figure, reading: str, tuned: Tuned, worker: Work
 
 
 class Worker:
-    """Runs jobs, or loads finished ones, and keeps count of time and progress.
+    """Runs jobs, or loads finished ones, and records time and progress.
 
-    By default a job has all threads. A executor takes many jobs at a time, each with one.
+    By default a job uses all threads. An executor runs many jobs at a time, each on one thread.
     """
 
     def __init__(
@@ -178,11 +178,11 @@ class Worker:
         self.used: set[int] = set()
 
     def expect(self, jobs: Iterable[Job]) -> None:
-        """Count the work to come, for the progress bar."""
+        """Add to the total work of the progress bar."""
         self.total = sum(job.work for job in set(jobs))
 
     def ahead(self, jobs: Iterable[Job]) -> None:
-        """Let the executor, where there is one, run unfinished jobs."""
+        """Run unfinished jobs on the executor, if there is one."""
         if self.executor is None:
             return
         missing = [job for job in dict.fromkeys(jobs) if self.store.look(job.key()) is None]
@@ -191,7 +191,7 @@ class Worker:
             self.do(missing[number])
 
     def do(self, job: Job) -> Kept:
-        """The results of a job, as they were kept or as they are now."""
+        """The results of a job, loaded or computed."""
         kept = self.store.fetch(job.key(), lambda: timed(job, self.threads))
         if job not in self.seconds:
             self.seconds[job] = float(kept.told["seconds"])
@@ -223,7 +223,7 @@ def write_tables(store: Store, found: Reproduction) -> None:
 
 
 def _lines(figure: Figure, found: Reproduction) -> dict[tuple[str, str], Floats]:
-    """The curves of a figure by reading and label; a line is left out where a reading does not change it."""
+    """The curves of a figure by reading and label; a line is left out if a reading does not change it."""
     lines = {line.label: line for line in (*figure.lines, *BESIDE)}
     return {
         (reading, label): values

@@ -1,7 +1,7 @@
 """The lab's page: tables of problems and published settings, template, styles and scripts, joined into one file.
 
-The tables are the library's own as plain numbers, so no dynamics are written twice. Python and JavaScript read the same
-decimal digits of a float64 as the same number, so nothing is lost on the way.
+The tables are the library's own arrays, so no dynamics are implemented twice. Python and JavaScript read the same
+decimal digits as the same float64, so no precision is lost.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _GARNET: dict[str, dict[str, Any]] = {
 
 
 def defaults(problem: str) -> dict[str, dict[str, Any]]:
-    """The step-size of each algorithm on a problem before anything is moved: the published one, where there is one."""
+    """The initial step-size of each algorithm on a problem: the published one, if there is one."""
     if problem not in ALPHAS:
         return _GARNET
     alpha, m = PUBLISHED[problem]
@@ -77,7 +77,7 @@ def defaults(problem: str) -> dict[str, dict[str, Any]]:
 
 
 def figures() -> list[dict[str, Any]]:
-    """The paper's figures as curves of the page, with the names of the lines that it does not offer."""
+    """The paper's figures as curves of the page, and the names of lines that the page does not offer."""
     return [_figure(figure) for figure in FIGURES]
 
 
@@ -125,7 +125,7 @@ def lab_page() -> str:
 
 
 def write_lab(path: Path | str) -> Path:
-    """Write the lab to an HTML file and say where it is; folders on the way are made."""
+    """Write the lab to an HTML file and return its path; missing folders are created."""
     path = Path(path)
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def write_lab(path: Path | str) -> Path:
 
 
 def page_data() -> dict[str, Any]:
-    """What the page knows besides its code: problems, published step-sizes, the paper's figures."""
+    """The data of the page: problems, published step-sizes, the paper's figures."""
     return {
         "version": version("gradtd"),
         "problems": [problem_tables(name) | {"title": title, "says": says} for name, (title, says) in PROBLEMS.items()],
@@ -143,7 +143,7 @@ def page_data() -> dict[str, Any]:
 
 
 def bundle(names: tuple[str, ...]) -> str:
-    """Modules as one script: in this order every name is known where it is used, so imports can go."""
+    """Modules joined into one script: in this order every name is defined before its use, so imports are removed."""
     parts = []
     for name in names:
         text = (ASSETS / f"{name}.mjs").read_text()
@@ -152,16 +152,16 @@ def bundle(names: tuple[str, ...]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text that cannot close the element around it."""
+    """Escape text so that it cannot close the surrounding element."""
     return text.replace("</", "<\\/")
 
 
 METRICS = ("rmsve", "rmspbe", "distance")
-"""The metrics that the page shows: each is the length of F theta + f."""
+"""The metrics that the page shows: each is the norm of F theta + f."""
 
 
 def problem_tables(name: str) -> dict[str, Any]:
-    """Everything about a problem that the page needs, ready for JSON."""
+    """Everything the page needs about a problem, ready for JSON."""
     problem = as_problem(name)
     found = exact(problem)
     return {
@@ -185,7 +185,7 @@ def problem_tables(name: str) -> dict[str, Any]:
 
 
 def _outcomes(problem: Problem) -> dict[str, Any]:
-    """The alias tables that the sampler walks by."""
+    """The alias tables of the sampler."""
     tables = outcome_tables(problem)
     names = ("begin", "keep", "alias", "next_state", "reward", "rho")
     return {name: getattr(tables, name).tolist() for name in names} | {"ends": tables.ends.astype(int).tolist()}
@@ -206,7 +206,7 @@ def _span(problem: Problem, found: Exact) -> Floats:
 
 
 def _as_map(found: Exact, metric: str) -> dict[str, Any]:
-    """F and f such that the metric is the length of F theta + f."""
+    """F and f such that the metric is the norm of F theta + f."""
     if metric == "rmsve":
         scale = 1 / np.sqrt(len(found.states))
         F, f = scale * found.problem.features[found.states], -scale * found.v_pi[found.states]
@@ -220,7 +220,7 @@ def _as_map(found: Exact, metric: str) -> dict[str, Any]:
 
 
 def _root(found: Exact) -> Floats:
-    """R with R'R = C^{-1} where C is regular: the projected error is the length of R (A theta + b), with any lambda."""
+    """R with R'R = C^{-1} if C is regular: the projected error is the norm of R (A theta + b), with any lambda."""
     values, vectors = np.linalg.eigh(found.C)
     kept = values > SINGULAR * values[-1]
     return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)
