@@ -168,7 +168,7 @@ def test_what_cannot_be_done_in_parts_is_said(paths, tmp_path):
             acts,
             lambda s, rng: rng.normal(size=len(s)),
             {},
-            "a target that samples real actions needs the log",
+            "a target that samples continuous actions needs the log",
         ),
         (real, leaning, {"features": "rbf:n=400"}, "at most 1000 features"),
         (states, leaning, {"features": "polynomial:order=2"}, "need one feature per state"),

@@ -141,7 +141,7 @@ def test_estimated_behaviour_and_blocks_are_passed_on():
         ({"least": 0.5}, "least"),
         ({"iterations": 0}, "iterations must be at least 1"),
         ({"iterations": []}, "iterations needs at least one number"),
-        ({"bins": 3}, "bins are for real actions"),
+        ({"bins": 3}, "bins are for continuous actions"),
         ({"caution": -1}, "caution"),
         ({"behaviour": "nobody"}, "nobody"),
         ({"block_length": 0}, "block_length"),

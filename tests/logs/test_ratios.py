@@ -76,7 +76,7 @@ def test_densities_of_real_actions():
     np.testing.assert_allclose(ratios(log, normal(1.0)).rho, 1.0)
     with pytest.raises(InputError, match="give target as a function"):
         ratios(log, np.ones((3, 3)) / 3)
-    with pytest.raises(InputError, match="has real-valued actions"):
+    with pytest.raises(InputError, match="has continuous actions"):
         ratios(log, normal(1.0), behaviour="estimate")
 
 

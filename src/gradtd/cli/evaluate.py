@@ -178,7 +178,7 @@ def inference_options(
     action_samples: Annotated[
         int,
         typer.Option(
-            help="Number of actions sampled per state to average over a stochastic policy with real actions.",
+            help="Number of actions sampled per state to average over a stochastic policy with continuous actions.",
             rich_help_panel=INFERENCE,
         ),
     ] = 20,

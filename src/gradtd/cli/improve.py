@@ -31,7 +31,7 @@ def improve(
     bins: Annotated[
         str | None,
         typer.Option(
-            help="For real actions: the number of bins, by default 5, or the edges between bins, separated by commas.",
+            help="For continuous actions: the number of bins, by default 5, or their edges, separated by commas.",
             metavar="NUMBERS",
             rich_help_panel=LEARNING,
         ),
@@ -40,7 +40,7 @@ def improve(
         str | None,
         typer.Option(
             help="Minimum count of an action in a state for its probability to change, separated by commas: "
-            "5,20. Each number gives a candidate. By default 1,2,5,20,80, for real observations 5,20,80,320.",
+            "5,20. Each number gives a candidate. By default 1,2,5,20,80, for continuous observations 5,20,80,320.",
             metavar="NUMBERS",
             rich_help_panel=LEARNING,
         ),
@@ -49,7 +49,7 @@ def improve(
         str | None,
         typer.Option(
             help="Policy iterations, separated by commas: each number gives a candidate for every --least. 1 takes the "
-            "actions that are best by the behaviour's values. By default 20, for real observations 1,20.",
+            "actions that are best by the behaviour's values. By default 20, for continuous observations 1,20.",
             metavar="NUMBERS",
             rich_help_panel=LEARNING,
         ),

@@ -38,7 +38,7 @@ class LearnedLog(NamedTuple):
 def learn_features(log: Log, rho: Floats, gamma: float, seed: int = 0) -> LearnedLog:
     """Train two networks, each on one half of the episodes, for every training seed."""
     if log.discrete_observations:
-        raise InputError("features='network' is for real observations, and those of this log are discrete.")
+        raise InputError("features='network' is for continuous observations, and those of this log are discrete.")
     if log.n_episodes < FEWEST_EPISODES:
         raise InputError(f"features='network' needs at least {FEWEST_EPISODES} episodes, got {log.n_episodes}.")
     seen = np.asarray(log.observations, np.float64)

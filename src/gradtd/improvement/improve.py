@@ -149,7 +149,7 @@ def improve(
         grid = make_bins(read, bins)
         read, behaviour = grid.of(read), "estimate" if behaviour is None else behaviour
     elif bins is not None:
-        raise InputError(f"bins are for real actions, and those of {read.name} are discrete.")
+        raise InputError(f"bins are for continuous actions, and those of {read.name} are discrete.")
     experience = make_experience(read, gamma, features, behaviour, block_length)
     kind = "features" if experience.states is None else "states"
     settings = [(one, count) for one in thresholds or LEAST[kind] for count in counts or ITERATIONS[kind]]

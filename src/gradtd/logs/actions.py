@@ -27,7 +27,7 @@ def code_actions(
     said: Sequence[Any] | None = None,
     by_letters: Collection[str] = (),
 ) -> tuple[NDArray[Any] | None, tuple[Any, ...] | None, str]:
-    """Codes and labels of discrete actions, and the source of their order; real-valued actions are returned as floats.
+    """Codes and labels of discrete actions, and the source of their order; continuous actions are returned as floats.
 
     Whole numbers from 0 up are their own codes, so that they can index a policy's table. ``said`` lists all actions in
     order. ``by_letters`` names columns of categories without a chosen order.

@@ -87,7 +87,7 @@ def estimate_behaviour(log: Log, seed: int) -> BehaviourModel:
     logistic regression on standardised observations otherwise.
     """
     if not log.discrete_actions or log.action is None:
-        what = "has no actions" if log.action is None else "has real-valued actions"
+        what = "has no actions" if log.action is None else "has continuous actions"
         raise InputError(
             f"behaviour='estimate' needs discrete actions, and the log {what}: give the behaviour's densities."
         )

@@ -83,7 +83,7 @@ def read_beside(source: Any, policies: Mapping[str, Any], **reading: Any) -> tup
 
 
 def _in_bins(log: Log, policies: dict[str, Any]) -> tuple[Log, dict[str, Any]]:
-    """The log with bins as its actions, if a policy chooses among bins of a real action."""
+    """The log with bins as its actions, if a policy chooses among bins of a continuous action."""
     binned = [policy.bins for policy in policies.values() if getattr(policy, "bins", None) is not None]
     if not binned or log.action is None or log.discrete_actions:
         return log, policies

@@ -43,7 +43,7 @@ def sentinels(log: Log, roles: Roles) -> tuple[str, ...]:
 
 
 def _numbers_of(log: Log, roles: Roles) -> Iterator[tuple[str, Floats, str]]:
-    """The reward and the real observation columns, with the advice for missing values."""
+    """The reward and the continuous observation columns, with the advice for missing values."""
     yield roles.single.get("reward", "reward"), log.reward, "drop"
     if not log.discrete_observations:
         for k, name in enumerate(_names_observed(log, roles)):

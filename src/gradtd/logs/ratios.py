@@ -23,7 +23,7 @@ from gradtd.logs.sanity_checks import of_one_action, refuse_other_ratios
 from gradtd.logs.tables import plain_array
 
 FEW_VALUES = 12
-"""Real-valued actions with at most this many values may be discrete."""
+"""Continuous actions with at most this many values may be discrete."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +244,7 @@ def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
 
 
 def is_deterministic(log: Log, given: Any) -> bool:
-    """Whether a policy over real actions returns actions, not densities. Then only action values can be used."""
+    """Whether a policy over continuous actions returns actions, not densities. Then only action values can be used."""
     if log.action is None or log.discrete_actions or given is None or isinstance(given, str | InOrder | Probabilities):
         return False
     if densities_of(given) is not None:

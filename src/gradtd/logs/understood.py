@@ -59,7 +59,7 @@ class Understood:
     actions
         Every discrete action in the order of its code, and how often it was taken.
     order
-        The source of that order: "numbers", "categories", "alphabetical" or "said". Empty for real actions.
+        The source of that order: "numbers", "categories", "alphabetical" or "said". Empty for continuous actions.
     notes
         What was dropped, sorted, filled or encoded, each with its count.
     warnings

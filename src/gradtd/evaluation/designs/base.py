@@ -43,7 +43,7 @@ class Ladder:
     """Rungs that may be reported. Their columns come first in the table. `GIVEN` names the rung whose features exist
     before the decision; the features of other rungs are made after it, by `Plan.make_features`."""
     complete: bool  # whether the first rung can represent any function of the observation
-    endless: bool  # whether a richer rung is always possible, as for real observations
+    endless: bool  # whether a richer rung is always possible, as for continuous observations
 
     @property
     def sets(self) -> dict[str, Integers]:

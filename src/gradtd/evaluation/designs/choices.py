@@ -31,7 +31,7 @@ from gradtd.logs.row_policies import Beside, InOrder, are_names
 from gradtd.logs.tables import plain_array
 
 OF_REAL_ACTIONS = "polynomial:order=2"
-"""The default feature map for real actions."""
+"""The default feature map for continuous actions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Choices:
     observations or actions are real."""
     kept: tuple[Floats, Floats] | None = None  # ``after`` and ``first`` without those actions; None if there are none
     unseen: float | None = None
-    outside: float | None = None  # share of the target's real actions outside the range of the log's actions
+    outside: float | None = None  # share of the target's continuous actions outside the range of the log's actions
     shares: Floats | None = None  # the target's mean probability of each discrete action in these observations
 
 
@@ -144,7 +144,7 @@ def _applied(fitted: Features | None, bias: bool, actions: Any, otherwise: Float
 def real_choices(
     log: Log, target: Any, of_action: Any, pieces: Integers, samples: int, seed: int, span: Any = None
 ) -> Choices:
-    """Choices of a target over real actions: a function of observations, or of observations and a generator.
+    """Choices of a target over continuous actions: a function of observations, or of observations and a generator.
 
     ``span`` are the smallest and largest actions of the whole log, if this is a part of it.
     """
@@ -174,7 +174,7 @@ def real_choices(
 
 
 class RealTarget:
-    """A target over real actions: deterministic, a function of observations, or a sampler with a generator."""
+    """A target over continuous actions: deterministic, a function of observations, or a sampler with a generator."""
 
     def __init__(self, target: Any, width: int, samples: int, seed: int) -> None:
         if is_constant(target) and not isinstance(target, str):
@@ -212,7 +212,7 @@ class RealTarget:
 
 
 def as_columns(actions: Any) -> Floats:
-    """Real actions as (n, m)."""
+    """Continuous actions as (n, m)."""
     array = np.asarray(actions, np.float64)
     return array[:, None] if array.ndim == 1 else array
 
@@ -236,7 +236,7 @@ class Chooser:
     bias: bool
     n_actions: int
     """of_action, bias, n_actions: the map of actions, as in `ActionFeatures`; no actions if these are real"""
-    span: Any = None  # the smallest and largest real action of the log
+    span: Any = None  # the smallest and largest continuous action of the log
 
     @property
     def width(self) -> int:
@@ -299,7 +299,7 @@ def make_chooser(table: ParquetTable, names: Any, log: Log, target: Any, of_acti
         fitted, bias = action_map(of_action or OF_REAL_ACTIONS, actions)
         if RealTarget(target, actions.shape[1], 1, 0).random:
             raise InputError(
-                "a target that samples real actions needs the log in memory, because samples would depend on how "
+                "a target that samples continuous actions needs the log in memory, because samples would depend on how "
                 "the log is cut: give a function of observations alone, or in_parts=False."
             )
         return Chooser(target, fitted, bias, 0, (ranges[0], ranges[1]))

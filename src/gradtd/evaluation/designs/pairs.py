@@ -128,7 +128,7 @@ def pair_rows(inner: Rows, laid: PairRows, n_columns: int, given: Any = None) ->
 
 @dataclass(frozen=True, eq=False)
 class PairDesign:
-    """Rows of pairs for a log that is read in parts, over real observations."""
+    """Rows of pairs for a log that is read in parts, over continuous observations."""
 
     ladder: Ladder  # the fits
     inner: RealDesign  # the design of observations

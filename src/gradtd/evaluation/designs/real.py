@@ -1,4 +1,4 @@
-"""Rows for real observations: the user's features, polynomials, a ladder of cosines, and random waves."""
+"""Rows for continuous observations: the user's features, polynomials, a ladder of cosines, and random waves."""
 
 from __future__ import annotations
 

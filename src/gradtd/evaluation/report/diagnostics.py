@@ -92,7 +92,7 @@ class Diagnostics:
     never_taken_effect: float | None = None
     """Change of the value if the target never made those choices, in standard errors."""
     outside_range: float | None = None
-    """Share of the target's real actions outside the range of the log's."""
+    """Share of the target's continuous actions outside the range of the log's."""
     clipped: int
     """Ratios that were clipped."""
     condition_C: float | None

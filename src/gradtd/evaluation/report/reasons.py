@@ -123,7 +123,7 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "actions out of range",
-        "more than {limits.most_out_of_range:.0%} of the target's real actions lie outside the range of the log's",
+        "more than {limits.most_out_of_range:.0%} of the target's actions lie outside the range of the log's",
         lambda e: above(e.d.outside_range, e.limits.most_out_of_range),
         "{d.outside_range:.0%} of the target's actions lie outside the range of the log's actions, where the features "
         "extrapolate. Collect episodes with such actions.",
