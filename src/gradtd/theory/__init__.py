@@ -1,6 +1,6 @@
-"""Theory you can call: will it converge, how fast, to what floor, with which step-size and batch size?
+"""Theory as functions: does it converge, how fast, to what floor, with which step-size and batch size?
 
-Start with `law`; `printed`, `corrected` and the exact functions are three layers over it. See docs/theory.md.
+Start with `law`; `printed`, `corrected` and the exact functions are three layers on top of it. See docs/theory.md.
 """
 
 from gradtd.theory.as_printed import Printed, Row, Smoothness, printed

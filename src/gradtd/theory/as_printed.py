@@ -1,8 +1,8 @@
 """Layer 1: the paper's constants, conditions and rates as printed (Yao 2023, Section 5).
 
-Importance ratios stand inside A, b and their deviations. |Sigma_A| is read as the Frobenius norm, the reading under
-which E|A_m - A|^2 <= |Sigma_A|^2 / m is true. Where a printed statement is false, or its proof is not one, ``notes``
-says so; docs/theory.md has the full audit.
+A, b and their deviations include importance ratios. |Sigma_A| is taken as the Frobenius norm, for which E|A_m - A|^2 <=
+|Sigma_A|^2 / m is true. If a printed statement is false or its proof is incomplete, ``notes`` says so; docs/theory.md
+has the full audit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Row:
-    """A row of Table 1 with numbers, and the rate of Theorem 3 for that algorithm at the step-size ``alpha``."""
+    """A row of Table 1 with its numbers, and the rate of Theorem 3 for that algorithm at the step-size ``alpha``."""
 
     algorithm: str
     m1: int
@@ -55,8 +55,8 @@ class Row:
 class Smoothness:
     """Whether E|g|^2 <= 2 L (f - f*) + lambda |Delta|^2 + sigma^2 holds for every theta, and the worst direction.
 
-    ``worst_ratio`` is the largest value of the left side over the right one, over all directions, far from theta*;
-    ``at`` that direction. ``holds`` also looks at finite distances.
+    ``worst_ratio`` is the largest ratio of the left side to the right side over all directions, far from theta*; ``at``
+    is that direction. ``holds`` also checks finite distances.
     """
 
     holds: bool
@@ -108,7 +108,7 @@ class Printed:
         return 1.0 - (self.mu - self.lam / self.L) * alpha - self.mu**2 * alpha * (1.0 / self.L - alpha)
 
     def bias(self, alpha: float) -> float:
-        """Theorem 2: what is left of E|Delta|^2 in the long run; infinite where q is not below 1.
+        """Theorem 2: the limit of E|Delta|^2; infinite if q is not below 1.
 
         alpha (sigma^2 - sigma_v^2 + L alpha sigma_v^2) / (L (mu - lambda/L + mu^2 (1/L - alpha))), all of the batch.
         """
@@ -141,7 +141,7 @@ class Printed:
     def table_1(self, t: int, alpha: float | None = None) -> tuple[Row, ...]:
         """Table 1 with numbers after t steps, and the rates of Theorem 3.
 
-        Each row takes the step-size ``alpha`` where its theorem allows it, else the largest that it does.
+        Each row uses the step-size ``alpha`` if its theorem allows it, otherwise the largest one allowed.
         """
         t = checks.whole_number("t", t, 2)
         a, S = self.norm_A**2, self.S
@@ -263,7 +263,7 @@ def smoothness_of(source: Law, m1: int, m2: int, neu: float, lam: float, sigma2:
     root = np.linalg.inv(np.linalg.cholesky(right))
     values, vectors = np.linalg.eigh(root @ K @ root.T)
     worst = basis @ (root.T @ vectors[:, -1])
-    # The difference of the two sides, as one form in (Delta, 1), in units in which both sides are of order one.
+    # The difference of the two sides as a quadratic form in (Delta, 1), scaled so that both sides are of order one.
     scale = max(sigma2, k0, 1e-300)
     form = np.block(
         [

@@ -1,8 +1,8 @@
 """Layer 2: corrected statements, each proven in docs/theory.md, for independent batches of any two sizes.
 
 With F = NEU / 2, so that its gradient is A'(A theta + b); Delta = theta - theta*; B = A'A; V* the adjoint of the
-mean-square operator, V*(P) = E[A2' A1 P A1' A2]; N = E[A1' Gamma A1] / m2 the noise at the solution. Where A is
-singular everything is restricted to span{d_k}. They need equations with a solution (A theta* + b = 0).
+mean-square operator, V*(P) = E[A2' A1 P A1' A2]; N = E[A1' Gamma A1] / m2 the noise at the solution. If A is singular,
+everything is restricted to span{d_k}. The statements need a solution of A theta* + b = 0.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Corrected:
 
     @property
     def alpha_lemma_a(self) -> float:
-        """Lemma A: |Delta|^2 contracts in the mean for every alpha below 2 / (L + lambda / mu)."""
+        """Lemma A: E|Delta|^2 contracts for every alpha below 2 / (L + lambda / mu)."""
         return 2.0 / (self.L + self.lam / self.law.mu)
 
     def q_lemma_a(self, alpha: float) -> float:
@@ -117,18 +117,18 @@ class Corrected:
 
     @property
     def m_sufficient(self) -> int:
-        """Corollary D: from this batch size on every alpha <= 1 / (4 |A|^2 + 5 S/m) contracts."""
+        """Corollary D: from this batch size on, every alpha <= 1 / (4 |A|^2 + 5 S/m) contracts."""
         return max(1, math.ceil(self.law.S / (math.sqrt(2 * self.law.mu) * self.law.norm_A) * (1 - 1e-12)))
 
     @property
     def corollary_d(self) -> bool:
-        """Whether both batches are that large; then kappa_{1/2} <= 5.83 |A|^2."""
+        """Whether both batches have at least that size; then kappa_{1/2} <= 5.83 |A|^2."""
         return min(self.m1, self.m2) >= self.m_sufficient
 
     # Theorems E and F
 
     def floor_bound(self, alpha: float) -> float:
-        """Theorem E: E|Delta|^2 is in the long run at most alpha tr(B^{-1} N) / (2 - alpha kappa_1)."""
+        """Theorem E: in the limit E|Delta|^2 is at most alpha tr(B^{-1} N) / (2 - alpha kappa_1)."""
         kappa = self.kappa(1.0)
         self._below(alpha, kappa, 2.0, "2 / kappa_1")
         return alpha * float(np.sum(np.diag(self.N) / self._values)) / (2.0 - alpha * kappa)
@@ -145,7 +145,7 @@ class Corrected:
 
     @property
     def N(self) -> Floats:
-        """N = E[A1' Gamma A1] / m2, in the eigenvectors of B."""
+        """N = E[A1' Gamma A1] / m2, in the basis of eigenvectors of B."""
         return self.moments.noise
 
     @property

@@ -1,6 +1,6 @@
-"""The curves of the theory's picture: exact, bounds, and errors of runs. Computes, draws nothing.
+"""The curves of the theory's figure: exact errors, bounds, and errors of runs. Computes without drawing.
 
-Some runs are simulated under the assumption of the exact theory: a fresh pair of independent batches at every step.
+Some runs are simulated under the assumption of the exact theory: two new independent batches at every step.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def simulate(
 ) -> Floats:
     """|theta_t - theta*|^2 of each run after each of ``steps`` updates: shape (runs, steps).
 
-    Its mean over runs is an unbiased estimate of `error_curve`. Cost: O(runs (m1 + m2) d) a step, in NumPy. A run that
-    diverges keeps its last finite error.
+    The mean over runs is an unbiased estimate of `error_curve`. Cost: O(runs (m1 + m2) d) per step, in NumPy. A
+    diverged run keeps its last finite error.
 
     >>> errors = simulate("boyan_chain", 10, 10, steps=[0, 200], runs=50)
     >>> errors.shape, round(float(errors[0, 0]), 6)
@@ -88,13 +88,13 @@ def simulate(
 
 
 ALGORITHM = "impression_gtd"
-"""The rule that the theory speaks of."""
+"""The rule described by the theory."""
 SHORTEST, LONGEST = 2000, 5000
-"""Fewest and most steps of the curves, where nobody says how many."""
+"""Minimum and maximum number of steps of the curves, if not given."""
 
 
 def trajectory_settings(alpha: float, m: int, lam: float = 0.0, trace: str = "rho") -> dict[str, Any]:
-    """The hyper-parameters with which the rule is run on trajectories: those of the theory, nothing averaged."""
+    """The hyper-parameters with which the rule is run on trajectories: those of the theory, without averaging."""
     traces = {"lam": lam, "trace": trace} if lam > 0 else {}
     return {"alpha": alpha, "batch_size": m, "average": "none"} | traces
 
@@ -104,21 +104,21 @@ def theory_curves(
 ) -> Arrays:
     """The exact curve, bounds, and the errors of runs with independent draws and on trajectories.
 
-    Lines have one entry per step of ``at``. ``independent draws`` and ``trajectories`` have one row per run besides.
-    Traces of a problem have no finite list of values, so that with them there are no independent draws.
+    Lines have one entry per step of ``at``; ``independent draws`` and ``trajectories`` have one row per run. With
+    traces there are no independent draws, because traces of a problem take infinitely many values.
 
     Parameters
     ----------
     problem
         The name of a problem.
     found
-        What `gradtd.theory.summary` says of it.
+        The result of `gradtd.theory.summary` for it.
     steps
-        The last step of the curves. None ends them when the error has settled.
+        The last step of the curves. With None they end when the error has converged.
     runs
         Independent runs of each measured curve.
     threads
-        Threads of the runs on trajectories, by default one per core. They change no number.
+        Threads of the runs on trajectories, by default one per core. The result does not depend on it.
     """
     m, alpha = found["batch_size"], found["alpha"]
     last = _horizon(found) if steps is None else checks.whole_number("--steps", steps, 10)
@@ -135,7 +135,7 @@ def theory_curves(
 
 
 def _bounds(one: Law, found: Mapping[str, Any], at: Integers, start: float) -> Arrays:
-    """The bounds that say something of this setting; ``start`` is the squared error before the first step."""
+    """The bounds that apply to this setting; ``start`` is the squared error before the first step."""
     m, alpha = found["batch_size"], found["alpha"]
     made: Arrays = {}
     if found["q_paper"] is not None and found["q_paper"] < 1 and found["bias_paper"] is not None:
@@ -151,12 +151,12 @@ def _bounds(one: Law, found: Mapping[str, Any], at: Integers, start: float) -> A
 
 
 def _squared_error(one: Law, thetas: Floats) -> Floats:
-    """|theta - theta*|^2 in the directions that A sees."""
+    """|theta - theta*|^2 in the row space of A."""
     seen = one.singular_values[1]
     return np.asarray((((thetas - one.theta_star) @ seen.T) ** 2).sum(axis=-1))
 
 
 def _horizon(found: Mapping[str, Any]) -> int:
-    """Steps until the error has settled, within reason."""
+    """Number of steps until the error has converged, within limits."""
     slow = 1.0 - found["rho"]
     return int(np.clip(20.0 / slow if slow > 0 else 0, SHORTEST, LONGEST))

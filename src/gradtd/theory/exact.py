@@ -1,13 +1,13 @@
 """The exact mean-square theory of theta <- theta - alpha A1'(A2 theta + b2) with fresh, independent batches.
 
-Not a bound: under independent draws these are the numbers. Each function takes a law (see `gradtd.theory.law`), or what
-makes one, the batch sizes ``m1`` (gradient) and ``m2`` (TD error, by default m1), and three options:
+These are exact values under independent draws, not bounds. Each function takes a law (see `gradtd.theory.law`) or the
+source of one, the batch sizes ``m1`` (gradient) and ``m2`` (TD error, by default m1), and three options:
 
-``symmetric=True``     half of both directions, the ``directions="averaged"`` of Impression GTD;
+``symmetric=True``     the mean of both directions, the ``directions="averaged"`` of Impression GTD;
 ``replacement=False``  batches without replacement from the steps of an empirical law;
 ``second=law``         batch 2 comes from another law: two fixed buffers.
 
-Where A is singular theta moves in span{d_k} only, and errors are those in the directions that A sees.
+If A is singular, theta moves only in span{d_k}, and errors are measured in the row space of A.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Curve:
 
 
 def stability_threshold(source: Source, m1: int, m2: int | None = None, **options: Any) -> float:
-    """alpha*: E|theta_t - theta*|^2 stays bounded exactly for step-sizes below it; 0 where no step-size is stable.
+    """alpha*: E|theta_t - theta*|^2 stays bounded exactly for step-sizes below it; 0 if no step-size is stable.
 
     alpha* = 1 / (spectral radius of U^{-1} V). It is symmetric in m1 and m2, grows with both, and tends to 2 / |A|^2.
 
@@ -55,7 +55,7 @@ def stability_threshold(source: Source, m1: int, m2: int | None = None, **option
 
 
 def rate(source: Source, alpha: float, m1: int, m2: int | None = None, **options: Any) -> float:
-    """rho(alpha): the factor by which the mean square contracts in a step; 1 at alpha*, larger beyond.
+    """rho(alpha): the factor by which the mean square contracts per step; 1 at alpha*, larger above.
 
     The spectral radius of M -> M - alpha U(M) + alpha^2 V(M).
 
@@ -66,9 +66,9 @@ def rate(source: Source, alpha: float, m1: int, m2: int | None = None, **options
 
 
 def floor(source: Source, alpha: float, m1: int, m2: int | None = None, **options: Any) -> float:
-    """E|theta - theta*|^2 in the long run, the trace of alpha (U - alpha V)^{-1}(N); infinite from alpha* on.
+    """The limit of E|theta - theta*|^2, the trace of alpha (U - alpha V)^{-1}(N); infinite from alpha* on.
 
-    For two fixed buffers the distance is to their own limit, -A2^{-1} b2.
+    For two fixed buffers the error is relative to their own limit, -A2^{-1} b2.
 
     >>> round(floor("boyan_chain", 10, 10), 2)
     0.65
@@ -77,7 +77,7 @@ def floor(source: Source, alpha: float, m1: int, m2: int | None = None, **option
 
 
 def stationary(source: Source, alpha: float, m1: int, m2: int | None = None, **options: Any) -> Floats:
-    """The matrix E (theta - theta*)(theta - theta*)' in the long run; filled with infinity from alpha* on."""
+    """The matrix E (theta - theta*)(theta - theta*)' in the limit; filled with infinity from alpha* on."""
     found, alpha = moments(source, m1, m2, **options), _alpha(alpha)
     if alpha >= found.threshold:
         return np.full((len(found.basis),) * 2, math.inf)
@@ -94,9 +94,9 @@ def error_curve(
     theta0: Any = None,
     **options: Any,
 ) -> Curve:
-    """The expected errors after each of ``steps`` updates (or at 0, 1, ..., steps), started at ``theta0``.
+    """The expected errors after each of ``steps`` updates (or after 0, 1, ..., steps), starting from ``theta0``.
 
-    Cost: up to about 20 features a product with a small matrix per update; above, O(R d^2) per update.
+    Cost: with up to about 20 features one product with a small matrix per update; with more, O(R d^2) per update.
 
     >>> curve = error_curve("boyan_chain", 10, 10, steps=[0, 100, 1000])
     >>> curve.error.round(2)
@@ -156,7 +156,7 @@ def moments(
     replacement: bool = True,
     second: Source | None = None,
 ) -> Batches:
-    """The moment recursion behind the functions of this file, to ask it several questions at one cost."""
+    """The moment recursion behind the functions of this module, to compute several quantities from one setup."""
     refuse_long_problem(source)
     one = law(source)
     other = one if second is None else law(second)

@@ -1,4 +1,4 @@
-"""The law of one step: everything the theory needs to know about a problem or a sample of steps."""
+"""The distribution of one step: everything the theory needs to know about a problem or a sample of steps."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gradtd.problems.exact import exact, largest_value, rank, solve_td
 from gradtd.theory.support import Support
 
 LARGEST_TABLE = 50_000_000
-"""Most entries of a dense table of features that the theory will make."""
+"""Maximum number of entries of a dense table of features."""
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """The law of one step and the moments that the theory is made of.
+    """The distribution of one step and its moments.
 
     Step k has probability ``p[k]``, ratio ``rho[k]``, reward ``reward[k]`` and discount ``discount[k]``; it goes from
-    ``features[row[k]]`` to ``features[next_row[k]]``. Paper letters: phi_k, d_k = rho (gamma phi' - phi), c_k = rho r,
-    A = E[phi d'], b = E[phi c], B = A'A, e_k = d_k . theta* + c_k, D_k = phi_k d_k' - A. The ratio is part of d and c,
-    and so of every moment here. ``n_steps`` is the number of equally likely steps where the law is that of a sample.
-    With traces phi_k is the trace: ``traces`` holds its mean for every row, ``square`` the matrices E[e e'] where it is
-    random given the row, as on a problem.
+    ``features[row[k]]`` to ``features[next_row[k]]``. In the notation of the paper: phi_k, d_k = rho (gamma phi' -
+    phi), c_k = rho r, A = E[phi d'], b = E[phi c], B = A'A, e_k = d_k . theta* + c_k, D_k = phi_k d_k' - A. d and c
+    include the ratio, and so do all moments here. ``n_steps`` is the number of equally likely steps if the law is that
+    of a sample. With traces phi_k is the trace: ``traces`` holds its mean for every row, ``square`` the matrices E[e
+    e'] where it is random given the row, as for a problem.
     """
 
     name: str
@@ -68,22 +68,22 @@ class Law:
 
     @property
     def phi(self) -> Floats:
-        """phi_k, one row a step; with traces, the (mean) trace."""
+        """phi_k, one row per step; with traces, the (mean) trace."""
         return np.asarray(self.left[self.row])
 
     @property
     def phi_next(self) -> Floats:
-        """phi'_k, one row a step, without ratio and discount."""
+        """phi'_k, one row per step, without ratio and discount."""
         return np.asarray(self.features[self.next_row])
 
     @property
     def d(self) -> Floats:
-        """d_k = rho (gamma phi' - phi), one row a step."""
+        """d_k = rho (gamma phi' - phi), one row per step."""
         return self.support.d_vectors()
 
     @property
     def c(self) -> Floats:
-        """c_k = rho r, one entry a step."""
+        """c_k = rho r, one entry per step."""
         return np.asarray(self.rho * self.reward)
 
     @cached_property
@@ -108,7 +108,7 @@ class Law:
 
     @cached_property
     def theta_star(self) -> Floats:
-        """The TD solution, A theta + b = 0; that of minimum norm where A is singular."""
+        """The TD solution, A theta + b = 0; the one of minimum norm if A is singular."""
         return solve_td(self.A, self.b, scale=largest_value(self.C))
 
     @cached_property
@@ -118,7 +118,7 @@ class Law:
 
     @cached_property
     def left_over(self) -> Floats:
-        """A theta* + b: zero wherever the TD equations can be solved."""
+        """A theta* + b: zero if the TD equations have a solution."""
         left = self.A @ self.theta_star + self.b
         scale = largest_value(self.A) * float(np.linalg.norm(self.theta_star)) + float(np.linalg.norm(self.b))
         return left if np.linalg.norm(left) > 1e-9 * scale else np.zeros_like(left)
@@ -146,12 +146,12 @@ class Law:
 
     @property
     def blind(self) -> bool:
-        """Whether theta moves in directions that A does not see, so that nothing pulls it back there."""
+        """Whether theta moves in directions in the null space of A, in which nothing corrects it."""
         return self.dimension > self.rank
 
     @property
     def mu(self) -> float:
-        """Smallest eigenvalue of A'A, zeros left out."""
+        """Smallest nonzero eigenvalue of A'A."""
         return float(self.singular_values[0][-1] ** 2)
 
     @property
@@ -195,7 +195,7 @@ class Law:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know before believing the numbers."""
+        """Caveats about the numbers."""
         notes = []
         if self.rank < self.n_features:
             notes.append(
@@ -221,7 +221,7 @@ def law(source: Problem | str | Stream | Law, lam: float = 0.0, trace: str = "rh
     Parameters
     ----------
     source : Problem, str, Stream or Law
-        What the steps come from.
+        The source of the steps.
     lam, trace
         Decay and ratio of traces, as in `gradtd.exact`. A problem whose traces have no finite variance is refused: no
         mean-square theory holds there.
@@ -273,7 +273,7 @@ def _of_problem(problem: Problem, lam: float, trace: str) -> Law:
 
 
 def _of_traced_stream(stream: Stream, tracing: Tracing) -> Law:
-    """Every step has a row of its own, with its features and its trace; behind them stand those they lead to."""
+    """Every step has its own row, with its features and its trace; the rows of next states follow."""
     _refuse_short(stream)
     steps, n = stream.steps, len(stream)
     ends, place = np.unique(steps["next_row"], return_inverse=True)

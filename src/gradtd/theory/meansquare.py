@@ -7,15 +7,15 @@ With Delta = x - x*, v = E Delta, M = E Delta Delta', and the drift B = E of the
     v' = v - alpha B v
     M' = M - alpha (B M + M B') + alpha^2 Q(M, v),     Q(M, v) = E[g g'].
 
-Write U(M) = B M + M B' and V for the linear part of Q. Where -B is a stable matrix, U^{-1} and V map positive
-semidefinite matrices to such, and by the theorem of Krein and Rutman the recursion is stable in mean square if and
-only if alpha < alpha* = 1 / (spectral radius of U^{-1} V). Nothing here forms a d^2 by d^2 matrix unless it is small.
+Write U(M) = B M + M B' and V for the linear part of Q. If -B is a stable matrix, U^{-1} and V preserve positive
+semidefinite matrices, and by the theorem of Krein and Rutman the recursion is stable in mean square if and only if
+alpha < alpha* = 1 / (spectral radius of U^{-1} V). Nothing here forms a d^2 by d^2 matrix unless it is small.
 
 Long curves of a linear recursion z -> T z from a few applications of T: Arnoldi's method.
 
 In an orthonormal basis W of the Krylov space of z, T^t z is close to |z| W H^t e_1 with H = W' T W. It is exact for t
-below the dimension; for a contraction a dimension of order sqrt(t) is enough. Where that is too many the curve is made
-in pieces, each started where the one before ended.
+below the dimension; for a contraction a dimension of order sqrt(t) is enough. If that is too large, the curve is
+computed in pieces, each starting at the end of the previous one.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ import numpy as np
 from gradtd.core.arrays import Floats
 
 DIMENSIONS = (30, 45, 70, 100, 150, 220)
-"""Where to look whether the answer has settled."""
+"""Points at which convergence is checked."""
 SETTLED = 1e-9
 PROBES = 8
 
 
 class Space(NamedTuple):
-    """A Krylov space in which T^t z has settled for all t up to ``reach``."""
+    """A Krylov space in which T^t z has converged for all t up to ``reach``."""
 
     basis: Floats
     H: Floats
@@ -46,7 +46,7 @@ class Space(NamedTuple):
 
 
 def power_curves(apply: Callable[[Floats], Floats], start: Floats, rows: Floats, steps: Sequence[int]) -> Floats | None:
-    """rows @ T^t start at the given steps, shape (rows, steps); None where plain iteration would be as quick."""
+    """rows @ T^t start at the given steps, shape (rows, steps); None if plain iteration is as fast."""
     out, place, now, z = np.empty((len(rows), len(steps))), 0, 0, start
     while place < len(steps):
         space = _space(apply, z, rows, int(steps[-1]) - now)
@@ -62,7 +62,7 @@ def power_curves(apply: Callable[[Floats], Floats], start: Floats, rows: Floats,
 
 
 def _space(apply: Callable[[Floats], Floats], z: Floats, rows: Floats, last: int) -> Space | None:
-    """The Krylov space of z, as large as it takes to reach ``last``, or at least a good way towards it."""
+    """The Krylov space of z, large enough to reach ``last``, or at least a good part of the way."""
     size, most = float(np.linalg.norm(z)), DIMENSIONS[-1]
     if not np.isfinite(size) or size == 0.0:
         return None
@@ -75,7 +75,7 @@ def _space(apply: Callable[[Floats], Floats], z: Floats, rows: Floats, last: int
         scale = float(np.linalg.norm(new))
         if not np.isfinite(scale):
             return None
-        for _ in range(2):  # twice, or the basis loses its right angles
+        for _ in range(2):  # twice, otherwise the basis loses orthogonality
             along = basis[: k + 1] @ new
             H[: k + 1, k] += along
             new = new - along @ basis[: k + 1]
@@ -118,13 +118,13 @@ def _advanced(H: Floats, y: Floats, gap: int) -> Floats:
 
 DENSE_SPECTRUM = 100
 DENSE_CURVE = 330
-"""Up to these sizes of the packed state a matrix is formed: for eigenvalues and solves, and to iterate."""
+"""Maximum sizes of the packed state for which a matrix is formed: for eigenvalues and solves, and for iteration."""
 TOLERANCE = 1e-11
 
 
 @dataclass(frozen=True)
 class Readout:
-    """A number read off the moments: tr(weight M) + slope . v + offset."""
+    """A linear function of the moments: tr(weight M) + slope . v + offset."""
 
     weight: Floats
     slope: Floats
@@ -134,7 +134,7 @@ class Readout:
 class MeanSquare(ABC):
     """The moments of a recursion in ``n`` coordinates; ``drift`` is B.
 
-    ``self_adjoint`` says that V is a self-adjoint map; ``eigenvalues`` are those of B where B is diagonal.
+    ``self_adjoint`` says that V is a self-adjoint map; ``eigenvalues`` are those of B if B is diagonal.
     """
 
     n: int
@@ -144,7 +144,7 @@ class MeanSquare(ABC):
 
     @abstractmethod
     def quadratic(self, M: Floats) -> Floats:
-        """V(M): what Q adds for a unit of M."""
+        """V(M): the part of Q that is linear in M."""
 
     @abstractmethod
     def second_moment(self, M: Floats, v: Floats) -> Floats:
@@ -162,7 +162,7 @@ class MeanSquare(ABC):
 
     @property
     def drift_stable(self) -> bool:
-        """Whether the mean goes to zero for small enough alpha: every eigenvalue of B has a positive real part."""
+        """Whether the mean converges to zero for small enough alpha: every eigenvalue of B has a positive real part."""
         real = self.spectrum.real
         return bool(real.min() > 1e-13 * np.abs(self.spectrum).max())
 
@@ -197,7 +197,7 @@ class MeanSquare(ABC):
 
     @cached_property
     def threshold(self) -> float:
-        """alpha*: the recursion is stable in mean square exactly for alpha below it; 0 if for none."""
+        """alpha*: the recursion is stable in mean square exactly for alpha below it; 0 if no alpha is stable."""
         if not self.drift_stable:
             return 0.0
         if self.self_adjoint and self.eigenvalues is not None:
@@ -210,7 +210,7 @@ class MeanSquare(ABC):
     def rate(self, alpha: float) -> float:
         """Spectral radius of M -> M - alpha U(M) + alpha^2 V(M): the factor of the mean square per step."""
         if _packed_size(self.n) > DENSE_SPECTRUM and alpha < self.threshold:
-            # Close to 1 the eigenvalues crowd; those of the inverse of (U - alpha V) do not.
+            # Close to 1 the eigenvalues cluster; those of the inverse of (U - alpha V) do not.
             top = self._top(lambda M: self.solve(alpha, M, 1e-9), self_adjoint=self.self_adjoint, subspace=8)
             return 1.0 - alpha / top
         return self._top(
@@ -218,7 +218,7 @@ class MeanSquare(ABC):
         )
 
     def stationary(self, alpha: float) -> Floats:
-        """M in the long run, alpha (U - alpha V)^{-1}(Q(0, 0)), for alpha below the threshold."""
+        """The limit of M, alpha (U - alpha V)^{-1}(Q(0, 0)), for alpha below the threshold."""
         return alpha * self.solve(alpha, self.noise)
 
     def solve(self, alpha: float, X: Floats, tolerance: float = TOLERANCE) -> Floats:
@@ -242,7 +242,7 @@ class MeanSquare(ABC):
         return unpack(found, self.n)
 
     def curves(self, alpha: float, steps: Sequence[int], delta0: Floats, reads: Sequence[Readout]) -> Floats:
-        """What ``reads`` show at the given steps (ascending), started at a fixed Delta_0; shape (reads, steps)."""
+        """The values of ``reads`` at the given ascending steps, from a fixed Delta_0; shape (reads, steps)."""
         M, v = np.outer(delta0, delta0), np.array(delta0, np.float64)
         out = np.empty((len(reads), len(steps)))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -256,7 +256,7 @@ class MeanSquare(ABC):
             for place, t in enumerate(steps):
                 while now < t:
                     M = M - alpha * self.drifted(M) + alpha**2 * self.second_moment(M, v)
-                    M = 0.5 * (M + M.T)  # what rounding leaves unsymmetric would grow
+                    M = 0.5 * (M + M.T)  # asymmetry from rounding would grow
                     v = v - alpha * (self.drift @ v)
                     now += 1
                 out[:, place] = [np.vdot(read.weight, M) + read.slope @ v + read.offset for read in reads]
@@ -287,7 +287,7 @@ class MeanSquare(ABC):
     def _krylov_curves(
         self, alpha: float, steps: Sequence[int], M: Floats, v: Floats, reads: Sequence[Readout]
     ) -> Floats | None:
-        """The same in the Krylov space of the recursion of (M, v, 1), or None where that does not settle."""
+        """The same in the Krylov space of the recursion of (M, v, 1), or None if that does not converge."""
         n, size = self.n, _packed_size(self.n)
         one = max(float(np.linalg.norm(M)), alpha**2 * float(np.linalg.norm(self.noise)))
 
@@ -325,7 +325,7 @@ class MeanSquare(ABC):
         )
 
     def _top(self, apply: Callable[[Floats], Floats], *, self_adjoint: bool, subspace: int = 24) -> float:
-        """Largest eigenvalue, which is the spectral radius, of a map that keeps matrices positive semidefinite.
+        """Largest eigenvalue, which is the spectral radius, of a map that preserves positive semidefinite matrices.
 
         By the methods of Lanczos and Arnoldi; the error of the former is the square of its tolerance.
         """

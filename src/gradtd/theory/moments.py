@@ -1,4 +1,4 @@
-"""Second moments of theta <- theta - alpha A1'(A2 theta + b2), with fresh independent batches at every step.
+"""Second moments of theta <- theta - alpha A1'(A2 theta + b2), with new independent batches at every step.
 
 With Delta = theta - theta*, u = A theta* + b (zero where the TD equations have a solution) and
 c = 1/m, or (n - m) / (m (n - 1)) without replacement from n steps:
@@ -6,8 +6,8 @@ c = 1/m, or (n - m) / (m (n - 1)) without replacement from n steps:
     G(M, v) = (1 - c2) E[h h'] + c2 sum_k p_k phi_k phi_k' E[(d_k . Delta + e_k)^2],     h = A Delta + u
     E[g g'] = (1 - c1) A' G A  + c1 sum_k p_k d_k d_k' (phi_k' G phi_k)
 
-Coordinates of theta are the eigenvectors of A'A inside span{d_k}, so the drift is diagonal and a singular A is no
-special case. Cost of one application: O(R d^2 + P d) for R feature rows and P pairs of rows that follow each other.
+Coordinates of theta are the eigenvectors of A'A inside span{d_k}, so the drift is diagonal and a singular A needs no
+special case. Cost of one application: O(R d^2 + P d) for R feature rows and P pairs of consecutive rows.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from gradtd.theory.meansquare import MeanSquare
 from gradtd.theory.support import Support
 
 LARGEST_WORK = 3e9
-"""Most multiplications of one application: about a second."""
+"""Maximum number of multiplications of one application: about a second."""
 
 
 class _Side:
-    """A law in given coordinates of theta, about a given solution."""
+    """A law in given coordinates of theta, relative to a given solution."""
 
     def __init__(self, law: Law, basis: Floats, theta_star: Floats) -> None:
         self.support: Support = law.support.with_y(law.features @ basis)
@@ -62,7 +62,7 @@ class _Side:
 
 
 class Batches(MeanSquare):
-    """g = A1'(A2 theta + b2), from two laws that may be one; see the file's first lines."""
+    """g = A1'(A2 theta + b2), from two laws that may be the same; see the module's docstring."""
 
     basis: Floats
     theta_star: Floats
@@ -83,7 +83,7 @@ class Batches(MeanSquare):
 
 
 class OneDirection(Batches):
-    """Both batches of one law. V is self-adjoint where the batches are alike."""
+    """Both batches of one law. V is self-adjoint if the batch sizes are equal."""
 
     def __init__(self, law: Law, c1: float, c2: float) -> None:
         _refuse_blind(law)
@@ -99,11 +99,11 @@ class OneDirection(Batches):
 
 
 class Symmetric(OneDirection):
-    """g = (A1'(A2 theta + b2) + A2'(A1 theta + b1)) / 2: half of both directions. V is self-adjoint.
+    """g = (A1'(A2 theta + b2) + A2'(A1 theta + b1)) / 2: the mean of both directions. V is self-adjoint.
 
-    The mixed term is E[A1' h2 h1' A2], in which the steps out of one row meet those out of another: with Y_s the sum of
-    p d d' and z_s that of p e d over the steps out of row s, it holds a sum over pairs of rows of
-    (phi_s . phi_t)^2 (Y_s Delta + z_s)(Y_t Delta + z_t)'. Cost: O(R^2 d^2) once, O(R d^3) an application.
+    The mixed term is E[A1' h2 h1' A2], which pairs the steps out of one row with those out of another: with Y_s the sum
+    of p d d' and z_s that of p e d over the steps out of row s, it holds a sum over pairs of rows of (phi_s . phi_t)^2
+    (Y_s Delta + z_s)(Y_t Delta + z_t)'. Cost: O(R^2 d^2) once, O(R d^3) an application.
     """
 
     def __init__(self, law: Law, c1: float, c2: float) -> None:
@@ -145,7 +145,7 @@ class Symmetric(OneDirection):
         return met_Y, met_z
 
     def _mixed(self, M: Floats, v: Floats | None) -> Floats:
-        """E[X Y' + Y X'] of X = A1' h2 and Y = A2' h1; the linear part alone where v is None."""
+        """E[X Y' + Y X'] of X = A1' h2 and Y = A2' h1; only the linear part if v is None."""
         side, c1, c2 = self.first, self.c1, self.c2
         Y, (met_Y, met_z), A, u = side.support.d_squares, self._met, side.A, side.u
         pushed = [(A @ M, Y)]
@@ -167,8 +167,8 @@ class Symmetric(OneDirection):
 class TwoBuffers(Batches):
     """Batches drawn from two fixed, different sets of steps.
 
-    The drift is A1'A2 and the limit of the mean -A2^{-1} b2; where A1'A2 has an eigenvalue with a real part that is not
-    positive no step-size is stable.
+    The drift is A1'A2 and the limit of the mean -A2^{-1} b2; if A1'A2 has an eigenvalue without a positive real part,
+    no step-size is stable.
     """
 
     def __init__(self, first: Law, second: Law, c1: float, c2: float) -> None:
@@ -197,14 +197,14 @@ class TwoBuffers(Batches):
 
 
 def refuse_long_problem(source: Any) -> None:
-    """The same of a problem whose law is still to be made, which takes a while itself."""
+    """The same for a problem before its law is computed, which takes a while itself."""
     if isinstance(source, (str, Problem)):
         problem = as_problem(source)
         refuse_long(min(problem.features.shape), problem.features.shape[0])
 
 
 def refuse_long(n: int, rows: int) -> None:
-    """An answer takes hundreds of applications: beyond this it would not come within the hour."""
+    """Refuse computations of more than about an hour: a result takes hundreds of applications."""
     if rows * n**2 > LARGEST_WORK:
         raise InputError(
             f"the exact theory of {n} features over {rows} rows takes {rows * n**2:.0e} multiplications for each of "

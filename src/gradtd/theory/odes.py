@@ -1,12 +1,12 @@
-"""The other algorithms with a linear mean update: their ODE, and the exact second moments of theta and w together.
+"""Other algorithms with a linear mean update: their ODE, and the exact joint second moments of theta and w.
 
 Every rule here is x <- x + alpha (J_k x + j_k) for the joint vector x = (theta, w), with a matrix of low rank that
-depends on the step k (`RULES` below). Its ODE is x' = J x + j with J = E J_k. Where every eigenvalue of J
-has a negative real part the rule converges for small enough step-sizes; how small, exactly, is the threshold of the
-joint second moment (see `gradtd.theory.meansquare`), under independent single steps.
+depends on the step k (`RULES` below). Its ODE is x' = J x + j with J = E J_k. If every eigenvalue of J has a negative
+real part, the rule converges for small enough step-sizes. Under independent single steps, the exact limit is the
+threshold of the joint second moment (see `gradtd.theory.meansquare`).
 
-The rules are taken apart: x <- x + alpha (J_0 x + sum of L_k (R_k . x + c_k)). The library's own rules say the same in
-another way; tests compare the two on every step that can happen.
+The rules are decomposed as x <- x + alpha (J_0 x + sum of L_k (R_k . x + c_k)). The library's own rules are implemented
+differently; tests compare both on every possible step.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from gradtd.theory.laws import LARGEST_TABLE, Law, law
 from gradtd.theory.meansquare import MeanSquare, Readout
 
 Term = tuple[Floats, Floats, Floats]
-"""L_k, R_k (one row a step) and c_k."""
+"""L_k, R_k (one row per step) and c_k."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """A rule taken apart: the constant matrix J_0 and the terms L_k (R_k . x + c_k)."""
+    """A decomposed rule: the constant matrix J_0 and the terms L_k (R_k . x + c_k)."""
 
     constant: Floats
     terms: tuple[Term, ...]
@@ -161,12 +161,12 @@ RULES: dict[str, Callable[[Law, float, float], Pieces]] = {
     "tdrc": _tdrc,
     "htd": _htd,
 }
-"""Every algorithm the joint theory covers."""
+"""Every algorithm covered by the joint theory."""
 
 
 @dataclass(frozen=True, eq=False)
 class JointCurve:
-    """E|theta_t - theta*|^2 to the TD solution, and E|w_t - w*|^2 to the rule's own limit (zero without a w)."""
+    """E|theta_t - theta*|^2 for the TD solution theta*, and E|w_t - w*|^2 for the rule's limit (zero without w)."""
 
     steps: Integers
     error: Floats
@@ -213,7 +213,7 @@ class Ode:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know before running the rule: why it would diverge and what to do, and the law's own notes."""
+        """Caveats before running the rule: why it would diverge and what to do, and the notes of the law."""
         if self.stable:
             return self.law.notes
         worst = (
@@ -225,25 +225,25 @@ class Ode:
 
     @property
     def limit(self) -> Floats:
-        """The theta at which the mean update is zero: where the rule goes if it is stable."""
+        """The theta at which the mean update is zero: the limit of the rule if it is stable."""
         return np.asarray(self._moments.x_star[: self.law.n_features])
 
     @property
     def mean_threshold(self) -> float:
-        """The step-size below which the mean of theta converges; 0 where it does for none."""
+        """The step-size below which the mean of theta converges; 0 if there is none."""
         return self._moments.mean_threshold()
 
     @property
     def stability_threshold(self) -> float:
-        """The step-size below which the second moments of theta and w stay bounded; 0 where they do for none."""
+        """The step-size below which the second moments of theta and w stay bounded; 0 if there is none."""
         return self._moments.threshold
 
     def rate(self, alpha: float) -> float:
-        """The factor by which the joint second moment contracts in a step."""
+        """The factor by which the joint second moment contracts per step."""
         return self._moments.rate(checks.number_above("alpha", alpha, 0.0))
 
     def floor(self, alpha: float) -> float:
-        """E|theta - theta*|^2 in the long run, to the TD solution; infinite where the rule is not stable."""
+        """The limit of E|theta - theta*|^2, relative to the TD solution; infinite if the rule is not stable."""
         found, alpha = self._moments, checks.number_above("alpha", alpha, 0.0)
         if alpha >= found.threshold:
             return math.inf
@@ -268,7 +268,7 @@ class Ode:
 
 
 class JointMoments(MeanSquare):
-    """Second moments of x = (theta, w) about the point where the mean update is zero."""
+    """Second moments of x = (theta, w) around the point at which the mean update is zero."""
 
     def __init__(self, rule: Ode, theta0: Floats) -> None:
         p, Q = rule.law.p, rule.basis
@@ -298,7 +298,7 @@ class JointMoments(MeanSquare):
         return self._moment(M, v)
 
     def _moment(self, M: Floats, v: Floats | None) -> Floats:
-        """E of (J_0 x + sum L t)(J_0 x + sum L t)' with t = R . x + c; the linear part alone where v is None."""
+        """E of (J_0 x + sum L t)(J_0 x + sum L t)' with t = R . x + c; only the linear part if v is None."""
         right, left = self._trimmed
         slopes = [R @ v for R in self.right] if v is not None else []
         out = np.zeros((self.n, self.n))
@@ -326,11 +326,11 @@ class JointMoments(MeanSquare):
 
     @cached_property
     def _trimmed(self) -> tuple[list[tuple[slice, Floats]], list[tuple[slice, Floats]]]:
-        """The R_k and the L_k without the columns of zeros at their sides, and which columns are left."""
+        """The R_k and L_k without their outer columns of zeros, and the columns that remain."""
         return [_without_zeros(R) for R in self.right], [_without_zeros(L) for L in self.left]
 
     def distance(self, source: Law) -> Readout:
-        """E|theta - theta*|^2 to the TD solution, in the directions that A sees."""
+        """E|theta - theta*|^2 relative to the TD solution, in the row space of A."""
         seen = source.singular_values[1]
         there = seen @ self.basis[: source.n_features]
         apart = seen @ (self.x_star[: source.n_features] - source.theta_star)

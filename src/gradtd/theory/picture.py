@@ -1,4 +1,4 @@
-"""The theory's picture: exact curve, bounds and means of runs. Draws, computes nothing."""
+"""The theory's figure: exact curve, bounds and means of runs. Draws without computing."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def theory_picture(found: Mapping[str, Any], curves: Arrays, paths: Sequence[Pat
     Parameters
     ----------
     found
-        What `gradtd.theory.summary` says of the problem.
+        The result of `gradtd.theory.summary` for the problem.
     curves
-        What `gradtd.theory.curves.theory_curves` computed for it.
+        The result of `gradtd.theory.curves.theory_curves` for it.
     paths
-        The files to write; their endings say which format.
+        The files to write; their extensions determine the format.
     """
 
     share = found["alpha"] / found["alpha_star"]
@@ -69,7 +69,7 @@ def _draw_measured(axes: Any, x: Floats, values: Floats, name: str, colour: str)
 
 
 def _range(curves: Arrays) -> tuple[float, float]:
-    """Lowest and highest error to show; what explodes leaves the picture instead of flattening the rest."""
+    """The range of errors to show; diverging lines leave the plot instead of flattening the rest."""
     shown = [curves[name].mean(axis=0) for name in MEASURED if name in curves]
     shown += [curves[name] for name in LINES if name in curves]
     values = np.concatenate(shown)

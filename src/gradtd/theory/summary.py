@@ -1,4 +1,4 @@
-"""Tables of the theory: the three layers side by side, and what lambda does to Impression GTD on a problem."""
+"""Tables of the theory: the three layers side by side, and the effect of lambda on Impression GTD for a problem."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PRINTED = (
     *("norm_Sigma_b", "L1", "L2", "L", "lambda", "sigma2", "sigma_v2", "L_max", "smoothness_holds", "m_paper"),
     *("alpha_paper", "alpha_paper_at_m_paper", "alpha_theorem_1", "q_paper", "bias_paper"),
 )
-"""What only the paper's constants say."""
+"""Entries that only the paper's constants have."""
 
 
 def summary(
@@ -32,9 +32,9 @@ def summary(
 ) -> dict[str, Any]:
     """Constants, step-sizes, rates and floors of the three layers for two batches of m steps.
 
-    ``alpha`` is by default the paper's step-size, 1 / (5 S/m + 4 |A|^2); Table 1 is that after ``t`` steps. What a
-    layer cannot say is None, and ``notes`` says why. With eligibility traces (``lam`` above 0) the paper prints
-    nothing, and ``alpha`` is by default a quarter of the exact threshold.
+    ``alpha`` is by default the paper's step-size, 1 / (5 S/m + 4 |A|^2); Table 1 is the one after ``t`` steps. Values
+    that a layer does not have are None, and ``notes`` says why. The paper has no constants for eligibility traces
+    (``lam`` above 0); ``alpha`` is then by default a quarter of the exact threshold.
 
     >>> found = summary("boyan_chain", 10, 10.0)
     >>> round(found["alpha"] / found["alpha_star"], 3), found["m_paper"]
@@ -115,7 +115,7 @@ def _corrected_numbers(one: Law, m: int, alpha: float) -> dict[str, Any]:
 
 
 def _best_q(right: Corrected, alpha: float) -> float | None:
-    """Theorem C's factor, the least of those for s = 0, 1/2 and 1."""
+    """Theorem C's factor, the smallest for s = 0, 1/2 and 1."""
     factors = [right.q(alpha, s) for s in (0.0, 0.5, 1.0) if alpha < right.alpha_limit(s)]
     return min(factors, default=None)
 
@@ -148,11 +148,11 @@ def _finite(value: float) -> float | None:
 
 @dataclass(frozen=True)
 class LambdaRow:
-    """One lambda. What does not exist where the traces have an infinite variance is None.
+    """One lambda. Values that need a finite variance of the traces are None if it is infinite.
 
     ``bias`` is the RMSVE of the solution itself; ``alpha_star`` the threshold of stability, ``alpha`` the step-size
-    given, or a quarter of the threshold; ``rate`` and ``floor`` those of ``alpha``, ``error`` the square root of
-    the mean squared RMSVE in the long run, bias and noise together; ``fastest`` the step-size with the best rate.
+    given, or a quarter of the threshold; ``rate`` and ``floor`` belong to ``alpha``; ``error`` is the root of the mean
+    squared RMSVE in the limit, with bias and noise; ``fastest`` the step-size with the best rate.
     """
 
     lam: float

@@ -1,11 +1,11 @@
-"""Sums over the steps that can happen, in the cost of sums over feature rows.
+"""Sums over all possible steps, at the cost of sums over feature rows.
 
 A step k starts in row i of the features and leads to row j. Its phi_k is row i; d_k = rho (gamma phi' - phi) is
 a combination of rows i and j. So every second moment of the steps is a sum over pairs of rows, whose weights are
-added up once, here, however many steps there are.
+computed once here, for any number of steps.
 
-With traces phi stands for the trace e, which is random where only the row is known. It depends on the past, d on what
-follows, so that given the row they are independent: means need E[e], and second moments E[e e'] of the row.
+With traces, phi is the trace e, which is random given the row. It depends on the past, d on the future, so given the
+row they are independent: means need E[e], and second moments E[e e'], of the row.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from gradtd.core.arrays import Floats
 
 CHUNK = 1 << 22
 DENSE_ROWS = 5000
-"""Entries of temporary arrays; most rows for which pairs of rows are kept in a dense matrix."""
+"""Maximum number of entries of temporary arrays, and of rows whose pairs are stored in a dense matrix."""
 
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """Steps with probabilities ``p``; ``phi`` and ``y`` hold a row's features in two systems of coordinates.
+    """Steps with probabilities ``p``; ``phi`` and ``y`` hold the features of rows in two coordinate systems.
 
-    phi_k = phi[row_k] and d_k = rho_k (discount_k y[next_row_k] - y[row_k]). Where phi_k is random given the row,
+    phi_k = phi[row_k] and d_k = rho_k (discount_k y[next_row_k] - y[row_k]). If phi_k is random given the row,
     ``phi`` holds its mean and ``square`` the matrices E[phi phi'] of the rows.
     """
 
@@ -81,7 +81,7 @@ class Support:
         return np.asarray(self.phi**2 if self.square is None else np.einsum("sii->si", self.square))
 
     def phi_kernel(self, part: slice) -> Floats:
-        """(phi_s . phi_t)^2 for rows s in a part and all rows t, two independent draws."""
+        """(phi_s . phi_t)^2 for rows s of a part and all rows t, for two independent draws."""
         if self.square is not None:
             return np.asarray(np.tensordot(self.square[part], self.square, axes=([1, 2], [1, 2])))
         return np.asarray((self.phi[part] @ self.phi.T) ** 2)
@@ -144,7 +144,7 @@ class Support:
         return out
 
     def d_vectors(self, k: Any = slice(None)) -> Floats:
-        """The vectors d_k themselves, one row a step."""
+        """The vectors d_k themselves, one row per step."""
         y, after = self.y[self.row[k]], self.y[self.next_row[k]]
         return np.asarray(self.rho[k, None] * (self.discount[k, None] * after - y))
 
