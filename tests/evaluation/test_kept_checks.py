@@ -7,6 +7,7 @@ import pytest
 
 import gradtd
 from gradtd.core.files import read_arrays, write_arrays
+from gradtd.evaluation.kept_files import Store
 from gradtd.evaluation.kept_sums import _bytes_of, _table_of
 from gradtd.evaluation.kept_units import within
 
@@ -163,6 +164,19 @@ def test_sums_that_do_not_fit_are_made_again(three, tmp_path, change):
     found = _evaluate(three, tmp_path / "sums")
     _change(tmp_path / "sums", kind, put(*rest))
     assert _evaluate(three, tmp_path / "sums").to_dict() == found.to_dict()
+
+
+def test_stored_sums_are_read_once(three, tmp_path, monkeypatch):
+    found, looked, look = _evaluate(three, tmp_path / "sums"), [], Store.look
+
+    def counted(store, unit, *more):
+        looked.append(unit.digest)
+        return look(store, unit, *more)
+
+    monkeypatch.setattr(Store, "look", counted)
+    assert _evaluate(three, tmp_path / "sums").to_dict() == found.to_dict()
+    assert looked
+    assert len(looked) == len(set(looked))
 
 
 NAMES = ["row", "next_row", "starts", "group", "begins", "rho", "discount", "reward", "action"]

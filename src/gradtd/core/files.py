@@ -249,6 +249,20 @@ def read_if_whole(path: Path) -> tuple[dict[str, Any], Arrays] | None:
         return None
 
 
+def header_if_whole(path: Path) -> dict[str, Any] | None:
+    """The header of a stored file, without its arrays and not compared with its checksum."""
+    if not path.exists():
+        return None
+    try:
+        with reading(path, "a kept result"), zipfile.ZipFile(path) as members:
+            member = members.getinfo(f"{HEADER}.npy")
+            if member.file_size > path.stat().st_size:
+                return None
+            return dict(json.loads(_read_array(members, member).tobytes()))
+    except InputError:
+        return None
+
+
 def _read_array(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     with members.open(member) as file:
         version = np.lib.format.read_magic(file)

@@ -25,7 +25,7 @@ import gradtd
 from gradtd.compiled import engine
 from gradtd.core.arrays import entries_under, plain
 from gradtd.core.checks import InputError
-from gradtd.core.files import Arrays, checksum, read_arrays, read_if_whole, reading, write_arrays
+from gradtd.core.files import Arrays, checksum, header_if_whole, read_arrays, read_if_whole, reading, write_arrays
 from gradtd.core.results_folder import ResultsFolder
 from gradtd.evaluation.chunks import ChunkReader
 from gradtd.evaluation.designs.base import Ladder
@@ -240,6 +240,11 @@ class Store:
         """Whether a unit was ever read completely, with any lambda."""
         return any("-" not in path.name for path in self.folder.glob(f"{unit.digest}_*{ENDING}"))  # parts have one
 
+    def seems_to_have(self, unit: Unit, key: dict[str, Any]) -> bool:
+        """Whether the header of a unit's file has this key; its sums are not read."""
+        header = header_if_whole(self._path(unit, key))
+        return header is not None and {name: header.get(name) for name in key} == key
+
     def look(self, unit: Unit, key: dict[str, Any], job: Job, part: int | None = None) -> PartSums | None:
         """The sums of a unit or part; None if missing, inconsistent or of another version of the code."""
 
@@ -334,11 +339,12 @@ def _restored_sums(header: dict[str, Any], arrays: Arrays, groups: int) -> PartS
     if header["groups"] != groups:
         raise ValueError("sums by other groups")
     whole: dict[str, Any] = {}
+    complete = np.array_equal(arrays["groups"], np.arange(groups))
     for entry in fields(Moments):
         array = arrays[f"moments.{entry.name}"]
-        if entry.name in BY_GROUP:
+        if entry.name in BY_GROUP and not complete:
             spread = np.zeros((groups, *array.shape[1:]))
             spread[arrays["groups"]] = array
             array = spread
-        whole[entry.name] = np.array(array, np.float64)
+        whole[entry.name] = np.asarray(array, np.float64)
     return PartSums(steps, Moments(**whole), blocks)

@@ -239,7 +239,7 @@ class KeptSource(Source):
     def steps(self, job: Job, put: Callable[[PartSums], None]) -> None:
         """The sums of all units in order; for states part by part, with their steps."""
         work = _Reading(self, job)
-        work.read([one for one in self.placed if not work.is_whole(one.unit)])
+        work.read([one for one in self.placed if not self.store.seems_to_have(one.unit, work.key)])
         for one in self.placed:
             work.hand_on(one, put)
         self.store.tidy([one.unit for one in self.placed])
@@ -265,14 +265,14 @@ class _Reading:
             )
         return made
 
-    def is_whole(self, unit: Unit) -> bool:
-        return self.look(unit) is not None
-
     def parts(self, placed: Placed) -> list[Part]:
         return placed.parts(self.source.folder.seen, cutting.ROWS_OF_A_PART)
 
     def hand_on(self, placed: Placed, put: Callable[[PartSums], None]) -> None:
-        whole = self.there(placed.unit)
+        whole = self.look(placed.unit)
+        if whole is None:  # damaged
+            self.read([placed])
+            whole = self.there(placed.unit)
         if not self.job.of_states:
             put(whole)
             return

@@ -173,13 +173,14 @@ class RowTable:
     def expected(self, numbers: Floats, some: NDArray[np.bool_]) -> Floats:
         """Predictions of the numbers at ``some`` of the steps from observation and action, learned on the other
         half."""
-        found, action = np.zeros(len(self)), np.zeros(len(self), np.int64) if self.action is None else self.action
+        found, wanted = np.zeros(numbers.shape), numbers.reshape(len(self), -1)
+        action = np.zeros(len(self), np.int64) if self.action is None else self.action
         halves = self.halves()
         for code in np.unique(action[some]):
             for fit, at in (halves, halves[::-1]):
                 fit, at = (steps[some[steps] & (action[steps] == code)] for steps in (fit, at))
                 if len(fit) and len(at):
-                    found[at] = self.predicted(fit, at, numbers[:, None])[:, 0]
+                    found[at] = self.predicted(fit, at, wanted).reshape(found[at].shape)
         return found
 
     def explained(self, numbers: Floats, by: int = 0) -> float:

@@ -30,9 +30,9 @@ def sentinels(log: Log, roles: Roles) -> tuple[str, ...]:
     found = []
     for name, column, cure in _numbers_of(log, roles):
         low, high = float(column.min()), float(column.max())
-        for one in (low, high):
+        for one in (number for number in (low, high) if number in SENTINELS):
             at = column == one
-            rest = np.abs(column[~at]).max(initial=0.0) if one in SENTINELS and 0 < at.sum() < len(at) else np.inf
+            rest = np.inf if at.all() else np.abs(column[~at]).max()
             if abs(one) > FAR * rest:
                 found.append(
                     f"Column {name!r} is {one:g} in {int(at.sum())} rows and at most {rest:g} in size in all "
@@ -119,9 +119,9 @@ def doubled(log: Log) -> tuple[str, ...]:
         if values is not None:
             equal = values[1:n] == values[: n - 1]
             same &= equal.all(axis=1) if equal.ndim == 2 else equal
-    varied = max(len(np.unique(column)) for column in (log.reward[:n], *seen.T))
     runs = np.diff(np.flatnonzero(np.r_[True, ~same, True]))
-    often = varied >= MANY_VALUES * n and same.mean() >= MOST_DOUBLED
+    often = same.mean() >= MOST_DOUBLED
+    often = often and max(len(np.unique(column)) for column in (log.reward[:n], *seen.T)) >= MANY_VALUES * n
     if not often and (len(runs) < FEW_ROWS or (runs % 2).any()):
         return ()
     return (
@@ -154,7 +154,8 @@ def totals(log: Log, roles: Roles) -> tuple[str, ...]:
         return ()
     table, some = RowTable.of(log), np.zeros(n, bool)
     some[goes_on] = True
-    levels, steps = (float(np.square((y - table.expected(y, some))[some]).mean()) for y in (reward, step))
+    both = np.stack([reward, step], axis=1)
+    levels, steps = np.square((both - table.expected(both, some))[some]).mean(axis=0)
     if steps >= STEADIER * levels or levels <= 1e-9 * float(np.square(reward).mean()):
         return ()
     return (
@@ -166,9 +167,11 @@ def totals(log: Log, roles: Roles) -> tuple[str, ...]:
 def zeros(log: Log, roles: Roles) -> tuple[str, ...]:
     """A warning if some rewards are 0, far from all others, anywhere in an episode."""
     none = log.reward == 0
+    if not 0 < none.mean() <= 0.5:
+        return ()
     rest = log.reward[~none]
     inside = none & (log.episode == np.r_[log.episode[1:], -1]) & (log.episode == np.r_[-1, log.episode[:-1]])
-    if not 0 < none.mean() <= 0.5 or not inside.any() or len(np.unique(rest)) < FEW_ROWS:
+    if not inside.any() or len(np.unique(rest)) < FEW_ROWS:
         return ()
     low, high = float(rest.min()), float(rest.max())
     if max(low, -high) < (high - low) / 4:
