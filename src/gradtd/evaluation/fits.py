@@ -162,10 +162,9 @@ def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = N
     # Finding redundant directions costs more than solving, so it is done only if there are any.
     basis = _plain_basis(C, len(own)) or _whitened_basis(C)
     C = basis.turned(C)
-    A = np.array([basis.turned(scale[:, None] * a * scale) for a in A])
+    by_tenth = [basis.turned(scale[:, None] * a * scale) for a in A]
     b, starts, missing = (basis.along(array[..., part] * scale) for array in (sums.b, sums.starts, sums.missing))
-    total, total_b, total_s = A.sum(0), b.sum(0), starts.sum(0)
-    total = total - TINY * n * C
+    total, total_b, total_s = sum(by_tenth, -TINY * n * C), b.sum(0), starts.sum(0)
     if not len(C):
         nothing = np.zeros(len(columns))
         return Solution(name, own, nothing, nothing, 0.0, 0.0, 0, nothing)
@@ -175,8 +174,8 @@ def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = N
     value = float(total_s @ theta / n)
     # The jackknife subtracts the sums of one tenth; the log is not read again.
     without = [
-        float((total_s - starts[g]) @ solved(total - A[g], b[g] - total_b) / (n - sums.pieces[g]))
-        for g in range(len(A))
+        float((total_s - starts[g]) @ solved(total - by_tenth[g], b[g] - total_b) / (n - sums.pieces[g]))
+        for g in range(len(by_tenth))
     ]
     theta, left, missing = (scale * basis.back(one, len(columns)) for one in (theta, left, solved(C, missing) / n))
     return Solution(name, own, theta, left, value, jackknife_bias(without, value), len(C), missing)
@@ -190,47 +189,52 @@ def columns_as_slice(columns: Integers) -> Any:
 
 
 class Basis(NamedTuple):
-    """Directions of some columns: ``first`` unchanged, then combinations (``turn``) of ``rest``."""
+    """Directions of some columns: ``first`` unchanged, then combinations (``turn``) of ``rest``, to which combinations
+    (``mix``) of ``first`` are added.
+    """
 
     first: Integers
     rest: Integers
     turn: Floats
+    mix: Floats
 
     def along(self, vectors: Floats) -> Floats:
         """Vectors, the last axis, in these directions."""
-        if not len(self.rest):
-            return vectors[..., columns_as_slice(self.first)]
         plain = vectors[..., columns_as_slice(self.first)]
-        return np.concatenate([plain, vectors[..., self.rest] @ self.turn], axis=-1)
+        if not len(self.rest):
+            return plain
+        mixed = vectors[..., columns_as_slice(self.rest)] @ self.turn + plain @ self.mix
+        return np.concatenate([plain, mixed], axis=-1)
 
     def turned(self, matrix: Floats) -> Floats:
+        """A matrix in these directions, on both sides."""
         return self.along(self.along(matrix).T).T
 
     def back(self, weights: Floats, n_columns: int) -> Floats:
         """Weights of the columns, from those of the directions."""
-        made = np.zeros(n_columns)
-        made[self.first], made[self.rest] = weights[: len(self.first)], self.turn @ weights[len(self.first) :]
+        made, n = np.zeros(n_columns), len(self.first)
+        made[self.first], made[self.rest] = weights[:n] + self.mix @ weights[n:], self.turn @ weights[n:]
         return made
 
 
 def _plain_basis(C: Floats, own: int) -> Basis | None:
-    """Drop empty columns, and project the columns after the first ``own`` on the complement of those.
+    """Drop empty columns, and replace the columns after the first ``own`` by what those leave of them, whitened.
 
-    None if the columns are nearly redundant, which Cholesky factors show at a tenth of the cost of directions.
+    None if the first columns are nearly redundant, which a Cholesky factor shows at a tenth of the cost of directions.
     """
     live = np.flatnonzero(C.diagonal())
     first, rest = live[live < own], live[live >= own]
     if not len(first) or not _regular(C[np.ix_(first, first)]):
         return None
-    turn = np.eye(len(rest))
+    turn, mix = np.zeros((0, 0)), np.zeros((len(first), 0))
     if len(rest):
         both = C[np.ix_(first, rest)]
-        left, directions = np.linalg.eigh(
-            C[np.ix_(rest, rest)] - both.T @ np.linalg.solve(C[np.ix_(first, first)], both)
-        )
-        turn = directions[:, left > REDUNDANT * len(rest)]
-    basis = Basis(first, rest, turn)
-    return basis if _regular(basis.turned(C)) else None
+        explained = np.linalg.solve(C[np.ix_(first, first)], both)
+        left, directions = np.linalg.eigh(C[np.ix_(rest, rest)] - both.T @ explained)
+        kept = left > REDUNDANT * len(rest)
+        turn = directions[:, kept] / np.sqrt(left[kept])
+        mix = -explained @ turn
+    return Basis(first, rest, turn, mix)
 
 
 def _regular(C: Floats) -> bool:
@@ -245,7 +249,8 @@ def _regular(C: Floats) -> bool:
 def _whitened_basis(C: Floats) -> Basis:
     """Directions with unit variance, without those that do not occur in the log."""
     W = whitener(C, REDUNDANT)
-    return Basis(np.zeros(0, np.int64), np.arange(len(C)), W[:, W.any(axis=0)])
+    turn = W[:, W.any(axis=0)]
+    return Basis(np.zeros(0, np.int64), np.arange(len(C)), turn, np.zeros((0, turn.shape[1])))
 
 
 def jackknife_bias(without: list[float], value: float) -> float:
