@@ -6,15 +6,15 @@ observations are Markov states, a fit on late steps alone gives the same values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
-from gradtd.evaluation.designs.base import Ladder, Steps, rows_of_chunk
-from gradtd.evaluation.fits import Equations, Fit, solve
+from gradtd.evaluation.designs.base import Ladder, Rows, Steps, rows_of_chunk
+from gradtd.evaluation.fits import Equations, Fit, columns_as_slice, solve
 from gradtd.evaluation.moments import group_edges
 
 MOST_STEPS = 30_000
@@ -59,36 +59,53 @@ def behind_cuts(steps: Steps, ladder: Ladder, plain: Mapping[str, Fit]) -> Behin
     name = max(fitting, key=lambda one: len(ladder.rungs[one]))
     columns = ladder.rungs[name]
     rows = steps.rows.first(1 + int(columns.max()))
-    made, here, there = rows_of_chunk(rows, slice(0, len(steps)), rows.writer())
-    made = made[:, columns]
-    x, after = (np.asarray(one if isinstance(one, np.ndarray) else one.toarray()) for one in (made[here], made[there]))
+    parts = [_part(steps, rows, columns, *ends) for ends in pairwise(steps.begins[group_edges(steps.n_pieces)])]
     since = np.arange(len(steps)) - np.repeat(steps.begins[:-1], lengths)
     late = since >= np.median(lengths[cut]) / 2
     left_over = np.multiply.reduceat(discount, steps.begins[:-1])  # the discount after the last step
-    ends = np.where(cut, left_over, 0.0)[:, None] * after[last]
-    y, z = discount[:, None] * after - x, np.asarray(steps.rho, np.float64)[:, None] * x
-    reward, C = np.asarray(steps.reward, np.float64), x.T @ x
-    every, only = (_fit(name, (y, some, reward), C, ends, steps.begins) for some in (z, z * late[:, None]))
+    ends = np.where(cut, left_over, 0.0)[:, None] * rows.at(np.asarray(rows.next_row)[last])[:, columns]
+    C = np.sum([_dense(x.T @ x) for x, _, _ in parts], axis=0)
+    rho = np.asarray(steps.rho, np.float64)
+    every, only = (_fit(name, parts, weights, C, ends, steps.begins) for weights in (rho, rho * late))
     return BehindCuts(every, only, plain[name].value)
 
 
-def _fit(name: str, of_steps: tuple[Floats, Floats, Floats], C: Floats, starts: Floats, begins: Integers) -> Fit:
-    """LSTD on steps, its value at ``starts``, one row for each piece, and the influences of pieces.
+def _part(steps: Steps, rows: Rows, columns: Integers, first: int, last: int) -> tuple[Any, Any, Floats]:
+    """x, y = discount x_next - x and the rewards of these steps; x and y are sparse where the table is."""
+    some = slice(int(first), int(last))
+    made, here, there = rows_of_chunk(rows, some, rows.writer())
+    made = made[:, columns_as_slice(columns)]
+    x, discount = made[here], np.asarray(steps.discount[some], np.float64)
+    return x, _weighted(made[there], discount) - x, np.asarray(steps.reward[some], np.float64)
 
-    The left factors z are 0 in steps that do not count; ``C`` is of all steps.
+
+def _weighted(rows: Any, weights: Floats) -> Any:
+    return weights[:, None] * rows if isinstance(rows, np.ndarray) else rows.multiply(weights[:, None]).tocsr()
+
+
+def _dense(matrix: Any) -> Floats:
+    return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
+
+
+def _fit(
+    name: str, parts: Sequence[tuple[Any, Any, Floats]], weights: Floats, C: Floats, starts: Floats, begins: Integers
+) -> Fit:
+    """LSTD on steps with these weights, its value at ``starts``, one row for each piece, and the influences of pieces.
+
+    ``parts`` are the steps of each tenth; ``C`` is of all steps.
     """
-    y, z, reward = of_steps
     edges = group_edges(len(starts))
-    parts = [slice(int(begins[a]), int(begins[b])) for a, b in pairwise(edges)]
+    of_parts = np.split(weights, begins[edges[1:-1]])
     sums = Equations(
-        np.array([z[part].T @ y[part] for part in parts]),
-        np.array([z[part].T @ reward[part] for part in parts]),
+        np.array([_dense(x.T @ _weighted(y, w)) for (x, y, _), w in zip(parts, of_parts, strict=True)]),
+        np.array([x.T @ (w * reward) for (x, _, reward), w in zip(parts, of_parts, strict=True)]),
         C,
         np.array([starts[a:b].sum(axis=0) for a, b in pairwise(edges)]),
         np.diff(edges).astype(np.float64),
         np.zeros(len(C)),
     )
     solved = solve(name, sums, np.arange(len(C)))
-    pull = np.add.reduceat((reward + y @ solved.theta) * (z @ solved.left), begins[:-1])
+    moved = np.concatenate([(reward + y @ solved.theta) * (x @ solved.left) for x, y, reward in parts])
+    pull = np.add.reduceat(weights * moved, begins[:-1])
     psi = starts @ solved.theta - solved.value - len(starts) * pull
     return Fit(name, solved.value, psi, solved.bias, solved.rank)
