@@ -17,6 +17,7 @@ import numpy as np
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
 from gradtd.evaluation.designs.base import Steps, rows_of_chunk
+from gradtd.evaluation.estimators.products import rows_at
 from gradtd.evaluation.fits import Fit, Solution
 from gradtd.evaluation.history import run_means
 from gradtd.evaluation.limits import Limits
@@ -118,7 +119,8 @@ def _see(steps: Steps, solution: Solution) -> _Seen:
         group = np.unique(state * (1 + int(code.max())) + code, return_inverse=True)[1].ravel()
         features = _often(state)
     else:
-        group, known = code, np.c_[np.ones(n), made[here][:, :MOST_COLUMNS]]
+        group, known = code, np.ones((n, 1 + min(made.shape[1], MOST_COLUMNS)))
+        known[:, 1:] = rows_at(made[:, :MOST_COLUMNS], here)
         features = known[:, 1 : 1 + MOST_FEATURES]
     return _Seen(y, group, known, features, _often(code)[:, 1:], abs(float(rho @ left[here])))
 
@@ -150,6 +152,7 @@ def _of_neighbours(left: Floats, seen: _Seen, begins: Integers) -> Floats:
 
     Features are smooth. Where an episode terminates at a threshold, y jumps, and they miss it.
     """
+    from scipy.sparse import csr_array
     from scipy.spatial import KDTree
 
     deviation = seen.features.std(axis=0)
@@ -161,8 +164,8 @@ def _of_neighbours(left: Floats, seen: _Seen, begins: Integers) -> Floats:
         near = some[KDTree(places[some]).query(places[some], NEIGHBOURS + 1)[1]]
         weight = np.asarray(piece[near] != piece[some][:, None], np.float64)
         weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1.0)
-        for k in range(NEIGHBOURS + 1):
-            means[some] += weight[:, k, None] * left[near[:, k]]
+        edges = np.arange(0, weight.size + 1, NEIGHBOURS + 1)
+        means[some] = csr_array((weight.ravel(), near.ravel(), edges), (len(some), len(left))) @ left
     return means
 
 
