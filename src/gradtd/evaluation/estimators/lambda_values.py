@@ -17,12 +17,19 @@ import numpy as np
 from gradtd.compiled.traces import KINDS, Tracing
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers, make_frame
+from gradtd.core.blas import one_thread
 from gradtd.core.checks import InputError
 from gradtd.core.quantiles import normal, student
 from gradtd.core.stream import Stream
-from gradtd.evaluation.estimators.least_squares import least_squares, standard_error, start_features
+from gradtd.evaluation.estimators.least_squares import (
+    Sums,
+    solve_sums,
+    standard_error,
+    start_features,
+    weighted_rows,
+)
 from gradtd.evaluation.estimators.methods import Case
-from gradtd.evaluation.estimators.products import trace_rows
+from gradtd.evaluation.estimators.products import cross, second_moments, trace_rows
 from gradtd.evaluation.estimators.solvers import DENSE
 from gradtd.evaluation.report.estimate import ESTIMATORS
 
@@ -121,7 +128,7 @@ def value_against_lambda(
 ) -> LambdaValues:
     """The value of the start states by LSTD(lam), with intervals, for several lambdas.
 
-    Cost per lambda as for LSTD, O(n d^2); the traces take as much memory as a row of features for every step.
+    Cost per lambda as for LSTD, O(n d^2), and memory for three rows of features for every step.
 
     Parameters
     ----------
@@ -153,19 +160,28 @@ def value_against_lambda(
     return lambda_values(stream, wanted, trace, level)
 
 
+@one_thread()
 def lambda_values(
     stream: Stream, wanted: Floats, trace: str, level: float, episode: Integers | None = None
 ) -> LambdaValues:
     """The same; If the stream's episodes are pieces of longer ones, ``episode`` numbers the latter, for traces."""
-    begins = stream.begins
+    begins, n = stream.begins, len(stream)
     starts = start_features(stream, begins)
+    mean = np.asarray(starts.mean(axis=0)).ravel()
     values, psi = np.empty(len(wanted)), np.empty((len(wanted), len(begins) - 1))
-    C = None
+    # Only the left factor, the trace, depends on lambda.
+    x, y, reward = weighted_rows(stream, slice(None))
+    C = second_moments(stream.features, stream.steps["row"])
     for k, lam in enumerate(wanted):
         traces = trace_rows(stream, Tracing(float(lam), trace), episode)
-        fit = least_squares(stream, starts, begins, traces=traces, C=C)
-        C = fit.sums.C  # the same for every lambda
-        values[k], psi[k] = fit.value, fit.psi
+        e = x if traces is None else traces
+        A, b = cross(e, y) / n, e.T @ reward / n
+        if isinstance(C, np.ndarray) and not isinstance(A, np.ndarray):
+            A = A.toarray()
+        fit = solve_sums(Sums(A, b, C), mean)
+        of_episode = np.add.reduceat((reward + y @ fit.theta) * (e @ fit.left), begins[:-1])
+        values[k] = fit.value
+        psi[k] = np.asarray(starts @ fit.theta).ravel() - fit.value - of_episode * (len(of_episode) / n)
     errors, shift_errors = standard_error(psi), standard_error(psi - psi[0])
     reach = student((1 + level) / 2, psi.shape[1] - 1) * errors
     intervals = np.column_stack([values - reach, values + reach])
