@@ -119,7 +119,7 @@ def test_a_card_does_not_replace_the_log(log, tmp_path):
     rows.write_text(pq.read_table(log).to_pandas().to_json(orient="records"))
     before = rows.read_text()
     outcome = run(str(rows), "--card", str(tmp_path / "log.html"), "--question", "why?")
-    assert "is no evaluation card" in str(outcome.exception)
+    assert "is not an evaluation card" in str(outcome.exception)
     assert rows.read_text() == before
     again = ("--card", str(tmp_path / "card.html"), "--question", "why?")
     assert [run(str(rows), *again).exit_code for _ in range(2)] == [0, 0]

@@ -230,7 +230,7 @@ def _write_both(path):
 
 
 def test_a_folder_is_whole_or_not_there(tmp_path, folder):
-    with pytest.raises(gradtd.InputError, match="is there already"):
+    with pytest.raises(gradtd.InputError, match="already exists"):
         STREAM.save(folder)
     with pytest.raises(gradtd.InputError, match="there is no folder"):
         STREAM.save(tmp_path / "none" / "x")

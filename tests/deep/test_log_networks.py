@@ -14,7 +14,7 @@ from gradtd.logs import read_log
 
 
 def walk_log(episodes=60, length=8, seed=0):
-    """A real-valued walk whose reward is its first column; some episodes are cut off."""
+    """A continuous walk whose reward is its first column; some episodes are cut off."""
     rng = np.random.default_rng(seed)
     n = episodes * length
     x = rng.normal(size=(n, 2)).reshape(episodes, length, 2).cumsum(axis=1) / 3

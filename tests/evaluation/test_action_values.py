@@ -418,7 +418,7 @@ def test_traces_over_real_actions_are_refused():
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [
-        ("uniform", "actions are real-valued: with value_function='action' give the target"),
+        ("uniform", "actions are continuous: with value_function='action' give the target"),
         (lambda s: np.zeros((len(s), 2)), "must return one action per observation"),
         (lambda s: np.full(len(s), np.nan), "must be finite"),
     ],

@@ -96,13 +96,13 @@ def test_logarithms_of_probabilities_are_recognised():
     plain = lstd(log)
     logs = {k: v for k, v in log.items() if k not in ("action_prob", "target")}
     logs |= {"action_logp": np.log(log["action_prob"]), "target_logp": np.log(log["target"])}
-    with pytest.raises(InputError, match="'action_logp' is named as logarithms of probabilities: take exp of them"):
+    with pytest.raises(InputError, match="'action_logp' is named as logarithms of probabilities: exponentiate them"):
         lstd(logs)
     converted = lstd(logs, log_probabilities="convert")
     assert converted.value == pytest.approx(plain.value)
     assert any("contained logarithms" in note for note in converted.notes)
     named = {k: v for k, v in log.items() if k != "target"} | {"mine": np.log(log["target"]), "plain": log["target"]}
-    with pytest.raises(InputError, match=r"'mine' contains logarithms .* take exp of them"):
+    with pytest.raises(InputError, match=r"'mine' contains logarithms .* exponentiate them"):
         lstd(named, target="mine")
     both = lstd(named, target={"a": "mine", "b": "plain"}, log_probabilities="convert")
     assert both["a"].value == pytest.approx(plain.value)
@@ -270,7 +270,7 @@ def test_intervals_of_impression_gtd_cover():
         ({"resamples": 10**9}, "resamples must be between 0 and 10000"),
         ({"interval": "normal"}, "interval_method must be one of student, percentile"),
         ({"updates": 0}, "updates must be at least 1"),
-        ({"algorithm": "impression_gtd", "updates": 20}, "watches 75 pairs of batches before its first update"),
+        ({"algorithm": "impression_gtd", "updates": 20}, "needs 75 pairs of batches before its first update"),
         ({"block": 0}, "block_length must be at least 1"),
         ({"threads": 0}, "threads must be at least 1"),
         ({"seed": -1}, "seed must be between 0 and"),

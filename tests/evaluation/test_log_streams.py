@@ -76,6 +76,6 @@ def test_sparse_maps_stay_sparse(path, tmp_path):
 
 
 def test_a_folder_that_is_there_is_refused(path, tmp_path):
-    with pytest.raises(gradtd.InputError, match="is there already"):
+    with pytest.raises(gradtd.InputError, match="already exists"):
         gradtd.store_stream(str(path), tmp_path, gamma=0.9, features="identity", target="pi_new")
     assert list(tmp_path.iterdir()) == []

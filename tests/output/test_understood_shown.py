@@ -49,8 +49,8 @@ def test_text_page_json_and_notebook_show_it(tmp_path, in_parts):
     for where, text in shown.items():
         text = text.replace("&#39;", "'").replace("&gt;", ">")
         for line in (
-            "observation  obs  (by name ?)",
-            "action       act  (by name ?)",
+            "observation: obs (by name ?)" if where in ("page", "notebook") else "observation  obs  (by name ?)",
+            "action: act (by name ?)" if where in ("page", "notebook") else "action       act  (by name ?)",
             "not read: note",
             "episodes: 120 of 240 rows, 2 rows each; rows of one 'user_id', cut after rows with 'done' ?",
             "ends: 120 terminated, 0 truncated",

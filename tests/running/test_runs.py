@@ -176,10 +176,10 @@ BAD = [
     ({"alpha": np.nan}, "alpha must be finite, got nan"),
     ({"alpha": "fast"}, "alpha must be a number above 0 or 'auto', got 'fast'"),
     ({"alpha": None}, "alpha must be a number, got None"),
-    ({"alpha": "auto", "similarity": min}, "alpha='auto' is not offered with a kernel as similarity"),
+    ({"alpha": "auto", "similarity": min}, "alpha='auto' does not support a kernel as similarity"),
     ({"alpha": 1, "form": "matrix"}, "unknown hyper-parameter of impression_gtd 'form'"),
-    ({}, "watches 75 pairs of batches before its first update, and boyan_chain with its 100 steps has"),
-    ({"steps": 1000, "start": 950}, "watches 75 pairs of batches .* 1000 steps has 50: take more steps"),
+    ({}, "needs 75 pairs of batches before its first update, and boyan_chain with its 100 steps has"),
+    ({"steps": 1000, "start": 950}, "needs 75 pairs of batches .* 1000 steps has 50: take more steps"),
     ({"steps": 40}, "buffer . gets only .* of the 40 steps"),
     ({"alpha": 1, "batch_size": 0}, "batch_size must be at least 1, got 0"),
     ({"alpha": 1, "m1": 0}, "m1 must be at least 1, got 0"),
@@ -291,7 +291,7 @@ def test_more_sparse_columns_than_memory_has_room_for_are_refused_before_the_wei
     wide = scipy.sparse.csr_array(([1.0, 2.0], ([0, 1], [0, 2**44])), shape=(2, 2**44 + 1))
     columns = {"row": [0], "next_row": [1], "reward": [1.0], "discount": [0.9], "rho": [1.0], "episode": [0]}
     stream = gradtd.Stream.from_arrays(features=wide, **columns)
-    with pytest.raises(gradtd.InputError, match=r"what td keeps .* of memory"):
+    with pytest.raises(gradtd.InputError, match=r"what td stores .* of memory"):
         gradtd.learn(stream, "td", alpha=0.1)
     with pytest.raises(gradtd.InputError, match="1000 snapshots of 4194304000 weights would take"):
         room_for(np.arange(1000), 4_194_304_000)

@@ -111,9 +111,7 @@ def choose_variant(impression: Algorithm, hyper: Mapping[str, Any]) -> Algorithm
     """The algorithm for these hyper-parameters of Impression GTD: itself, or a variant."""
     similarity, directions = hyper["similarity"], hyper["directions"]
     if callable(similarity) and hyper["lam"] > 0:
-        raise InputError(
-            "lam above 0 is not offered with a kernel as similarity: a trace is a sum of features, not one."
-        )
+        raise InputError("lam above 0 does not support a kernel as similarity: a trace is a sum of features, not one.")
     base = replace(impression, choose=None, lanes=None)
     if isinstance(hyper["alpha"], str):
         return _choose_auto(base, similarity, directions)
@@ -138,7 +136,7 @@ def choose_variant(impression: Algorithm, hyper: Mapping[str, Any]) -> Algorithm
 
 def _choose_auto(base: Algorithm, similarity: Any, directions: str) -> Algorithm:
     if callable(similarity):
-        raise InputError("alpha='auto' is not offered with a kernel as similarity: give alpha a number.")
+        raise InputError("alpha='auto' does not support a kernel as similarity: give alpha a number.")
     weigh, fields, storage = as_it_is, _auto_fields(_nothing), AUTO_STORAGE
     if not isinstance(similarity, str):
         weigh, fields, storage = by_inverse, _auto_fields(_fields_for_U), {}

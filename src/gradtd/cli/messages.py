@@ -40,8 +40,8 @@ def typed(message: str) -> str:
 
     >>> typed('name the columns, columns={"observation": ["x", "v"]}.')
     'name the columns, --observation x,v.'
-    >>> typed("give more of them, or take algorithm='lstd'.")
-    'give more of them, or take --algorithm lstd.'
+    >>> typed("give more of them, or use algorithm='lstd'.")
+    'give more of them, or use --algorithm lstd.'
     """
     words = _with_columns(message).split(" ")
     before = ["", *words]

@@ -93,7 +93,7 @@ ONE_STEP: Any = typer.Option(
 )
 LOG_PROBABILITIES: Any = typer.Option(
     "--log-probabilities",
-    help="Probability columns hold logarithms: take exp of them.",
+    help="Probability columns hold logarithms: exponentiate them.",
     rich_help_panel=LOG,
 )
 DROP_DUPLICATES: Any = typer.Option("--drop-duplicates", help="Drop duplicate rows.", rich_help_panel=LOG)

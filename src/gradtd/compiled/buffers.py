@@ -1,8 +1,8 @@
 """The two buffers of a run, and how batches from them are kept independent (the paper's independence sampling).
 
-Buffers hold step indices, as windows over one list. The stream is known, so the buffers are, too: ``members`` lists the
-step indices of buffer 1 and then those of buffer 2, in the order they arrive. Inserting a step moves a counter, and a
-bounded buffer is a window that ends at the counter (oldest leaves first). Nothing is ever copied.
+Buffers hold step indices, as windows over one list. The stream is known in advance, and so are the buffers: ``members``
+lists the step indices of buffer 1 and then those of buffer 2, in order of arrival. Inserting a step moves a counter,
+and a bounded buffer is a window that ends at the counter. Nothing is copied.
 
 A `Split` says which buffer a step goes to and how two batches are drawn from the buffers:
 
@@ -13,7 +13,7 @@ A `Split` says which buffer a step goes to and how two batches are drawn from th
 * ``none``: one buffer, both batches from all of it. Biased while data arrive; kept to show the bias, and right for
   a log that is all there.
 
-Which batches a rule gets is the business of `gradtd.compiled.draws`.
+`gradtd.compiled.draws` says which batches a rule gets.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ class Buffers(NamedTuple):
 
 
 def no_buffers(n_steps: int) -> Buffers:
-    """For a rule that draws nothing."""
+    """Buffers of a rule that draws nothing."""
     nothing = np.zeros(0, np.int64)
     return Buffers(nothing.astype(np.uint8), nothing.astype(np.uint32), nothing, nothing, n_steps, nothing, nothing)
 
 
 def fill_up(buffers: Buffers) -> None:
-    """Let every step have arrived, as in a second pass over the stream."""
+    """Fill the buffers with all steps, as in a second pass over the stream."""
     if len(buffers.members):
         buffers.arrived[:] = buffers.begin[1], len(buffers.members) - buffers.begin[1]
 
 
 def insert(buffers: Buffers, t: Index) -> Any:
-    """Step t arrives in its buffer; returns which. In a second pass over the stream all have arrived already."""
+    """Insert step t into its buffer, and return which one. In a second pass over the stream all are already there."""
     side = np.int64(buffers.side[t])
     end = buffers.begin[1] if side == 0 else buffers.members.shape[0]
     if buffers.begin[side] + buffers.arrived[side] < end:
@@ -69,7 +69,7 @@ def insert(buffers: Buffers, t: Index) -> Any:
 
 
 def stored(buffers: Buffers, side: int) -> Any:
-    """How many steps a buffer holds."""
+    """Number of steps in a buffer."""
     return min(buffers.arrived[side], buffers.capacity)
 
 
@@ -103,7 +103,7 @@ AT_ONCE = 2**20
 
 
 def odd_or_even(unit: Integers, seed: Seed) -> Sides:
-    """Odd episodes, the first one among them, to buffer 1."""
+    """Odd episodes, including the first one, to buffer 1."""
     return (1 - unit % 2).astype(np.uint8)
 
 
@@ -111,7 +111,7 @@ _COINS = 4096
 
 
 def by_coin(unit: Integers, seed: Seed) -> Sides:
-    """The coin of every episode, made in blocks: those of late episodes do not need those of all before."""
+    """The coin of every episode, drawn in blocks, so that late episodes do not need all earlier coins."""
     block = unit // _COINS
     side = np.empty(len(unit), np.uint8)
     for k in np.unique(block):
@@ -132,12 +132,12 @@ def all_in_one(unit: Integers, seed: Seed) -> Sides:
 
 
 def stamp_of(plan: Plan, now: Now) -> int:
-    """What marks the steps drawn for one batch: 0 with replacement, else a number not used before."""
+    """The mark of the steps drawn for one batch: 0 with replacement, otherwise a new number."""
     return 0 if plan.replacement else now.seen
 
 
 def both_filled(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
-    """Whether each buffer holds what learning waits for."""
+    """Whether each buffer has enough steps for learning."""
     return stored(buffers, 0) > plan.fill_1 and stored(buffers, 1) > plan.fill_2
 
 
@@ -160,7 +160,7 @@ def draw_carelessly(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
 
 
 def draw_dealt(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
-    """Both batches from one buffer, whose episodes are dealt to them anew."""
+    """Both batches from one buffer, whose episodes are assigned to them at random."""
     if stored(buffers, 0) <= plan.fill_1 + plan.fill_2 or not several_episodes(buffers):
         return False
     return deal(buffers, rng, now.first, now.second, stamp_of(plan, now))
@@ -176,14 +176,14 @@ def several_episodes(buffers: Buffers) -> bool:
 
 
 def deal(buffers: Buffers, rng: Words, first: Batch, second: Batch, stamp: int) -> bool:
-    """Deal the episodes of one buffer to two batches with fresh coins, and draw both uniformly.
+    """Assign the episodes of one buffer to two batches with new coins, and draw both uniformly.
 
-    False where no deal was found that fills both, as with very few episodes.
+    Returns False if no assignment fills both, as with very few episodes.
     """
     n = stored(buffers, 0)
     begin = np.uint64(buffers.arrived[0] - n)
     for _ in range(32):
-        # One word of random bits serves as a coin per episode, by a hash of both: no list of coins has to be made.
+        # A hash of one random word and the episode gives its coin, so no list of coins is needed.
         coins = next_word(rng)
         if _draw_with_coin(buffers, begin, n, rng, coins, 0, first, stamp) and _draw_with_coin(
             buffers, begin, n, rng, coins, 1, second, stamp
@@ -198,7 +198,7 @@ def deal(buffers: Buffers, rng: Words, first: Batch, second: Batch, stamp: int) 
 def _draw_with_coin(
     buffers: Buffers, begin: Any, n: int, rng: Words, coins: Any, wanted: int, batch: Batch, stamp: int
 ) -> bool:
-    """Draw from the episodes whose coin shows ``wanted``; False where there seem to be too few of them."""
+    """Draw from the episodes whose coin is ``wanted``; False if there seem to be too few."""
     tries = 0
     i = 0
     while i < batch.shape[0]:
@@ -233,7 +233,7 @@ class Split:
     stores: bool = True
 
     def needed(self, fill: tuple[int, int]) -> int:
-        """Learning starts when a buffer holds more steps than this."""
+        """Learning starts when each buffer holds more steps than this."""
         return sum(fill) if self.dealt else max(fill)
 
     def buffers(
@@ -257,7 +257,7 @@ class Split:
         if not self.stores:
             return no_buffers(len(stream))
         n = len(stream)
-        # A stream that is mapped from disk gives room on disk: these arrays are as long as it is.
+        # For a stream mapped from disk these arrays are on disk, too: they have the same length.
         side, kept = stream.room(n, np.uint8), stream.room(n if self.dealt else 0, np.int64)
         first, several, n_first = None, False, 0
         for part in _pieces(n):

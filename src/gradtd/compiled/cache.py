@@ -157,8 +157,8 @@ def refuse_writers(path: Path, found: os.stat_result, source: str | None) -> Non
     if shared or found.st_uid not in owners:
         why = "can be written to by others" if shared else "belongs to another user"
         raise PermissionError(
-            f"{str(path)!r}, where compiled code is kept, {why}, who could have code run: take that right away, or set "
-            "NUMBA_CACHE_DIR to a folder of your own."
+            f"{str(path)!r}, where compiled code is kept, {why}, who could have code run: remove that permission, or "
+            "set NUMBA_CACHE_DIR to a folder of your own."
         )
 
 

@@ -1,7 +1,7 @@
-"""One name for several functions: which one is meant follows from the type of an argument, once, when code is compiled.
+"""One name for several functions: the type of an argument selects one of them when code is compiled.
 
-A table of features is dense or sparse (`rows`), and so is a vector that a rule keeps (`vectors`). A rule is written
-once; the functions that it calls know what they are given.
+Tables of features (`rows`) and vectors of a rule (`vectors`) are dense or sparse. A rule is written once; the functions
+that it calls are chosen by type.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gradtd.core.stream_arrays import SparseRows
 
 
 class Choice(NamedTuple):
-    """Which function is meant, by the type of the argument at ``place``."""
+    """The function for each type of the argument at ``place``."""
 
     place: int
     dense: Plain
@@ -26,7 +26,7 @@ CHOICES: dict[Plain, Choice] = {}
 
 
 def by_type(place: int, dense: Plain, records: Mapping[type, Plain]) -> Plain:
-    """One function out of several: ``dense`` where the argument at ``place`` is an array, else that of its record.
+    """One function out of several: ``dense`` if the argument at ``place`` is an array, otherwise that of its record.
 
     The type of None may be among the records. A branch on None in one function would need one type of result.
     """

@@ -28,7 +28,7 @@ from gradtd.core.checks import InputError, choice, optional, whole
 
 
 class Drawing(NamedTuple):
-    """What the loop does for a rule at each step; ``draw`` is False before learning starts."""
+    """The actions of the loop at each step of a rule; ``draw`` is False before learning starts."""
 
     insert: Plain
     draw: Plain
@@ -69,7 +69,7 @@ def _other_batch(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
 
 @dataclass(frozen=True)
 class Draws:
-    """Which batches a rule receives, and the hyper-parameters that come with that.
+    """Which batches a rule receives, and the hyper-parameters for them.
 
     ``draw`` fills the batches; None where the split says how. ``split`` is the only one it goes with; None where the
     user chooses, among those with two buffers where ``apart``. ``batches``: stored steps are drawn.
@@ -83,7 +83,7 @@ class Draws:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
     def split_of(self, hyper: Mapping[str, Any]) -> Split:
-        """The split that these hyper-parameters ask for."""
+        """The split for these hyper-parameters."""
         return self.split or SPLITS[hyper["split"]]
 
     def drawing(self, split: Split) -> Drawing:
@@ -104,12 +104,12 @@ class Draws:
         if self.split is NO_BUFFER:
             return max(1, size)  # one at least: for a rule the step at place 0 is the first of all
         if not self.batches:
-            return max(fill) + 1  # it draws none, it only waits until there are enough
+            return max(fill) + 1  # it draws none and only waits for enough steps
         return capacity
 
 
 LARGEST_BATCH = 2**26
-"""Room for a batch is made before the first step, so a slip of the finger must not take the memory."""
+"""Memory for a batch is allocated before the first step, so its size is limited."""
 
 
 def _size(name: str, value: Any) -> int:

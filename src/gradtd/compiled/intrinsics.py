@@ -110,7 +110,7 @@ def reading(kind: Any) -> Plain:
 
 
 def _length(kind: Any) -> int:
-    """How many words a value of this type has."""
+    """Number of words of a value of this type."""
     if isinstance(kind, numba_types.NoneType):
         return 0
     if isinstance(kind, numba_types.BaseTuple):
@@ -122,7 +122,7 @@ def _length(kind: Any) -> int:
 class _Words:
     """Code that reads one value after the other; an array has its address, size, item size, shape and strides.
 
-    It belongs to whoever packed it: there is no record of its memory, so no references are counted.
+    The caller that packed the values owns the memory, so no references are counted.
     """
 
     def __init__(self, context: Any, builder: Any, base: Any, first: Any) -> None:

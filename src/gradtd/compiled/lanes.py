@@ -1,11 +1,11 @@
-"""Many demons at once: one draw of batches, and the sums over them in loops over demons, which processors do by fours.
+"""Many demons at once: one draw of batches, and sums in vectorised loops over demons.
 
-Demons of a horde that differ in rewards, discounts, ratios and step-sizes only hold the same steps in the same buffers
-and draw the same batches. So batches are drawn once. The numbers of a drawn step lie side by side for all demons, where
-each window has them a megabyte from the next one's. Every sum is added up in the order in which a demon alone would, so
-the weights are the same to the last bit.
+Demons of a horde that differ only in rewards, discounts, ratios and step-sizes have the same steps in the same buffers
+and draw the same batches, so each batch is drawn once for all of them. The numbers of a drawn step are adjacent in
+memory for all demons, while those of separate windows are a megabyte apart. Every sum has the same order of terms as
+for a single demon, so the weights are bit-identical.
 
-A rule that has such a form says three things (`Algorithm.lanes`): ``enter(state, stack, i)`` copies what its sums read
+A rule with this form has three functions (`Algorithm.lanes`): ``enter(state, stack, i)`` copies what its sums read
 into lane i, ``look(stack, stream, first, second)`` makes the sums of all lanes, and ``finish(state, stack, i, now)``
 does with those of lane i what its ``update`` does.
 """
@@ -30,8 +30,8 @@ from gradtd.core.stream import StreamView
 class Stack(NamedTuple):
     """Vectors of all lanes, (features, lanes); reward, discount and rho of the steps held, (steps, 3, lanes).
 
-    ``alike`` says of each whether it is one number for all lanes, then the first is read: the rest stays in memory.
-    ``filled`` says of how many steps they are there: of none after those in the windows were moved.
+    ``alike`` says for each whether all lanes have the same number; then only the first is read. ``filled`` is the
+    number of steps copied so far; it is reset when steps in the windows move.
     """
 
     numbers: Floats
@@ -48,7 +48,7 @@ class Stack(NamedTuple):
 
 
 def new_stack(steps: int, n_features: int, lanes: int) -> Stack:
-    """Room for so many steps and lanes."""
+    """A stack for this number of steps and lanes."""
     theta, z, u, v, g, q = np.zeros((6, n_features, lanes))
     loss, along = np.zeros((2, lanes))
     numbers, alike = np.zeros((steps, 3, lanes)), np.zeros((steps, 3), np.uint8)
@@ -56,7 +56,7 @@ def new_stack(steps: int, n_features: int, lanes: int) -> Stack:
 
 
 _AT_ONCE = 64
-"""Steps whose numbers are copied lane by lane: what is written stays in the fastest caches."""
+"""Number of steps copied lane by lane, so that the written numbers stay in the fastest caches."""
 
 
 def to_lane(stacked: Floats, i: int, vector: Floats) -> None:
@@ -128,7 +128,7 @@ def _clear(stacked: Floats) -> None:
 
 
 def _is_one_number(values: Floats) -> int:
-    """Whether all are the same, as bits: -0 + -0 is another number than 0 + -0."""
+    """Whether all have the same bits: -0 and 0 give different sums with -0."""
     first = values[0]
     for i in range(1, values.shape[0]):
         if values[i] != first or np.copysign(1.0, values[i]) != np.copysign(1.0, first):
@@ -137,7 +137,7 @@ def _is_one_number(values: Floats) -> int:
 
 
 def _prefetch(stack: Stack, t: Any) -> None:
-    """Ask for the numbers of a step: drawn steps lie far apart."""
+    """Prefetch the numbers of a step, because drawn steps are far apart."""
     for j in range(3):
         if stack.alike[t, j]:
             prefetch_entry(stack.numbers[t, j], 0)
@@ -219,8 +219,8 @@ def stacked_transpose_apply(
 def lanes_kernel(parts: tuple[Plain, ...], unpack: Plain) -> Plain:
     """One call lets all runs learn from the steps that wait: what `step_kernel` does for one run after the other.
 
-    ``parts`` are the rule's ``enter``, ``look`` and ``finish``, how a run's step-size is told, and how steps are
-    inserted and drawn. The buffers of the first run that has not diverged stand for all.
+    ``parts`` are the rule's ``enter``, ``look`` and ``finish``, how the step-size of a run is reported, and how steps
+    are inserted and drawn. The buffers of the first run that has not diverged are used for all.
     """
     enter_lane, look, finish, used, insert, draw = parts
 

@@ -59,7 +59,7 @@ def matrix_apply(matrix: Floats, v: Floats, out: Floats) -> None:
 
 
 def matrix_transpose_apply(matrix: Floats, u: Floats, out: Floats) -> None:
-    """out = M' u, along the rows of M as they lie in memory"""
+    """out = M' u, along the rows of M in memory order"""
     fill(out, 0.0)
     for i in range(u.shape[0]):
         add_scaled(out, u[i], matrix[i])
@@ -68,7 +68,7 @@ def matrix_transpose_apply(matrix: Floats, u: Floats, out: Floats) -> None:
 def add_to_inverse(inverse: Floats, u: Floats, v: Floats, left: Floats, right: Floats) -> None:
     """Replace the inverse of M by that of M + u v' (Sherman-Morrison); leaves ``left = new inverse u``.
 
-    Where M + u v' is singular to rounding the step is left out and ``left`` is zero.
+    If M + u v' is singular to rounding, the step is skipped and ``left`` is zero.
     """
     matrix_apply(inverse, u, left)
     matrix_transpose_apply(inverse, v, right)

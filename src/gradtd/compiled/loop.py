@@ -20,7 +20,7 @@ from gradtd.core.stream import StreamView
 
 
 def compile_run(algorithm: Algorithm, drawing: Drawing, compile: bool | None = None) -> Plain:
-    """The loop around an algorithm's rule, compiled and cached on disk; a user's own rule like ours."""
+    """The loop around an algorithm's rule, compiled and cached on disk; also for custom rules."""
     return engine.compile_function(driver_of(algorithm, drawing), compile)
 
 
@@ -30,7 +30,7 @@ def driver_of(algorithm: Algorithm, drawing: Drawing) -> Plain:
 
 
 def used_of(algorithm: Algorithm) -> Plain:
-    """How the step-size of an update is told."""
+    """The step-size that an update used."""
     return _given_step_size if algorithm.chosen is None else _chosen_step_size(algorithm.chosen)
 
 
@@ -45,7 +45,7 @@ def _parts(algorithm: Algorithm, drawing: Drawing) -> tuple[Plain, ...]:
 
 
 def _nothing(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """No such part in this rule."""
+    """This part is missing in the rule."""
 
 
 def _given_step_size(state: State, now: Now) -> float:
@@ -76,7 +76,7 @@ def take(wanted: Snapshots, place: int, theta: Any, average: Floats, averaged: i
 
 @lru_cache(maxsize=256)  # the same function for the same rule: it is compiled once
 def _driver(update: Plain, used: Plain, observe: Plain, read: Plain, insert: Plain, draw: Plain) -> Plain:
-    # ``final``: nothing follows, so weights are looked at after the last step in any case.
+    # ``final``: weights are always checked after the last step.
     def drive(
         stream: StreamView,
         buffers: Buffers,
@@ -137,11 +137,11 @@ def _driver(update: Plain, used: Plain, observe: Plain, read: Plain, insert: Pla
     return drive
 
 
-# Theta, an array or `Weights`: is it within its bounds, how is it averaged, which of it is reported
+# Theta, an array or `Weights`: checks of bounds, averaging, and the weights that are reported
 
 
 def _dense_check_every(theta: Floats) -> int:
-    """After how many steps weights are checked: all of many features every step would cost more than an update"""
+    """Number of steps between checks of the weights: with many features, a check costs more than an update"""
     return 1 + theta.shape[0] // 1000
 
 
@@ -185,7 +185,7 @@ def copy_to(out: Floats, theta: Floats, limit: float) -> None:
 
 
 def cut(value: float, limit: float) -> float:
-    """The number of [-limit, limit] that is nearest; NaN becomes the limit"""
+    """Clip to [-limit, limit]; NaN becomes the limit"""
     if not value <= limit:
         return limit
     if value < -limit:
@@ -194,7 +194,7 @@ def cut(value: float, limit: float) -> float:
 
 
 def _dense_report(theta: Floats, average: Floats, averaged: int, out: Floats, limit: float) -> None:
-    """out = the average where there is one, else theta"""
+    """out = the average if there is one, else theta"""
     copy_to(out, average if averaged > 0 else theta, limit)
 
 
@@ -207,7 +207,7 @@ def _weights_report(theta: Weights, average: Floats, averaged: int, out: Floats,
 
 
 def reported(theta: Any, limit: float, *, average: bool = True) -> Floats:
-    """The weights that are reported, outside compiled code: theta, or its lazy average where there is one."""
+    """The reported weights, outside compiled code: theta, or its lazy average if there is one."""
     values = theta
     if isinstance(theta, Weights):
         lags = average and theta.numbers[WEIGHT] > 0.0

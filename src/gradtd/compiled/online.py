@@ -1,10 +1,9 @@
-"""What a learner does with a step, compiled: rows are put into the table, the step into a window, and the loop goes on.
+"""The compiled processing of a learner's step: store its rows and the step, then learn from it.
 
-`put` takes the rows that Python has staged and the numbers of one step for all runs, checks them, and lets the step
-wait. `learn` gives the steps that wait to every run: each has its own window and buffers over them, its traces and its
-state. A learner does both in one call (`step_kernel`), a horde puts step by step and learns from many at once. Neither
-allocates anything. Where there is no room, or a number is not allowed, they return before anything has changed, and
-Python makes room or says what is wrong.
+`put` takes the rows staged by Python and the numbers of one step for all runs, checks them, and queues the step.
+`learn` passes the queued steps to every run, which has its own window, buffers, traces and state. A learner does both
+in one call (`step_kernel`); a horde queues steps and learns from many at once. Neither allocates memory. If memory is
+short or a number is invalid, they return before any change, and Python allocates memory or raises the error.
 """
 
 from __future__ import annotations
@@ -68,9 +67,9 @@ class SparseStage(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What all runs of a learner share: counts, rows, and the steps that wait.
+    """The data shared by all runs of a learner: counts, rows, and queued steps.
 
-    ``given`` has reward, discount and rho of a new step for every run; ``numbers`` those of the steps that wait, and
+    ``given`` has reward, discount and rho of a new step for every run; ``numbers`` those of the queued steps, and
     ``places`` their row, next row and episode.
     """
 
@@ -82,7 +81,7 @@ class Shared(NamedTuple):
 
 
 class TraceState(NamedTuple):
-    """What a run remembers of its traces; see `gradtd.compiled.traces.Tracer`. ``rows`` counts those stored."""
+    """The state of a run's traces; see `gradtd.compiled.traces.Tracer`. ``rows`` counts those stored."""
 
     numbers: Floats
     latest: Floats
@@ -93,7 +92,7 @@ class TraceState(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What a run keeps besides its state: counts, the buffer of each coming unit, steps listed in each buffer.
+    """The data of a run besides its state: counts, the buffer of each coming unit, steps listed in each buffer.
 
     ``place`` is the run's number among all, ``block`` the steps that count as an episode, 0 for none.
     """
@@ -116,7 +115,7 @@ def put_numbers(shared: Shared, reward: float, discount: float, rho: float) -> N
 
 
 def put(shared: Shared, cut: int) -> int:
-    """Let the step wait whose rows are staged and whose numbers are given; returns a code, `DONE` if it does"""
+    """Queue the step with the staged rows and the given numbers; returns a code, `DONE` if it worked"""
     counts, given = shared.counts, shared.given
     if counts[FREE] <= 0:
         return FULL
@@ -143,7 +142,7 @@ def put(shared: Shared, cut: int) -> int:
 
 
 def _put_dense_rows(rows: DenseBits, counts: Integers) -> tuple[int, int]:
-    """Store the two staged rows, the first only where the latest step did not lead to it; returns its place"""
+    """Store the two staged rows, the first only if it is not the latest next row; returns its place"""
     table, staged, mask = rows.table, rows.staged, rows.mask[0]
     latest, size = counts[LATEST], counts[ROWS]
     same = latest >= 0
@@ -235,7 +234,7 @@ def _append_staged(table: SparseRows, row: int, staged: StagedRows, i: int) -> N
 put_rows = by_type(0, _put_dense_rows, {DenseBits: _put_dense_rows, SparseStage: _put_sparse_rows})
 
 
-# A run takes a step that waits
+# A run takes a queued step
 
 
 def take_step(stream: Any, buffers: Any, own: Own, shared: Shared, k: int) -> int:
@@ -324,7 +323,7 @@ def step_kernel(drive: Plain, unpack: Plain) -> Plain:
                 if code < 0:
                     return code
             averaged, count = run.clock[0].averaged, seen - run.clock[0].seen
-            begin = own.counts[SIZE] - max(count, 1)  # the latest step, where there is no new one
+            begin = own.counts[SIZE] - max(count, 1)  # the latest step, if there is no new one
             diverged_at = drive(stream, buffers, run, plan, wanted, begin, count, False)
             if diverged_at >= 0:
                 own.counts[DIVERGED] = diverged_at
@@ -348,7 +347,7 @@ def put_kernel(unpack: Plain) -> Plain:
     return enter
 
 
-# What a learner is asked for
+# Queries of a learner
 
 
 def sum_at(values: Floats, lag: Floats, share: float, indices: Integers, data: Floats) -> float:

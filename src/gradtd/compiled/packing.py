@@ -1,9 +1,9 @@
-"""Arguments of compiled code, unpacked once: a call per step would spend ten times the rule's time on unpacking them.
+"""Arguments of compiled code, unpacked once: unpacking them in every call would take ten times as long as the rule.
 
 Numba looks at every array of every argument in every call, some .1 us each, and a run has thirty. Here the addresses,
 shapes and numbers of all arguments are written into a table of words once, and compiled code gets the address of
-that table (`gradtd.compiled.engine.compile_packed`). Whoever packs keeps the arrays, and packs anew where one is
-replaced by another.
+that table (`gradtd.compiled.engine.compile_packed`). The caller keeps the arrays alive, and packs again if one is
+replaced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def words_of(value: Any) -> list[int]:
 
 
 def kind_of(value: Any) -> Any:
-    """What compiled code has to know of a nested tuple beforehand: arguments of one kind share it."""
+    """The type information that compiled code needs about a nested tuple; arguments of one kind share it."""
     if isinstance(value, tuple):
         return (type(value), *map(kind_of, value))
     if isinstance(value, np.ndarray):
@@ -38,7 +38,7 @@ def kind_of(value: Any) -> Any:
 
 
 class Packed:
-    """The arguments of several runs of one kind; ``address`` is what compiled code is given."""
+    """The arguments of several runs of one kind; ``address`` is passed to compiled code."""
 
     def __init__(self, arguments: list[Any], compiled: bool) -> None:
         self.arguments = arguments
@@ -46,7 +46,7 @@ class Packed:
         self.compiled = compiled
 
     def address(self, first: int = 0) -> Any:
-        """Where the arguments begin, those of run ``first`` on; the arguments themselves where Python interprets."""
+        """The address of the arguments from run ``first`` on; in interpreted code the arguments themselves."""
         if not self.compiled:
             return self.arguments[first:]
         return self._table.__array_interface__["data"][0] + first * self._table.strides[0]

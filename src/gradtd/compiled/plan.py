@@ -1,8 +1,8 @@
-"""The records that the loop works on: what steers it, what a run keeps, where its snapshots go.
+"""The records of the loop: its settings, the state of a run, and the snapshots.
 
-A rule says what it keeps as a plain dictionary; compiled code wants a type with named fields. Those classes are made
-here on demand and found again by name, so that a compiled kernel, which remembers its argument types by reference, can
-be loaded from disk in another process (`record`).
+A rule describes its state as a plain dictionary; compiled code needs a type with named fields. These classes are
+created here on demand and looked up by name, so that a compiled kernel, which stores its argument types by reference,
+can be loaded from disk in another process (`record`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gradtd.core.memory_limits import refuse_beyond_memory
 
 
 class Plan(NamedTuple):
-    """The numbers that steer the loop.
+    """The numeric settings of the loop.
 
     The step-size of update n = 0, 1, ... is alpha / (1 + n / t0)^p; alpha is 1 where the rule chooses
     its step-size itself. Learning starts after ``start`` steps and when the buffers hold more than
@@ -52,13 +52,12 @@ CLOCK = np.dtype(
     ],
     align=True,
 )
-"""How far a run is: steps seen, updates made, iterates averaged, snapshots taken, the latest step-size.
-
-It is kept between calls of the loop, which goes on from there as if it had never stopped."""
+"""Progress of a run: steps seen, updates made, iterates averaged, snapshots taken, the latest step-size. It is kept
+between calls of the loop, which continues exactly from there."""
 
 
 class Run(NamedTuple):
-    """What a run keeps besides its stream and its buffers; ``clock`` is an array of one `CLOCK`.
+    """The data of a run besides its stream and its buffers; ``clock`` is an array of one `CLOCK`.
 
     With sparse rows ``table`` has what the state keeps of a feature in its row, ``touched`` and ``cleared`` are the
     vectors that an update clears (`vectors`).
@@ -77,7 +76,7 @@ class Run(NamedTuple):
 
 
 class Snapshots(NamedTuple):
-    """The steps after which weights are wanted, and where these and their step-sizes go."""
+    """The steps of snapshots, and the arrays for weights and step-sizes."""
 
     at: Integers
     thetas: Floats
@@ -85,7 +84,7 @@ class Snapshots(NamedTuple):
 
 
 def new_clock() -> Any:
-    """The clock of a run that has not begun."""
+    """The initial clock of a run."""
     return _NOT_BEGUN.copy()
 
 
@@ -93,9 +92,9 @@ _NOT_BEGUN = np.array([(0, 0, 0, 0, np.nan)], CLOCK).view(np.recarray)
 
 
 def room_for(at: Integers, n_features: int) -> Snapshots:
-    """Room for the weights after these steps."""
+    """Arrays for the weights after these steps."""
     what = f"{len(at)} snapshots of {n_features} weights"
-    refuse_beyond_memory(8.0 * len(at) * n_features, what, "take fewer: snapshots=[k] keeps those of step k")
+    refuse_beyond_memory(8.0 * len(at) * n_features, what, "use fewer: snapshots=[k] keeps those of step k")
     return Snapshots(at, np.empty((len(at), n_features)), np.full(len(at), np.nan))
 
 
@@ -105,7 +104,7 @@ _PREFIX = "Record__"
 def __getattr__(name: str) -> type[tuple[Any, ...]]:
     if not name.startswith(_PREFIX):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # A kernel loaded from the cache asks this module for the class by its name, perhaps before anybody made it here.
+    # A kernel loaded from the cache looks up the class by name, perhaps before it was created here.
     made: type[tuple[Any, ...]] = namedtuple(name, name.removeprefix(_PREFIX).split("__"), module=__name__)  # type: ignore[misc]  # noqa: PYI024
     globals()[name] = made
     return made

@@ -1,9 +1,9 @@
-"""Features, and entries of vectors, asked of the memory before they are needed: nothing here changes a number.
+"""Prefetch features and entries of vectors before they are needed; results do not change.
 
-Drawn steps lie far apart in a large table. A dense row is asked for while the steps before it are computed with. A
-sparse row is found in four reads, each of which says where the next one is: a step, the beginning of its row, the row,
-the entries of vectors. So a whole batch is asked for in four rounds, and what one round asks for has arrived when the
-next one reads it. Measured on tables beyond the caches, a batch then takes half the time or less.
+Drawn steps are far apart in a large table. A dense row is prefetched while earlier steps are processed. A sparse row
+needs four dependent reads: the step, the beginning of its row, the row, and the entries of vectors. So a whole batch is
+prefetched in four rounds; the data of one round have arrived when the next one reads them. On tables larger than the
+caches, a batch then takes half the time or less.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gradtd.compiled.dispatch import by_storage
 from gradtd.core.arrays import Index
 
 AHEAD = 4
-"""Steps of a batch, or of time, by which rows are asked for before they are needed."""
+"""Number of steps by which rows are prefetched ahead."""
 LARGE = 2**15
 """A table of more numbers than this does not fit into the fastest caches."""
 MANY = 2**14

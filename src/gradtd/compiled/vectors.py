@@ -11,7 +11,7 @@ many entries as the rows that it reads have, however many features there are:
 
       sum of c_t theta_t = C_n theta_n - sum of C_{t-1} (theta_t - theta_{t-1}),        C_t = c_1 + ... + c_t
 
-  so that the second sum, the ``lag``, is all there is to keep, and that changes where theta does.
+  so that only the second sum, the ``lag``, is stored, and it changes only where theta does.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Any], Arrays]:
         size = os.fstat(file.fileno()).st_size
         found = members.infolist()
         if any(member.compress_type != zipfile.ZIP_STORED for member in found):
-            raise InputError(f"{str(path)!r} is compressed, and what gradtd writes is not: it is no file of ours.")
+            raise InputError(f"{str(path)!r} is compressed, so it was not written by gradtd.")
         if sum(member.file_size for member in found) > size or len({m.filename for m in found}) < len(found):
             raise ValueError("the table of contents is wrong")
         arrays = {member.filename.removesuffix(".npy"): _read_array(members, member) for member in found}

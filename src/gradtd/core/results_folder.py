@@ -49,7 +49,7 @@ class ResultsFolder:
             found = dict(json.loads(read_file(manifest)))
         except (ValueError, TypeError, RecursionError):
             raise InputError(
-                f"{str(manifest)!r} is damaged, so {name} may not be ours: give another {self.option}, "
+                f"{str(manifest)!r} is damaged, so {name} may not be from gradtd: give another {self.option}, "
                 "nothing was changed."
             ) from None
         if (maker := found.get("made_by", self.made_by)) != self.made_by:

@@ -75,7 +75,7 @@ class Writer:
     def __init__(self, folder: str | Path, name: str) -> None:
         self.folder, self.name = Path(folder), name
         if self.folder.exists():
-            raise InputError(f"{str(self.folder)!r} is there already: remove it, or take another name.")
+            raise InputError(f"{str(self.folder)!r} already exists: remove it, or use another name.")
         if not self.folder.absolute().parent.is_dir():
             raise InputError(f"there is no folder {str(self.folder.absolute().parent)!r}.")
         self.part = part_of(self.folder)

@@ -125,7 +125,7 @@ class EpisodeReplay:
             return
         n = len(self)
         if len(steps["x"]) != n:
-            raise InputError(f"the file holds {len(steps['x'])} steps, and says {n}: it is damaged.")
+            raise InputError(f"the file holds {len(steps['x'])} steps instead of {n}: it is damaged.")
         self._make_room(np.zeros(shape, steps["x"].dtype), n)
         for name, column in self.steps.items():
             found = steps[name]

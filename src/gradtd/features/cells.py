@@ -202,7 +202,7 @@ class Aggregation(Features):
         if self.bins**n_columns > FEATURE_LIMIT:
             raise InputError(
                 f"aggregation of {n_columns} columns with {self.bins} bins each has {self.bins}^{n_columns} cells, "
-                f"more than {FEATURE_LIMIT}: take fewer bins or columns, or tiles with hashing."
+                f"more than {FEATURE_LIMIT}: use fewer bins or columns, or tiles with hashing."
             )
 
     def _learn(self, table: Table) -> dict[str, Any]:

@@ -114,7 +114,7 @@ class Cosines(Features):
             raise InputError("stored cosines features: varies must contain numbers of columns in increasing order.")
         rising = all((np.diff(row[:count]) > 0).all() for row, count in zip(knots, counts, strict=True))
         if (counts > most).any() or not rising or not (arrays["span"] > 0).all():
-            raise InputError("stored cosines features: knots must rise, and span must be greater than 0.")
+            raise InputError("stored cosines features: knots must increase, and span must be greater than 0.")
 
     def _fill(self, chunk: Floats, out: Floats) -> None:
         self.writer()(chunk, out, 0)

@@ -61,7 +61,7 @@ class Table:
             value = self.array[start + row, column]
             raise InputError(
                 f"observations must be {rule}, but row {start + row}, column {column} is {value}: "
-                "leave such steps out or mend them first."
+                "leave such steps out or correct them first."
             )
 
     def sample(self, rows: int) -> Floats:

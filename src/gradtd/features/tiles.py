@@ -116,7 +116,7 @@ class Tiles(Features):
         refuse_beyond_memory(
             8.0 * WEIGHTS_KEPT * self._size(n_columns),
             f"the weights of {self._size(n_columns)} features",
-            "take fewer tiles, or give hashing a number of columns to share, for example hashing=4096",
+            "use fewer tiles, or give hashing a number of columns to share, for example hashing=4096",
         )
 
     def _learn(self, table: Table) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Tiles(Features):
         from gradtd.compiled import engine
 
         entries = table.n_rows * (self.tilings + self.bias)
-        refuse_beyond_memory(16.0 * entries, f"{self.tilings} tilings of {table.n_rows} observations", "take fewer")
+        refuse_beyond_memory(16.0 * entries, f"{self.tilings} tilings of {table.n_rows} observations", "use fewer")
         kind = scipy.sparse.get_index_dtype(maxval=max(entries, self.n_features))
         indices, data, begin = np.empty(entries, kind), np.empty(entries), np.zeros(table.n_rows + 1, kind)
         scratch = Scratch(np.empty(table.n_columns), np.empty(self.tilings, np.int32), np.empty(self.tilings, np.int32))

@@ -35,7 +35,7 @@ class _Wrapped(Features):
         if features.shape[1] != self.n_features:
             raise InputError(
                 f"{self._called()} returned {self.n_features} features in fit and now returns {features.shape[1]}: "
-                "it must always return as many."
+                "it must always return the same number."
             )
         return features
 

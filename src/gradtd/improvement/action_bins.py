@@ -80,7 +80,7 @@ def make_bins(log: Log, bins: int | Sequence[float] | None) -> ActionBins:
         edges = np.unique(np.quantile(actions, np.arange(1, count) / count, method="inverted_cdf"))
         edges = edges[edges > actions.min()]
         if not len(edges):
-            raise InputError(f"{log.name} has nearly always the action {np.median(actions):g}: no bins can be made.")
+            raise InputError(f"nearly all actions of {log.name} are {np.median(actions):g}: no bins can be made.")
     else:
         edges = checks.finite_array("bins", bins, 1)
         if not len(edges) or (edges[1:] <= edges[:-1]).any():

@@ -160,7 +160,7 @@ def _probabilities(column: Column, role: str, logs: str, facts: Facts, notes: li
     if logs != "convert":
         sign = "is named as logarithms" if named else "contains logarithms (none is above 0)"
         raise InputError(
-            f"column {column.name!r} {sign} of probabilities: take exp of them, "
+            f"column {column.name!r} {sign} of probabilities: exponentiate them, "
             'or read with log_probabilities="convert".'
         )
     return _converted(column.name, values, never, notes)

@@ -43,11 +43,11 @@ class Log:
     episode
         The number of every step's episode: 0, 1, ...
     action
-        Codes of discrete actions; floats, (n,) or (n, m), for real-valued ones.
+        Codes of discrete actions; floats, (n,) or (n, m), for continuous ones.
     action_labels
         The labels of the codes, if they differ from the codes.
     behaviour, target
-        Probabilities of the action taken under the two policies; densities if actions are real-valued.
+        Probabilities of the action taken under the two policies; densities if actions are continuous.
     rho
         The importance ratio, if the log has it.
     extra

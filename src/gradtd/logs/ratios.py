@@ -88,7 +88,7 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
         name of a kept column of probabilities of the actions taken, or the names of the columns of every action's; an
         array of either, one row per step or per row of the table that the log was read from (`Probabilities`); a table
         [states, actions]; a function policy(observations) that returns probabilities (n, actions), or one action per
-        observation, or, where actions are real-valued, policy(observations, actions) that returns densities.
+        observation, or, where actions are continuous, policy(observations, actions) that returns densities.
     behaviour
         The same for the behaviour policy, or "estimate" to fit a model.
     clip
@@ -237,7 +237,7 @@ def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
     values = log.extra[given]
     if (values <= 0).all() and (values < 0).any():
         raise InputError(
-            f"column {given!r} contains logarithms (none is above 0) of probabilities: take exp of them, "
+            f"column {given!r} contains logarithms (none is above 0) of probabilities: exponentiate them, "
             'or read with log_probabilities="convert".'
         )
     return check_chances(f"column {given!r}", values, name, real_action, steps_in_table(log))
@@ -255,7 +255,7 @@ def is_deterministic(log: Log, given: Any) -> bool:
 def _densities(log: Log, name: str, given: Any) -> Floats:
     if is_deterministic(log, given):
         raise InputError(
-            f"actions are real-valued and {name} returns them, so it has no densities: give value_function='action', "
+            f"actions are continuous and {name} returns them, so it has no densities: give value_function='action', "
             f"or {name} as a function (observations, actions) that returns densities."
         )
     given = densities_of(given) or given
@@ -263,7 +263,7 @@ def _densities(log: Log, name: str, given: Any) -> Floats:
         values = np.unique(log.action) if log.action is not None and log.action.ndim == 1 else np.zeros(0)
         few = f" They have only {len(values)} values: if they are discrete, use actions={values.tolist()}."
         raise InputError(
-            f"actions are real-valued: give {name} as a function (observations, actions) that returns densities, or, "
+            f"actions are continuous: give {name} as a function (observations, actions) that returns densities, or, "
             f"with value_function='action', as a function of observations that returns the action."
             f"{few if 1 < len(values) <= FEW_VALUES else ''}"
         )

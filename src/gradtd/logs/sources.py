@@ -188,7 +188,7 @@ def _flat(values: Any, label: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise InputError(f"{label} are not of one length.") from None
+        raise InputError(f"{label} have different lengths.") from None
     if array.dtype.kind not in "biuf" or not array.ndim:
         raise InputError(f"{label} are not numbers but {array.dtype if array.ndim else type(values).__name__}.")
     return array.reshape(len(array), -1) if array.ndim > 2 else array

@@ -94,7 +94,7 @@ def refuse_other_json(page: Path) -> None:
         ours = False
     if not ours:
         raise InputError(
-            f"{str(path)!r} is no evaluation card, and a card {page.name!r} would replace it: give another name."
+            f"{str(path)!r} is not an evaluation card, and a card {page.name!r} would replace it: give another name."
         )
 
 

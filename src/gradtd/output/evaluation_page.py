@@ -17,7 +17,7 @@ from gradtd.output.evaluation_text import (
     explained,
     extra_lines,
     remark,
-    understood_lines,
+    understood_items,
 )
 from gradtd.output.pages import render
 from gradtd.output.plots import COLOURS, canvas, plain, save
@@ -137,9 +137,9 @@ def checks_figure(evaluation: Evaluation) -> Any:
 
 
 def resamples_figure(evaluation: Evaluation) -> Any:
-    """The value on resampled episodes, with the interval."""
+    """The value on bootstrap samples of the episodes, with the interval."""
     values = evaluation.resampled[np.isfinite(evaluation.resampled)]
-    what = "refits on resampled episodes" if evaluation.diagnostics.refits else "resamples, to first order"
+    what = "refits on bootstrap samples" if evaluation.diagnostics.refits else "bootstrap samples, to first order"
     figure, axes = canvas(f"{len(values)} {what}")
     axes.hist(values, bins=min(40, max(8, len(values) // 6)), color="#9bbfd9")
     axes.axvspan(
@@ -147,7 +147,7 @@ def resamples_figure(evaluation: Evaluation) -> Any:
     )
     axes.axvline(evaluation.value, color=COLOURS[0], linewidth=2, label="value")
     axes.set_xlabel("value from the start states")
-    axes.set_ylabel("refits")
+    axes.set_ylabel("bootstrap samples")
     axes.legend(frameon=False, fontsize=9)
     return figure
 
@@ -272,7 +272,7 @@ def write_page(
             {"alt": f"{key}: {caption}", "caption": caption, "image": picture(figure)}
             for key, (figure, caption) in figures(evaluation).items()
         ]
-        told = {"numbers": explained(evaluation), "understood": understood_lines(evaluation)}
+        told = {"numbers": explained(evaluation), "understood": understood_items(evaluation)}
         told |= {"lines": extra_lines(evaluation), "evidence": evidence_rows(evaluation)}
         sections.append({"name": name, "e": evaluation, "pictures": pictures} | told)
     drawn = picture(differences_figure(compared)) if compared else None

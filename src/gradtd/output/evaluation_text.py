@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -175,6 +176,11 @@ def understood_lines(evaluation: Evaluation) -> list[str]:
     return replace(evaluation.understood, notes=(), warnings=()).lines()
 
 
+def understood_items(evaluation: Evaluation) -> list[str]:
+    """The same for a page, where runs of spaces have no width."""
+    return [re.sub(r" {2,}", ": ", line, count=1).replace("  ", " ") for line in understood_lines(evaluation)]
+
+
 def _grid(words: Sequence[str], numbers: Sequence[str], after: Sequence[str]) -> RichTable:
     """A table without lines: columns of words, of numbers, and of words."""
     from rich.table import Table
@@ -217,7 +223,7 @@ def _diagnostics(evaluation: Evaluation) -> RichTable:
 
 def in_notebook(evaluation: Evaluation) -> str:
     """The value, the verdict and the methods as a piece of HTML."""
-    read = {"read_as": READ_AS, "understood": understood_lines(evaluation)}
+    read = {"read_as": READ_AS, "understood": understood_items(evaluation)}
     own = evaluation.behaviour
     return render("evaluation_cell.html", e=evaluation, headline=headline(evaluation), own=own, **read)
 
@@ -301,7 +307,7 @@ def assumption_lines(evaluation: Evaluation) -> list[str]:
 
 
 def _line(one: Assumption) -> str:
-    fails = f" Else: {one.if_it_fails}" if one.status in ("assumed", "failed") else ""
+    fails = f" Otherwise: {one.if_it_fails}" if one.status in ("assumed", "failed") else ""
     return f"{one.assumption} {one.status.capitalize()}: {one.how}{fails}"
 
 

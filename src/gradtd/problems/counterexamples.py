@@ -118,7 +118,7 @@ def _features(rng: np.random.Generator, n: int, n_features: int, gamma: float) -
             if _unstable(features, gamma):
                 return features
             features[n] *= 1.25
-    raise InputError(f"found no features that make TD diverge with n={n} and gamma={gamma:g}: take larger ones.")
+    raise InputError(f"found no features that make TD diverge with n={n} and gamma={gamma:g}: use larger ones.")
 
 
 def _unstable(features: Floats, gamma: float) -> bool:

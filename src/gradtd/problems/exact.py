@@ -72,8 +72,8 @@ class TraceLaw:
         chain = self.lam * self.chain(1)
         if _radius(chain) >= 1 - 1e-12:
             raise InputError(
-                f"with lam={self.lam:g} the traces of {self.problem.name} grow for ever: its episodes do not end and "
-                "gamma is 1; take lam below 1."
+                f"with lam={self.lam:g} the traces of {self.problem.name} grow without bound: its episodes do not end "
+                "and gamma is 1; use lam below 1."
             )
         return np.asarray(np.linalg.solve(np.eye(len(chain)) - chain.T, start))
 

@@ -20,7 +20,7 @@ from gradtd.core.checks import InputError, above, at_least, choice, optional, wh
 def _step_size(name: str, value: Any) -> float:
     if isinstance(value, str) and value == "auto":
         raise InputError(
-            f"{name}='auto' is offered by impression_gtd, and on-policy by td and minibatch_td. Other rules diverge "
+            f"{name}='auto' works with impression_gtd, and on-policy by td and minibatch_td. Other rules diverge "
             "with every step-size on some problem (tdrc and tdc, for one eta and beta), or their single steps do not "
             f"show which step-size is stable (gtd, gtd2): give {name} a number."
         )

@@ -194,7 +194,7 @@ def printed(source: Source, m1: int, m2: int | None = None) -> Printed:
     """
     one = law(source)
     if one.lam > 0:
-        raise InputError("the paper's constants are for lam=0: with traces ask the exact or the corrected theory.")
+        raise InputError("the paper's constants are for lam=0: with traces use the exact or the corrected theory.")
     m1 = checks.whole_number("m1", m1, 1)
     m2 = m1 if m2 is None else checks.whole_number("m2", m2, 1)
     a, S, mu = one.norm_A**2, one.S, one.mu

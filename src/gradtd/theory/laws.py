@@ -309,7 +309,7 @@ def _refuse_short(stream: Stream) -> None:
     if len(stream) < least:
         raise InputError(
             f"the empirical law needs at least {least} steps (no fewer than features), and {stream.name} has "
-            f"{len(stream)}: add data, or take fewer features."
+            f"{len(stream)}: add data, or use fewer features."
         )
 
 

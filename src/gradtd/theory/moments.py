@@ -112,7 +112,7 @@ class Symmetric(OneDirection):
         if rows * self.n**2 > LARGEST_TABLE:
             raise InputError(
                 f"the symmetric update needs {rows} x {self.n} x {self.n} numbers, which are too many; "
-                "give a part of the stream, or ask for one direction."
+                "give a part of the stream, or use one direction."
             )
         self.self_adjoint = True
 
@@ -208,7 +208,7 @@ def refuse_long(n: int, rows: int) -> None:
     if rows * n**2 > LARGEST_WORK:
         raise InputError(
             f"the exact theory of {n} features over {rows} rows takes {rows * n**2:.0e} multiplications for each of "
-            f"hundreds of steps, more than {LARGEST_WORK:.0e}: take fewer features, or measure with gradtd.run."
+            f"hundreds of steps, more than {LARGEST_WORK:.0e}: use fewer features, or measure with gradtd.run."
         )
 
 

@@ -218,7 +218,7 @@ class Ode:
             return self.law.notes
         worst = (
             f"the mean update of {self.name} is unstable on {self.law.name} (largest real part "
-            f"{self.spectrum[0].real:.2g}): it diverges with every step-size; take impression_gtd or another rule "
+            f"{self.spectrum[0].real:.2g}): it diverges with every step-size; use impression_gtd or another rule "
             "whose ode is stable."
         )
         return (worst, *self.law.notes)

@@ -65,7 +65,7 @@ def test_bad_settings_are_refused(arguments, sentence):
     [
         ("walker", "demons must be a list of names"),
         ([], "demons need names"),
-        (["a", "a"], "demons need names, words that differ from each other"),
+        (["a", "a"], "demons need names as text, all different"),
         ([1, 2], "demons need names"),
         ({"a": 0.1}, "the settings of demon 'a' must be a mapping"),
         ({"a": {"algorithm": "td"}}, "td needs alpha"),

@@ -174,10 +174,10 @@ def test_learners_and_files_that_do_not_fit_are_refused(tmp_path):
         play(gradtd.Horde(5, ["a"], "td", alpha=0.1), 10)
     path = tmp_path / "it.npz"
     play(learner(), 500, checkpoint=path)
-    with pytest.raises(InputError, match="is no checkpoint of a course of this seed"):
+    with pytest.raises(InputError, match="is not a checkpoint of a run with this seed"):
         play(learner(), 500, checkpoint=path, seed=3)
-    with pytest.raises(InputError, match="is of a learner with other settings"):
+    with pytest.raises(InputError, match="belongs to a learner with other settings"):
         play(learner(alpha=0.5), 500, checkpoint=path)
     learner().save(path)
-    with pytest.raises(InputError, match="is no checkpoint"):
+    with pytest.raises(InputError, match="is not a checkpoint"):
         play(learner(), 500, checkpoint=path)

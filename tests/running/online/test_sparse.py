@@ -160,7 +160,7 @@ def _called_dense(arrays, header):
     ("change", "sentence"),
     [
         (_column_outside, "features.indices must be a column of features, 0 to 8"),
-        (_falling, "features.begin must rise from 0"),
+        (_falling, "features.begin must increase from 0"),
         (_not_finite, "features.data must be finite"),
         (_columns_fall, "features.indices must increase along a row"),
         (_row_outside, "row must be a row of features"),

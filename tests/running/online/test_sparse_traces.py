@@ -248,8 +248,8 @@ def _whole_numbers(arrays):
     ("change", "sentence"),
     [
         (_column_outside, r"0.traces.indices must be a column of features, 0 to 39999"),
-        (_falling, "0.traces.begin must rise from 0"),
-        (_negative, "0.traces.begin must rise from 0"),
+        (_falling, "0.traces.begin must increase from 0"),
+        (_negative, "0.traces.begin must increase from 0"),
         (_a_row_too_few, "the file's 0.traces.begin has type int64 and shape"),
         (_columns_fall, "0.traces.indices must increase along a row"),
         (_whole_numbers, "the file's 0.traces.data has type int64"),

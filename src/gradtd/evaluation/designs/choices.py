@@ -151,7 +151,9 @@ def real_choices(
     actions = as_columns(log.action)
     fitted, bias = action_map(of_action or OF_REAL_ACTIONS, actions)
     if fitted is None:
-        raise InputError("one-hot features need discrete actions, and the log's are real: use other action_features.")
+        raise InputError(
+            "one-hot features need discrete actions, and the log's are continuous: use other action_features."
+        )
     ask = RealTarget(target, actions.shape[1], samples, seed)
     starts = log.row[episode_begins(pieces)[:-1]]
     goes_on = np.flatnonzero(~log.terminated)
@@ -183,7 +185,7 @@ class RealTarget:
         target = as_function("target", target) if is_model(target) else target
         if not callable(target):
             raise InputError(
-                "actions are real-valued: with value_function='action' give the target as a function of observations "
+                "actions are continuous: with value_function='action' give the target as a function of observations "
                 "that returns the action, or of observations and a random generator that returns a sample of it."
             )
         self.target, self.width, self.seed = target, width, seed

@@ -279,7 +279,7 @@ def _named(demons: Any) -> dict[str, Mapping[str, Any]]:
         raise InputError(f"demons must be a list of names, or map names to settings; got {demons!r}.")
     names = list(demons)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise InputError(f"demons need names, words that differ from each other; got {names!r}.")
+        raise InputError(f"demons need names as text, all different; got {names!r}.")
     named = dict(demons) if isinstance(demons, Mapping) else {name: {} for name in names}
     for name, settings in named.items():
         if not isinstance(settings, Mapping):

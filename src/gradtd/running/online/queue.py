@@ -122,7 +122,7 @@ class StepQueue:
         refuse_beyond_memory(
             8.0 * self.n_features * (6 * most + len(self.runs)),
             f"a learner of {self.n_features} features in dense rows",
-            "take fewer features, or give sparse rows",
+            "use fewer features, or give sparse rows",
         )
         self._store_traces(False)
         self.most = most

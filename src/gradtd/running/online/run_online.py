@@ -344,10 +344,12 @@ class Course:
         told = header.get("course")
         if not isinstance(told, dict) or told.get("seed") != self.seed:
             raise InputError(
-                f"{str(path)!r} is no checkpoint of a course of this seed: name another file, or remove it."
+                f"{str(path)!r} is not a checkpoint of a run with this seed: give another file, or remove it."
             )
         if saving.settings_of(loaded._queue) != saving.settings_of(self.learner._queue):
-            raise InputError(f"{str(path)!r} is of a learner with other settings: name another file, or remove it.")
+            raise InputError(
+                f"{str(path)!r} belongs to a learner with other settings: give another file, or remove it."
+            )
         with reading(path, "a checkpoint that run_online wrote"):
             done = checks.whole_number("done", told["done"], 0)
             points = {name: arrays[f"course.{name}"] for name in ("steps", "values", "returns")}

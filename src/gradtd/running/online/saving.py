@@ -102,7 +102,9 @@ def _sparse_rows(arrays: Arrays, name: str, data: NDArray[Any], rows: int | None
     indices = _array(arrays, f"{name}.indices", np.dtype(np.uint32), (len(data),))
     begin = _array(arrays, f"{name}.begin", np.dtype(np.int64), (None if rows is None else rows + 1,))
     if not len(begin) or begin[0] != 0 or begin[-1] != len(data) or (begin[1:] < begin[:-1]).any():
-        raise InputError(f"{name}.begin must rise from 0 to {len(data)}, the number of entries: the file is damaged.")
+        raise InputError(
+            f"{name}.begin must increase from 0 to {len(data)}, the number of entries: the file is damaged."
+        )
     outside = indices >= n_features
     checks.refuse_where(f"{name}.indices", outside, indices, f"must be a column of features, 0 to {n_features - 1}")
     inside = np.ones(len(data), bool)

@@ -110,7 +110,7 @@ class Standing:
         """The status as pairs of labels and text."""
         found = [("Steps seen", f"{self.seen}, {self.episodes} episodes")]
         if self.diverged_at >= 0:
-            frozen = f"at step {self.diverged_at}; the weights are frozen: take a smaller step-size"
+            frozen = f"at step {self.diverged_at}; the weights are frozen: use a smaller step-size"
             return [*found, ("Diverged", frozen)]
         learning = f"about step {self.started}" if self.started else "not yet: buffers are filling"
         found += [("Learning started", learning), ("Updates", str(self.updates))]

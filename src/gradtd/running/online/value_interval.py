@@ -121,7 +121,7 @@ class EpisodeMoments:
             or not self.since.sum() <= self.counts[2] <= self.counts[0]
             or (self.since < 0).any()
         ):
-            raise InputError("the file's moments have counts that are none: it is damaged.")
+            raise InputError("the file's moments have impossible counts: it is damaged.")
         own = self.squares.diagonal(axis1=1, axis2=2)
         sizes = np.sqrt(np.maximum(own, 0.0)) * (1 + 1e-6)
         if (
@@ -129,7 +129,7 @@ class EpisodeMoments:
             or (np.abs(self.sums) > sizes * np.sqrt(self.since)[:, None]).any()
             or (np.abs(self.squares) > sizes[:, :, None] * sizes[:, None, :]).any()
         ):  # the inequality of Cauchy and Schwarz
-            raise InputError("the file's moments have squares that no episodes give: it is damaged.")
+            raise InputError("the file's moments have impossible squares: it is damaged.")
 
     def take(self, steps: Any, x: Floats, after: Floats, e: Floats) -> None:
         """Steps that follow earlier ones: their records, features, next features and traces."""

@@ -91,7 +91,7 @@ class Window:
             refuse_beyond_memory(
                 8.0 * self.n_features * len(self.steps),
                 f"dense traces of {self.n_features} features",
-                "take fewer features, or give sparse rows",
+                "use fewer features, or give sparse rows",
             )
             self.traces = np.zeros((len(self.steps), self.n_features))
         self.tracer = Tracer(self.tracing, 0 if sparse else self.n_features, self._compile)
