@@ -120,17 +120,16 @@ class KeptLog:
             refuse_other(store.within, made.question, question)
             return made
 
-        if store.fitted.exists():
-            known()  # refuses other settings before anything is read
+        fitted = known() if store.fitted.exists() else None  # refuses other settings before anything is read
         folder, units, changed = self._arranged(store, reader, roles, keep)
         placed = place(units, folder.seen)
-        if not store.fitted.exists():
+        if fitted is None:
             episodes = episodes_of_sample(folder.seen)
             sample = read_kept_sample(store, placed, folder.seen, episodes, reader)
             refuse_labels(sample[0])
             job = fit(folder, reader, settings, self.executor, sample)
             write_fitted(store.fitted, question, job, len(folder.table.paths), folder.seen.rows, episodes)
-        fitted = known()
+            fitted = known()
         sample = read_kept_sample(store, placed, folder.seen, fitted.episodes, reader)
         paths = {file.identity: path for path, file in zip(folder.table.paths, _files_of(units), strict=True)}
         return KeptSource(store, fitted, folder, placed, paths, changed, self.executor, self.progress), sample

@@ -266,7 +266,8 @@ class CsvTable:
         import pyarrow as pa
         from pyarrow import csv
 
-        with csv.open_csv(self._stream(), read_options=csv.ReadOptions(block_size=BLOCK)) as reader:
+        # Threads would read further blocks, too.
+        with csv.open_csv(self._stream(), csv.ReadOptions(block_size=BLOCK, use_threads=False)) as reader:
             try:
                 return reader.read_next_batch()
             except StopIteration:

@@ -140,11 +140,11 @@ totals."""
 def totals(log: Log, roles: Roles) -> tuple[str, ...]:
     """A warning if rewards are constant within an episode, or accumulate over it."""
     n, name = min(len(log), MOST_STEPS), roles.single.get("reward", "reward")
-    scaled = log.reward / max(1.0, float(np.abs(log.reward).max(initial=0.0)))  # its squares cannot overflow
-    reward, goes_on = scaled[:n], np.flatnonzero(np.diff(log.episode[:n]) == 0) + 1
+    reward, goes_on = log.reward[:n], np.flatnonzero(np.diff(log.episode[:n]) == 0) + 1
+    reward = reward / max(1.0, float(np.abs(reward).max(initial=0.0)))  # its squares cannot overflow
     if len(goes_on) < FEW_ROWS or np.ptp(reward) == 0:
         return ()
-    first, step = scaled[log.starts][log.episode[:n]], np.diff(reward, prepend=0.0)
+    first, step = reward[log.starts[log.episode[:n]]], np.diff(reward, prepend=0.0)
     if (first == reward).all():
         return (
             f"Column {name!r} is the same in all rows of an episode and differs between episodes: it seems to be the "
