@@ -307,7 +307,7 @@ class Split:
 
 
 def _pieces(n: int) -> Iterator[slice]:
-    """Some of the steps at a time: there may be more than fit into memory."""
+    """Blocks of steps, since all of them may not fit into memory."""
     for begin in range(0, n, AT_ONCE):
         yield slice(begin, min(begin + AT_ONCE, n))
 
@@ -350,4 +350,4 @@ SPLITS = {
     )
 }
 NO_BUFFER = Split("latest", all_in_one, draw_carelessly, stores=False)
-"""For rules that use the latest steps only."""
+"""The split of rules that use only the latest steps."""

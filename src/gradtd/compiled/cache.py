@@ -1,10 +1,9 @@
-"""Compiled code on disk, so that nothing on the disk can stop a program; it knows Numba, as `engine` and `inlined` do.
+"""Compiled code on disk; no fault of the disk stops a program.
 
-Numba keeps compiled functions in files that it unpickles and runs. A file that is empty, cut or flipped by a bad disk
-raises whatever it raises, or runs; a full or read-only disk raises in the middle of a first call; two processes that
-save at once may give one function's number to another. Here each function of each signature has a separate file,
-which begins with a checksum and names what it is. What cannot be read is compiled again, and what cannot be written
-is kept in memory. Either is said once.
+Numba keeps compiled functions in files that it unpickles and runs. An empty, truncated or corrupted file can raise any
+error, or run; a full or read-only disk raises an error during a first call; two processes that save at once may mix up
+the numbers of functions. Here each function of each signature has a separate file that begins with a checksum and its
+identity. Unreadable code is compiled again, and code that cannot be written stays in memory. Either is reported once.
 
 Files in the folder are run, so only a folder and files that other users cannot write to are used (`refuse_shared`).
 """
@@ -34,7 +33,7 @@ _said: set[str] = set()
 
 
 def say_once(sentence: str) -> None:
-    """Warn, the first time in this process that there is something to say about the cache."""
+    """Warn about the cache, at most once per process."""
     if not _said:
         _said.add(sentence)
         warnings.warn(sentence, stacklevel=3)
@@ -43,8 +42,8 @@ def say_once(sentence: str) -> None:
 class KernelFiles:
     """One checked file per function and signature, in place of Numba's index and numbered files.
 
-    Numba's key holds the code of the function alone. The ``fingerprint`` of all the code that it reaches is a part of
-    ours: else a kernel would not notice that a function in another file was edited.
+    Numba's key covers only the code of the function itself. Ours includes the ``fingerprint`` of all code that it
+    reaches, so that a kernel is compiled again when a function in another file changes.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class KernelFiles:
         replace_file(self.path(key), lambda file: _fill(file, checked))
 
     def load(self, key: Any) -> Any:
-        """The code with this key; None where there is none, or none that can be trusted."""
+        """The code with this key; None if there is none that can be trusted."""
         path = self.path(key)
         try:
             with open_own(path, "rb") as file:
@@ -79,11 +78,11 @@ class KernelFiles:
         return data if mark == self.mark and found == key else None
 
     def flush(self) -> None:
-        """Nothing waits to be written."""
+        """Does nothing: every save is immediate."""
 
 
 class KernelCache:
-    """Numba's cache of one function, with files of ours, and without its errors."""
+    """Numba's cache of one function, with gradtd's files, and without its errors."""
 
     def __init__(self, cache: Any, fingerprint: str) -> None:
         old = cache._cache_file
@@ -124,7 +123,7 @@ def keep_safely(dispatcher: Any, fingerprint: str) -> Any:
 def refuse_shared(locator: Any) -> None:
     """Refuse a folder in which another user can put code, or whose place depends on the current folder.
 
-    The source of a function is trusted, so whoever can change that anyway may write to the folder, too.
+    Users who can change the source of a function are trusted, so they may also write to the folder.
     """
     folder, source = Path(locator.get_cache_path()), locator._py_file
     if folder == Path(source).parent / "__pycache__":
@@ -199,11 +198,11 @@ def kernel_names(function: Any) -> list[str]:
 
 
 LOOP_SECONDS, OTHER_SECONDS = 5, 1
-"""About how long it takes to compile the loop around a rule, and anything else."""
+"""Approximate seconds to compile the loop around a rule, and any other function."""
 
 
 class _Compiling(Listener):
-    """Tells the progress bar and the log what is compiled, while it is: not what is loaded from the disk."""
+    """Reports compilation to the progress bar and the log while it runs; loading from disk is not reported."""
 
     def __init__(self) -> None:
         self.now: list[str] = []

@@ -1,4 +1,4 @@
-"""Plain Python functions to compiled ones: with `cache` and `intrinsics`, all that imports Numba.
+"""Compiles plain Python functions. Only this module, `cache` and `intrinsics` import Numba.
 
 Rules and helpers stay plain functions, so the whole library also runs interpreted
 (``GRADTD_INTERPRET=1``). To compile one, every plain function it reaches is made known to Numba, and
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 _known: set[Plain] = set()
 _one_at_a_time = fork_lock()
 _OWN_CODE = b"".join(Path(file).read_bytes() for file in (__file__, intrinsics.__file__))
-"""How these files compile is part of what they compiled."""
+"""The compiler's own source is part of every fingerprint."""
 
 
 def interpreted() -> bool:

@@ -1,11 +1,11 @@
 """Reading rows of features, dense or sparse, in explicit loops that the engine compiles.
 
-Every function here exists twice, for a dense table and for compressed rows, and the engine takes the one that fits
-(`dispatch`). With sparse rows a vector may be more than an array (`vectors`), so its entries are read by `value_at` and
-added to by `add_at`. Explicit loops, because for the feature counts of this field
-they beat array expressions; each sum is added up in the order written, so that a seed gives the same bytes everywhere.
-Features may be float32. An entry is widened by the float64 that it is first multiplied by; where that comes from a rule
-it is made one, as a number of Python would leave the product narrow.
+Every function here has two versions, for a dense table and for compressed rows; the engine selects one (`dispatch`).
+With sparse rows a vector may be more than an array (`vectors`), so its entries are read by `value_at` and added to by
+`add_at`. Explicit loops, because for the feature counts of this field they beat array expressions; each sum has a fixed
+order of terms, so that a seed gives the same bytes everywhere. Features may be float32. An entry is widened by the
+float64 that it is first multiplied by; where that comes from a rule it is made one, as a number of Python would leave
+the product narrow.
 """
 
 from __future__ import annotations

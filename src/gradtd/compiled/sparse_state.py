@@ -1,4 +1,4 @@
-"""How the vectors of a rule are kept where features are sparse: made from what the rule says of them (`vectors`)."""
+"""Storage of a rule's vectors for sparse features, as the rule declares it (`vectors`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradtd.core.arrays import Floats
 
 
 class SparseState(NamedTuple):
-    """The vectors of a rule on sparse features: all fields, the table of those that stay, and those cleared."""
+    """The vectors of a rule on sparse features: all fields, the table of lasting ones, and the cleared ones."""
 
     fields: dict[str, Any]
     table: Floats
@@ -22,10 +22,10 @@ class SparseState(NamedTuple):
 
 
 def sparse_state(state: Mapping[str, Any], storage: Mapping[str, Storage], averaged: bool, limit: float) -> SparseState:
-    """The same state, kept as a rule says that its vectors may be.
+    """The same state with sparse storage, as the rule declares it.
 
-    What stays from one update to the next lies in one table, a row per feature: who waits for the memory to bring one
-    entry gets all of them.
+    Vectors that last from one update to the next are in one table with a row per feature, so that one memory access
+    loads all entries of a feature.
     """
     d = len(state["theta"])
     clear = [name for name, kind in storage.items() if kind is Storage.CLEARED]
@@ -37,7 +37,7 @@ def sparse_state(state: Mapping[str, Any], storage: Mapping[str, Storage], avera
         table[:, i] = state[name]
         fields[name] = table[:, i]
     touched = Touched(place, np.empty(d, np.uint32), np.zeros(1, np.int64))
-    cleared = np.zeros((len(clear), d))  # pages that are never written to take no memory
+    cleared = np.zeros((len(clear), d))  # pages that are never written take no memory
     for name, values in zip(clear, cleared, strict=True):
         fields[name] = Cleared(values, touched)
     for name, kind in storage.items():
@@ -50,7 +50,7 @@ def sparse_state(state: Mapping[str, Any], storage: Mapping[str, Storage], avera
 
 
 def _aligned_table(rows: int, columns: int) -> Floats:
-    """A table of zeros whose rows do not cross lines of the cache, as far as there are not too many columns."""
+    """A table of zeros whose rows do not cross cache lines, if there are not too many columns."""
     width = next((n for n in (1, 2, 4, 8, 16) if n >= columns), columns)
     room = np.empty(8 * rows * width + 64, np.uint8)
     begin = -room.ctypes.data % 64

@@ -1,9 +1,8 @@
-"""What Krylov GTD asks of rows of features and of square matrices: sums over steps, a factorisation and its solves.
+"""Operations of Krylov GTD on rows of features and square matrices: sums over steps, factorisation, and solves.
 
-Everything here keeps the transpose: row k of ``sums`` is the sum of rho y_k e. Then products with A, and solves with
-it, are sums of rows, which compiled code does four entries at a time. Of an arriving step, sparse rows are merged, so
-that an entry of y where both have one is met once, and in the order of dense features: the sums are the same to the
-last bit.
+Matrices are stored transposed: row k of ``sums`` is the sum of rho y_k e. Products with A and solves are then sums of
+rows, which compiled code vectorises. The two sparse rows of a step are merged, so that each entry of y is processed
+once, in the order of dense features, and the sums are bit-identical.
 """
 
 from __future__ import annotations
@@ -159,7 +158,7 @@ def solve_transposed(factors: Floats, order: Integers, v: Floats, out: Floats) -
 
 
 def _dense_entries_a_row(features: Any) -> float:
-    """How many entries a row holds, on average"""
+    """Mean number of entries per row"""
     return float(features.shape[1])
 
 

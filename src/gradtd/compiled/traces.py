@@ -1,15 +1,15 @@
-"""Eligibility traces: one row per step, made in one pass where the stream is known, or as steps arrive.
+"""Eligibility traces: one row per step, computed in one pass over a known stream, or as steps arrive.
 
-    e_t = discount_{t-1} lam c_{t-1} e_{t-1} + x_t,        e_t = x_t where an episode begins
+    e_t = discount_{t-1} lam c_{t-1} e_{t-1} + x_t,        e_t = x_t at the start of an episode
 
-and a rule uses rho_t delta_t e_t where it used rho_t delta_t x_t. So z = rho e is the trace of the literature, and the
-ratio of a step stays where it was. ``trace`` names c: the ratio rho, the ratio clipped at one (Retrace), or the
-target's probability of the action taken (Tree Backup). A trace does not depend on weights and not on other episodes:
-stored traces never go stale. An episode that was cut off ends its trace like one that terminated, and a discount of
-0 within an episode does, too. Blocks of a long episode do not: the trace runs on across them.
+and a rule uses rho_t delta_t e_t instead of rho_t delta_t x_t. So z = rho e is the trace of the literature. ``trace``
+names c: the ratio rho, the ratio clipped at one (Retrace), or the target's probability of the action taken (Tree
+Backup). A trace depends neither on weights nor on other episodes, so stored traces stay valid. A trace ends when the
+episode terminates or is truncated, and at a discount of 0 within an episode. It continues across blocks of a long
+episode.
 
 With ``emphatic`` the features enter as (lam + (1 - lam) F_t) x_t, with the follow-on F_t = discount_{t-1} rho_{t-1}
-F_{t-1} + 1 and F = 1 where an episode begins.
+F_{t-1} + 1 and F = 1 at the start of an episode.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from gradtd.core.stream import SparseRows, Stream
 
 KINDS = ("rho", "clipped", "tree")
 DROPPED = 1e-16
-"""An entry of a sparse trace that is no more than this times the largest feature since the trace began is dropped.
+"""Entries of a sparse trace up to this multiple of the largest feature since the trace began are dropped.
 
 Entry by entry the kept trace then differs from the full trace by at most as much times s, where s is the trace that a
-constant feature 1 would have, s_t = discount_{t-1} lam c_{t-1} s_{t-1} + 1. What was dropped decays as the rest.
-Nothing of this looks ahead, so steps that arrive one by one have the traces of a known stream."""
+constant feature 1 would have, s_t = discount_{t-1} lam c_{t-1} s_{t-1} + 1. The dropped part decays like the rest. No
+later step is used, so steps that arrive one by one have the same traces as a known stream."""
 
 PIECE = 2**18
-"""Steps whose traces are made at a time: those of a stream on disk go to disk, and little else is in memory."""
+"""Number of steps per block of traces: traces of a stream on disk are written to disk, block by block."""
 
 
 class Tracing(NamedTuple):
-    """Which traces a rule wants."""
+    """Which traces a rule uses."""
 
     lam: float
     kind: str = "rho"
@@ -62,24 +62,24 @@ class Tracing(NamedTuple):
 
 
 class Room(Protocol):
-    """Where sparse traces go, one row behind the other; ``size`` rows are there."""
+    """Storage of sparse traces, with ``size`` rows in use."""
 
     size: int
 
     @property
     def whole(self) -> SparseRows:
-        """The arrays with their free ends."""
+        """The arrays including spare capacity."""
 
     def lengthen(self, entries: int) -> None:
-        """Make room for this number of entries in all."""
+        """Reserve capacity for this total number of entries."""
 
 
 class Tracer:
-    """Makes the traces of steps as they arrive; a whole stream is one arrival.
+    """Computes the traces of steps as they arrive; a whole stream can be passed at once.
 
-    It remembers the latest trace and what of it the next step takes over: ``carried`` holds that factor, the one of
-    the follow-on, and the follow-on itself. Of sparse traces the latest is the last row, so ``n_features`` is 0 there,
-    and ``largest`` holds the largest feature since it began.
+    It stores the latest trace and the factor with which the next step continues it: ``carried`` has that factor, the
+    one of the follow-on, and the follow-on itself. Of sparse traces the latest is the last row, so ``n_features`` is 0
+    there, and ``largest`` holds the largest feature since it began.
     """
 
     def __init__(self, tracing: Tracing, n_features: int, compile: bool | None = None) -> None:
@@ -91,7 +91,7 @@ class Tracer:
         self._compile = compile
 
     def weights(self, steps: NDArray[Any], target: Floats | None, name: str) -> tuple[Floats, Floats]:
-        """For every step the share of the trace before that it takes over, and the weight of its features."""
+        """For every step the factor of the previous trace, and the weight of its features."""
         tracing, taken, weight = self.tracing, np.empty(len(steps)), np.empty(len(steps))
         columns = [steps["discount"], steps["rho"], tracing.ratios(steps, target, name)]
         told = tuple(np.array(column, np.float64) for column in columns)
@@ -108,7 +108,7 @@ class Tracer:
     def add_sparse(
         self, features: SparseRows, steps: NDArray[Any], target: Floats | None, name: str, out: Room
     ) -> None:
-        """Put the traces of new steps behind those in ``out``, which has room for the rows and is asked for entries."""
+        """Append the traces of new steps to ``out``, which has capacity for the rows and reserves entries."""
         merge = engine.compile_function(write_sparse_traces, self._compile)
         told = [np.ascontiguousarray(steps["row"]), *self.weights(steps, target, name)]
         first, done = out.size, 0
@@ -123,25 +123,25 @@ class Tracer:
 def traces_of(stream: Stream, tracing: Tracing, compile: bool | None = None) -> Floats | SparseRows:
     """The traces of all steps of a stream, stored as its features are.
 
-    The stream keeps the latest table that was asked for, so that many settings over one stream share it.
+    The stream caches the latest table, so that many settings over one stream share it.
     """
     kept = kept_traces(stream)
     if kept is not None and kept[0] == tracing:
         return kept[1]
     del kept
-    stream.__dict__.pop("_traces", None)  # the former table goes before there is another
+    stream.__dict__.pop("_traces", None)  # free the old table before allocating a new one
     made = _traces_of(stream, tracing, compile)
     keep_traces(stream, tracing, made)
     return made
 
 
 def kept_traces(stream: Stream) -> tuple[Tracing, Floats | SparseRows] | None:
-    """The latest traces that were made for a stream, if any."""
+    """The cached traces of a stream, if any."""
     return stream.__dict__.get("_traces")
 
 
 def keep_traces(stream: Stream, tracing: Tracing, made: Floats | SparseRows) -> None:
-    """Let a stream have these traces, where they are not made from its episodes alone."""
+    """Set the traces of a stream that do not follow from its episodes alone."""
     stream.__dict__["_traces"] = (tracing, made)
 
 
@@ -183,7 +183,7 @@ class _StreamRoom:
         self._resize(entries + len(self.whole.data))
 
     def cut(self) -> SparseRows:
-        """What was filled."""
+        """The filled part."""
         self._resize(int(self.whole.begin[-1]))
         return self.whole
 
@@ -209,9 +209,9 @@ SHARE, FOLLOW, FOLLOW_ON = 0, 1, 2
 
 
 def step_shares(numbers: Floats, carried: Floats, latest: Any, episode: int, step: Any) -> tuple[float, float]:
-    """The share of the trace before that a step takes over, and the weight of its features.
+    """The factor of the previous trace, and the weight of the step's features.
 
-    ``step`` has its discount, its ratio, and the ratio c of its trace. ``carried`` keeps what the next step takes over.
+    ``step`` has its discount, its ratio, and the ratio c of its trace. ``carried`` keeps the factors for the next step.
     """
     discount, rho, c = step
     same = latest[0] == episode
@@ -245,7 +245,7 @@ def write_dense_trace(
     """out[t] = taken e + weight x; ``latest`` is e of the step before, and afterwards of this one"""
     for k in range(latest.shape[0]):
         e = weight * features[row, k]
-        if taken != 0.0:  # a trace that has overflown ends with its episode
+        if taken != 0.0:  # a trace that overflowed ends with its episode
             e += taken * latest[k]
         latest[k] = e
         out[t, k] = e

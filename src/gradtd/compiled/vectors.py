@@ -1,11 +1,11 @@
-"""Vectors whose cost is the number of entries read: what a rule keeps where features are sparse.
+"""Vectors of a rule on sparse features, whose cost is the number of entries read.
 
-A rule is written once, with the functions below. On dense features they get arrays and do what `linalg` does. On
-sparse features a rule says what it does with its vectors (`gradtd.core.algorithm.Storage`), and an update then costs as
-many entries as the rows that it reads have, however many features there are:
+A rule is written once, with the functions below. On dense features they work on arrays like `linalg`. On sparse
+features a rule declares how it uses its vectors (`gradtd.core.algorithm.Storage`), and the cost of an update is the
+number of entries in the rows it reads, for any number of features:
 
-* `Cleared`: a vector that every update clears and fills anew. Its entries lie side by side in the order in which they
-  were touched, and all such vectors of a rule share the list of their columns.
+* `Cleared`: a vector that every update clears and refills. Its entries are stored in the order in which they were
+  touched, and all such vectors of a rule share the list of columns.
 * `Scaled`: a vector that is multiplied by numbers. The product of these numbers is kept separately.
 * `Weights`: theta. Its average over time changes in every entry at every step, but
 
@@ -45,7 +45,7 @@ class Touched(NamedTuple):
 
 
 class Cleared(NamedTuple):
-    """A vector that is filled anew at every update: entry ``touched.columns[i]`` is ``values[i]``, others are 0."""
+    """A vector that is refilled at every update: entry ``touched.columns[i]`` is ``values[i]``, others are 0."""
 
     values: Floats
     touched: Touched
@@ -67,7 +67,7 @@ class Weights(NamedTuple):
 
 
 def begin_update(touched: Any, cleared: Any) -> None:
-    """An update begins: nothing is touched."""
+    """Begin an update: no column is touched."""
     if touched is not None:
         for i in range(cleared.shape[0]):
             linalg.fill(cleared[i, : touched.size[0]], 0.0)
@@ -117,7 +117,7 @@ def _cleared_add_at(out: Cleared, k: Index, x: float) -> None:
 
 
 def _place_of(touched: Touched, k: Index) -> Any:
-    """Where column k is among the touched ones; it is one from now on"""
+    """The place of column k among the touched ones, where it is added if new"""
     i: Any = touched.place[k]
     if i >= touched.size[0] or touched.columns[i] != k:
         i = np.uint32(touched.size[0])
