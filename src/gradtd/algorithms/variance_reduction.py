@@ -32,7 +32,7 @@ def svrg_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     new pass begins when it ends. Mean: that of GTD2; the noise vanishes as theta and its anchor converge to the
     solution on the stored steps, so there is no error floor. Cost O((m + M) d), with sparse rows O(d) at least, as the
     sums at the anchor are added to theta and w at every step. For fixed data, A nonsingular and alpha small enough it
-    converges linearly. Du, Chen, Li, Xiao and Zhou (2017), who have fixed data and a ridge on theta.
+    converges linearly. Du, Chen, Li, Xiao and Zhou (2017), for fixed data and with a ridge on theta.
     """
     n, m = 1.0 / now.seen, 1.0 / now.first.shape[0]
     copy(state.difference, state.theta)
@@ -118,8 +118,8 @@ def saga_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     up to date. With ``capacity`` only so many steps, the latest, are stored and drawn from; a step that leaves takes
     its terms along. Mean: that of GTD2; the noise vanishes as theta comes to rest, so there is no floor. Cost O(m d),
     with sparse rows O(d) at least, as the sums are added to theta and w at every step; and three numbers a stored step.
-    For fixed data, A nonsingular and alpha small enough it converges linearly. Du, Chen, Li, Xiao and Zhou (2017), who
-    have fixed data and a ridge on theta.
+    For fixed data, A nonsingular and alpha small enough it converges linearly. Du, Chen, Li, Xiao and Zhou (2017), for
+    fixed data and with a ridge on theta.
     """
     size = state.table.shape[0]
     n, m = 1.0 / min(now.seen, size), 1.0 / now.first.shape[0]

@@ -203,7 +203,7 @@ class LogReader:
         return facts_of(found, roles, smallest_stride(Rows(episode, t, counted, None, None, nothing), self.order))
 
     def read_chunk(self, rows: Any, begins: Integers, name: str) -> Log:
-        """Some whole episodes: an Arrow table, and where each begins. A kept column has the number of each step's."""
+        """Read whole episodes from an Arrow table that begin in these rows. A kept column numbers them."""
         return self.read(_with_episodes(rows, begins, name))
 
     def read(self, table: Table, progress: Progress | None = None) -> Log:

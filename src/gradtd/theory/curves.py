@@ -45,7 +45,7 @@ def simulate(
     one, at = law(source), step_numbers(steps)
     if one.square is not None:
         raise InputError(
-            f"the traces of {one.name} have no finite list of values to draw from: simulate from the law of a long "
+            f"the traces of {one.name} take infinitely many values, so they cannot be drawn: use the law of a long "
             "stream, gradtd.theory.law(gradtd.sample(...), lam=...)."
         )
     alpha = checks.number_above("alpha", alpha, 0.0)

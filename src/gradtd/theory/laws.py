@@ -280,7 +280,7 @@ def _of_traced_stream(stream: Stream, tracing: Tracing) -> Law:
     if (n + len(ends)) * stream.n_features > LARGEST_TABLE:
         raise InputError(
             f"the theory needs a dense table of traces, and {n} steps with {stream.n_features} features are too many: "
-            "give it a part of the stream."
+            "use a part of the stream."
         )
     table = np.vstack([dense(stream.features[steps["row"]]), dense(stream.features[ends])])
     made = traces_of(stream, tracing)
@@ -322,7 +322,7 @@ def _of_stream(stream: Stream) -> Law:
     if len(used) * stream.n_features > LARGEST_TABLE:
         raise InputError(
             f"the theory needs a dense table of features, and {len(used)} rows of {stream.n_features} are too many: "
-            "give it a part of the stream."
+            "use a part of the stream."
         )
     table = stream.features[used]
     place = place.reshape(len(kinds), 2)

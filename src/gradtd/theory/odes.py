@@ -365,7 +365,7 @@ def ode(name: str, source: Source, eta: float = 1.0, beta: float = 1.0) -> Ode:
     if len(one.p) * 2 * one.n_features > LARGEST_TABLE:
         raise InputError(
             f"{len(one.p)} different steps with {one.n_features} features are too many for the joint theory: "
-            "give it a part of the stream, or a smaller problem."
+            "use a part of the stream, or a smaller problem."
         )
     pieces = parts(one, eta, beta)
     matrix, vector = pieces.constant.copy(), np.zeros(len(pieces.constant))
