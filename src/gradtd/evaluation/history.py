@@ -110,9 +110,9 @@ def _sums_of(known: Known | None, columns: Integers, edges: Integers, D: int) ->
     sizes = ((G, D, D), (G, D), (D, D), (G, D))
     A, b, C, starts = map(np.zeros, sizes)
     if known is not None:
-        of_all = known.sums
-        A[:, :d, :d], b[:, :d] = of_all.A[:, columns][:, :, columns], of_all.b[:, columns]
-        C[:d, :d], starts[:, :d] = of_all.C[np.ix_(columns, columns)], of_all.starts[:, columns]
+        of_all, own = known.sums, columns_as_slice(columns)
+        A[:, :d, :d], b[:, :d] = of_all.A[:, own][:, :, own], of_all.b[:, own]
+        C[:d, :d], starts[:, :d] = of_all.C[own][:, own], of_all.starts[:, own]
     return Equations(A, b, C, starts, np.diff(edges).astype(np.float64), np.zeros(D))
 
 
