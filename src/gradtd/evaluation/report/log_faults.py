@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtd.core.arrays import Floats, Integers
+from gradtd.core.blas import one_thread
 from gradtd.logs import Log
 
 FEWEST = 20
@@ -30,6 +31,7 @@ one episode, and with first rows, too, whose row before is the last of another e
 an observation are helped by the row before, but first rows of sound logs are not: so less is asked of these."""
 
 
+@one_thread()
 def look_for_faults(log: Log, begins: Integers, psi: Floats | None) -> dict[str, Any]:
     """Fields of `Diagnostics` on drift over episodes, rewards of another row, and equal episodes.
 
