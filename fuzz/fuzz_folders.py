@@ -123,7 +123,9 @@ def time_column(rng, values, kind):
     if kind == "whole":
         return whole_column(rng, values)
     if kind == "real":
-        return pa.array([float(value) for value in values], rng.choice([pa.float32(), pa.float64()]))
+        kind = rng.choice([pa.float32(), pa.float64()])
+        exact = all(int(np.float32(value)) == value for value in values)
+        return pa.array([float(value) for value in values], kind if exact else pa.float64())
     unit = str(rng.choice(list(UNITS)))
     seconds = [int(value) % 10**6 * (10**9 // UNITS[unit]) for value in values]
     return pa.array(seconds, pa.timestamp(unit) if kind == "stamp" else pa.duration(unit))

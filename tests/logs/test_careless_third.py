@@ -36,7 +36,7 @@ REFUSED = {
         lambda d: d.assign(reward=d.reward.astype(str).str.replace(".", ",")),
         "got text",
     ),
-    "probabilities as '50%'": (lambda d: d.assign(behaviour="50%"), "holds text"),
+    "probabilities as '50%'": (lambda d: d.assign(behaviour="50%"), "contains text"),
     "probabilities in percent": (lambda d: d.assign(behaviour=50.0), "divide percentages by 100"),
     "newest rows first, without t": (lambda d: d.iloc[::-1].drop(columns="t"), "unique number"),
     "two sites that number episodes alike": (lambda d: pd.concat([d, d], ignore_index=True), "same episode and t"),
@@ -87,7 +87,7 @@ def test_it_makes_no_difference(walk, name):
 WARNED = {
     "probabilities in the order of a sorted table": (
         lambda d: (d, np.where(d.sort_values("action").action == 1, 0.8, 0.2)),
-        "nothing to do with",
+        "unrelated to the observations",
     ),
     "the rows of several devices, by time": (
         lambda d: (d.sort_values(["t", "episode"]).rename(columns={"episode": "device"}).drop(columns="t"), None),

@@ -136,7 +136,7 @@ def test_rows_of_devices_that_are_mixed():
     table = walk(t=None, episode=None)
     table["device"] = np.array([f"d{k}" for k in np.arange(N) // LENGTH])
     order = np.lexsort((np.arange(N) // LENGTH, np.arange(N) % LENGTH))
-    assert "the rows of several 'device' are mixed" in said(rows(table, order))
+    assert "rows of several 'device' are mixed" in said(rows(table, order))
     assert "are mixed in them" not in said(table)
     assert "are mixed in them" not in said(rows(table, order), columns={"user": "device"})
 
