@@ -221,6 +221,6 @@ def test_an_unstable_mean_gets_a_sentence_that_says_what_to_do():
     unstable = theory.ode("td", "two_state")
     assert not unstable.stable
     assert "the mean update of td is unstable on two_state" in unstable.notes[0]
-    assert "take impression_gtd" in unstable.notes[0]
+    assert "use impression_gtd" in unstable.notes[0]
     assert theory.ode("gtd2", "two_state").notes == ()
     assert "rank 7 of 8" in " ".join(theory.ode("td", "baird").notes)
