@@ -101,7 +101,8 @@ def spoil(rng, file):
     if kind < 0.5 and values.ndim:
         values = np.resize(values, (max(0, len(values) + int(rng.integers(-2, 3))), *values.shape[1:]))
     elif kind < 0.6:
-        values = values.astype(rng.choice([np.float32, np.int8, np.uint64, np.complex64, bool]))
+        with contextlib.suppress(ValueError):  # text that is no number
+            values = values.astype(rng.choice([np.float32, np.int8, np.uint64, np.complex64, bool]))
     elif kind < 0.7 and values.ndim:
         values = values.reshape(*values.shape, 1) if rng.random() < 0.5 else values.reshape(-1)
     elif kind < 0.8:

@@ -96,3 +96,11 @@ def test_errors_near_the_largest_number_are_drawn_as_missing():
         )
         made.append([picture(figure) for figure in figures])
     assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("name", ['target="1', 'a="b" c', 'a d="1.23456 L', "a='1\" b"])
+def test_names_that_look_like_attributes_are_text(name):
+    figure, axes = canvas(name)
+    axes.plot([1, 2])
+    text = svg(figure)
+    assert name in [element.text for element in ElementTree.fromstring(text).iter() if element.tag.endswith("text")]

@@ -85,9 +85,9 @@ def lighter(text: str) -> str:
     """A smaller version of the SVG: no header, simplified curves, coordinates to a tenth of a point."""
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
-    text = re.sub(r'(?<= d=")[^"]*', lambda found: _path(found[0]), text)
-    # A data URL may contain ' but not ", so attributes use single quotes where possible.
-    return re.sub(r"\s*\n\s*", " ", re.sub(r"=\"([^\"']*)\"", r"='\1'", text))
+    text = re.sub(r'(?<= d=")[^"<>]*(?="[^<>]*>)', lambda found: _path(found[0]), text)
+    # A data URL may contain ' but not ", so attributes use single quotes where possible. Text between tags stays.
+    return re.sub(r"\s*\n\s*", " ", re.sub(r"=\"([^\"'<>]*)\"(?=[^<>]*>)", r"='\1'", text))
 
 
 def _path(drawn: str) -> str:
