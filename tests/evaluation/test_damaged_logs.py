@@ -82,7 +82,9 @@ def test_the_columns_of_one_policy_as_targets():
     log = {k: v for k, v in walk(60).items() if k != "target"}
     log |= {"pi_0": np.full(len(log["t"]), 0.3), "pi_1": np.full(len(log["t"]), 0.7)}
     for target in ("pi_1", {"pi_0": "pi_0", "pi_1": "pi_1"}):
-        with pytest.raises(InputError, match=r"so it has the probability of one action, and target needs"):
+        with pytest.raises(
+            InputError, match=r"so it contains the probability of one particular action, and target needs"
+        ):
             judged(log, target=target)
 
 

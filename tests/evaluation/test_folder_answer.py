@@ -72,7 +72,8 @@ def _with_limits(monkeypatch, **limits):
 
 def test_what_a_sample_does_not_tell_is_unchecked(path, table, tmp_path, monkeypatch):
     """Missing choices and rare surprises are looked for in a sample: what passes by its size alone does not pass."""
-    _with_limits(monkeypatch, far=9.0)  # episodes of 1 to 20 steps: the time does matter
+    time_matters = {"far": 9.0, "most_predicted": 1e9}  # in episodes of 1 to 20 steps
+    _with_limits(monkeypatch, **time_matters)
     plain = _evaluate(path)
     assert plain.verdict == "usable"
     monkeypatch.setattr(chunks, "SAMPLE_ROWS", 300)
@@ -80,9 +81,8 @@ def test_what_a_sample_does_not_tell_is_unchecked(path, table, tmp_path, monkeyp
     found = _evaluate(path)
     assert (found.verdict, found.diagnostics.undecided) == ("usable", None)
     assert found.value == pytest.approx(plain.value, rel=1e-9)
-    _with_limits(
-        monkeypatch, far=9.0, fewest_surprises=0.5 * found.diagnostics.surprises_met
-    )  # the sample has a fifth of it
+    fewest = 0.5 * found.diagnostics.surprises_met  # the sample has a fifth of it
+    _with_limits(monkeypatch, **time_matters, fewest_surprises=fewest)
     rare = _evaluate(path)
     assert rare.verdict == "unchecked"
     assert "outside the sample may not show a TD error" in rare.reasons[0]

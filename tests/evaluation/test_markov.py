@@ -115,7 +115,7 @@ def test_a_state_that_is_seen_is_found_at_the_stated_rate():
 def test_a_hidden_switch_is_found():
     rng = np.random.default_rng(5)
     found = [predicted(*as_steps(ring(rng)), 150) for _ in range(10)]
-    assert all(made[0].is_far(DEFAULT) for made in found)
+    assert all(made[0].is_far(DEFAULT, endless=False) for made in found)
     assert {made[0].what for made in found} <= {"the step before", "earlier steps"}
 
 
@@ -124,7 +124,7 @@ def test_a_small_part_of_what_comes_next_is_no_objection():
     wide = Fit("", 1.0, 1000 * fit.psi, 0.0, 5)
     made = predicted(steps, solution, wide, steps.n_pieces)
     assert made[0].p < DEFAULT.most_chance
-    assert not made[0].is_far(DEFAULT)
+    assert not made[0].is_far(DEFAULT, endless=False)
 
 
 def test_a_hidden_velocity_is_found_and_a_seen_one_is_not():

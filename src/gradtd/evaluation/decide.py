@@ -158,7 +158,7 @@ class _Judge:
             return self.likely_error(one.fit) * (1.0 if one.word == "usable" else self.limits.prefer_usable)
 
         rare = self.fits.rare if self.fits.rare > self.limits.most_rarely_visited else 0.0
-        predicted = next((one for one in self.fits.markov if one.is_far(self.limits)), None)
+        predicted = next((one for one in self.fits.markov if one.is_far(self.limits, self.ladder.endless)), None)
         return replace(min(made, key=score), rare=rare, predicted=predicted)
 
     def likely_error(self, fit: Fit) -> float:

@@ -154,7 +154,9 @@ class Limits:
     """Share of the target's time that may go to states with fewer than ``fewest_visits`` visits, beyond the log's own
     share there. Logs whose goal was never reached had .14 to .64, sound ones .05 at most."""
     most_chance: float = 0.003
-    """Probability by chance below which the past predicts what comes next."""
+    """P-value below which the next step depends on the past, given a discrete observation and the action."""
+    most_chance_of_real: float = 1e-4
+    """The same for real observations: regressions on their features are not exact."""
     most_predicted: float = 2.0
     """Errors of the value that the predicted part must be worth over an episode besides."""
     least_left: float = 0.75

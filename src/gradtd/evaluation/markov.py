@@ -59,8 +59,10 @@ class Predicted(NamedTuple):
     p: float
     effect: float
 
-    def is_far(self, limits: Limits) -> bool:
-        return self.p < limits.most_chance and self.effect > limits.most_predicted
+    def is_far(self, limits: Limits, endless: bool) -> bool:
+        """Whether it counts; ``endless`` if observations are real, for which the regression is not exact."""
+        chance = limits.most_chance_of_real if endless else limits.most_chance
+        return self.p < chance and self.effect > limits.most_predicted
 
 
 def predicted(steps: Steps, solution: Solution, fit: Fit, n_pieces: float) -> list[Predicted]:

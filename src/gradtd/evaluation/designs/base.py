@@ -84,6 +84,8 @@ class Rows:
     """The target's choices in these steps, if rows are pairs."""
     cell: Integers | None = None
     """The state of every row, if observations are discrete."""
+    named: int = 0
+    """Columns of named features, which come first; after them come functions of the observation itself."""
 
     @classmethod
     def stored(

@@ -48,7 +48,8 @@ class RealDesign:
             base = self.features.transform(log.observations)
             refuse_extreme("feature", base if isinstance(base, np.ndarray) else base.data, "rescale the features")
         make = partial(self._writer, base, log.observations)
-        return Rows(log.row, log.next_row, len(log.observations), self.ladder.n_columns, make_writer=make)
+        named = 0 if base is None else base.shape[1]
+        return Rows(log.row, log.next_row, len(log.observations), self.ladder.n_columns, make_writer=make, named=named)
 
     def _writer(self, base: Any, observations: Any, columns: int) -> Writer:
         """A writer of the first ``columns``, which computes only the cosines and waves that these need."""

@@ -324,8 +324,8 @@ REASONS: tuple[Rule, ...] = (
     Rule(
         "not Markov",
         "given the observation and the action, what comes next still depends on the step before, earlier steps, the "
-        "time or the ratio (by chance in fewer than {limits.most_chance:.1%} of logs), and over an episode this is "
-        "worth more than {limits.most_predicted:g} standard errors",
+        "time or the ratio (p-value below {limits.most_chance:g}, or {limits.most_chance_of_real:g} for real "
+        "observations), and over an episode this is worth more than {limits.most_predicted:g} standard errors",
         lambda e: e.d.predicted_by is not None,
         "The observations are not Markov states: given the observation and the action, what comes next still depends "
         "on {d.predicted_by}. Over an episode this is worth {d.predicted_effect:.0f} standard errors of the value "
