@@ -156,7 +156,7 @@ class Chain:
 
 
 QUICK = ("impression", "dqn")
-STEP_SIZES = {"impression, auto": 0.05, "eqrc": 0.005}
+STEP_SIZES = {"eqrc": 0.005}
 """Adam's step-sizes, .02 otherwise. EQRC's head takes steps of one size however small its error, and ends nearby."""
 
 
