@@ -3,6 +3,7 @@
 import ast
 import inspect
 import itertools
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import gradtd
 
 SOURCE = Path(gradtd.__file__).parent
+ROOT = Path(__file__).resolve().parents[1]
 ROOMS = [
     *("core", "compiled", "estimates", "features", "logs", "problems", "algorithms", "output", "running", "theory"),
     *("deep", "evaluation", "improvement", "paper", "cli"),
@@ -124,6 +126,14 @@ def test_everything_public_is_there():
 def test_the_folder_list_tells_the_story():
     entries = {path.name for path in SOURCE.iterdir()} - {"__init__.py", "__init__.pyi", "__main__.py", "__pycache__"}
     assert len(entries - {"py.typed"}) <= 15
+
+
+def test_no_file_holds_the_marks_of_a_merge():
+    rooms = ("src", "tests", "docs", "benchmarks")
+    texts = [*ROOT.glob("*.md"), *(path for room in rooms for path in (ROOT / room).rglob("*"))]
+    marked = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+    kinds = {".md", ".py", ".txt", ".html", ".json", ".pyi", ".css", ".js"}
+    assert not [p for p in texts if p.suffix in kinds and marked.search(p.read_text(encoding="utf-8"))]
 
 
 def test_no_file_is_long():
