@@ -19,11 +19,13 @@ from gradtd.compiled.rows import (
     add_row,
     add_row_to_two,
     add_trace_and_row,
+    add_two_rows,
     copy_read,
     difference_dot,
     four_two_difference_dots,
     four_two_row_dots,
     row_dot,
+    scale_and_add_trace_and_row,
     trace_and_row_dot,
     trace_place,
     two_difference_dots,
@@ -41,6 +43,7 @@ __all__ = [
     "add_scaled",
     "add_to_sums",
     "add_trace",
+    "add_trace_and_next",
     "add_trace_less_features",
     "batch_td_update",
     "batch_td_update_and_apply",
@@ -57,6 +60,7 @@ __all__ = [
     "projected",
     "sample_td_update",
     "sample_transpose_apply",
+    "scale_and_add_trace_less_features",
     "scale_by",
     "sums_td_update",
     "sums_transpose_apply",
@@ -147,6 +151,13 @@ def add_trace(stream: StreamView, t: Index, c: float, out: Floats) -> None:
     add_row(table, row, c, out)
 
 
+def add_trace_and_next(stream: StreamView, t: Index, c: float, e: float, out: Floats) -> None:
+    """out += c times the trace, then out += e discount x_next, of step t"""
+    step = stream.steps[t]
+    table, row = trace_place(stream.traces, stream.features, step.row, t)
+    add_two_rows(stream.features, step.next_row, e * step.discount, table, row, c, out)
+
+
 def traced_and_projected(stream: StreamView, t: Index, u: Floats) -> tuple[float, float]:
     """e . u and x . u at step t"""
     return trace_and_row_dot(stream.traces, stream.features, stream.steps[t].row, t, u)
@@ -155,6 +166,14 @@ def traced_and_projected(stream: StreamView, t: Index, u: Floats) -> tuple[float
 def add_trace_less_features(stream: StreamView, t: Index, scale: float, a: float, b: float, out: Floats) -> None:
     """out += scale (a e - b x) of step t"""
     add_trace_and_row(stream.traces, stream.features, stream.steps[t].row, t, scale, a, b, out)
+
+
+def scale_and_add_trace_less_features(
+    stream: StreamView, t: Index, s: float, scale: float, a: float, b: float, out: Floats
+) -> None:
+    """out = s out + scale (a e - b x) of step t"""
+    row = stream.steps[t].row
+    scale_and_add_trace_and_row(stream.traces, stream.features, row, t, s, (scale, a, b), out)
 
 
 def copy_where_read(stream: StreamView, t: Index, out: Floats, v: Floats) -> None:

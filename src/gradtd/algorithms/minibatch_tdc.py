@@ -12,7 +12,7 @@ from gradtd.compiled.vectors import add_scaled, fill
 from gradtd.core.algorithm import Algorithm, Now, Storage
 from gradtd.core.arrays import Hyper, State
 from gradtd.core.stream import StreamView
-from gradtd.estimates import add_next_features, add_trace, add_trace_less_features, td_error, traced_and_projected
+from gradtd.estimates import add_trace_and_next, add_trace_less_features, td_error, traced_and_projected
 
 
 def minibatch_tdc(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
@@ -40,8 +40,7 @@ def _update_from_batch(state: State, stream: StreamView, now: Now, hyper: Hyper)
         rho = stream.steps[t].rho
         delta = td_error(stream, t, state.theta)
         along_e, along = traced_and_projected(stream, t, state.w)
-        add_trace(stream, t, scale * rho * delta, state.g)
-        add_next_features(stream, t, -(1.0 - hyper.lam) * scale * rho * along_e, state.g)
+        add_trace_and_next(stream, t, scale * rho * delta, -(1.0 - hyper.lam) * scale * rho * along_e, state.g)
         add_trace_less_features(stream, t, scale, rho * delta, along, state.h)
     add_scaled(state.theta, now.alpha, state.g)
     add_scaled(state.w, hyper.eta * now.alpha, state.h)

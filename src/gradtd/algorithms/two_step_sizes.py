@@ -21,10 +21,11 @@ from gradtd.core.stream import StreamView
 from gradtd.estimates import (
     add_features,
     add_gradient,
-    add_next_features,
     add_trace,
+    add_trace_and_next,
     add_trace_less_features,
     projected,
+    scale_and_add_trace_less_features,
     td_error,
     traced,
     traced_and_projected,
@@ -71,8 +72,8 @@ def tdc(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     rho = stream.steps[now.t].rho
     delta = td_error(stream, now.t, state.theta)
     along_e, along = traced_and_projected(stream, now.t, state.w)
-    add_trace(stream, now.t, now.alpha * rho * delta, state.theta)
-    add_next_features(stream, now.t, -(1.0 - hyper.lam) * now.alpha * rho * along_e, state.theta)
+    correction = -(1.0 - hyper.lam) * now.alpha * rho * along_e
+    add_trace_and_next(stream, now.t, now.alpha * rho * delta, correction, state.theta)
     add_trace_less_features(stream, now.t, hyper.eta * now.alpha, rho * delta, along, state.w)
 
 
@@ -117,10 +118,10 @@ def tdrc(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     rho = stream.steps[now.t].rho
     delta = td_error(stream, now.t, state.theta)
     along_e, along = traced_and_projected(stream, now.t, state.w)
-    add_trace(stream, now.t, now.alpha * rho * delta, state.theta)
-    add_next_features(stream, now.t, -(1.0 - hyper.lam) * now.alpha * rho * along_e, state.theta)
-    scale_by(state.w, 1.0 - hyper.eta * now.alpha * hyper.beta)
-    add_trace_less_features(stream, now.t, hyper.eta * now.alpha, rho * delta, along, state.w)
+    correction = -(1.0 - hyper.lam) * now.alpha * rho * along_e
+    add_trace_and_next(stream, now.t, now.alpha * rho * delta, correction, state.theta)
+    shrink, step = 1.0 - hyper.eta * now.alpha * hyper.beta, hyper.eta * now.alpha
+    scale_and_add_trace_less_features(stream, now.t, shrink, step, rho * delta, along, state.w)
 
 
 def htd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from gradtd.compiled.dispatch import by_storage, by_type
-from gradtd.compiled.linalg import FourFloats, copy
-from gradtd.compiled.vectors import add_at, add_at_two, two_values_at, value_at
+from gradtd.compiled.linalg import FourFloats, ThreeFloats, copy
+from gradtd.compiled.vectors import add_at, add_at_two, scale_by, two_values_at, value_at
 from gradtd.core.arrays import Floats, Index
 from gradtd.core.stream_arrays import SparseRows
 
@@ -47,6 +47,34 @@ def _sparse_add_row(features: Any, row: Index, c: float, out: Floats) -> None:
     wide = np.float64(c)
     for k in range(features.begin[row], features.begin[row + np.uint64(1)]):
         add_at(out, features.indices[k], wide * features.data[k])
+
+
+def _dense_scale_and_add_row(features: Any, row: Index, s: float, c: float, out: Floats) -> None:
+    """out = s out + c x, in one pass"""
+    wide = np.float64(c)
+    for k in range(out.shape[0]):
+        out[k] = s * out[k] + wide * features[row, k]
+
+
+def _sparse_scale_and_add_row(features: Any, row: Index, s: float, c: float, out: Floats) -> None:
+    scale_by(out, s)
+    _sparse_add_row(features, row, c, out)
+
+
+def _dense_add_two_rows(
+    features: Any, next_row: Index, e: float, table: Any, row: Index, c: float, out: Floats
+) -> None:
+    """out += c x, with x in ``table``, then out += e x_next: in one pass, because a stored sum is slow to read again"""
+    wide_c, wide_e = np.float64(c), np.float64(e)
+    for k in range(out.shape[0]):
+        out[k] = (out[k] + wide_c * table[row, k]) + wide_e * features[next_row, k]
+
+
+def _sparse_add_two_rows(
+    features: Any, next_row: Index, e: float, table: Any, row: Index, c: float, out: Floats
+) -> None:
+    _sparse_add_row(table, row, c, out)
+    _sparse_add_row(features, next_row, e, out)
 
 
 def _dense_difference_dot(features: Any, row: Index, next_row: Index, discount: float, v: Floats) -> float:
@@ -212,6 +240,18 @@ def add_trace_and_row(
         add_row(features, row, -scale * b, out)
 
 
+def scale_and_add_trace_and_row(
+    traces: Any, features: Any, row: Index, t: Index, s: float, amounts: ThreeFloats, out: Floats
+) -> None:
+    """out = s out + scale (a e - b x), with (scale, a, b) = ``amounts``"""
+    scale, a, b = amounts
+    if traces is None:
+        scale_and_add_row(features, row, s, scale * (a - b), out)
+    else:
+        scale_by(out, s)
+        add_trace_and_row(traces, features, row, t, scale, a, b, out)
+
+
 # Four rows at once. One sum has to wait for its last addition, four sums do not wait for each other: two to three times
 # faster, and every sum is the same to the last bit.
 
@@ -320,6 +360,8 @@ def _sparse_four_two_difference_dots(
 trace_place = by_type(0, _traced_place, {SparseRows: _traced_place, type(None): _own_place})
 row_dot = by_storage(_dense_row_dot, _sparse_row_dot)
 add_row = by_storage(_dense_add_row, _sparse_add_row)
+scale_and_add_row = by_storage(_dense_scale_and_add_row, _sparse_scale_and_add_row)
+add_two_rows = by_storage(_dense_add_two_rows, _sparse_add_two_rows)
 difference_dot = by_storage(_dense_difference_dot, _sparse_difference_dot)
 add_difference = by_storage(_dense_add_difference, _sparse_add_difference)
 add_outer = by_storage(_dense_add_outer, _sparse_add_outer)

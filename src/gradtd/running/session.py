@@ -213,8 +213,10 @@ class Session:
     def _refuse_other_rows(self, stream: Stream) -> None:
         """A rule of control reads n_actions rows from the next row on: compiled code does not check that they exist."""
         actions = int(self.setup.numbers.get("n_actions", 1))
+        if actions == 1:  # for other rules a pass over the steps would cost as much as several hundred updates
+            return
         first = np.asarray(stream.steps["next_row"]) % actions
-        if actions > 1 and (first.any() or stream.features.shape[0] % actions):
+        if first.any() or stream.features.shape[0] % actions:
             raise InputError(
                 f"{self.rule.name} with n_actions={actions} needs rows of features by state and action: row is "
                 f"state * {actions} + action, and next_row is next_state * {actions}. {stream.name} has "
