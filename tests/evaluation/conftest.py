@@ -1,5 +1,7 @@
 """Logs in Parquet files, small enough to be in memory and in many parts."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,6 +37,20 @@ def evaluate_both():
         return tuple(gradtd.evaluate(str(log), machine=gradtd.Machine(in_parts=way), **given) for way in (True, False))
 
     return run
+
+
+@pytest.fixture(scope="session")
+def same_behaviour():
+    """The behaviour's own value and the gain, with their intervals, are those of memory; both have them, or neither."""
+
+    def check(ours, memory):
+        own, other = ours.behaviour, memory.behaviour
+        assert (own is None) == (other is None)
+        if own is not None:
+            assert astuple(own) == pytest.approx(astuple(other), rel=1e-6, abs=1e-7)
+            assert own.gain == pytest.approx(ours.value - own.value)
+
+    return check
 
 
 @pytest.fixture(scope="session")

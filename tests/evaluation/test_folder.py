@@ -82,10 +82,12 @@ def _same_checks(ours, memory, rel=1e-6):
         {"clip": 1.2, "features": "identity"},
     ],
 )
-def test_with_a_group_for_each_episode_it_is_what_it_is_in_memory(path, evaluate_both, more):
+def test_with_a_group_for_each_episode_it_is_what_it_is_in_memory(path, evaluate_both, same_behaviour, more):
     """Features, value, interval, all checks and the diagnostics: groups in their order have the tenths of memory."""
     ours, memory = evaluate_both(path, **more)
     _same(ours, memory, 1e-7)
+    assert ours.behaviour is not None
+    same_behaviour(ours, memory)
     assert _same_checks(ours, memory) >= {"rung", "checker", "memory"}
     np.testing.assert_allclose(ours.influences, memory.influences, rtol=1e-5, atol=1e-7)
     for name in MEASURED:
@@ -107,6 +109,15 @@ def test_a_group_has_the_influence_of_its_episodes(path, table, evaluate_both, m
     np.testing.assert_allclose(ours.influences * (EPISODES / 23), sums, rtol=1e-6, atol=1e-8)
     assert ours.diagnostics.sandwich_error == pytest.approx(np.sqrt((ours.influences**2).sum() / (23 * 22)))
     assert any("the interval comes from 23 groups of episodes" in note for note in ours.notes)
+
+
+def test_the_behaviours_own_value_is_that_of_the_behaviour_as_a_target(path):
+    """With groups of several episodes, too; the behaviour beside itself has none."""
+    found = _evaluate(path, target={"new": None, "old": "behaviour"}, features="identity")
+    own, (row,) = found["new"].behaviour, found.compare().differences
+    assert own.value == pytest.approx(found["old"].value, rel=1e-9)
+    assert own.gain == pytest.approx(row.value, rel=1e-9)
+    assert found["old"].behaviour is None
 
 
 def test_neither_order_nor_cuts_nor_threads_matter(table, path, tmp_path):

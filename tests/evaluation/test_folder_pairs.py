@@ -118,6 +118,24 @@ def test_of_real_numbers_they_are_what_they_are_in_memory(paths, evaluate_both, 
         assert found[key].value == pytest.approx(other[key].value, rel=1e-5), key
 
 
+@pytest.mark.parametrize("kind", ["states", "real observations"])
+def test_the_behaviours_own_value_is_the_mean_return(paths, tmp_path, evaluate_both, same_behaviour, monkeypatch, kind):
+    """As in memory: of logs whose episodes all terminated; others have none."""
+    for name in ("FEWEST_GROUPS", "MOST_GROUPS"):
+        monkeypatch.setattr(part_sums, name, part_sums.MOST_GROUPS if kind == "states" else EPISODES)
+    table = pq.read_table(paths[kind])
+    ends = pa.array(np.logical_or(table["terminated"].to_numpy(), table["truncated"].to_numpy()))
+    pq.write_table(table.drop_columns("truncated").set_column(1, "terminated", ends), tmp_path / "log.parquet")
+    features = None if kind == "states" else "identity"
+    given = {"target": leaning, "value_function": "action", "features": features}
+    ours, memory = evaluate_both(tmp_path / "log.parquet", **given)
+    if kind == "states":
+        same_behaviour(ours, memory)
+    assert ours.behaviour.value == pytest.approx(memory.behaviour.value, rel=1e-9)
+    assert ours.behaviour.low == pytest.approx(memory.behaviour.low, rel=1e-6)
+    assert evaluate_both(paths[kind], **given)[0].behaviour is None
+
+
 def test_neither_order_nor_cuts_matter(paths, tmp_path):
     """And features that are chosen, of real observations; the same bytes for two threads."""
     table = pq.read_table(paths["real observations"])

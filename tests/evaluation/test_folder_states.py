@@ -62,13 +62,17 @@ def _evaluate(log, **more):
         (300, "aggregation:bins=30", {}),
     ],
 )
-def test_with_a_group_for_each_episode_it_is_what_it_is_in_memory(paths, evaluate_both, monkeypatch, n, features, more):
+def test_with_a_group_for_each_episode_it_is_what_it_is_in_memory(
+    paths, evaluate_both, same_behaviour, monkeypatch, n, features, more
+):
     """Value, interval, all fits of the checks and the diagnostics; steps are in a file, or in memory."""
     monkeypatch.setattr(step_blocks, "BLOCK", 30)
     monkeypatch.setattr(step_blocks, "IN_MEMORY", 500)
     ours, memory = evaluate_both(paths[n], features=features, **more)
     assert ours.value == pytest.approx(memory.value, rel=1e-8)
     assert ours.interval == pytest.approx(memory.interval, rel=1e-6)
+    assert ours.behaviour is not None
+    same_behaviour(ours, memory)
     assert (ours.verdict, ours.reasons) == (memory.verdict, memory.reasons)
     assert (ours.episodes, ours.steps) == (memory.episodes, memory.steps)
     assert ours.features.n_features == memory.features.n_features

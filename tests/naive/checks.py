@@ -83,6 +83,7 @@ def moments(steps, group, groups, lam, narrow, clock, weights):
     x, after, of_piece = rows.at(rows.row), rows.at(rows.next_row), np.zeros((steps.n_pieces, narrow))
     shapes = {"A": (D, D), "b": (D,), "starts": (D,), "pieces": (), "traced_A": (narrow, narrow), "traced_b": (narrow,)}
     shapes |= {"to": (narrow, K), "back": (K, narrow), "own": (K, K), "time_b": (K,), "robust": (D + 1,)}
+    shapes |= {"behaviour": (narrow, narrow + 1)}
     made = {name: np.zeros((groups, *shape)) for name, shape in shapes.items()}
     of_all = {"C": (D, D), "x": (D,), "missing": (D,), "time_C": (narrow, K), "time_own": (K, K), "time_missing": (K,)}
     made |= {name: np.zeros(shape) for name, shape in (of_all | {"marginal": (narrow, narrow)}).items()}
@@ -104,6 +105,7 @@ def moments(steps, group, groups, lam, narrow, clock, weights):
         made["own"][g] += rho * np.outer(now, y_time)
         made["time_b"][g] += rho * reward * now
         made["robust"][g] += weights[t] * np.r_[y, reward]
+        made["behaviour"][g] += np.outer(x[t, :narrow], np.r_[y[:narrow], reward])
         made["C"] += np.outer(x[t], x[t])
         made["x"] += x[t]
         made["missing"] += (1 - rho) * x[t]

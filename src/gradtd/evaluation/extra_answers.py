@@ -63,16 +63,20 @@ def extra_answers(
     settings: Settings,
     seen: SeenLog | None = None,
     of_groups: Sequence[GroupFit] = (),
+    own: tuple[Fit | None, float] = (None, np.nan),
 ) -> dict[str, Any]:
     """All requested additional answers; none if the value was not checked.
 
-    ``seen`` is the log if it is in memory; otherwise ``of_groups`` has the fits for groups of starts.
+    ``seen`` is the log if it is in memory; otherwise ``of_groups`` has the fits for groups of starts, and ``own`` the
+    behaviour policy's fit and the target's value.
     """
     if decision is None:
         return {} if seen is None else {"behaviour": sampled_behaviour(seen, settings)}
     made: dict[str, Any] = {}
-    if seen is not None and (_of_pairs(seen.case) or not seen.case.on_policy):
-        made["behaviour"] = behaviour_value(seen, decision, settings)
+    if seen is not None and not _of_own_policy(seen.case):
+        own = own_in_memory(seen, settings), seen.case.square.value
+    if own[0] is not None:
+        made["behaviour"] = behaviour_value(own[0], own[1], decision, settings)
     if settings.anytime:
         made["anytime"] = anytime(decision, episodes, settings.level, settings.limits)
     if settings.confounding is not None and seen is not None and not _of_own_policy(seen.case):
@@ -98,8 +102,8 @@ def sampled_behaviour(seen: SeenLog, settings: Settings) -> BehaviourValue | Non
     return BehaviourValue(*found) if np.isfinite(found).all() else None
 
 
-def behaviour_value(seen: SeenLog, decision: Decision, settings: Settings) -> BehaviourValue | None:
-    """The behaviour policy's value, and the target's gain, whose interval includes the bias shown by the checks.
+def own_in_memory(seen: SeenLog, settings: Settings) -> Fit | None:
+    """The behaviour policy's value, with influences by episode or by cluster.
 
     Equations of pairs contain the target's choices, so the behaviour's value comes from the returns of whole episodes.
     """
@@ -108,17 +112,22 @@ def behaviour_value(seen: SeenLog, decision: Decision, settings: Settings) -> Be
         if seen.log.truncated.any() or settings.block_length is not None:
             return None
         returns = seen.drawn.contributions[:, RETURN]
-        own_value, influences = float(returns.mean()), returns - returns.mean()
+        value, influences = float(returns.mean()), returns - returns.mean()
     else:
         own = of_behaviour(case.stream, case.starts, case.begins, seen.C)
-        own_value, influences = own.value, own.psi
-    psi, value, own_psi = decision.fit.psi, case.square.value, summed_by_cluster(influences, settings.cluster)
-    fits = (Fit("behaviour", own_value, own_psi, 0.0, 0), Fit("gain", value - own_value, psi - own_psi, 0.0, 0))
+        value, influences = own.value, own.psi
+    return Fit("behaviour", value, summed_by_cluster(influences, settings.cluster), 0.0, 0)
+
+
+def behaviour_value(own: Fit, value: float, decision: Decision, settings: Settings) -> BehaviourValue | None:
+    """The behaviour policy's value, and the target's gain, whose interval includes the bias shown by the checks."""
+    gain = value - own.value
+    fits = (own, Fit("gain", gain, decision.fit.psi - own.psi, 0.0, 0))
     if settings.block_length is not None:
         fits = (as_dependent(fits[0], settings.limits), as_dependent(fits[1], settings.limits))
     down, up = beyond_own(decision, settings.level, settings.limits)
     (low, high), (least, most) = (interval(fit, settings.level, settings.limits) for fit in fits)
-    found = (own_value, low, high, value - own_value, least - down, most + up)
+    found = (own.value, low, high, gain, least - down, most + up)
     return BehaviourValue(*found) if np.isfinite(found).all() else None
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradtd.compiled import engine
 from gradtd.core.arrays import Floats, Integers
+from gradtd.evaluation import behaviour_in_parts
 from gradtd.evaluation.checks import BlockEquations, GroupEquations
 from gradtd.evaluation.decide import Decision
 from gradtd.evaluation.designs.base import GIVEN
@@ -41,7 +42,7 @@ class _Answer(NamedTuple):
     The rung's equations and their solution; sums of the marginal weights, of their squares, and of the squares of each
     episode's sum; other diagnostics; values of bootstrap samples, and whether they are refits; whether states have no
     refits; weights and features of the report; a histogram of start values; sums by group of starts, if requested;
-    notes.
+    the behaviour policy's value, unless it is the target; notes.
     """
 
     found: LeastSquares
@@ -54,6 +55,7 @@ class _Answer(NamedTuple):
     features: Features
     starts: tuple[Floats, Floats]
     of_groups: StartSums | None
+    own: Fit | None
     notes: tuple[str, ...]
 
 
@@ -83,7 +85,7 @@ def answer(
     }
     read, warned = numbers.told()
     counts, edges = made.starts
-    of_groups: list[GroupFit] = []
+    own, of_groups = (made.own, found.value), list[GroupFit]()
     if made.of_groups is not None:
         columns = job.design.ladder.rungs[decision.rung]
         of_groups = fits_in_parts(equations, columns, found.theta, made.of_groups, decision.fit, settings.by)
@@ -99,7 +101,7 @@ def answer(
         checks=decision.checks,
         warnings=warned,
         notes=(*read, *made.notes),
-        extras=extra_answers(decision, float(equations.pieces.sum()), settings, of_groups=of_groups),
+        extras=extra_answers(decision, float(equations.pieces.sum()), settings, None, of_groups, own),
         log=job.reader.name,
         limits=settings.limits,
     )
@@ -158,7 +160,13 @@ def _of_groups(
         means = rows.sum(axis=0) / often.sum(axis=0)[:, None]
         lefts = [found.solver.solve(mean, transposed=True) / numbers["steps"] for mean in means]
         of_groups = StartSums(often, rows @ found.theta, lefts)
-    return _Answer(found, marginal, told, resampled, refitted, False, found.theta, features, starts, of_groups, notes)
+    own = None
+    if job.chooser is not None:
+        own = None if numbers["truncated"] else behaviour_in_parts.of_returns(sums.robust[:, -1], sums.pieces)
+    elif numbers["not_one"]:
+        own = behaviour_in_parts.of_groups(sums, columns, numbers["steps"])
+    given = (found.theta, features, starts, of_groups, own, notes)
+    return _Answer(found, marginal, told, resampled, refitted, False, *given)
 
 
 def _features(job: Job, rung: str) -> Features:
@@ -223,7 +231,18 @@ def _of_states(
     kept = f"the log has {_n_states(job)} states; its steps were written to a temporary file, 40 bytes each."
     notes = (*source.notes, *said, _groups_note(equations.pieces), kept)
     of_groups = _starts_of_states(equations, table, columns, found, job) if job.n_labels else None
-    return _Answer(found, weighed.marginal, told, resampled, False, True, weights, features, starts, of_groups, notes)
+    own = _own_of_states(equations, job, numbers, columns)
+    given = (weights, features, starts, of_groups, own, notes)
+    return _Answer(found, weighed.marginal, told, resampled, False, True, *given)
+
+
+def _own_of_states(equations: BlockEquations, job: Job, numbers: StepSums, columns: Integers) -> Fit | None:
+    if job.chooser is None:
+        return behaviour_in_parts.of_states(equations, columns, _solve_states) if numbers["not_one"] else None
+    if numbers["truncated"]:
+        return None
+    returns = behaviour_in_parts.returns_of(equations.source, job.groups)
+    return behaviour_in_parts.of_returns(returns, equations.pieces)
 
 
 def _starts_of_states(
@@ -247,7 +266,7 @@ def _starts_of_states(
     return StartSums(episodes, total, lefts)
 
 
-def _solve_states(equations: BlockEquations, columns: Integers, error: float) -> LeastSquares:
+def _solve_states(equations: BlockEquations, columns: Integers, error: float = np.nan) -> LeastSquares:
     if not equations.sparse:
         return _of_moments(equations.moments(0.0), columns, equations.n_steps, error)
     sums, n = equations.sparse_moments, equations.n_steps

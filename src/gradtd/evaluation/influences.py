@@ -39,19 +39,12 @@ class PieceSums(NamedTuple):
 
 
 def fits_from(solved: Sequence[Solution], sums: PieceSums, pieces: Floats, n_steps: int) -> list[Fit]:
-    """Fits with their influences: psi = start - value - E pull, for each piece.
-
-    ``pieces`` has the number of pieces in each sum. The influence of a group is the sum over its pieces, scaled to keep
-    the mean of the pieces' influences.
-    """
-    E, filled = float(pieces.sum()), pieces > 0
-    # For groups, the error of a mean of G groups must equal that of the mean of all E pieces.
-    scale = filled.sum() / E
+    """Fits with their influences; ``pieces`` has the number of pieces in each sum."""
     return [
         Fit(
             s.name,
             s.value,
-            (sums.start[:, j] - pieces * s.value - E * sums.pull[:, j])[filled] * scale,
+            psi_of(sums.start[:, j], sums.pull[:, j], s.value, pieces),
             s.bias,
             s.rank,
             float(sums.lack[j]),
@@ -61,6 +54,16 @@ def fits_from(solved: Sequence[Solution], sums: PieceSums, pieces: Floats, n_ste
         )
         for j, s in enumerate(solved)
     ]
+
+
+def psi_of(start: Floats, pull: Floats, value: float, pieces: Floats) -> Floats:
+    """psi = start - value - E pull, for each piece, or each group of pieces that has any.
+
+    The influence of a group is the sum over its pieces, scaled to keep the mean of the pieces' influences: the error of
+    a mean of G groups must equal that of the mean of all E pieces.
+    """
+    E, filled = float(pieces.sum()), pieces > 0
+    return np.asarray((start - pieces * value - E * pull)[filled] * (filled.sum() / E))
 
 
 def robust_fit(name: str, values: Floats, pieces: Floats) -> Fit:

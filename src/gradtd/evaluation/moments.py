@@ -25,7 +25,7 @@ TENTHS = 10
 """Groups that the jackknife leaves out one at a time."""
 FEW_ROWS = 4
 """With fewer table rows than one per this many steps, pairs of rows are counted first."""
-BY_GROUP = ("products", "starts", "pieces")
+BY_GROUP = ("products", "starts", "pieces", "behaviour")
 """Sums by group; the others are over all steps."""
 
 
@@ -53,16 +53,18 @@ def shape_of(ladder: Ladder, clock: Floats) -> Shape:
 
 @dataclass(eq=False)
 class Moments:
-    """Sums by group (the first axis of the first three), then sums over all steps.
+    """Sums by group (the first axis of the first four), then sums over all steps.
 
     ``products`` is the sum of left'right, with the columns of `Shape`. One product for each run of steps contains all
-    equations, and properties return its parts. ``missing`` = sum of (1 - rho) x. ``marginal`` = sum of rho^2 x x';
-    ``marginal_episodes`` is the same for each episode's sum of rho x.
+    equations, and properties return its parts. ``behaviour`` = sum of x (y, r)' of the headlines' columns, the
+    equations of the behaviour policy, whose ratios are 1. ``missing`` = sum of (1 - rho) x. ``marginal`` = sum of rho^2
+    x x'; ``marginal_episodes`` is the same for each episode's sum of rho x.
     """
 
     products: Floats
     starts: Floats
     pieces: Floats
+    behaviour: Floats
     C: Floats
     x: Floats
     missing: Floats
@@ -77,7 +79,7 @@ class Moments:
     def zeros(cls, groups: int, shape: Shape) -> Moments:
         """Empty sums."""
         G, (D, n, K) = groups, shape
-        by_group = ((G, shape.left, shape.right), (G, D), (G,))
+        by_group = ((G, shape.left, shape.right), (G, D), (G,), (G, n, n + 1))
         of_all = ((D, D), (D,), (D,), (n, K), (K, K), (K,), (n, n), (n, n), (n,))
         return cls(*map(np.zeros, (*by_group, *of_all)))
 
@@ -208,6 +210,9 @@ class _Reader:
         self.shape = total.shape
         few = steps.rows.table is not None and FEW_ROWS * steps.rows.n_rows < len(steps)
         self.counted = few and steps.traced is None and weights is None
+        # Pairs have no ratios: the behaviour's value comes from returns, which are in ``robust``.
+        self.behaviour = weights is not None and steps.rows.starts is None
+        self.ones = self.behaviour and steps.traced is None and bool((steps.rho == 1).all())
         self.last_trace = np.zeros(0 if steps.traced is None else self.shape.wide)
         self.fill = engine.compile_function(fill_rows)
 
@@ -230,7 +235,12 @@ class _Reader:
             made.time_own += time.T @ time
             made.time_missing += missing @ time
             for g, a, b in _runs(begins, self.group, start, start + len(here)):
-                self._add(g, cross(left[a:b], right[a:b]))
+                products = cross(left[a:b], right[a:b])
+                self._add(g, products)
+                if self.behaviour:
+                    own = self.total.behaviour[g]
+                    own[:, :n] += products[:n, :n] if self.ones else cross(x[a:b, :n], right[a:b, :n])
+                    own[:, n] += right[a:b, wide] @ x[a:b, :n]
             if self.counted:
                 continue
             made.C += cross(x, x)
