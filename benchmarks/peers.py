@@ -3,6 +3,9 @@
     python benchmarks/peers.py install                   # peers go into an environment of their own, build/peers
     python benchmarks/peers.py run --rows peers.jsonl    # 20 logs per cell; goes on where it was stopped
     python benchmarks/peers.py run --rows peers.jsonl --fqe 5000 --logs 5 --only FrozenLake 'CartPole, 300 episodes'
+    python benchmarks/peers.py run --rows others.jsonl --estimators others     # once; gradtd's rows for every version
+    python benchmarks/peers.py run --rows gradtd.jsonl --estimators gradtd
+    python benchmarks/peers.py table --rows others.jsonl gradtd.jsonl
     python benchmarks/peers.py table --rows peers.jsonl --plot peers.png
 
 Worlds: the COBS grid (arXiv 1911.06854, written anew), FrozenLake, Taxi, CliffWalking, CartPole, MountainCar,
@@ -98,7 +101,9 @@ def run(given: argparse.Namespace) -> None:
             task = cell.make(np.random.default_rng([SEED, k, key]))
             about = {"world": cell.world, "cell": cell.name, "log": k, "updates": given.fqe, "tells": task.tells}
             about |= {"truth": task.truth, "error": task.error}
-            rows = ([] if given.fqe else ours.rows(task)) + theirs(task, given.fqe)
+            rows = [] if given.fqe or given.estimators == "others" else ours.rows(task)
+            if given.estimators != "gradtd":
+                rows += ([] if given.fqe else ours.other_rows(task)) + theirs(task, given.fqe)
             with path.open("a") as file:
                 file.write("".join(json.dumps({**about, **row}) + "\n" for row in rows))
         print(f"{cell.world}, {cell.name}, logs {logs}", file=sys.stderr, flush=True)
@@ -146,7 +151,7 @@ def _short(number: float | None, digits: int = 3) -> str:
 
 
 def table(given: argparse.Namespace) -> None:
-    every = [json.loads(line) for line in given.rows.read_text().splitlines()]
+    every = [json.loads(line) for path in given.rows for line in path.read_text().splitlines()]
     rows, fitted = ([row for row in every if bool(row["updates"]) == with_fqe] for with_fqe in (False, True))
     cells = summaries(rows)
     print("| world | cell | gradtd | action values | best other | its error | usable | held ", end="")
@@ -249,10 +254,11 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("install")
     running, showing = commands.add_parser("run"), commands.add_parser("table")
-    for command in (running, showing):
-        command.add_argument("--rows", type=Path, required=True)
+    running.add_argument("--rows", type=Path, required=True)
+    showing.add_argument("--rows", type=Path, nargs="+", required=True)
     running.add_argument("--logs", type=int, default=20)
     running.add_argument("--fqe", type=int, default=0, help="updates of d3rlpy's FQE; then only peers run")
+    running.add_argument("--estimators", choices=("all", "gradtd", "others"), default="all")
     running.add_argument("--only", nargs="*", help="worlds, or cells as in 'CartPole, 300 episodes'")
     running.add_argument("--cache", type=Path, default=Path("trust-cache"), help="where truths of Gymnasium are kept")
     showing.add_argument("--plot", type=Path)

@@ -6,7 +6,8 @@
     python benchmarks/trust.py --methods            # the same logs by every method, in parts, with traces
 
 Families: finite (random problems, features good and bad), hidden (observations that hide the state), limited (episodes
-of a fixed length, observations without the time), estimated (the behaviour is not known), cells (rare rewards, heavy
+of a fixed length, observations without the time), estimated (the behaviour is not known), determined (both policies
+give every action; a step may be determined by observation and action), cells (rare rewards, heavy
 ratios, blocks), real (random systems with real observations), gym (gymnasium), icu and icu-one-hot (ICU-Sepsis, package
 icu-sepsis), bandit (the Open Bandit logs of obp 0.4.1). Hiding is a dial in looks, delayed, clocked, types, columns and
 clocked-real; graph, graph-pomdp, model-win, model-fail, toy-mc and gridworld are the worlds of COBS. Of other kinds are
@@ -42,6 +43,7 @@ FAMILIES: dict[str, tuple[Callable[[int, int], Iterator[Case]], int]] = {
     "hidden": (finite.hidden_cases, 150),
     "limited": (limited.limited_cases, 30),
     "estimated": (finite.estimated_cases, 100),
+    "determined": (finite.determined_cases, 300),
     "cells": (cells.cell_cases, 12),
     "real": (systems.system_cases, 90),
     "gym": (gym_logs.gym_cases, 3),
@@ -78,13 +80,14 @@ HELD_OUT = ("tracker", "network", "season")
 Row = dict[str, Any]
 
 
-def row_of(case: Case, levels: bool = False) -> Row:
+def row_of(case: Case, levels: bool = False, value_function: str = "auto") -> Row:
     """What the library says of a case, with its default algorithm."""
     begun = time.thread_time()
     policies = {} if case.target is None else {"target": case.target, "behaviour": case.behaviour}
     how: dict[str, Any] = policies | {
         "gamma": case.gamma,
         "features": case.features,
+        "value_function": value_function,
         "progress": False,
         "inference": gradtd.Inference(block_length=case.block),
         "machine": gradtd.Machine(threads=1),
@@ -138,12 +141,14 @@ def table(rows: list[Row], by: Callable[[Row], str]) -> list[str]:
     return [line_of(name, groups[name]) for name in groups]
 
 
-def run(family: str, seed: int, count: int, cells_too: bool, kept: Path | None, levels: bool = False) -> list[Row]:
+def run(
+    family: str, seed: int, count: int, cells_too: bool, kept: Path | None, levels: bool = False, values: str = "auto"
+) -> list[Row]:
     rows: list[Row] = []
     begun = time.monotonic()
     known = kept_rows(kept, family)
     for number, case in enumerate(FAMILIES[family][0](seed, count)):
-        row = known[number] if number < len(known) else row_of(case, levels)
+        row = known[number] if number < len(known) else row_of(case, levels, values)
         if kept is not None and number >= len(known):
             with kept.open("a") as file:
                 print(json.dumps({"family": family, **row}), file=file)
@@ -185,6 +190,7 @@ def main() -> None:
     parser.add_argument("--family", nargs="*", choices=(*FAMILIES, "held-out"), default=list(FAMILIES))
     parser.add_argument("--logs", type=int, help="logs in all (finite, hidden, real), or of every cell")
     parser.add_argument("--seeds", choices=SEEDS, default="reporting")
+    parser.add_argument("--value-function", choices=("auto", "state"), default="auto")
     parser.add_argument("--cells", action="store_true", help="one line for every cell, and the reasons")
     parser.add_argument("--rows", type=Path, help="a file of what is found, one line a log")
     parser.add_argument("--methods", nargs="*", choices=methods.METHODS, help="instead: one row for each method")
@@ -202,7 +208,8 @@ def main() -> None:
     rows: list[Row] = []
     for family in HELD_OUT if given.family == ["held-out"] else given.family:
         count = given.logs or FAMILIES[family][1]
-        rows += run(family, SEEDS[given.seeds], count, given.cells, given.rows, given.levels)
+        seed, values = SEEDS[given.seeds], given.value_function
+        rows += run(family, seed, count, given.cells, given.rows, given.levels, values)
     print(summed_up(rows))
 
 

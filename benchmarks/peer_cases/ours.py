@@ -55,33 +55,38 @@ def plain_lstdq(task: Task) -> float:
 
 
 def _gradtd(task: Task, **how: Any) -> Row:
-    actions = how.get("value_function") == "action"
-    policies = {"target": task.law} if actions else {}
     found = gradtd.evaluate(
-        task.as_table(not actions),
-        gamma=task.gamma,
+        task.as_table(),
+        task.law,
+        task.gamma,
         progress=False,
         machine=gradtd.Machine(threads=1),
-        **policies,
         **how,
     )
     low, high = found.interval
     return {"value": found.value, "low": low, "high": high, "verdict": found.verdict}
 
 
+def _row(name: str, run: Callable[[], Any]) -> Row:
+    """A row with its processor seconds and megabytes."""
+    made, cost = measured(run)
+    return {"name": name, **(made if isinstance(made, dict) else {"value": made}), **cost}
+
+
 def rows(task: Task) -> list[Row]:
-    """One row for each estimator, with its processor seconds and megabytes."""
-    found = []
+    """gradtd's rows: its default, and each of its value functions."""
+    return [
+        _row("gradtd", lambda: _gradtd(task)),
+        _row("gradtd, state values", lambda: _gradtd(task, value_function="state")),
+        _row("gradtd, action values", lambda: _gradtd(task, value_function="action")),
+    ]
 
-    def add(name: str, run: Callable[[], Any]) -> None:
-        made, cost = measured(run)
-        found.append({"name": name, **(made if isinstance(made, dict) else {"value": made}), **cost})
 
-    add("gradtd", lambda: _gradtd(task))
-    add("gradtd, action values", lambda: _gradtd(task, value_function="action"))
-    add("LSTD, second order", lambda: plain_lstd(task))
+def other_rows(task: Task) -> list[Row]:
+    """Least squares as a user would write it, and the estimators of the COBS study."""
+    found = [_row("LSTD, second order", lambda: plain_lstd(task))]
     if not (task.states * task.target.shape[1] > 4000):
-        add("LSTD-Q, second order", lambda: plain_lstdq(task))
+        found.append(_row("LSTD-Q, second order", lambda: plain_lstdq(task)))
     if task.states:
         values, cost = measured(lambda: classic.estimates(task))
         cost["seconds"] /= len(values)

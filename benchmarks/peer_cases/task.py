@@ -47,10 +47,10 @@ class Task:
         rows = np.arange(self.steps)
         return self.target[rows, self.action] / self.behaviour[rows, self.action]
 
-    def as_table(self, probabilities: bool = True) -> dict[str, Any]:
+    def as_table(self) -> dict[str, Any]:
         """The table that a user would hand to `gradtd.evaluate`."""
         last = np.r_[self.episode[1:] != self.episode[:-1], True]
-        table = {
+        return {
             "episode": self.episode,
             "observation": self.observation,
             "next_observation": self.next_observation,
@@ -58,8 +58,8 @@ class Task:
             "reward": self.reward,
             "terminated": self.terminated,
             "truncated": last & ~self.terminated,
+            "behaviour": self.behaviour[np.arange(self.steps), self.action],
         }
-        return {**table, "rho": self.rho} if probabilities else table
 
     def law(self, observations: Any) -> np.ndarray:
         """The target's probabilities of all actions at observations of this log."""

@@ -181,6 +181,35 @@ def estimated_cases(seed: int, count: int) -> Iterator[Case]:
         )
 
 
+def determined(problem: Finite, rng: np.random.Generator, slip: float) -> Finite:
+    """The problem with one next state for every state and action, or the end, and another one with a small chance."""
+    S, A = problem.reward.shape
+    P = np.zeros((S, A, S))
+    pairs = np.ix_(range(S), range(A))
+    for chance in (1 - slip, slip):
+        to, goes_on = rng.integers(0, S, (S, A)), rng.random((S, A)) > 0.1
+        P[(*pairs, to)] += chance * goes_on
+    noise = 0.0 if rng.random() < 0.7 else problem.noise
+    return Finite(P, problem.reward, noise, problem.start, min(problem.gamma, 0.98))
+
+
+def determined_cases(seed: int, count: int) -> Iterator[Case]:
+    """Both policies give the probabilities of every action; a pair determines the next state, or up to a rare slip, or
+    does not, in turn. Half of the logs are cut off."""
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, 31])
+        problem = random_problem(rng)
+        slip = (0.0, float(np.exp(rng.uniform(np.log(1e-3), np.log(0.1)))), 1.0)[k % 3]
+        problem = problem if slip == 1 else determined(problem, rng, slip)
+        episodes = round(np.exp(rng.uniform(np.log(30), np.log(1000))))
+        behaviour, target = policies(problem, rng)
+        limit = int(rng.choice([20, 60, 200, 1000]))
+        log = simulate(problem, behaviour, target, episodes, rng, limit=limit, ratios=False)
+        cell = ("determined", "rare slips", "random")[k % 3]
+        truth = problem.truth(target)
+        yield Case("determined", cell, episodes, True, truth, log, problem.gamma, None, None, 0.0, target, behaviour)
+
+
 def hidden_cases(seed: int, count: int) -> Iterator[Case]:
     """Several states look alike, and policies depend on the look only."""
     for k in range(count):

@@ -151,7 +151,7 @@ def test_values_of_actions_need_no_probabilities_of_the_behaviour(typed, log, tm
     ("arguments", "message"),
     [
         (["--value-function", "action", "--target", "taken"], "needs the target's probabilities of every action"),
-        (["--value-function", "actions", "--target", "uniform"], "value_function must be one of state, action"),
+        (["--value-function", "actions", "--target", "uniform"], "value_function must be one of auto, state, action"),
         (
             ["--value-function", "action", "--target", "uniform", "--clip", "3"],
             "--value-function action does not use ratios",

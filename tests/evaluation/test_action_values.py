@@ -301,7 +301,7 @@ def test_actions_beyond_those_of_the_log_are_refused():
         ("uniform", {"lam": 0.5}, "choose trace='tree', which needs only the target's probabilities"),
         ("uniform", {"lam": 0.5, "trace": "clipped"}, "needs the behaviour's probability of every action"),
         ("uniform", {"samples": 0}, "samples must be at least 1"),
-        ("uniform", {"values": "both"}, "value_function must be one of state, action"),
+        ("uniform", {"values": "both"}, "value_function must be one of auto, state, action"),
         ("uniform", {"values": "state", "action_features": "identity"}, "add value_function='action'"),
         ("uniform", {"action_features": lambda s, a: np.ones(3)}, "does not return features"),
     ],

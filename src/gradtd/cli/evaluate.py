@@ -291,9 +291,10 @@ def evaluate(
         str,
         typer.Option(
             help="state: state values, with importance ratios. action: action values, which need "
-            "no probabilities of the behaviour.",
+            "no probabilities of the behaviour. auto: state values, or the value of action values where observations "
+            "and actions are discrete and action values are clearly more precise.",
         ),
-    ] = "state",
+    ] = "auto",
     level: Annotated[float, numeric("Confidence level of the interval: 0.95 or 19/20.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Random seed: the same seed gives the same numbers.")] = 0,
     *,

@@ -20,10 +20,11 @@ from gradtd.evaluation.options import Inference, LogFormat, Machine, record_of, 
 from gradtd.evaluation.past_observations import remedies
 from gradtd.evaluation.plan import is_network
 from gradtd.evaluation.report.comparison import Evaluations
+from gradtd.evaluation.report.estimate import AUTO
 from gradtd.evaluation.report.result import Evaluation
 from gradtd.evaluation.settings import (
-    ACTION,
     STATE,
+    VALUE_FUNCTIONS,
     Settings,
     known_method,
     refuse_beside_clusters,
@@ -31,6 +32,7 @@ from gradtd.evaluation.settings import (
     refuse_without_influences,
     refuse_without_ratios,
 )
+from gradtd.evaluation.value_functions import worth_reading
 from gradtd.logs.given_policies import read_beside
 from gradtd.logs.policies import GivenPolicy, several, spelled
 
@@ -71,7 +73,7 @@ def evaluate(
     *,
     features: Any = None,
     algorithm: Algorithm | str = "auto",
-    value_function: str = STATE,
+    value_function: str = AUTO,
     behaviour: GivenPolicy | None = None,
     level: float = 0.95,
     seed: int = 0,
@@ -109,8 +111,11 @@ def evaluate(
         and LSTD share. Or any algorithm of the library, which is fitted until its value stops changing and then
         compared with that solution. Or an importance-sampling estimator: is, wis, pdis, wpdis, dr, wdr, monte_carlo.
     value_function
-        "state", the default: values of observations, with importance ratios. "action": values of observations and
-        actions, which need no probabilities of the behaviour. See ``docs/action-values.md`` for which to use.
+        "state": values of observations, with importance ratios. "action": values of observations and actions, which
+        need no probabilities of the behaviour. "auto", the default: state values. If observations and actions are
+        discrete, the target gives the probabilities of every action, and action values are clearly more precise, the
+        reported value is theirs, in the interval of the state values. Several targets in one call, named features,
+        named algorithms and any option of ``inference`` keep state values. See ``docs/action-values.md``.
     behaviour
         The behaviour policy, if the log lacks its probabilities or they are wrong, in the forms of ``target``;
         "estimate" fits it to the log.
@@ -140,6 +145,7 @@ def evaluate(
     (True, 'usable')
     """
     old = take_old_keywords(hyper, stacklevel=3)
+    values = checks.one_of("value_function", old[""].get("value_function", value_function), VALUE_FUNCTIONS)
     if "behavior" in hyper:
         if behaviour is not None:
             raise InputError("behaviour and behavior are the same argument: give it once.")
@@ -156,7 +162,8 @@ def evaluate(
         algorithm=known_method(algorithm, inference.lam),
         hyper=hyper,
         features=features,
-        value_function=checks.one_of("value_function", old[""].get("value_function", value_function), (STATE, ACTION)),
+        value_function=STATE if values == AUTO else values,
+        chooses_values=values == AUTO,
         behaviour=behaviour,
         level=level_of(level),
         seed=checks.seed_number(seed),
@@ -180,11 +187,24 @@ def evaluate(
             with open_executor(settings.threads, machine.scheduler) as executor:
                 made = evaluate_folder(table, targets, settings, executor, report)
             if not asks_for_parts:
-                again = {name: targets[name] for name, one in made.items() if _may_be_cured(one, settings)}
-                made = Evaluations({**made, **(_evaluate_memory(log, again, settings, report) if again else {})})
+                made = _again_in_memory(made, log, targets, settings, report)
         else:
             made = _evaluate_memory(log, targets, settings, report)
     return made["target"] if named is None else made
+
+
+def _again_in_memory(
+    made: Evaluations, log: Any, targets: dict[str, Any], settings: Settings, report: StageProgress | None
+) -> Evaluations:
+    """Evaluations in parts, replaced by those in memory that add the past or have the value of action values."""
+    cured = {name for name, one in made.items() if _may_be_cured(one, settings)}
+    alone = len(targets) == 1
+    chosen = {name for name, one in made.items() if alone and worth_reading(one, targets[name], settings)}
+    if not cured | chosen:
+        return made
+    again = _evaluate_memory(log, {name: targets[name] for name in made if name in cured | chosen}, settings, report)
+    kept = {name: one for name, one in again.items() if name in cured or one.diagnostics.state_value is not None}
+    return Evaluations({**made, **kept})
 
 
 def _may_be_cured(made: Evaluation, settings: Settings) -> bool:

@@ -56,6 +56,19 @@ class Limits:
     most_out_of_range: float = 0.05
     """Share of the target's real actions outside the range of the log's."""
 
+    # value_function="auto": when the value is that of action values.
+    most_compared_steps: int = 1_000_000
+    """Maximum number of steps for computing action values besides. A log in parts is read into memory for it."""
+    least_agreement: float = 0.9
+    """Share of repeated visits to a pair that lead to the same next observation. Below it action values are rarely more
+    precise, and are not computed."""
+    most_lacking_pairs: float = 0.01
+    """Share of the target's choices that the log never took in that state."""
+    most_error_of_pairs: float = 0.7
+    """Maximum estimated error of action values, in standard errors of the state values."""
+    most_contradiction: float = 3.0
+    """Maximum distance between the two values, in standard errors of the state values."""
+
     # The rows of the log.
     most_foreign: float = 0.4
     """Distance of next observations from the following rows; 1 for random rows. Sound logs had .17 at most, shuffled

@@ -32,6 +32,7 @@ from gradtd.evaluation.report.log_faults import look_for_faults
 from gradtd.evaluation.report.result import Evaluation, build_evaluation
 from gradtd.evaluation.report.step_sums import effective_size, sum_steps
 from gradtd.evaluation.settings import ACTION, STATE, Settings, refuse_unknown_chances, refuse_without_ratios
+from gradtd.evaluation.value_functions import choosable, with_action_values
 from gradtd.logs import Log, Ratios, ratios
 from gradtd.logs.calibration import with_doubt
 from gradtd.logs.ratios import is_deterministic
@@ -44,8 +45,7 @@ def plan_targets(
     """The shared inputs of all targets; targets with state values share the features.
 
     If episodes are held out, ratios are computed on the whole log, because a policy may be given by row; everything
-    else
-    else else uses only the held-out episodes.
+    else uses only the held-out episodes.
     """
     plans: dict[str, tuple[Plan, Ratios]] = {}
     whole, log = log, log if held is None else held.log
@@ -77,6 +77,9 @@ def plan_targets(
     elif rest:
         plan = make_plan(log, settings)
         plans |= {name: (plan, one) for name, one in made.items()}
+        if len(targets) == 1:  # several are compared with each other, which needs one value function
+            plan = replace(plan, choosable=choosable(log, next(iter(rest.values())), settings))
+            plans = {name: (plan, one) for name, one in made.items()}
     return {name: plans[name] for name in targets}
 
 
@@ -140,7 +143,7 @@ def evaluate_target(
         if again.verdict == "usable" or (late and again.verdict == "unchecked" and len(again.reasons) == 1):
             note = f"The observations are not Markov states, so gradtd added {described(more)} to them."
             return replace(again, notes=(*again.notes, note))
-    return made
+    return made if plan.choosable is None else with_action_values(made, plan.choosable, settings)
 
 
 def evaluate_plan(

@@ -42,6 +42,7 @@ class Plan:
     design: Design | None  # the design of the checks; None if there are none, with the reason in ``why_not``
     why_not: str = ""
     beside: tuple[Estimate, ...] = ()  # additional rows of estimates from the features
+    choosable: Any = None  # what action values need, if the value may be theirs (`value_functions.Choosable`)
     _made: dict[str, LogFeatures] = field(default_factory=dict)
     _lock: Any = field(default_factory=Lock)
 

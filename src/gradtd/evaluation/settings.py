@@ -19,6 +19,7 @@ from gradtd.running.settings import parameters, refuse_traces
 
 STATE, ACTION = "state", "action"
 """Kinds of value functions. Action values need no ratios."""
+VALUE_FUNCTIONS = (AUTO, STATE, ACTION)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class Settings(LogFormat, Inference, Machine):
     hyper: Mapping[str, Any] = field(default_factory=dict)
     features: Any = None
     value_function: str = STATE
+    chooses_values: bool = False  # whether the value may be that of action values
     behaviour: Any = None
     level: float = 0.95
     seed: int = 0
@@ -105,7 +107,7 @@ def known_method(algorithm: Algorithm | str, lam: float = 0.0) -> Algorithm | st
 def refuse_unknown(settings: Settings) -> None:
     """Refuse an unknown keyword and suggest the nearest one."""
     own = {} if settings.computed else parameters(as_algorithm(settings.algorithm))
-    words = set(names_of(Settings)) - {"hyper", "limits"} | {"target", "progress"}
+    words = set(names_of(Settings)) - {"hyper", "limits", "chooses_values"} | {"target", "progress"}
     options = {word: repr(word) for word in words} | spelled()
     for name in settings.hyper.keys() - own.keys():
         near = None if checks.meant_argument(name, own) else checks.meant_argument(name, options)

@@ -159,7 +159,7 @@ def improve(
     targets: dict[str, Any] = {_name(t): Probabilities(t.judged, order="steps") for t in distinct}
     common: dict[str, Any] = {"behaviour": behaviour, "seed": seed, "progress": progress, "level": level_of(level)}
     common |= {"inference": Inference(block_length=block_length), "machine": Machine(threads=threads)}
-    common |= {"gamma": gamma, "target": targets | {BEHAVIOUR: BEHAVIOUR}}
+    common |= {"gamma": gamma, "target": targets | {BEHAVIOUR: BEHAVIOUR}, "value_function": "state"}
     found: Evaluations = evaluate(read, features=features, **common)
     if found[BEHAVIOUR].verdict != WORDS[0] and features is None and experience.states is not None:
         found = evaluate(read, features="one-hot", **common)  # chosen by the behaviour alone, so without optimism

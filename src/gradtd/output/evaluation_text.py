@@ -39,6 +39,8 @@ _MEANING = (
     ("never_taken", "Target's next actions that the log never took in that state", "{:.2%}"),
     ("never_taken_effect", "Change of the value without them, in standard errors", "{:.2f}"),
     ("outside_range", "Target's actions outside the range of the log's", "{:.2%}"),
+    ("action_error", "Estimated error of the value, from action values", "{:.3g}"),
+    ("state_value", "Value by state values", "{:.5g}"),
     ("terminated", "Episodes that terminated", "{}"),
     ("truncated", "Episodes that were truncated", "{}"),
     ("features", "Features", "{}"),
@@ -113,6 +115,7 @@ def _opening(evaluation: Evaluation, name: str = "") -> list[Text]:
     agreed = "" if evaluation.reasons else ": All required checks ran and passed."
     lines = [_text(f"{name}{headline(evaluation)}", "bold"), _text(evaluation.verdict, colour).append(agreed, "none")]
     lines += [_text(f"  - {sentence}") for sentence in evaluation.reasons]
+    lines += [_text(evaluation.value_function)] if evaluation.value_function else []
     lines += [_text(line) for line in extra_lines(evaluation)]
     return lines + [_text(f"warning: {sentence}") for sentence in evaluation.warnings]
 

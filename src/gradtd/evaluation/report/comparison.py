@@ -238,7 +238,7 @@ def _or_least(value: float) -> float:
 
 def _difference(found: Mapping[str, Evaluation], first: str, second: str, level: float) -> Difference:
     a, b = found[first], found[second]
-    value = a.value - b.value
+    value = a.value_of_influences - b.value_of_influences
     low, high, error = paired_interval(a, b, level)
     verdict = max(a.verdict, b.verdict, key=WORDS.index)
     reason = ", ".join(f"{n} is {found[n].verdict}" for n in (first, second) if found[n].verdict != "usable")
@@ -261,7 +261,7 @@ def _error(evaluation: Evaluation) -> float | None:
 
 def paired_interval(a: Evaluation, b: Evaluation, level: float) -> tuple[float | None, float | None, float | None]:
     """The interval and error of the difference of two values from the same episodes, or None."""
-    value = a.value - b.value
+    value = a.value_of_influences - b.value_of_influences
     if len(a.influences) > 1 and len(a.influences) == len(b.influences):
         fit = _fit(value, a.influences - b.influences, _blocks(a) or _blocks(b))
         if not np.isfinite(fit.error):
@@ -325,7 +325,7 @@ def _beats(a: Evaluation, b: Evaluation) -> float:
     The draws are normal, but the interval of the difference accounts for few effective episodes and skew. The
     probability must not claim more certainty than the interval.
     """
-    value = a.value - b.value
+    value = a.value_of_influences - b.value_of_influences
     if len(a.influences) < 2 or len(a.influences) != len(b.influences):
         return 1.0
     fit = _fit(value, a.influences - b.influences, _blocks(a) or _blocks(b))

@@ -93,6 +93,11 @@ class Diagnostics:
     """Change of the value if the target never made those choices, in standard errors."""
     outside_range: float | None = None
     """Share of the target's continuous actions outside the range of the log's."""
+    action_error: float | None = None
+    """Estimated error of the value, if ``value_function="auto"`` chose action values."""
+    state_value: float | None = None
+    """The state values' own value in that case. Interval, influences and all other diagnostics are those of the state
+    values."""
     clipped: int
     """Ratios that were clipped."""
     condition_C: float | None

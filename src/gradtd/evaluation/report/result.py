@@ -175,6 +175,21 @@ class Evaluation:
         return LambdaValues.from_arrays(self.pictured)
 
     @property
+    def value_of_influences(self) -> float:
+        """The value that `influences` belong to, for paired differences: that of the state values."""
+        own = self.diagnostics.state_value
+        return self.value if own is None else own
+
+    @property
+    def value_function(self) -> str:
+        """The choice of ``value_function="auto"`` with both errors, if it chose action values; otherwise empty."""
+        d = self.diagnostics
+        if d.action_error is None:
+            return ""
+        both = f"standard error {d.action_error:.2g}; state values {self.estimates[0].error or 0.0:.2g}"
+        return f"Value function: action values ({both}). The interval is that of the state values."
+
+    @property
     def checked_without_traces(self) -> bool:
         """Whether the fits with another lambda have lambda 0, because the value itself has traces."""
         return (self.diagnostics.lam or 0.0) >= DEFAULT.least_lambda
@@ -198,7 +213,8 @@ class Evaluation:
         low, high = self.interval
         return (
             f"Evaluation({self.value:.4g}, {self.level:.0%} interval [{low:.4g}, {high:.4g}], {self.verdict}; "
-            f"{self.method}, {self.episodes} episodes, {self.steps} steps)"
+            f"{self.method}{', action values' if self.value_function else ''}, {self.episodes} episodes, "
+            f"{self.steps} steps)"
         )
 
     def summary(self) -> Summary:
@@ -266,6 +282,7 @@ class Evaluation:
             "target": self.target,
             "log": self.log,
             "features": self.features.describe(),
+            **({"value_function": self.value_function} if self.value_function else {}),
             "notes": self.notes,
             "understood": self.understood.to_dict(),
             "estimates": [vars(estimate) for estimate in self.estimates],
