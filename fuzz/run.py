@@ -3,11 +3,12 @@
     python fuzz/run.py [streams stored files logs parts folders minari sums sweeps names commands]
                        [--count 1000] [--seed 0] [--only K]
 
-Streams are in memory, or stored in folders. Compiled code runs with its bounds checked (NUMBA_BOUNDSCHECK=1, with a
-cache of its own). A try is a crash where the process dies, a traceback where anything but `gradtd.InputError` is raised
-or NumPy warns, and a lie where a value beyond the rewards' bound is called usable, or a log is not the table it was
-made from. Each is printed with the command that repeats it. Tries are made in a process of their own, which is started
-again behind a crash. The exit code is 1 where something was found.
+``--count`` tries are shared among the kinds as `SHARES` says. Streams are in memory, or stored in folders. Compiled
+code runs with its bounds checked (NUMBA_BOUNDSCHECK=1, with a cache of its own). A try is a crash where the process
+dies, a traceback where anything but `gradtd.InputError` is raised or NumPy warns, and a lie where a value beyond the
+rewards' bound is called usable, or a log is not the table it was made from. Each is printed with the command that
+repeats it. Tries are made in a process of their own, which is started again behind a crash. The exit code is 1 where
+something was found.
 """
 
 import argparse
@@ -22,7 +23,20 @@ from importlib import import_module
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TARGETS = ("streams", "stored", "files", "logs", "parts", "folders", "minari", "sums", "sweeps", "names", "commands")
+SHARES = {
+    "streams": 20,
+    "stored": 15,
+    "files": 20,
+    "logs": 8,
+    "parts": 4,
+    "folders": 4,
+    "minari": 4,
+    "sums": 7,
+    "sweeps": 7,
+    "names": 7,
+    "commands": 4,
+}
+"""The share of every kind in the tries. Where a try is cheap there are more of them, but no kind has most."""
 
 
 def work(target: str, seed: int, numbers: range, journal: Path, folder: Path) -> int:
@@ -85,7 +99,7 @@ def cache() -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("targets", nargs="*", default=TARGETS, metavar="|".join(TARGETS))
+    parser.add_argument("targets", nargs="*", default=list(SHARES), metavar="|".join(SHARES))
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="repeat one try")
@@ -100,7 +114,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             one = range(given.only, given.only + 1)
             sys.exit(work(given.targets[0], given.seed, one, Path(folder, "journal"), Path(folder)))
-    sys.exit(min(1, sum(drive(target, given.count, given.seed) for target in given.targets)))
+    total = sum(SHARES[target] for target in given.targets)
+    counts = {target: -(-given.count * SHARES[target] // total) for target in given.targets}
+    sys.exit(min(1, sum(drive(target, count, given.seed) for target, count in counts.items())))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Files that are half written: nobody's link is followed, nobody's leftover is in the way, and writers do not meet."""
 
+import json
 import os
 import secrets
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from gradtd import InputError
 from gradtd.core import files
 from gradtd.core.files import part_of, read_arrays, remove_strays, replace_file, write_arrays, write_text
-from gradtd.core.results_folder import ResultsFolder, in_use
+from gradtd.core.results_folder import MANIFEST, ResultsFolder, in_use
 
 DEAD = 2**22 + 1  # no process has this number
 
@@ -101,6 +103,34 @@ def test_files_of_a_results_folder_are_no_links(tmp_path):
     with pytest.raises(InputError, match="it is a link"), ResultsFolder(folder, "a test", 1).locked():
         pass
     assert victim.read_text() == "precious"
+
+
+def test_a_process_that_locks_a_folder_leaves_the_manifest_that_another_is_writing(tmp_path):
+    folder = ResultsFolder(tmp_path / "sums", "a test", 1)
+    other = part_of(folder.path(MANIFEST))  # this process lives
+    dead = other.with_name(other.name.replace(f"-{os.getpid()}-", f"-{DEAD}-"))
+    for path in (other, dead):
+        path.write_text("half")
+    with folder.locked():
+        assert other.exists()
+        assert not dead.exists()
+
+
+def test_a_folder_that_another_process_begins_at_the_same_time_is_ours(tmp_path, monkeypatch):
+    """It is empty when its files are listed, or has files already when the manifest is looked for."""
+    folder, listed = tmp_path / "sums", Path.iterdir
+
+    def begun(path):
+        for name in (MANIFEST, "results.npz"):
+            (path / name).write_text(json.dumps({"made_by": "a test", "format": 1}))
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", begun)
+    ResultsFolder(folder, "a test", 1)
+    monkeypatch.undo()
+    before = (folder / MANIFEST).stat().st_mtime_ns
+    ResultsFolder(folder, "a test", 1)
+    assert (folder / MANIFEST).stat().st_mtime_ns == before  # nobody's manifest is replaced
 
 
 def test_a_pipe_in_a_results_folder_is_refused_at_once(tmp_path):

@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.checks import InputError
-from gradtd.core.files import is_part, open_own, read_file, remove_part, replace_file, write_text, writing
+from gradtd.core.files import (
+    is_part,
+    open_own,
+    read_file,
+    remove_part,
+    remove_strays,
+    replace_file,
+    write_text,
+    writing,
+)
 
 MANIFEST, LOCK = "manifest.json", ".lock"
 STORED: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
@@ -34,17 +43,19 @@ class ResultsFolder:
         self.folder, self.made_by, self.format, self.option = folder, made_by, format, option
         with self.keeping():
             folder.mkdir(parents=True, exist_ok=True)
-            self._check_ours()
-            self.write_text(MANIFEST, json.dumps({"made_by": made_by, "format": format}))
+            if not self._is_ours():
+                self.write_text(MANIFEST, json.dumps({"made_by": made_by, "format": format}))
 
-    def _check_ours(self) -> None:
+    def _is_ours(self) -> bool:
+        """Whether the folder was begun by this command; not if it is new. Any other one is refused."""
         manifest, name = self.folder / MANIFEST, repr(str(self.folder))
-        if not manifest.exists():
-            if any(not _half_made(path.name) for path in self.folder.iterdir()):
+        others = any(not _half_made(path.name) for path in self.folder.iterdir())
+        if not manifest.exists():  # looked at last: another process that starts now writes it first
+            if others:
                 raise InputError(
                     f"{name} is not empty and was not written by {self.made_by}: give another {self.option}."
                 )
-            return
+            return False
         try:
             found = dict(json.loads(read_file(manifest)))
         except (ValueError, TypeError, RecursionError):
@@ -59,6 +70,7 @@ class ResultsFolder:
                 f"{name} was written in format {found.get('format')!r}, this version writes {self.format}: "
                 f"give another {self.option}, nothing was changed."
             )
+        return True
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -85,9 +97,11 @@ class ResultsFolder:
         return writing(self.folder, again, "results ")
 
     def _sweep_up(self) -> None:
-        """Remove the partial files of a killed process. No other process writes here at this time."""
+        """Remove the partial files of killed processes. Others write only the manifest now, before they ask for the
+        lock."""
+        remove_strays(self.folder, MANIFEST)
         for path in self.folder.rglob(".*.part"):
-            if is_part(path.name):
+            if is_part(path.name) and not _half_made(path.name):
                 remove_part(path)
 
     def write_text(self, name: str, text: str) -> Path:

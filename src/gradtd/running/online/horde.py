@@ -249,10 +249,7 @@ class Horde(OnlineLearner):
     @classmethod
     def load(cls, path: str | Path, *, threads: int | None = None, compile: bool | None = None) -> Horde:
         """The horde that was saved to a file."""
-        horde = cls.__new__(cls)
-        names, queue, more, _ = saving.load(path, "Horde", n_threads(threads), compile)
-        OnlineLearner.__init__(horde, names, queue, more.get("indices", False), more.get("gamma"))
-        return horde
+        return cls.__new__(cls)._take(saving.load(path, "Horde", n_threads(threads), compile))
 
     def _each(self, name: str, value: Any, check: Callable[[str, Any], float]) -> Any:
         """A checked number for all demons, or an array with one per demon."""

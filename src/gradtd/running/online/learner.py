@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -354,13 +354,16 @@ class Learner(WatchedLearner):
     @classmethod
     def _load(cls, path: str | Path, compile: bool | None) -> tuple[Learner, Mapping[str, Any], Arrays]:
         """The learner in a file, and the file's other contents."""
-        learner = cls.__new__(cls)
-        names, queue, more, arrays = saving.load(path, "Learner", 1, compile)
+        loaded = saving.load(path, "Learner", 1, compile)
         with reading(path, "a file that Learner.save wrote"):
-            learner._begin(names, queue, more)
-            if learner._white is not None:
-                learner._white.restore(arrays, learner.n_features)
-        return learner, more, arrays
+            return cls.__new__(cls)._take(loaded), *loaded[2:]
+
+    def _take(self, loaded: saving.Loaded) -> Self:
+        names, queue, more, arrays = loaded
+        self._begin(names, queue, more)
+        if self._white is not None:
+            self._white.restore(arrays, self.n_features)
+        return self
 
     def _become(self, other: Learner) -> None:
         """Replace another learner with the same settings."""

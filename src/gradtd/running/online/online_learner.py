@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,29 @@ class OnlineLearner:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=fork_lock())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = memo[id(self)] = object.__new__(type(self))
+        with self._lock:
+            made.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle contains what a file does, because compiled functions cannot be pickled."""
+        with self._lock:
+            beside = (self._more(), self._arrays())
+            try:
+                header, arrays = saving.contents(type(self).__name__, self._names, self._queue, beside)
+                arrays = {name: array.copy() for name, array in arrays.items()}
+            finally:
+                self._changed()
+        return _unpickled, (type(self), (header, arrays), self._queue.threads, self._queue.compile)
+
+    def _take(self, loaded: saving.Loaded) -> Self:
+        """Begin with the contents of a file or a pickle."""
+        names, queue, more, _ = loaded
+        OnlineLearner.__init__(self, names, queue, more.get("indices", False), more.get("gamma"))
+        return self
 
     @property
     def n_features(self) -> int:
@@ -228,6 +252,10 @@ class OnlineLearner:
 
 
 _ENDS = ("phi", "phi_next")
+
+
+def _unpickled(kind: Any, contents: saving.Contents, threads: int, compile: bool | None) -> Any:
+    return kind.__new__(kind)._take(saving.restored("the pickle", contents, kind.__name__, threads, compile))
 
 
 def put_stream(queue: StepQueue, stream: Stream, numbers: NDArray[np.float64]) -> None:

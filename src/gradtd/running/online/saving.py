@@ -38,11 +38,24 @@ MOST_STEPS = 2**53
 """Upper limit of the steps of a learner, below which counts are exact and do not overflow."""
 
 
-def save(path: str | Path, kind: str, names: list[str], queue: StepQueue, more: tuple[Any, Arrays]) -> None:
+Contents = tuple[Mapping[str, Any], Arrays]
+"""The header and the arrays of a file, or of a pickle."""
+
+
+def save(path: str | Path, kind: str, names: list[str], queue: StepQueue, more: Contents) -> None:
     """Write a queue, its runs and the learner's other data to a file, atomically."""
     target = Path(path)
     if not target.absolute().parent.is_dir():
         raise InputError(f"save: there is no folder {str(target.absolute().parent)!r}.")
+    header, arrays = contents(kind, names, queue, more)
+    try:
+        write_arrays(target, arrays, header)
+    except OSError as error:
+        raise InputError(f"cannot write {str(target)!r}: {error.strerror}.") from None
+
+
+def contents(kind: str, names: list[str], queue: StepQueue, more: Contents) -> Contents:
+    """What a file of a queue, its runs and the learner's other data contains."""
     queue.work_off()
     queue.note_episodes()
     rows = queue.store(False)
@@ -65,12 +78,8 @@ def save(path: str | Path, kind: str, names: list[str], queue: StepQueue, more: 
         "sparse": sparse,
         "episodes": {name: getattr(queue.episodes, name) for name in ("number", "label", "labelled", "over")},
         "runs": [_put_run(arrays, f"{i}.", names[i], run, used) for i, run in enumerate(queue.runs)],
-    } | more[0]
-    arrays.update(more[1])
-    try:
-        write_arrays(target, arrays, header)
-    except OSError as error:
-        raise InputError(f"cannot write {str(target)!r}: {error.strerror}.") from None
+    } | dict(more[0])
+    return header, arrays | more[1]
 
 
 def _used_rows(queue: StepQueue, size: int) -> slice | Integers:
@@ -208,14 +217,19 @@ Loaded = tuple[list[str], StepQueue, Mapping[str, Any], Arrays]
 def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> Loaded:
     """The names and the queue in a file that `save` wrote."""
     with reading(path, f"a file that {kind}.save wrote"):
-        header, arrays = read_arrays(Path(path))
-        if header["made_by"] != MADE_BY:
-            raise KeyError("made_by")
-        if header["format"] != FORMAT:
-            raise InputError(f"{str(path)!r} has format {header['format']!r}, this version of gradtd reads {FORMAT}.")
-        if header["kind"] != kind:
-            raise InputError(f"{str(path)!r} holds a {header['kind']}: load it with {header['kind']}.load.")
-        return *_restore(header, arrays, threads, compile), header, arrays
+        return restored(str(path), read_arrays(Path(path)), kind, threads, compile)
+
+
+def restored(name: str, found: Contents, kind: str, threads: int, compile: bool | None) -> Loaded:
+    """The names and the queue that `contents` gave; ``name`` says where they are from."""
+    header, arrays = found
+    if header["made_by"] != MADE_BY:
+        raise KeyError("made_by")
+    if header["format"] != FORMAT:
+        raise InputError(f"{name!r} has format {header['format']!r}, this version of gradtd reads {FORMAT}.")
+    if header["kind"] != kind:
+        raise InputError(f"{name!r} holds a {header['kind']}: load it with {header['kind']}.load.")
+    return *_restore(header, arrays, threads, compile), header, arrays
 
 
 def _restore(
