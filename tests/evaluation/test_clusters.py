@@ -1,10 +1,13 @@
 """Errors clustered by a column: influences are summed by cluster before the variance."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import gradtd
 from gradtd import Inference, InputError, LogFormat, Machine, evaluate
+from gradtd.evaluation import folder
 
 ONE, ROWS = Machine(threads=1), LogFormat(one_step=True)
 
@@ -70,6 +73,69 @@ def test_differences_are_clustered_too():
     )
     assert plain.differences[0].value == pytest.approx(clustered.differences[0].value)
     assert plain.differences[0].error != clustered.differences[0].error
+
+
+def wards(kind, episodes=240, seed=0):
+    """Episodes of 3 steps; those of a ward have a reward in common, and come one after another only by chance."""
+    rng = np.random.default_rng(seed)
+    n, episode = 3 * episodes, np.repeat(np.arange(episodes), 3)
+    ward = rng.integers(0, 30, episodes)
+    seen = {"obs": rng.integers(0, 3, n)} if kind == "states" else {"obs_0": rng.normal(size=n)}
+    reward = 1 + 0.5 * rng.standard_normal(30)[ward][episode] + rng.standard_normal(n)
+    ends = {"terminated": np.arange(n) % 3 == 2, "rho": rng.choice([0.5, 1.5], n)}
+    return {"episode": episode, "reward": reward, **seen, **ends, "ward": np.char.add("w", ward.astype(str))[episode]}
+
+
+@pytest.mark.parametrize("kind", ["states", "real observations"])
+def test_in_parts_they_are_those_of_memory(tmp_path, kind, small_parts, same_behaviour):
+    """The episodes of a cluster are in several files and parts."""
+    log = wards(kind)
+    for k, (low, high) in enumerate([(0, 250), (250, 600), (600, 720)]):
+        pq.write_table(pa.table({name: column[low:high] for name, column in log.items()}), tmp_path / f"{k}.parquet")
+    features = "one-hot" if kind == "states" else "identity"
+
+    def run(in_parts, **how):
+        machine = Machine(threads=1, in_parts=in_parts)
+        return evaluate(str(tmp_path), None, 0.9, features=features, inference=Inference(**how), machine=machine)
+
+    ours, memory, plain = run(True, cluster="ward"), run(False, cluster="ward"), run(True)
+    assert ours.value == pytest.approx(memory.value, rel=1e-9) == plain.value
+    assert ours.interval == pytest.approx(memory.interval, rel=1e-7)
+    np.testing.assert_allclose(ours.influences, memory.influences, rtol=1e-6, atol=1e-8)
+    assert ours.episodes == memory.episodes == 30
+    same_behaviour(ours, memory)
+    assert np.diff(ours.interval) > 1.1 * np.diff(plain.interval)
+    assert any(note == "Errors are clustered by 'ward': 30 clusters of 240 episodes." for note in ours.notes)
+    assert any("30 groups of whole clusters" in note for note in ours.notes)
+    held = {"cluster": "ward", "trained_on": [str(k) for k in range(100)]}
+    assert run(True, **held).interval == pytest.approx(run(False, **held).interval, rel=1e-7)
+
+
+def test_more_clusters_than_groups_share_groups(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "MOST_GROUPS", 10)
+    pq.write_table(pa.table(wards("states")), tmp_path / "log.parquet")
+    given = {"features": "one-hot", "inference": Inference(cluster="ward")}
+    found = evaluate(str(tmp_path), None, 0.9, machine=Machine(threads=1, in_parts=True), **given)
+    assert len(found.influences) == 10
+    assert found.episodes == 30
+
+
+def test_what_is_refused_in_parts(tmp_path):
+    log = wards("states")
+    for name, column, message in (
+        ("ward", np.full(720, "one"), "cluster='ward' has the same value in all rows"),
+        ("ward", np.where(np.arange(720) == 400, "other", log["ward"]), "cluster='ward' changes within episode 133"),
+        ("place", log["ward"], "cluster='ward' is no column of the log"),
+    ):
+        table = {other: values for other, values in log.items() if other != "ward"} | {name: column}
+        for k, some in enumerate((slice(0, 400), slice(400, 720))):
+            pq.write_table(pa.table({one: values[some] for one, values in table.items()}), tmp_path / f"{k}.parquet")
+        machine = Machine(threads=1, in_parts=True)
+        with pytest.raises(InputError, match=message):
+            evaluate(str(tmp_path), None, 0.9, inference=Inference(cluster="ward"), machine=machine)
+    machine = Machine(threads=1, checkpoint=tmp_path / "sums")
+    with pytest.raises(InputError, match="cluster is not for a checkpoint"):
+        evaluate(str(tmp_path), None, 0.9, inference=Inference(cluster="place"), machine=machine)
 
 
 @pytest.mark.slow

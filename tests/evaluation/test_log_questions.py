@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import gradtd
 from gradtd import Inference, Machine
 from gradtd.cli.app import app
-from gradtd.evaluation.log_questions import take_episodes
+from gradtd.logs.log import take_episodes
 
 GIVEN = {"gamma": 0.9, "progress": False, "machine": Machine(threads=1)}
 TARGET = np.array([[0.3, 0.7], [0.6, 0.4], [0.5, 0.5]])
@@ -180,9 +180,7 @@ def test_times_in_parts_are_those_in_memory(tmp_path, small_units):
         for way in (True, False)
     ]
     assert both[0].value == pytest.approx(both[1].value, rel=1e-9)
-    with pytest.raises(gradtd.InputError, match="cluster needs the log in memory"):
-        _in_parts(path, cluster="ward")
-    for name, given in (("time_column", "hours"), ("by", "ward"), ("trained_on", "train")):
+    for name, given in (("time_column", "hours"), ("by", "ward"), ("trained_on", "train"), ("cluster", "ward")):
         with pytest.raises(gradtd.InputError, match=f"{name} is not for a checkpoint"):
             _in_parts(path, Machine(checkpoint=tmp_path / "sums"), **{name: given})
 

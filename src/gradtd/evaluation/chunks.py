@@ -56,6 +56,7 @@ class ChunkReader:
     name: str  # what the log is called
     shared: int = 0  # number of episode ids that occur in several files
     clock: str | None = None  # the column of times, if steps are not evenly spaced
+    clustered: bool = False  # whether labels are clusters of episodes, which groups for the error must keep together
 
     def read(self, rows: Any, begins: Integers, order: Integers | None = None) -> tuple[Log, Ratios]:
         """Some whole episodes as a log, renumbered; ``order`` selects rows, if not all."""
@@ -100,6 +101,8 @@ class ChunkReader:
         for rows, begins, hashes in part.chunks(self.needed):
             labels = None if part.labels is None else part.labels[done : done + len(hashes)]
             done += len(hashes)
+            if self.clustered and labels is not None:
+                hashes = labels.astype(np.uint64)  # up to as many clusters as groups, each is a group
             order, at = np.arange(len(hashes)) if labels is None else np.flatnonzero(labels >= 0), None
             if not len(order):
                 continue
@@ -179,7 +182,8 @@ def make_reader(
     if episode is not None and episode not in needed:
         needed = [episode, *needed]
     given = (settings.behaviour, settings.clip, episode, needed, table.name, shared, settings.time_column)
-    return ChunkReader(reader, target, *given)
+    clustered = settings.cluster is not None
+    return ChunkReader(reader, target, *given, clustered)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +196,7 @@ class Folder:
     seen: Survey  # where episodes begin
     notes: tuple[str, ...]  # what was done to find out
     shared: int  # number of episode ids that occur in several files
-    groups: Groups | None = None  # groups of starts, where they were asked for
+    groups: Groups | None = None  # groups of starts, or clusters, where they were asked for
 
     def reader(self, settings: Settings, target: Any, executor: Executor) -> ChunkReader:
         """The reader of its chunks. First finds what depends on all rows, such as the list of all actions."""

@@ -77,18 +77,26 @@ def evaluate_folder(
     with ExitStack() as stack:
         folder = open_folder(table, settings, keep, stack, progress)
         refuse_single(folder.seen, table.name)
-        settings = replace(settings, by=folder.groups)
+        by, cluster = (folder.groups, None) if settings.cluster is None else (None, folder.groups)
+        settings = replace(settings, by=by, cluster=cluster)
         made = {}
         for name, target in targets.items():
             pairs = settings.value_function == ACTION and not (isinstance(target, str) and target == "behaviour")
             reader = folder.reader(settings, "behaviour" if pairs else target, executor)
             sample = read_sample(folder.seen, reader)
             job = fit_design(folder, reader, settings, executor, sample, target if pairs else None)
-            job = replace(job, n_labels=0 if folder.groups is None else len(folder.groups.names))
+            job = _asked_groups(job, settings)
             source = _FolderSource(folder, executor, progress)
             found = _evaluate_job(job, source, sample, settings)
             made[name] = _with_sample(found, name, folder, sample, settings, target)
         return Evaluations(made)
+
+
+def _asked_groups(job: Job, settings: Settings) -> Job:
+    """The job for groups of starts, or for clusters: each is a group, unless there are more of them."""
+    if settings.cluster is not None:
+        return replace(job, groups=min(job.groups, len(settings.cluster.names)))
+    return job if settings.by is None else replace(job, n_labels=len(settings.by.names))
 
 
 def _with_sample(
@@ -135,13 +143,8 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
         raise InputError(
             "gradtd cannot estimate the behaviour from a log that is read in parts: give a column of probabilities."
         )
-    if settings.cluster is not None:
-        raise InputError(
-            "cluster needs the log in memory: the error of a log in parts comes from groups of episodes by the hash of "
-            "their id, not by a column. Leave cluster out, or give in_parts=False."
-        )
     if settings.checkpoint is not None:
-        for name in ("time_column", "by", "trained_on"):
+        for name in ("time_column", "by", "trained_on", "cluster"):
             if getattr(settings, name) is not None:
                 raise InputError(
                     f"{name} is not for a checkpoint, whose sums are of all episodes and one discount: leave one of "

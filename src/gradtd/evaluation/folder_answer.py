@@ -89,8 +89,11 @@ def answer(
     if made.of_groups is not None:
         columns = job.design.ladder.rungs[decision.rung]
         of_groups = fits_in_parts(equations, columns, found.theta, made.of_groups, decision.fit, settings.by)
+    diagnostics = diagnose(numbers, found, decision, settings, rows[0].value, **more, **made.told)
+    if settings.cluster is not None:
+        diagnostics = replace(diagnostics, episodes=len(settings.cluster.names))
     return build_evaluation(
-        diagnose(numbers, found, decision, settings, rows[0].value, **more, **made.told),
+        diagnostics,
         rows,
         settings.level,
         theta=made.theta,
@@ -151,7 +154,7 @@ def _of_groups(
     starts = histogram(seen.rows.at(seen.start_rows)[:, columns] @ found.theta)
     fitted_too = "" if source.later else "features were fitted, and "
     sampled = f"{fitted_too}missing choices were counted in {seen.n_pieces} episodes sampled by their hash."
-    notes = (*source.notes, _groups_note(sums.pieces), sampled)
+    notes = (*source.notes, _groups_note(sums.pieces, settings), sampled)
     refitted = settings.method == "lstd" and len(resampled) > 0
     features, by_start = _features(job, decision.rung), equations.last.starts
     of_groups = None
@@ -229,7 +232,7 @@ def _of_states(
     starts = histogram(np.asarray(table @ found.theta).ravel(), weights=weighed.starts)
     weights, features, said = _weights_of(job, decision.rung, found.theta)
     kept = f"the log has {_n_states(job)} states; its steps were written to a temporary file, 40 bytes each."
-    notes = (*source.notes, *said, _groups_note(equations.pieces), kept)
+    notes = (*source.notes, *said, _groups_note(equations.pieces, settings), kept)
     of_groups = _starts_of_states(equations, table, columns, found, job) if job.n_labels else None
     own = _own_of_states(equations, job, numbers, columns)
     given = (weights, features, starts, of_groups, own, notes)
@@ -375,8 +378,7 @@ def _first_order(value: float, fit: Fit, pieces: Floats, settings: Settings) -> 
     return np.asarray(value + (weights @ psi) / (weights @ filled))
 
 
-def _groups_note(pieces: Floats) -> str:
+def _groups_note(pieces: Floats, settings: Settings) -> str:
     groups = int((pieces > 0).sum())
-    return (
-        f"the log was read in parts, so the interval comes from {groups} groups of episodes by the hash of their ids."
-    )
+    of_what = "episodes by the hash of their ids" if settings.cluster is None else "whole clusters"
+    return f"the log was read in parts, so the interval comes from {groups} groups of {of_what}."

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
-from gradtd.core.stream import episode_numbers
 from gradtd.evaluation.settings import Settings
 from gradtd.logs import Ratios
 from gradtd.logs.behaviour_model import BehaviourModel
 from gradtd.logs.column_names import Roles, listed, resolve
 from gradtd.logs.columns import Column, gather
-from gradtd.logs.log import Log
+from gradtd.logs.log import Log, take_episodes
 from gradtd.logs.parts import Survey
 from gradtd.logs.row_episodes import hash_of
 from gradtd.logs.row_policies import InOrder, Probabilities, are_names, steps_in_table
@@ -82,7 +81,7 @@ def ask_log(source: Any, log: Log, settings: Settings) -> tuple[Log, HeldOut | N
         held = hold_out(log, mask)
         groups, clusters = (None if one is None else one.taken(mask) for one in (groups, clusters))
     if clusters is not None:
-        said = (*said, _clusters_note(clusters))
+        said = (*said, f"{_clusters_note(clusters)} {UNCLUSTERED}")
     return log, held, replace(settings, by=groups, cluster=clusters), said
 
 
@@ -127,11 +126,18 @@ def clusters_of(source: Any, log: Log, settings: Settings) -> Groups:
     labels, codes = np.unique([str(one) for one in values[rows[log.row]]], return_inverse=True)
     of_episode = codes[log.starts]
     if (codes != of_episode[log.episode]).any():
-        at = int(log.episode[np.flatnonzero(codes != of_episode[log.episode])[0]])
-        raise InputError(
-            f"cluster={name!r} changes within episode {at}, but a cluster consists of whole episodes: give a column "
-            "that is constant within episodes."
-        )
+        _refuse_cut_cluster(name, int(log.episode[np.flatnonzero(codes != of_episode[log.episode])[0]]))
+    return _clusters(name, labels, of_episode)
+
+
+def _refuse_cut_cluster(name: str, episode: int) -> None:
+    raise InputError(
+        f"cluster={name!r} changes within episode {episode}, but a cluster consists of whole episodes: give a column "
+        "that is constant within episodes."
+    )
+
+
+def _clusters(name: str, labels: Any, of_episode: Integers) -> Groups:
     if len(labels) < 2:
         raise InputError(f"cluster={name!r} has the same value in all rows: an error needs at least two clusters.")
     return Groups(name, tuple(map(str, labels)), of_episode)
@@ -139,7 +145,10 @@ def clusters_of(source: Any, log: Log, settings: Settings) -> Groups:
 
 def _clusters_note(clusters: Groups) -> str:
     count = f"{len(clusters.names)} clusters of {len(clusters.of_episode)} episodes"
-    return f"Errors are clustered by {clusters.column!r}: {count}. Rows of other methods treat episodes as independent."
+    return f"Errors are clustered by {clusters.column!r}: {count}."
+
+
+UNCLUSTERED = "Rows of other methods treat episodes as independent."
 
 
 def trained_episodes(source: Any, log: Log, settings: Settings) -> NDArray[np.bool_]:
@@ -197,8 +206,9 @@ def _refuse_unknown_ids(unknown: set[str]) -> None:
 
 
 def columns_asked(settings: Settings, kinds: Mapping[str, str]) -> list[str]:
-    """Columns of a log in parts that contain groups of starts, and episodes used for training."""
-    asked = {} if settings.by is None else {"by": _name_of("by", settings.by)}
+    """Columns of a log in parts that contain groups of starts, clusters, and episodes used for training."""
+    names = {"by": settings.by, "cluster": settings.cluster}
+    asked = {option: _name_of(option, name) for option, name in names.items() if name is not None}
     if isinstance(settings.trained_on, str):
         asked["trained_on"] = settings.trained_on
     for option, name in asked.items():
@@ -209,7 +219,7 @@ def columns_asked(settings: Settings, kinds: Mapping[str, str]) -> list[str]:
 def ask_files(
     seen: Survey, kinds: Mapping[str, str], episode: str | None, settings: Settings
 ) -> tuple[Survey, Groups | None, tuple[str, ...]]:
-    """A log in parts with a label for every episode, its group or -1 if it is excluded; the groups; notes."""
+    """A log in parts with a label for every episode, its group or cluster, or -1 if it is excluded; these; notes."""
     groups, held = None, np.ones(seen.episodes, bool)
     said: tuple[str, ...] = ()
     if settings.trained_on is not None:
@@ -218,6 +228,9 @@ def ask_files(
     if settings.by is not None:
         names = [labels_of(one)[_firsts(seen, at, len(one.values))] for at, one in seen.column(settings.by)]
         groups = _groups(settings.by, np.concatenate(names)).taken(held)
+    if settings.cluster is not None:  # never beside groups of starts
+        groups = _clusters_in_files(seen, settings.cluster).taken(held)
+        said = (*said, _clusters_note(groups))
     labels = np.where(held, 0, -1)
     if groups is not None:
         labels[held] = groups.of_episode
@@ -228,6 +241,21 @@ def _firsts(seen: Survey, at: int, rows: int) -> Integers:
     """The first rows of episodes, among this many rows from one on."""
     low, high = np.searchsorted(seen.begins[:-1], (at, at + rows))
     return seen.begins[low:high] - at
+
+
+def _clusters_in_files(seen: Survey, name: str) -> Groups:
+    """The cluster of every episode, which is the same in all its rows; its episodes may be in several files."""
+    found: list[Any] = []
+    last = None
+    for at, one in seen.column(name):
+        values = labels_of(one)
+        changed = np.flatnonzero(np.r_[last is not None and str(values[0]) != last, one.values[1:] != one.values[:-1]])
+        inside = changed[~np.isin(at + changed, seen.begins)]
+        if len(inside):
+            _refuse_cut_cluster(name, int(np.searchsorted(seen.begins, at + inside[0], "right")) - 1)
+        found += [str(value) for value in values[_firsts(seen, at, len(values))]]
+        last = str(values[-1])
+    return _clusters(name, *np.unique(found, return_inverse=True))
 
 
 def _trained_in_files(seen: Survey, kinds: Mapping[str, str], episode: str | None, given: Any) -> NDArray[np.bool_]:
@@ -338,39 +366,3 @@ def elapsed_times(log: Log, values: NDArray[Any], rows: Integers, name: str) -> 
     known = apart[~unknown & ~log.terminated]
     apart[unknown] = float(np.median(known)) if len(known) else 1.0
     return apart, int(unknown.sum())
-
-
-def take_episodes(log: Log, held: NDArray[np.bool_]) -> tuple[Log, Integers]:
-    """The log of some of its episodes, and the numbers of their steps."""
-    steps = np.flatnonzero(held[log.episode])
-    n = len(log)
-    beyond = np.unique(log.next_row[steps][log.next_row[steps] >= n])
-    also = np.setdiff1d(log.next_row[steps][log.next_row[steps] < n], steps)
-    kept = np.r_[steps, also, beyond].astype(np.int64)
-    place = np.full(len(log.observations), -1)
-    place[log.row[steps]] = np.arange(len(steps))
-    place[kept[len(steps) :]] = np.arange(len(steps), len(kept))
-    order = np.r_[log.row[steps].astype(np.int64), kept[len(steps) :]]
-    given = np.arange(len(log.observations)) if log.given is None else np.asarray(log.given)
-
-    def some(values: Any) -> Any:
-        return None if values is None else np.asarray(values)[steps]
-
-    def later(name: str) -> Floats:
-        every = np.r_[log.extra[name], log.extra_beyond.get(name, np.full(len(log.observations) - n, np.nan))]
-        return np.asarray(every[kept[len(steps) :]])
-
-    names = ("reward", "terminated", "truncated", "action", "behaviour", "target", "rho", "elapsed")
-    made = replace(
-        log,
-        observations=log.observations[order],
-        row=np.arange(len(steps), dtype=np.uint32),
-        next_row=place[log.next_row[steps]].astype(np.uint32),
-        episode=episode_numbers(log.episode[steps]),
-        extra={name: values[steps] for name, values in log.extra.items()},
-        extra_beyond={name: later(name) for name in log.extra},
-        given=given[order],
-        chosen={name: codes[steps] for name, codes in log.chosen.items()},
-        **{name: some(getattr(log, name)) for name in names},
-    )
-    return made, steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gradtd.core import checks
 from gradtd.core.arrays import Floats, Integers, make_frame
 from gradtd.core.checks import InputError
-from gradtd.core.stream import begins_episode, episode_begins
+from gradtd.core.stream import begins_episode, episode_begins, episode_numbers
 from gradtd.core.stream_arrays import read_only
 from gradtd.logs.understood import Understood
 
@@ -275,3 +275,39 @@ def _row(kind: str, cells: Iterable[str]) -> str:
 
 def _cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def take_episodes(log: Log, held: Any) -> tuple[Log, Integers]:
+    """The log of some of its episodes, and the numbers of their steps."""
+    steps = np.flatnonzero(held[log.episode])
+    n = len(log)
+    beyond = np.unique(log.next_row[steps][log.next_row[steps] >= n])
+    also = np.setdiff1d(log.next_row[steps][log.next_row[steps] < n], steps)
+    kept = np.r_[steps, also, beyond].astype(np.int64)
+    place = np.full(len(log.observations), -1)
+    place[log.row[steps]] = np.arange(len(steps))
+    place[kept[len(steps) :]] = np.arange(len(steps), len(kept))
+    order = np.r_[log.row[steps].astype(np.int64), kept[len(steps) :]]
+    given = np.arange(len(log.observations)) if log.given is None else np.asarray(log.given)
+
+    def some(values: Any) -> Any:
+        return None if values is None else np.asarray(values)[steps]
+
+    def later(name: str) -> Floats:
+        every = np.r_[log.extra[name], log.extra_beyond.get(name, np.full(len(log.observations) - n, np.nan))]
+        return np.asarray(every[kept[len(steps) :]])
+
+    names = ("reward", "terminated", "truncated", "action", "behaviour", "target", "rho", "elapsed")
+    made = replace(
+        log,
+        observations=log.observations[order],
+        row=np.arange(len(steps), dtype=np.uint32),
+        next_row=place[log.next_row[steps]].astype(np.uint32),
+        episode=episode_numbers(log.episode[steps]),
+        extra={name: values[steps] for name, values in log.extra.items()},
+        extra_beyond={name: later(name) for name in log.extra},
+        given=given[order],
+        chosen={name: codes[steps] for name, codes in log.chosen.items()},
+        **{name: some(getattr(log, name)) for name in names},
+    )
+    return made, steps
