@@ -64,8 +64,9 @@ class Limits:
     precise, and are not computed."""
     most_lacking_pairs: float = 0.01
     """Share of the target's choices that the log never took in that state."""
-    most_error_of_pairs: float = 0.7
-    """Maximum estimated error of action values, in standard errors of the state values."""
+    most_error_of_pairs: float = 1.0
+    """Maximum estimated error of action values, in standard errors of the state values. Their estimate includes biases,
+    and up to 1 their error on the tuning seeds was smaller."""
     most_contradiction: float = 3.0
     """Maximum distance between the two values, in standard errors of the state values."""
 

@@ -103,10 +103,8 @@ def lacking_pairs(log: Log, target: Any) -> float:
 def with_action_values(made: Evaluation, given: Choosable, settings: Settings) -> Evaluation:
     """The evaluation by state values, with the value of action values if these are more precise and agree with it."""
     limits, state = settings.limits, made.estimates[0]
-    if made.verdict != "usable" or state.value is None or state.error is None:
+    if state.value is None or state.error is None or state.low is None or state.high is None:
         return made
-    assert state.low is not None
-    assert state.high is not None
     settings = replace(settings, value_function=ACTION)
     try:
         plan, found = plan_pairs(given.log, given.target, settings)
