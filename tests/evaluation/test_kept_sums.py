@@ -15,6 +15,7 @@ import gradtd
 from gradtd.evaluation import chunks, kept_sums, part_sums
 from gradtd.evaluation.kept_files import Store
 from gradtd.evaluation.kept_units import cut_files, look_at, place
+from gradtd.logs import parts
 from gradtd.logs.files import ParquetTable
 from gradtd.logs.parts import survey
 
@@ -105,6 +106,16 @@ def test_what_was_killed_goes_on_to_the_same_bytes(three, tmp_path, read, name, 
     _same_bytes(again, whole)
     assert _files(tmp_path / "killed") == _files(tmp_path / "whole")
     assert left == sum(read) if name == "keep_sample" else left < sum(read)
+
+
+def test_the_sums_of_a_unit_with_one_part_are_written_once(three, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "ROWS_OF_A_PART", 10_000)
+    written, keep = [], Store.keep
+    monkeypatch.setattr(Store, "keep", lambda self, *given: (written.append(given[3:]), keep(self, *given)))
+    found = _evaluate(three, tmp_path / "sums", features="identity")
+    assert written
+    assert not any(part for part in written)
+    _same_bytes(found, _evaluate(three, tmp_path / "sums", features="identity"))
 
 
 def _breaking(real, after):

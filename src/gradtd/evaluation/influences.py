@@ -162,27 +162,35 @@ def by_group(moments: Moments, solutions: Solutions, clock: Floats, sample: Piec
 
     Missing choices and observed TD errors are not sums of products; they come from a ``sample`` of its episodes.
     """
-    every = solutions.every
+    every, k = solutions.every, len(solutions.plain)
     start, pull, robust = (np.zeros((len(moments.pieces), len(every))) for _ in range(3))
     spread = np.zeros(len(every))
+    pull[:, :k] = _pulls(moments.A, moments.b, solutions.plain)
+    pull[:, k : k + len(solutions.traced)] = _pulls(moments.traced_A, moments.traced_b, solutions.traced)
     for j, s in enumerate(every):
         theta, left = s.theta[: len(s.columns)], s.left[: len(s.columns)]
-        traced = len(solutions.plain) <= j < len(solutions.plain) + len(solutions.traced)
-        A, b = (moments.traced_A, moments.traced_b) if traced else (moments.A, moments.b)
-        residual = A[:, s.columns[:, None], s.columns] @ theta + b[:, s.columns]
         start[:, j] = moments.starts[:, s.columns] @ theta
         if len(s.theta) > len(s.columns):
             late, late_left = s.theta[len(s.columns) :], s.left[len(s.columns) :]
             start[:, j] += moments.pieces * (clock[0] @ late)
+            residual = moments.A[:, s.columns[:, None], s.columns] @ theta + moments.b[:, s.columns]
             residual += moments.to[:, s.columns] @ late
             of_time = moments.back[:, :, s.columns] @ theta + moments.own @ late + moments.time_b
-            pull[:, j] += of_time @ late_left
-        pull[:, j] += residual @ left
+            pull[:, j] = residual @ left + of_time @ late_left
         robust[:, j] = moments.robust[:, s.columns] @ theta + moments.robust[:, -1]
         mean = float(moments.x[s.columns] @ theta) / n_steps
         square = float(theta @ moments.C[np.ix_(s.columns, s.columns)] @ theta) / n_steps
         spread[j] = np.sqrt(max(square - mean**2, 0.0))
     return PieceSums(start, pull, robust, sample.lack, spread, sample.missed, sample.met)
+
+
+def _pulls(A: Floats, b: Floats, solved: Sequence[Solution]) -> Floats:
+    """left'(A theta + b) of every group under every solution; all at once, since each would copy its part of A."""
+    theta, left = np.zeros((2, A.shape[1], len(solved)))
+    for j, s in enumerate(solved):
+        theta[s.columns, j], left[s.columns, j] = s.theta, s.left
+    made = [np.einsum("dk,dk->k", A_g @ theta + b_g[:, None], left) for A_g, b_g in zip(A, b, strict=True)]
+    return np.array(made)
 
 
 def add_steps(

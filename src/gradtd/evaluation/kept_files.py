@@ -323,8 +323,9 @@ def _stored(sums: PartSums) -> tuple[Arrays, dict[str, Any]]:
         groups = np.flatnonzero(sums.moments.pieces)
         header["groups"] = len(sums.moments.pieces)
         arrays["groups"] = groups
+        complete = len(groups) == len(sums.moments.pieces)
         for name, array in sums.moments.arrays().items():
-            arrays[f"moments.{name}"] = array[groups] if name in BY_GROUP else array
+            arrays[f"moments.{name}"] = array if complete or name not in BY_GROUP else array[groups]
     return arrays, header
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -289,7 +289,7 @@ class _Reading:
         missing = [(unit, k) for unit, parts in cut.items() for k in range(len(parts)) if self.look(unit, k) is None]
         left = Counter(unit for unit, _ in missing)
         for unit in cut.keys() - left.keys():
-            self._put_together(unit, len(cut[unit]))
+            self._put_together(unit, self._stored_parts(unit, len(cut[unit])))
         pieces = [cut[unit][k] for unit, k in missing]
         rows = sum(one.unit.rows for one in placed)
         done = rows - sum(map(len, pieces))
@@ -299,22 +299,28 @@ class _Reading:
                     "a worker runs another version of gradtd than this process: install the same version on both."
                 )
             unit, k = missing[number]
-            self.store.keep(unit, self.key, sums, k)
             left[unit] -= 1
-            if not left[unit]:
-                self._put_together(unit, len(cut[unit]))
+            if len(cut[unit]) == 1 and not self.job.of_states:
+                self._put_together(unit, [sums])
+            else:
+                self.store.keep(unit, self.key, sums, k)
+                if not left[unit]:
+                    self._put_together(unit, self._stored_parts(unit, len(cut[unit])))
             done += len(pieces[number])
             if source.progress:
                 source.progress("reading", done, rows)
 
-    def _put_together(self, unit: Unit, parts: int) -> None:
+    def _stored_parts(self, unit: Unit, count: int) -> Iterator[PartSums]:
+        return (self.there(unit, k) for k in range(count))
+
+    def _put_together(self, unit: Unit, parts: Iterable[PartSums]) -> None:
         """Replace the sums of a unit's parts by their total; the steps of states stay with the parts."""
         for file in unit.files:
             refuse_changed(self.source.paths[file.identity], file)
         total = Reduction()
-        for k in range(parts):
+        for sums in parts:
             # Steps of states stay with the parts, because those of a whole unit might not fit into memory.
-            total.put(replace(self.there(unit, k), blocks=[]))
+            total.put(replace(sums, blocks=[]))
         self.store.keep(unit, self.key, total.total())
         if not self.job.of_states:
             self.store.forget_parts(unit, self.key)
