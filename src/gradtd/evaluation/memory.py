@@ -23,7 +23,7 @@ from gradtd.evaluation.estimators.products import trace_rows
 from gradtd.evaluation.extra_answers import SeenLog, extra_answers, with_model_error
 from gradtd.evaluation.limits import Limits
 from gradtd.evaluation.log_questions import HeldOut, is_by_row
-from gradtd.evaluation.past_observations import described, episodes_since, remedies, with_past
+from gradtd.evaluation.past_observations import described, episodes_since, remedies, unseen_after_cuts, with_past
 from gradtd.evaluation.plan import Plan, is_network, make_network_plan, make_plan
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.diagnostics import diagnose
@@ -179,6 +179,8 @@ def evaluate_plan(
     more |= look_for_faults(plan.log, case.begins, None if judged is None else judged.fit.psi)
     if rewards_late:
         more |= {"rewards_late": True}
+    if settings.with_time or settings.history > 1:
+        more |= {"unseen_after_cuts": unseen_after_cuts(plan.log, settings, discount)}
     if judged is not None or plan.why_not:
         more |= {"features_named": plan.named, "not_checked": plan.why_not or None}
     more |= {"features": ready.features.n_features, "condition_C": ready.condition_C}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradtd.core.arrays import Integers
+from gradtd.core.arrays import Floats, Integers
 from gradtd.core.checks import InputError
 from gradtd.core.stream import episode_begins
 from gradtd.evaluation.markov import TIME
@@ -127,6 +127,27 @@ def _spans(time: Integers) -> Integers:
         return time
     edges = np.unique(np.quantile(time, np.linspace(0, 1, MOST_TIMES + 1)[1:-1]).astype(np.int64))
     return np.asarray(np.searchsorted(edges, time, "right"))
+
+
+def unseen_after_cuts(log: Log, settings: Settings, discount: Floats) -> float:
+    """The share of the discounted time after truncations where more episodes were cut than the log has steps.
+
+    With the past in the observation, the value there is a guess: in a log whose episodes were all cut at one step, no
+    step has the time of that cut. "Where" is the observation if it is discrete, else the time, in spans.
+    """
+    n, first = len(log), np.asarray(log.starts)
+    length = np.diff(np.r_[first, n])
+    if log.discrete_observations:
+        seen = np.asarray(log.observations)
+        place = np.r_[seen[log.row], seen[log.next_row][np.r_[first[1:], n] - 1]]
+    elif settings.with_time:
+        place = _spans(np.r_[np.arange(n) - np.repeat(first, length), length])
+    else:
+        return 0.0
+    place = np.unique(place, return_inverse=True)[1].ravel()
+    steps, after, left = place[:n], place[n:], np.multiply.reduceat(np.asarray(discount, np.float64), first)
+    cuts = np.bincount(after, left > 0, int(place.max()) + 1)
+    return float((left * (cuts > np.bincount(steps, minlength=len(cuts)))[after]).mean())
 
 
 def _codes(columns: Integers) -> Integers:

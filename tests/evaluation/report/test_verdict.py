@@ -321,6 +321,7 @@ REFUSED = {
     "still moving": {"moved": 0.51},
     "hidden state": {"hidden_state": 3.1},
     "not Markov": {"predicted_by": "earlier steps", "predicted_effect": 3.1, "predicted_chance": 1e-4},
+    "unseen after cuts": {"unseen_after_cuts": 0.011},
     "rarely visited": {"rarely_visited": 0.13},
     "drift": {"drift": -4.1},
     "behind the cuts": {"late_steps_differ": 3.1, "behind_cuts": 0.1},

@@ -204,6 +204,8 @@ class Diagnostics:
     """Share of the value after truncations, according to the value function."""
     late_steps_differ: float | None = None
     """Distance of the fit to late steps, in paired errors, if it gives another value after truncations."""
+    unseen_after_cuts: float | None = None
+    """With the past in the observation: share of the discounted time after truncations where the log lacks steps."""
     rarely_visited: float | None = None
     """Share of the target's time in states that the log rarely visited, if it is above its limit."""
     beyond_rewards: float | None = None

@@ -342,6 +342,15 @@ REASONS: tuple[Rule, ...] = (
         "changes with time: collect longer episodes, or add the time to the observations (with_time=True).",
     ),
     Rule(
+        "unseen after cuts",
+        "the time or earlier steps are part of the observation, and more than {limits.most_beyond_cuts:.0%} of the "
+        "discounted time lies after truncations where more episodes were cut than the log has steps",
+        lambda e: above(e.d.unseen_after_cuts, e.limits.most_beyond_cuts),
+        "{d.unseen_after_cuts:.0%} of the discounted time comes after truncations, at times or after histories of "
+        "which the log has no or few steps: it does not show the value there. Collect longer episodes; if the task "
+        "ends at that step, mark these ends as terminated.",
+    ),
+    Rule(
         "rarely visited",
         "the target spends more than {limits.most_rarely_visited:.0%} of its time in states with fewer than "
         "{limits.fewest_visits} visits, beyond the log's own share there",
