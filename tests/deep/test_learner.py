@@ -139,3 +139,20 @@ def test_nothing_larger_than_the_file_is_made(tmp_path, change):
         DeepLearner.load(path)
     assert tracemalloc.get_traced_memory()[1] < 2**24
     tracemalloc.stop()
+
+
+def test_numbers_beyond_single_precision_are_refused():
+    """They are infinite in the network, and every weight became NaN."""
+    learner = DeepLearner(2, hidden=(3,), batch=(2, 2), capacity=20)
+    for wrong in ({"reward": 1e39}, {"rho": 1e39}, {"reward": -1e300}):
+        step = {"reward": 1.0, "rho": 1.0} | wrong
+        with pytest.raises(InputError, match=r"at most 3\.4e38"):
+            learner.update(np.ones(2), step.pop("reward"), np.ones(2), gamma=0.9, **step)
+    with pytest.raises(InputError, match="next_x must be finite"):
+        learner.update(np.ones(2), 1.0, np.full(2, 1e39), gamma=0.9)
+    with pytest.raises(InputError, match="step_size must be at most"):
+        DeepLearner(2, step_size=2**130)
+
+
+def test_any_seed_is_taken():
+    assert DeepLearner(2, hidden=(3,), seed=2**70).predict(np.zeros(2)) == 0

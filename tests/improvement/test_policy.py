@@ -155,3 +155,12 @@ def test_states_that_are_no_numbers_are_refused(table, tmp_path):
     write_arrays(path, arrays | {"states": states}, header)
     with pytest.raises(gradtd.InputError, match="damaged"):
         gradtd.load_policy(path)
+
+
+@pytest.mark.parametrize("actions", [[0, [[]]], [0, None], [0, 0, 1], [{}, 1]])
+def test_actions_that_are_none_are_refused(table, tmp_path, actions):
+    path = table[1].policy.save(tmp_path / "policy.npz")
+    header, arrays = read_arrays(path)
+    write_arrays(path, arrays, header | {"actions": actions})
+    with pytest.raises(gradtd.InputError, match="damaged"):
+        gradtd.load_policy(path)

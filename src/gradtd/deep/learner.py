@@ -69,14 +69,15 @@ class DeepLearner:
         for name in options:
             checks.known_name("option", name, PLAIN)
         self.net = Mlp(n_inputs, tuple(hidden), activation=activation)
-        self.step_size = checks.number_at_least("step_size", step_size, 0)
+        self.step_size = float(checks.number_at_least("step_size", step_size, 0))
+        _refuse_beyond_single("step_size", self.step_size)
         self.batch = (checks.whole_number("batch", batch[0], 1), checks.whole_number("batch", batch[1], 1))
         room = 4.0 * sum(self.batch) * (2 * self.net.n_inputs + sum(self.net.hidden))
         refuse_beyond_memory(room, "the two batches", "give smaller ones by batch=(32, 32)")
         self.replay = EpisodeReplay(capacity, split, seed)
         self.options: Mapping[str, Any] = options
-        self.params = self.net.init(jax.random.key(self.replay.seed))
-        self.optimiser = optax.adam(step_size)
+        self.params = self.net.init(jax.random.key(self.replay.seed % 2**63))
+        self.optimiser = optax.adam(self.step_size)
         self.state = self.optimiser.init(self.params)
         self.updates = 0
         self._update = jax.jit(self._step)
@@ -101,7 +102,10 @@ class DeepLearner:
         for name, one in (("x", x), ("next_x", next_x)):
             if np.shape(one) != (self.net.n_inputs,):
                 raise InputError(f"{name} needs shape ({self.net.n_inputs},), got {np.shape(one)}.")
-        x, next_x = np.asarray(x, np.float32), np.asarray(next_x, np.float32)
+        for name, number in (("reward", reward), ("rho", rho)):
+            _refuse_beyond_single(name, checks.number(name, number))
+        with np.errstate(over="ignore"):  # what overflows is refused as infinite
+            x, next_x = np.asarray(x, np.float32), np.asarray(next_x, np.float32)
         self.replay.add(x, reward, next_x, gamma=gamma, terminated=terminated, truncated=truncated, rho=rho)
         if self.replay.ready():
             pair = (Batch(*(np.asarray(a, np.float32) for a in one)) for one in self.replay.pair(*self.batch))
@@ -190,6 +194,12 @@ class DeepLearner:
     def __repr__(self) -> str:
         layers = " x ".join(map(str, self.net.hidden)) or "no hidden"
         return f"DeepLearner({layers} units: {self.replay.seen} steps seen, {self.updates} updates)"
+
+
+def _refuse_beyond_single(name: str, number: float) -> None:
+    """Refuse a number that is infinite in the network's single precision: every weight would become NaN."""
+    if abs(number) > float(np.finfo(np.float32).max):
+        raise InputError(f"{name} must be at most 3.4e38 in size, the largest number of the network, got {number:g}.")
 
 
 def _refuse_other_size(header: Mapping[str, Any], n_parameters: int) -> None:

@@ -199,6 +199,8 @@ def load_policy(path: str | Path) -> ImprovedPolicy:
                 f"policies {FORMAT!r}."
             )
         actions = tuple(header["actions"])
+        if any(not isinstance(action, str | int | float) for action in actions) or len(set(actions)) < len(actions):
+            raise ValueError("no actions")
         restored = (_restored_table if "states" in arrays else _restored_linear)(actions, header, arrays)
         components = tuple(map(str, header.get("components", ())))
         return replace(restored, components=components, bins=_restored_bins(len(actions), arrays))
