@@ -426,3 +426,14 @@ def test_half_precision_is_read_in_parts_as_in_memory(tmp_path):
     asked = {"gamma": 0.9, "features": "identity", "threads": 1, "progress": False}
     one, other = (evaluate(tmp_path / "log.parquet", in_parts=way, **asked) for way in (True, False))
     assert one.value == pytest.approx(other.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("pattern", ["", "part-*.parquet"])
+def test_files_are_read_by_the_numbers_in_their_names(tmp_path, pattern):
+    """part-10 is not read between part-1 and part-2: without t, that would put other rows after one another."""
+    rows = np.arange(48)
+    for k in range(12):
+        one = rows[4 * k : 4 * k + 4]
+        columns = {"obs": one % 5, "reward": one.astype(float), "done": one % 6 == 5, "rho": np.ones(4)}
+        pq.write_table(pa.table(columns), tmp_path / f"part-{k}.parquet")
+    assert np.array_equal(read_log(tmp_path / pattern).reward, rows)

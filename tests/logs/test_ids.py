@@ -142,3 +142,18 @@ def test_observations_whose_squares_overflow_are_looked_at_without_a_warning():
     seen = np.where(np.arange(40) % 3 == 0, 1e300, np.arange(40.0))
     with np.errstate(all="raise"):
         assert RowTable.of(read_log(table(obs=seen[:, None]))).x.shape[0] == 40
+
+
+def test_ids_in_single_precision_are_refused_where_it_is_not_exact():
+    ids = np.arange(40) + 2**24
+    assert read_log(table(episode=ids.astype(np.float64))).n_episodes == 40
+    with pytest.raises(InputError, match=r"2\*\*24"):
+        read_log(table(episode=ids.astype(np.float32)))
+
+
+def test_states_of_a_csv_that_no_float_holds_are_refused(tmp_path):
+    """Two states became one."""
+    rows = [f"{k // 2},{2**53 + k % 2},1,{k % 2}" for k in range(40)]
+    (tmp_path / "log.csv").write_text("\n".join(["episode,obs,reward,terminated", *rows]))
+    with pytest.raises(InputError, match="which are not exact"):
+        read_log(tmp_path / "log.csv")

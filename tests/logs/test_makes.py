@@ -452,3 +452,64 @@ def test_what_is_no_log_names_the_line_that_makes_one(source, line):
     with pytest.raises(InputError) as caught:
         read_log(source)
     assert line in str(caught.value)
+
+
+def of_episodes():
+    pairs = zip(by_episode("obs"), by_episode("reward"), strict=True)
+    return [{"obs": seen, "reward": reward, "rho": np.ones(len(reward))} for seen, reward in pairs]
+
+
+def test_a_column_that_the_first_episode_lacks_is_not_dropped():
+    """Without it every episode was read as cut off."""
+    episodes = [made | {"terminated": True} for made in of_episodes()]
+    del episodes[0]["terminated"]
+    with pytest.raises(InputError, match="episode 0 lacks 'terminated', which episode 1 has"):
+        read_log(episodes)
+
+
+@pytest.mark.parametrize("word", ["False", "no", 0, np.bool_(False)])
+def test_an_end_of_an_episode_may_be_a_word(word):
+    """bool("False") is true."""
+    log = read_log([made | {"terminated": word} for made in of_episodes()])
+    assert not log.terminated.any()
+
+
+@pytest.mark.parametrize("word", ["maybe", 2, float("nan")])
+def test_an_end_of_an_episode_that_is_neither_is_refused(word):
+    with pytest.raises(InputError, match="must be true or false"):
+        read_log([made | {"truncated": word} for made in of_episodes()])
+
+
+def test_rows_by_number_are_read_as_pandas_writes_them(tmp_path):
+    frame = pd.DataFrame(steps())
+    (tmp_path / "log.json").write_text(frame.drop(columns="t").iloc[::-1].to_json(orient="index"))  # with ten digits
+    log = read_log(tmp_path / "log.json")
+    assert np.allclose(log.observations, WANTED.observations)
+    assert np.array_equal(log.next_row, WANTED.next_row)
+
+
+@pytest.mark.parametrize("whole", [dict, pd.DataFrame])
+def test_nested_columns_do_not_replace_others_of_their_name(whole):
+    """{"obs": {"x": ...}} and "obs.x" are two columns of one name."""
+    rows = [{"obs": {"x": k}, "obs.x": 0, "reward": 1.0, "terminated": k == 5} for k in range(6)]
+    with pytest.raises(InputError, match=r"obs\.x"):
+        read_log(rows if whole is dict else pd.DataFrame(rows))
+
+
+def test_lines_of_json_may_contain_unusual_line_ends(tmp_path):
+    lines = [json.dumps(row | {"note": "a\u2028b\x85c"}, ensure_ascii=False) for row in steps()]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines), "utf-8")
+    same(read_log(tmp_path / "log.jsonl"))
+
+
+@pytest.mark.parametrize(("steps", "environments"), [(40, 40), (300, 2), (12, 60)])
+@pytest.mark.parametrize("time_first", [True, False])
+def test_the_time_axis_is_that_along_which_observations_change_least(steps, environments, time_first):
+    """Without next observations and with ends anywhere, the first axis was taken, and the evaluation was usable."""
+    rng = np.random.default_rng(0)
+    seen = np.cumsum(rng.choice([-1, 1], (steps, environments)), axis=0) + rng.integers(-9, 9, environments)
+    made = {"obs": seen, "reward": rng.random(seen.shape), "terminated": rng.random(seen.shape) < 0.05}
+    log = read_log(made if time_first else {name: values.T for name, values in made.items()})
+    assert np.array_equal(log.reward[:5], made["reward"][:5, 0])
+    (warning,) = (one for one in log.understood.warnings if "was read as time" in one)
+    assert f"The {'first' if time_first else 'second'} axis" in warning

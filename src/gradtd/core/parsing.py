@@ -39,6 +39,19 @@ def whole_numbers(words: Iterable[str]) -> list[int] | None:
     return [int(word) for word in every] if all(_WHOLE.fullmatch(word) for word in every) else None
 
 
+_DIGITS = re.compile(r"(\d{1,4000})", re.ASCII)
+
+
+def by_number(name: str) -> tuple[list[tuple[int, str]], str]:
+    """A key that sorts names by the numbers in them.
+
+    >>> sorted(["part-10.parquet", "part-9.parquet"], key=by_number)
+    ['part-9.parquet', 'part-10.parquet']
+    """
+    parts = _DIGITS.split(name)
+    return [(int(part) if k % 2 else 0, "" if k % 2 else part) for k, part in enumerate(parts)], name
+
+
 def _fraction(text: str) -> float | int:
     top, _, bottom = text.partition("/")
     ratio = float(top) / float(bottom)

@@ -17,6 +17,7 @@ from typing import Any
 from gradtd.core import checks
 from gradtd.core.checks import InputError
 from gradtd.core.files import read_file, reading, write_text, writing
+from gradtd.core.parsing import by_number
 from gradtd.evaluation.evaluate import evaluate
 from gradtd.evaluation.kept_units import footer_of
 from gradtd.evaluation.options import Inference, Machine
@@ -113,7 +114,7 @@ class Watch:
                 f"{', '.join(map(repr, changed[:3]))} in {str(self.folder)!r} changed after a look had read it: "
                 "their intervals no longer hold together. Use another output folder."
             )
-        return [there[name] for name in [*seen, *sorted(set(there) - set(seen))]]
+        return [there[name] for name in [*seen, *sorted(set(there) - set(seen), key=by_number)]]
 
     def advance(self) -> Iterator[Look]:
         """Yield a look after each new file; each is saved first."""

@@ -125,7 +125,8 @@ class Column:
         if values.ndim != 1:
             raise InputError(f"column {self.name!r} must contain one episode id per row, got shape {values.shape}.")
         if values.dtype.kind == "f":
-            refuse_merged(self.name, self._finite(values))
+            self._finite(values)
+            refuse_merged(self.name, values)
         if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():  # sorted already, as most logs are
             return episode_numbers(values)
         return np.unique(values, return_inverse=True)[1].astype(np.int64)

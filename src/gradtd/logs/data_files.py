@@ -96,7 +96,7 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path.name!r}: {error}") from None
     except ValueError as error:
         whole = error
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) < 2:
         raise InputError(f"{path.name!r} cannot be read as JSON, it may be damaged or cut short: {whole}.") from None
     found = []

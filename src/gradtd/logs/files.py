@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradtd.core.checks import InputError
+from gradtd.core.parsing import by_number
 from gradtd.logs.column_names import listed
 from gradtd.logs.data_files import JSON, PACKED, open_data_file, open_json_folder, unpacked_suffix
 from gradtd.logs.tables import PIECE, Piece, Spellings, Table, arrow_kind, arrow_piece
@@ -19,6 +20,7 @@ from gradtd.logs.tables import PIECE, Piece, Spellings, Table, arrow_kind, arrow
 Casts = tuple[tuple[str, Any], ...]
 """Columns and the Arrow types to cast them to."""
 PARQUET = (".parquet", ".pq")
+NO_TEXT = {"strings_can_be_null": True, "quoted_strings_can_be_null": False}  # as pandas writes missing text
 MARK = b"gradtd columns"
 """Metadata key of a digest of the column list, which Parquet's page checksums do not cover."""
 BLOCK = 1 << 22
@@ -64,7 +66,8 @@ def open_path(path: Path) -> Table:
     if not path.exists():
         raise InputError(f"there is no file or folder {str(path)!r}.")
     if path.is_dir():
-        paths = [one for one in sorted(path.iterdir()) if not one.name.startswith(".") and one.name not in _BY_THE_WAY]
+        found = sorted(path.iterdir(), key=lambda one: by_number(one.name))
+        paths = [one for one in found if not one.name.startswith(".") and one.name not in _BY_THE_WAY]
         if paths and all(unpacked_suffix(one) in JSON for one in paths):
             return open_json_folder(path, paths)
         return ParquetTable(path.name, _parquet_files(path))
@@ -93,8 +96,8 @@ def _number(told: Any) -> float:
 
 
 def _matching(pattern: Path) -> list[Path]:
-    """Parquet files that match a pattern, sorted by name."""
-    found = sorted(Path(name) for name in glob(str(pattern), recursive=True))
+    """Parquet files that match a pattern, sorted by the numbers in their names."""
+    found = [Path(name) for name in sorted(glob(str(pattern), recursive=True), key=by_number)]
     if not found:
         raise InputError(f"no file matches the pattern {str(pattern)!r}: check the folder and the pattern.")
     for path in found:
@@ -108,7 +111,7 @@ def _matching(pattern: Path) -> list[Path]:
 
 def _parquet_files(folder: Path) -> list[Path]:
     found = []
-    for path in sorted(folder.iterdir(), key=lambda p: p.name):
+    for path in sorted(folder.iterdir(), key=lambda p: by_number(p.name)):
         if path.name.startswith(".") or path.name in _BY_THE_WAY:
             continue
         if path.suffix.lower() not in PARQUET or not path.is_file():
@@ -283,7 +286,7 @@ class CsvTable:
         def ids(name: str, column: Any) -> Any:
             return apart[name].numbers(column, self.types[name]) if name in apart else column
 
-        options = csv.ConvertOptions(column_types=self.types | text, include_columns=list(columns))
+        options = csv.ConvertOptions(column_types=self.types | text, include_columns=list(columns), **NO_TEXT)
         blocks = csv.ReadOptions(block_size=BLOCK, use_threads=False)
         reader = reading(self.path, lambda: csv.open_csv(self._stream(), read_options=blocks, convert_options=options))
         with reader:

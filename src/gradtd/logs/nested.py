@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradtd.core.checks import InputError
+from gradtd.core.parsing import whole_numbers
 from gradtd.logs.column_names import SEVERAL, listed, role_of
+from gradtd.logs.columns import TRUTHS
 from gradtd.logs.row_episodes import refuse_padding
 from gradtd.logs.tables import ArrayTable, plain_array, refuse_cut_text
+from gradtd.logs.time_axis import time_axis
 
 CONTAINERS = (
     *("episodes", "trajectories", "trajs", "rollouts", "paths"),
@@ -110,7 +113,7 @@ def _of_mapping(source: dict[Any, Any]) -> Columns:
         return Columns(flat)
     parts = [_as_mapping(value) for value in source.values()]
     if source and all(part is not None and _key_of(flattened(part), "reward") for part in parts):
-        return _of_episodes([part for part in parts if part is not None], [str(key) for key in source])
+        return _of_named([part for part in parts if part is not None], [str(key) for key in source])
     inside = [key for key in source if str(key).lower() in CONTAINERS]
     if len(inside) == 1 and (found := columns_of(source[inside[0]])) is not None:
         return found
@@ -124,16 +127,21 @@ def flattened(source: Mapping[Any, Any], before: str = "") -> dict[str, Any]:
     {'obs.x': [1], 'obs.v': [2], 'next_obs.x': [3], 'reward': [0]}
     """
     flat: dict[str, Any] = {}
+    follow: dict[str, Any] = {}  # replace entries of the same name, which are those of the step before
     for key, value in source.items():
         name, inside = f"{before}{key}", value if isinstance(value, Mapping) else None
-        if inside is None or role_of(name) not in (None, *SEVERAL):  # one column by its name: refused, as it is nested
-            flat[name] = value
-        elif name == "next":
+        if inside is not None and name == "next":
             after = flattened(inside)
-            flat |= {f"next_{k}" if role_of(k) == "observation" else k: v for k, v in after.items()}
+            follow |= {f"next_{k}" if role_of(k) == "observation" else k: v for k, v in after.items()}
+            continue
+        if inside is None or role_of(name) not in (None, *SEVERAL):  # one column by its name: refused, as it is nested
+            made = {name: value}
         else:
-            flat |= flattened(inside, f"{name}.")
-    return flat
+            made = flattened(inside, f"{name}.")
+        if twice := [one for one in flat.keys() & made.keys() if role_of(one)]:
+            raise InputError(f"two entries are called {twice[0]!r}, as nested entries are: rename one of them.")
+        flat |= made
+    return flat | follow
 
 
 def _key_of(columns: Iterable[str], role: str) -> str | None:
@@ -196,18 +204,26 @@ def _of_lists(episodes: Sequence[Sequence[Any]]) -> Columns:
     return Columns(columns)
 
 
+def _of_named(parts: Sequence[Mapping[Any, Any]], names: Sequence[str]) -> Columns:
+    """Columns from episodes by name, or from rows by number, as pandas writes them with orient="index"."""
+    maps = [flattened(part) for part in parts]
+    if np.ndim(plain_array(maps[0][_key_of(maps[0], "reward") or ""])) > 0:
+        return _of_episodes(parts, names)
+    numbers = whole_numbers(names)
+    return Columns(_rows(maps if numbers is None else [maps[k] for k in np.argsort(numbers, kind="stable")]))
+
+
 def _of_episodes(episodes: Sequence[Mapping[Any, Any]], names: Sequence[str] | None) -> Columns:
     """Columns from episodes given as arrays, one entry per step. Observations may have one more, the final one."""
     parts = [_episode(number, flattened(episode)) for number, episode in enumerate(episodes)]
-    first = parts[0]
     joined: dict[str, Any] = {}
-    for key in first:
-        if any(key not in part for part in parts):
-            lacks = next(number for number, part in enumerate(parts) if key not in part)
-            if role_of(key) is not None:
-                raise InputError(f"episode {lacks} lacks {key!r}, which the first episode has: add it to all episodes.")
-            continue
-        joined[key] = _joined(key, [part[key] for part in parts])
+    for key in dict.fromkeys(key for part in parts for key in part):
+        there = [key in part for part in parts]
+        if all(there):
+            joined[key] = _joined(key, [part[key] for part in parts])
+        elif role_of(key) is not None:
+            lacks, has = there.index(False), there.index(True)
+            raise InputError(f"episode {lacks} lacks {key!r}, which episode {has} has: add it to all episodes.")
     if not _key_of(joined, "episode"):
         lengths = [len(part[_key_of(part, "reward") or ""]) for part in parts]
         if names is not None:
@@ -235,7 +251,7 @@ def _episode(number: int, given: dict[str, Any]) -> dict[str, Any]:
             refuse_cut_text(name, [value] if isinstance(value, str) else value)
         if array.ndim == 0:  # one for the whole episode; an end is that of its last step
             if role in FLAGS:
-                made[name] = np.arange(length) == length - 1 if bool(array) else np.zeros(length, bool)
+                made[name] = (np.arange(length) == length - 1) & _is_true(name, number, array)
             else:
                 made[name] = np.full(length, array)
         elif len(array) == length:
@@ -250,6 +266,14 @@ def _episode(number: int, given: dict[str, Any]) -> dict[str, Any]:
                 f"number{more}."
             )
     return made
+
+
+def _is_true(name: str, number: int, value: NDArray[Any]) -> bool:
+    """Whether an episode ended in this way, from one value for the whole of it."""
+    word = str(value).strip().lower()
+    if word not in TRUTHS:
+        raise InputError(f"{name!r} of episode {number} must be true or false, or 1 or 0, got {str(value)!r}.")
+    return TRUTHS[word]
 
 
 # Batches and buffers.
@@ -288,7 +312,10 @@ def _unstacked(columns: dict[str, Any], shape: tuple[int, ...], time: int | None
             )
     arrays = {name: array for name, array in arrays.items() if array.shape[:2] == shape[:2]}
     if time is None:
-        time = _time_axis(arrays, found)
+        now, after = (arrays.get(_key_of(arrays, role) or "") for role in SEVERAL[:2])
+        marks = [array for name, array in arrays.items() if role_of(name) in FLAGS]
+        time, guess = time_axis(now, after, marks, next(iter(arrays.values())).shape)
+        found.warnings += [guess] if guess else []
     if time == 0:
         arrays = {name: np.swapaxes(array, 0, 1) for name, array in arrays.items()}
     n, steps = next(iter(arrays.values())).shape[:2]
@@ -307,34 +334,6 @@ def _unstacked(columns: dict[str, Any], shape: tuple[int, ...], time: int | None
                 begins |= found.values[name].reshape(n, steps).astype(bool)
         found.values["episode"] = np.cumsum(begins) - 1
     return found
-
-
-def _time_axis(arrays: Mapping[str, NDArray[Any]], found: Columns) -> int:
-    """Find the time axis among the first two: by next observations, then by ends; else the first, with a warning."""
-    now, after = _key_of(arrays, "observation"), _key_of(arrays, "next_observation")
-    a, b = next(iter(arrays.values())).shape[:2]
-    if now and after:
-        x, y = arrays[now], arrays[after]
-        along = [bool((x[1:] == y[:-1]).mean() > 0.5) if a > 1 else False]
-        along.append(bool((x[:, 1:] == y[:, :-1]).mean() > 0.5) if b > 1 else False)
-        if along[0] != along[1]:
-            return along.index(True)
-    ends = [arrays[name].reshape(a, b) != 0 for name in arrays if role_of(name) in FLAGS]
-    if ends:
-        done = np.logical_or.reduce(ends)
-        rows, columns = done[:, :-1].any(), done[:-1].any()  # ends before the last of each axis
-        if rows != columns:
-            return 1 if columns else 0
-        rises = [bool((np.diff(done.astype(np.int8), axis=k) >= 0).all()) for k in (0, 1)]
-        moves = [bool(np.diff(done.astype(np.int8), axis=k).any()) for k in (0, 1)]
-        over = [up and move for up, move in zip(rises, moves, strict=True)]  # ends that last: filled up
-        if over[0] != over[1]:
-            return over.index(True)
-    found.warnings.append(
-        f"The arrays have the shape {(a, b)}. The first axis was read as time, the second as {b} environments. "
-        "If it is the other way round, swap the axes: numpy.swapaxes(array, 0, 1)."
-    )
-    return 0
 
 
 def _is_buffer(source: Any) -> bool:

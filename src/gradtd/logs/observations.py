@@ -14,7 +14,7 @@ from gradtd.core.progress import Progress
 from gradtd.logs.column_names import Roles, listed
 from gradtd.logs.log import row_numbers
 from gradtd.logs.steps import Steps
-from gradtd.logs.tables import Piece, Table
+from gradtd.logs.tables import Piece, Table, refuse_merged
 
 
 class _Extras:
@@ -240,4 +240,5 @@ def _discrete_if_whole(table: Table, columns: list[str], observations: NDArray[A
     values = observations[:, 0]
     if observations.shape[1] > 1 or not _are_whole(values):
         return observations
+    refuse_merged(columns[0], values)
     return values.astype(np.int64)

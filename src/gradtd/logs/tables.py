@@ -172,7 +172,9 @@ class FrameTable:
             table, unknown = (frame, []) if isinstance(frame, pa.Table) else _polars_table(frame)
             refuse_same_names(name, table.column_names)
             self.columns = dict(zip(table.column_names, table.columns, strict=True)) | dict.fromkeys(unknown)
-        self.columns = _without_structs(self.columns)
+        pairs = list(_without_structs(self.columns))
+        refuse_same_names(name, [label for label, _ in pairs])
+        self.columns = dict(pairs)
         self.kinds = {k: "object" if c is None else arrow_kind(c.type) for k, c in self.columns.items()}
 
     def _from_pandas(self, frame: Any) -> None:
@@ -220,18 +222,16 @@ class FrameTable:
             yield {k: piece._replace(ordered=True) if k in self.ordered else piece for k, piece in pieces.items()}
 
 
-def _without_structs(columns: Mapping[str, Any]) -> dict[str, Any]:
+def _without_structs(columns: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Columns of records as one column per field, by dotted names: obs.x, obs.v."""
     from pyarrow import types
 
-    made: dict[str, Any] = {}
     for name, column in columns.items():
         if column is None or not types.is_struct(column.type):
-            made[name] = column
+            yield name, column
         else:
             fields = {f"{name}.{field.name}": part for field, part in zip(column.type, column.flatten(), strict=True)}
-            made |= _without_structs(fields)
-    return made
+            yield from _without_structs(fields)
 
 
 def _polars_table(frame: Any) -> tuple[Any, list[str]]:
@@ -243,9 +243,10 @@ def _polars_table(frame: Any) -> tuple[Any, list[str]]:
 
 def refuse_merged(name: str, values: NDArray[Any]) -> None:
     """Refuse ids that are not exact: floats from 2**53 on, and unsigned integers beyond the signed range."""
-    if values.dtype.kind == "f" and (np.abs(values, dtype=np.float64) >= 2.0**53).any():
+    bits = min(np.finfo(values.dtype).nmant + 1, 53) if values.dtype.kind == "f" else 0  # 24 in single precision
+    if bits and (np.abs(values, dtype=np.float64) >= 2.0**bits).any():
         raise InputError(
-            f"column {name!r} contains numbers of 2**53 and more as floats, which are not exact: write them as "
+            f"column {name!r} contains numbers of 2**{bits} and more as floats, which are not exact: write them as "
             f"whole numbers to Parquet, or as text."
         )
     if values.dtype == np.uint64 and (values >= np.uint64(2**63)).any():
