@@ -16,6 +16,7 @@ from gradtd.logs.calibration import MOST_STEPS, RowTable
 from gradtd.logs.column_names import Roles
 from gradtd.logs.columns import gather
 from gradtd.logs.log import Log
+from gradtd.logs.row_episodes import FEW_GAPS
 from gradtd.logs.sanity_checks import resets
 from gradtd.logs.tables import Table
 
@@ -57,8 +58,9 @@ def _names_observed(log: Log, roles: Roles) -> Sequence[str]:
     return columns if len(columns) == width else log.observation_names
 
 
-def signs(log: Log, roles: Roles) -> Iterator[str]:
-    """Warnings derived from the numbers of a log."""
+def signs(log: Log, roles: Roles, table: Table) -> Iterator[str]:
+    """Warnings derived from the numbers of a log, and from the index of a frame."""
+    yield from index_signs(log, table, roles)
     yield from sentinels(log, roles)
     if "next_observation" in roles.several:
         yield from resets(log)
@@ -66,6 +68,10 @@ def signs(log: Log, roles: Roles) -> Iterator[str]:
     yield from doubled(log)
     yield from totals(log, roles)
     yield from zeros(log, roles)
+    yield from means(log, roles)
+    yield from filled_ratios(log, roles)
+    yield from reset_rows(log)
+    yield from same_policy(log, roles)
 
 
 MANY_VALUES = 0.1
@@ -179,6 +185,103 @@ def zeros(log: Log, roles: Roles) -> tuple[str, ...]:
     return (
         f"Column {roles.single.get('reward', 'reward')!r} is 0 in {int(none.sum())} rows and between {low:g} and "
         f"{high:g} elsewhere. If 0 means a missing value, replace it by NaN and use missing='drop'.",
+    )
+
+
+FEWEST_FILLED = 0.01
+"""Share of rows with one number from which it may have replaced missing ones."""
+
+
+def means(log: Log, roles: Roles) -> tuple[str, ...]:
+    """A warning if some rewards are the mean of all others, to the last digit."""
+    reward = log.reward
+    values, counts = np.unique(reward, return_counts=True)
+    if not 3 <= len(values) < len(reward) or not np.isfinite(spread := float(reward.std())):
+        return ()
+    for at in np.argsort(-counts, kind="stable")[:3]:
+        one, rest = float(values[at]), reward[reward != values[at]]
+        if FEWEST_FILLED * len(reward) > counts[at] or one == round(one, 4):
+            continue
+        if abs(rest.mean() - one) < 1e-9 * spread:
+            return (
+                f"Column {roles.single.get('reward', 'reward')!r} is {one:g} in {int(counts[at])} rows, which is the "
+                "mean of all others. If it replaced missing values, leave them as NaN and use missing='drop'.",
+            )
+    return ()
+
+
+def filled_ratios(log: Log, roles: Roles) -> tuple[str, ...]:
+    """A warning if ratios are 1 in some rows, and not in others of the same episode, observation and action."""
+    n = min(len(log), MOST_STEPS)
+    if log.rho is None or log.action is None or not (log.discrete_observations and log.discrete_actions):
+        return ()
+    one = np.asarray(log.rho[:n] == 1)
+    if not FEWEST_FILLED <= one.mean() < 1:
+        return ()
+    pair = np.unique(np.c_[log.observations[log.row[:n]], log.action[:n]], axis=0, return_inverse=True)[1].ravel()
+    for group in (pair, log.episode[:n]):
+        mixed = np.bincount(group, ~one)[group] > 0
+        if mixed[one].mean() < 0.5:
+            return ()
+    return (
+        f"Column {roles.single.get('rho', 'rho')!r} is exactly 1 in {one.mean():.0%} of the rows, and another number "
+        "in rows with the same observation and action. If 1 replaced missing ratios, leave them as NaN and use "
+        "missing='drop'.",
+    )
+
+
+def reset_rows(log: Log) -> tuple[str, ...]:
+    """A warning if the first row of every episode is no decision."""
+    first = np.asarray(log.starts)
+    chance = log.behaviour if log.behaviour is not None else log.rho
+    if len(first) < FEW_ROWS or len(log) < 2 * len(first) or chance is None or log.action is None:
+        return ()
+    if (chance == 1).all() or (chance[first] != 1).any() or log.reward[first].any():
+        return ()
+    follows = np.r_[np.diff(log.episode) == 0, False][first]
+    now, after = log.observations[log.row[first[follows]]], log.observations[log.next_row[first[follows]]]
+    if not follows.any() or (now != after).any() or (log.action[first] != log.action[first[0]]).any():
+        return ()
+    return (
+        "The first row of every episode has the observation of the second, one action with probability 1 and no "
+        "reward: it seems to be the reset of the environment, and discounts all rewards once too often. Remove these "
+        "rows.",
+    )
+
+
+def same_policy(log: Log, roles: Roles) -> tuple[str, ...]:
+    """A warning if two columns of probabilities are one policy's."""
+    if log.target is None or log.behaviour is None or log.rho is not None:
+        return ()
+    if len(log) < FEW_ROWS or not np.ptp(log.behaviour) or (log.target != log.behaviour).any():
+        return ()
+    return (
+        f"The target's probabilities ({roles.single.get('target')!r}) are the behaviour's "
+        f"({roles.single.get('behaviour')!r}) in every row, so the value is that of the behaviour policy. If they "
+        "should differ, name another column with target=.",
+    )
+
+
+def index_signs(log: Log, table: Table, roles: Roles) -> tuple[str, ...]:
+    """A warning if a frame's index shows that rows were reordered or removed, and no column t does."""
+    index = getattr(table, "index", None)
+    if index is None or roles.alone or "t" in roles.single or index.dtype.kind not in "iu" or not index.is_unique:
+        return ()  # not unique: of several frames
+    if not index.is_monotonic_increasing:
+        return (
+            "The rows of the frame are not in the order of its index, and no column t says their order. If they were "
+            "shuffled or sorted by something else than the time, frame.sort_index() restores it; if their order is "
+            "right, use frame.reset_index(drop=True).",
+        )
+    at = np.asarray(index)[slice(None) if log.given is None else log.given[: len(log)]]
+    apart = np.diff(at)[(np.diff(log.episode) == 0) & (log.next_row[:-1] == log.row[1:])]
+    gone = int((apart > apart.min(initial=1)).sum())
+    if gone * FEW_GAPS < max(len(apart), 1):
+        return ()
+    return (
+        f"The index of the frame jumps {gone} times inside episodes, and no column t counts their steps: if steps were "
+        "removed, by a filter or as duplicates, the rows around them were read as one step and the next. Number the "
+        "steps in a column t before removing rows; if none was removed, use frame.reset_index(drop=True).",
     )
 
 

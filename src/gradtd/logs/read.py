@@ -331,7 +331,7 @@ class LogReader:
                 *guesses(roles, steps.lengths, steps.ended, self.time_limit, unread),
                 *alike(log.action_labels or ()),
                 *steps.warnings,
-                *signs(log, roles),
+                *signs(log, roles, table),
                 *(mixed_users(log, table, roles, unread) if self.roles is None else ()),
                 *getattr(table, "warnings", ()),
             ),

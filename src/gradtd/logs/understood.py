@@ -20,6 +20,9 @@ SHOWN = 12
 """Number of actions shown with their counts."""
 FEWEST_AT_LIMIT, SHARE_AT_LIMIT, SHORTEST_LIMIT = 5, 0.05, 5
 """Minimum number of episodes that end at the maximum length, and minimum length, to suspect a step limit."""
+PEAK = (0.2, 0.9, 3)
+"""In a column called terminated: their minimum and maximum share, since a task may have so many steps for all, and how
+many times those that end a step before."""
 
 
 @dataclass(frozen=True)
@@ -210,8 +213,11 @@ def guesses(roles: Roles, lengths: Integers, ended: Flags, limit: int | None, un
             "Episodes were split after rows that end one, in the order of the table. If the rows of several "
             f"{other!r} are mixed, use columns={{'user': {other!r}}}."
         )
-    if roles.done_flag and limit is None and "truncated" not in single and (longest := suspected_limit(lengths, ended)):
-        count = int((ended & (lengths == longest)).sum())
+    longest = 0 if limit is not None or "truncated" in single else suspected_limit(lengths, ended)
+    count = int((ended & (lengths == longest)).sum())
+    before, share = int((ended & (lengths == longest - 1)).sum()), count / max(len(lengths), 1)
+    by_name = roles.why.get("terminated") not in (None, SAID) and PEAK[0] <= share <= PEAK[1]
+    if longest and (roles.done_flag or (by_name and count > PEAK[2] * before)):
         found.append(
             f"{count} of {len(lengths)} episodes end after exactly {longest} steps, with {single['terminated']!r} "
             f"true: they count as terminated. If {longest} is a limit of steps, say time_limit={longest}, or mark cuts "
