@@ -61,7 +61,7 @@ $(VENV)/.docs: $(READY) requirements-docs.txt
 	touch $@
 
 # Mutated streams, saved files, logs and command lines; some minutes, and COUNT=100000 takes longer.
-COUNT ?= 1000
+COUNT ?= 10000
 SEED ?= 0
 fuzz: $(READY)
 	$(BIN)/python fuzz/run.py --count $(COUNT) --seed $(SEED)

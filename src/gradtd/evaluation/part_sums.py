@@ -31,7 +31,8 @@ from gradtd.logs.parts import Part
 MOST_GROUPS, FEWEST_GROUPS = 500, 40
 """Number of groups of episodes, whose influences give the interval."""
 NUMBERS = 16_000_000
-"""Approximate maximum size of the sums of all groups (128 MB): with many features there are fewer groups."""
+"""Approximate maximum size of the products of all groups (128 MB; the behaviour's add up to half of that): with many
+features there are fewer groups."""
 TOGETHER = 8
 """Number of neighbours that are added in sequence: with more of them fewer wait in memory, but rounding errors
 accumulate."""
