@@ -107,6 +107,22 @@ def test_missing_rewards_filled_with_the_mean_are_warned_of(frame, holes):
     assert "the mean of all others" in warning
 
 
+@pytest.mark.parametrize("share", [0.02, 0.2])
+def test_of_a_long_log_some_rows_are_looked_at(share):
+    """Whichever rows of its episodes were filled; the same number in fewer rows, or another one, is not warned of."""
+    rng, n = np.random.default_rng(1), 50_000
+    log = {
+        "episode": np.repeat(np.arange(n // 50), 50),
+        "obs": rng.integers(0, 3, n),
+        "terminated": np.arange(n) % 50 == 49,
+    }
+    reward = rng.normal(size=n)
+    filled = np.arange(n) % 50 < 50 * share
+    for number, warned in ((reward[~filled].mean(), True), (0.123456789, False)):
+        found = gradtd.read_log(log | {"reward": np.where(filled, number, reward)}).understood.warnings
+        assert any("the mean of all others" in warning for warning in found) == warned
+
+
 def test_missing_ratios_filled_with_1_are_warned_of(frame, holes):
     table = ratio(frame)
     (warning,) = gradtd.read_log(table.assign(rho=table.rho.where(~holes).fillna(1))).understood.warnings
